@@ -1,0 +1,3 @@
+module github.com/drover-project/drover
+
+go 1.26
