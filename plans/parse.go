@@ -1,0 +1,173 @@
+// Parsing is where a plan from outside is trusted or refused: everything that
+// could fail half-way through an apply for a reason written in the plan itself is
+// refused here, with the field's name, before the host is touched.
+
+package plans
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"sort"
+	"strings"
+)
+
+// MaxSize is the largest plan that Parse reads, in bytes. A plan in a Secret is
+// below 1 MiB; dropped files may be somewhat larger.
+const MaxSize = 4 << 20
+
+// FieldError says which field of a plan is wrong and why.
+type FieldError struct {
+	Field  string // for example files[2].permissions
+	Reason string
+}
+
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return "plan: " + e.Reason
+	}
+	return "plan field " + e.Field + ": " + e.Reason
+}
+
+// Checksum is the identity of a plan: lower-case hex SHA-256 of the exact bytes received.
+func Checksum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Parse reads and checks a plan. Field names match in any case and unknown fields
+// are ignored, as the original agent does, so that newer servers can add fields.
+// Every error is a *FieldError.
+func Parse(b []byte) (*Plan, error) {
+	if len(b) > MaxSize {
+		return nil, &FieldError{Reason: fmt.Sprintf("%d bytes are more than the %d allowed", len(b), MaxSize)}
+	}
+	var p Plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil, jsonError(err)
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+func jsonError(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &wrongType):
+		return &FieldError{Field: wrongType.Field, Reason: fmt.Sprintf("is a %s where a %s belongs", wrongType.Value, wrongType.Type)}
+	case errors.As(err, &syntax):
+		return &FieldError{Reason: fmt.Sprintf("not JSON, at byte %d: %v", syntax.Offset, syntax)}
+	default:
+		return &FieldError{Reason: fmt.Sprintf("not JSON: %v", err)}
+	}
+}
+
+// Validate checks everything that can be checked without a host. Its error is a *FieldError.
+func (p Plan) Validate() error {
+	for i, f := range p.Files {
+		if field, reason := f.fault(); reason != "" {
+			return &FieldError{Field: fmt.Sprintf("files[%d].%s", i, field), Reason: reason}
+		}
+	}
+	saved := map[string]int{}
+	for i, in := range p.Instructions {
+		at := fmt.Sprintf("instructions[%d]", i)
+		if err := in.fault(at); err != nil {
+			return err
+		}
+		if !in.SaveOutput {
+			continue
+		}
+		if in.Name == "" {
+			return &FieldError{Field: at + ".name", Reason: "is empty, but saveOutput needs a name to save under"}
+		}
+		if first, taken := saved[in.Name]; taken {
+			return &FieldError{Field: at + ".name", Reason: fmt.Sprintf("%q is the name of instructions[%d] too; saved outputs need different names", in.Name, first)}
+		}
+		saved[in.Name] = i
+	}
+	for i, in := range p.PeriodicInstructions {
+		if err := in.fault(fmt.Sprintf("periodicInstructions[%d]", i)); err != nil {
+			return err
+		}
+	}
+	for _, name := range sortedKeys(p.Probes) {
+		if p.Probes[name].HTTPGetAction.URL == "" {
+			return &FieldError{Field: fmt.Sprintf("probes[%s].httpGet.url", name), Reason: "is empty"}
+		}
+	}
+	return nil
+}
+
+func (f File) fault() (field, reason string) {
+	switch {
+	case f.Path == "":
+		return "path", "is empty"
+	case !path.IsAbs(f.Path):
+		return "path", fmt.Sprintf("%q is not absolute", f.Path)
+	case strings.ContainsRune(f.Path, 0):
+		return "path", "has a NUL byte"
+	case path.Clean(f.Path) == "/":
+		return "path", "is the root of the host"
+	case f.UID < -1:
+		return "uid", fmt.Sprintf("%d is no user id", f.UID)
+	case f.GID < -1:
+		return "gid", fmt.Sprintf("%d is no group id", f.GID)
+	}
+	if f.Action == ActionDelete {
+		return "", ""
+	}
+	if _, err := f.Mode(); err != nil {
+		return "permissions", err.Error()
+	}
+	if f.Directory {
+		return "", ""
+	}
+	if _, err := f.Bytes(); err != nil {
+		return "content", err.Error()
+	}
+	return "", ""
+}
+
+func (in Instruction) fault(at string) error {
+	for i, entry := range in.Env {
+		if k, _, ok := strings.Cut(entry, "="); !ok || k == "" {
+			return &FieldError{Field: fmt.Sprintf("%s.env[%d]", at, i), Reason: "is not of the form NAME=value"}
+		}
+		if strings.ContainsRune(entry, 0) {
+			return &FieldError{Field: fmt.Sprintf("%s.env[%d]", at, i), Reason: "has a NUL byte"}
+		}
+	}
+	for i, arg := range in.Args {
+		if strings.ContainsRune(arg, 0) {
+			return &FieldError{Field: fmt.Sprintf("%s.args[%d]", at, i), Reason: "has a NUL byte"}
+		}
+	}
+	if strings.ContainsRune(in.Command, 0) {
+		return &FieldError{Field: at + ".command", Reason: "has a NUL byte"}
+	}
+	return nil
+}
+
+// Equal says whether two plans ask for the same, however their bytes are laid out.
+func Equal(a, b Plan) bool {
+	x, errX := a.Marshal()
+	y, errY := b.Marshal()
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,166 @@
+// Package clusterspec is the cluster as its owner writes it down: the fields of a
+// provisioning.cattle.io/v1 Cluster that drover acts on, how they are read from YAML
+// or JSON, and what is refused. Nothing is stored that did not pass here.
+//
+// Wire source: rancher/rancher pkg/apis/provisioning.cattle.io/v1 and pkg/apis/rke.cattle.io/v1.
+package clusterspec
+
+// APIVersion and Kind of the document.
+const (
+	APIVersion = "provisioning.cattle.io/v1"
+	Kind       = "Cluster"
+)
+
+// DefaultNamespace is where clusters live unless their document says otherwise.
+const DefaultNamespace = "fleet-default"
+
+// Document is one cluster document.
+type Document struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   Metadata `json:"metadata"`
+	Spec       Spec     `json:"spec"`
+}
+
+// Metadata are the parts of the metadata that an owner may set.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Spec is what is wanted of the cluster.
+type Spec struct {
+	// KubernetesVersion picks the distribution too: v1.34.4+k3s1, v1.34.4+rke2r1.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// RKEConfig drives the hosts.
+	RKEConfig *RKEConfig `json:"rkeConfig,omitempty"`
+	// AgentEnvVars are the environment of the install instruction and the install script; empty values are skipped.
+	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
+	// LocalClusterAuthEndpoint is direct access to the cluster without the server.
+	LocalClusterAuthEndpoint *LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty"`
+}
+
+// EnvVar is one environment variable.
+type EnvVar struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+}
+
+// LocalClusterAuthEndpoint says whether users reach the cluster's API without the server.
+type LocalClusterAuthEndpoint struct {
+	Enabled bool   `json:"enabled,omitempty"`
+	FQDN    string `json:"fqdn,omitempty"`
+	CACerts string `json:"caCerts,omitempty"`
+}
+
+// RKEConfig is the part of the spec that reaches the hosts.
+type RKEConfig struct {
+	// MachineGlobalConfig is merged into the distribution's config of every machine.
+	MachineGlobalConfig map[string]any `json:"machineGlobalConfig,omitempty"`
+	// MachineSelectorConfig is merged after it, in order, where the selector matches the machine's labels.
+	MachineSelectorConfig []SelectorConfig `json:"machineSelectorConfig,omitempty"`
+	// ChartValues become one HelmChartConfig per chart.
+	ChartValues map[string]any `json:"chartValues,omitempty"`
+	// AdditionalManifest is YAML applied by the control plane.
+	AdditionalManifest string `json:"additionalManifest,omitempty"`
+	// Registries become registries.yaml of the runtime and of the agent.
+	Registries *Registries `json:"registries,omitempty"`
+	// ETCD are the snapshot settings of etcd nodes.
+	ETCD *ETCD `json:"etcd,omitempty"`
+	// UpgradeStrategy is order and drain of changes to more than one machine.
+	UpgradeStrategy *UpgradeStrategy `json:"upgradeStrategy,omitempty"`
+	// Networking picks the loopback host of probes.
+	Networking *Networking `json:"networking,omitempty"`
+	// DataDirectories moves the runtime's and the agent's state.
+	DataDirectories *DataDirectories `json:"dataDirectories,omitempty"`
+	// ProvisionGeneration forces a rolling restart when it grows.
+	ProvisionGeneration int `json:"provisionGeneration,omitempty"`
+}
+
+// SelectorConfig is config for machines whose labels match.
+type SelectorConfig struct {
+	// MachineLabelSelector nil matches all machines.
+	MachineLabelSelector *LabelSelector `json:"machineLabelSelector,omitempty"`
+	Config               map[string]any `json:"config,omitempty"`
+}
+
+// LabelSelector is a Kubernetes label selector.
+type LabelSelector struct {
+	MatchLabels      map[string]string `json:"matchLabels,omitempty"`
+	MatchExpressions []Requirement     `json:"matchExpressions,omitempty"`
+}
+
+// Requirement is one expression of a label selector; Operator is In, NotIn, Exists or DoesNotExist.
+type Requirement struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
+}
+
+// Registries are mirrors and access of image registries.
+type Registries struct {
+	Mirrors map[string]Mirror         `json:"mirrors,omitempty"`
+	Configs map[string]RegistryConfig `json:"configs,omitempty"`
+}
+
+// Mirror lists where images of one registry are fetched instead.
+type Mirror struct {
+	Endpoint []string          `json:"endpoint,omitempty"`
+	Rewrite  map[string]string `json:"rewrite,omitempty"`
+}
+
+// RegistryConfig is trust for one registry host.
+type RegistryConfig struct {
+	CABundle           string `json:"caBundle,omitempty"`
+	InsecureSkipVerify bool   `json:"insecureSkipVerify,omitempty"`
+}
+
+// ETCD are the snapshot settings.
+type ETCD struct {
+	DisableSnapshots     bool   `json:"disableSnapshots,omitempty"`
+	SnapshotScheduleCron string `json:"snapshotScheduleCron,omitempty"`
+	SnapshotRetention    int    `json:"snapshotRetention,omitempty"`
+}
+
+// UpgradeStrategy bounds how many machines change at once.
+type UpgradeStrategy struct {
+	ControlPlaneConcurrency  string        `json:"controlPlaneConcurrency,omitempty"`
+	WorkerConcurrency        string        `json:"workerConcurrency,omitempty"`
+	ControlPlaneDrainOptions *DrainOptions `json:"controlPlaneDrainOptions,omitempty"`
+	WorkerDrainOptions       *DrainOptions `json:"workerDrainOptions,omitempty"`
+}
+
+// DrainOptions say whether and how a node is emptied before it changes.
+type DrainOptions struct {
+	Enabled                         bool        `json:"enabled,omitempty"`
+	Force                           bool        `json:"force,omitempty"`
+	IgnoreDaemonSets                *bool       `json:"ignoreDaemonSets,omitempty"`
+	IgnoreErrors                    bool        `json:"ignoreErrors,omitempty"`
+	DeleteEmptyDirData              bool        `json:"deleteEmptyDirData,omitempty"`
+	DisableEviction                 bool        `json:"disableEviction,omitempty"`
+	GracePeriod                     int         `json:"gracePeriod,omitempty"`
+	Timeout                         int         `json:"timeout,omitempty"`
+	SkipWaitForDeleteTimeoutSeconds int         `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
+	PreDrainHooks                   []DrainHook `json:"preDrainHooks,omitempty"`
+	PostDrainHooks                  []DrainHook `json:"postDrainHooks,omitempty"`
+}
+
+// DrainHook is an annotation that somebody else sets when the drain may go on.
+type DrainHook struct {
+	Annotation string `json:"annotation"`
+}
+
+// Networking says which address families the cluster uses.
+type Networking struct {
+	// StackPreference is dual (the default), ipv4 or ipv6.
+	StackPreference string `json:"stackPreference,omitempty"`
+}
+
+// DataDirectories are absolute, clean, different paths; they never change after creation.
+type DataDirectories struct {
+	K8sDistro    string `json:"k8sDistro,omitempty"`
+	Provisioning string `json:"provisioning,omitempty"`
+	SystemAgent  string `json:"systemAgent,omitempty"`
+}

@@ -1,0 +1,261 @@
+// Package records holds the documents that the server keeps in its store: plain
+// data, without behaviour that needs a store, a clock or a network. The key of each
+// is given with its type. Values read from the store are shared: change a copy.
+package records
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+)
+
+// Object is the metadata that all namespaced records share.
+type Object struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// UID is stable for the life of the object and differs after deletion and re-creation.
+	UID string `json:"uid"`
+	// Generation grows with each change of what is wanted.
+	Generation  int64             `json:"generation,omitempty"`
+	Created     time.Time         `json:"created,omitzero"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Deleting is when removal was asked for; zero while nobody did.
+	Deleting time.Time `json:"deleting,omitzero"`
+}
+
+// Key is "<namespace>/<name>".
+func (o Object) Key() string { return o.Namespace + "/" + o.Name }
+
+// Cluster is a cluster as its owner wants it and as it is. Key: Object.Key.
+type Cluster struct {
+	Object
+	// ID is the management name, c-m-xxxxxxxx.
+	ID        string           `json:"id"`
+	CreatorID string           `json:"creatorID,omitempty"`
+	Spec      clusterspec.Spec `json:"spec"`
+	Status    ClusterStatus    `json:"status,omitzero"`
+}
+
+// ClusterStatus is what the planner found.
+type ClusterStatus struct {
+	// ObservedGeneration is the generation that the planner last looked at.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Renderer is the version of the rendering that this cluster's plans are made by. It moves
+	// only with a change of the spec, so that a newer server does not restart anything.
+	Renderer int `json:"renderer,omitempty"`
+	// Initialized says that a control plane has been up once.
+	Initialized bool `json:"initialized,omitempty"`
+	// Ready says that the cluster's API answers through the server.
+	Ready bool `json:"ready,omitempty"`
+	// Connected says that a tunnel to the cluster's control plane is open and answers.
+	Connected bool `json:"connected,omitempty"`
+	// State is pending, provisioning, active, updating, unavailable, error or removing.
+	State string `json:"state,omitempty"`
+	// Message is what is waited for, or what went wrong; empty when nothing is.
+	Message string `json:"message,omitempty"`
+	// Failed says that Message is an error and not a wait.
+	Failed bool `json:"failed,omitempty"`
+	// Since is when State and Message became what they are.
+	Since time.Time `json:"since,omitzero"`
+	// Version is the Kubernetes version that the cluster's API reports.
+	Version string `json:"version,omitempty"`
+	// APIEndpoint is the URL of the cluster's API server on its control-plane host.
+	APIEndpoint string `json:"apiEndpoint,omitempty"`
+}
+
+// ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
+// The server token encrypts the cluster's bootstrap data and every snapshot: it is
+// made once and never replaced.
+type ClusterSecrets struct {
+	ServerToken string `json:"serverToken"`
+	AgentToken  string `json:"agentToken"`
+}
+
+// RegistrationToken lets hosts join one cluster. Sensitive. Key: "<cluster id>/<name>".
+type RegistrationToken struct {
+	ClusterID        string    `json:"clusterID"`
+	ClusterNamespace string    `json:"clusterNamespace"`
+	ClusterName      string    `json:"clusterName"`
+	Name             string    `json:"name"`
+	Token            string    `json:"token"`
+	Created          time.Time `json:"created"`
+	// Expires zero means never.
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Key is "<cluster id>/<name>".
+func (t RegistrationToken) Key() string { return t.ClusterID + "/" + t.Name }
+
+// Taint is a Kubernetes node taint.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"`
+}
+
+// Roles of a machine in its cluster.
+type Roles struct {
+	Etcd         bool `json:"etcd,omitempty"`
+	ControlPlane bool `json:"controlPlane,omitempty"`
+	Worker       bool `json:"worker,omitempty"`
+}
+
+// String is the roles as people write them: "etcd,controlplane,worker"; "none" without any.
+func (r Roles) String() string {
+	s := ""
+	for _, role := range []struct {
+		has  bool
+		name string
+	}{{r.Etcd, "etcd"}, {r.ControlPlane, "controlplane"}, {r.Worker, "worker"}} {
+		if !role.has {
+			continue
+		}
+		if s != "" {
+			s += ","
+		}
+		s += role.name
+	}
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Machine is a registered host. Key: Object.Key.
+type Machine struct {
+	Object
+	ClusterName string `json:"clusterName"`
+	ClusterID   string `json:"clusterID"`
+	// MachineID is what the host calls itself, X-Cattle-Id.
+	MachineID string `json:"machineID"`
+	Roles     Roles  `json:"roles"`
+	OS        string `json:"os"`
+	// NodeName is the node name asked for; empty leaves it to the host.
+	NodeName        string   `json:"nodeName,omitempty"`
+	Address         []string `json:"address,omitempty"`
+	InternalAddress []string `json:"internalAddress,omitempty"`
+	// NodeLabels and NodeTaints are what the host asked for at registration.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	NodeTaints []Taint           `json:"nodeTaints,omitempty"`
+	// TokenHash is the hex SHA-256 of the machine's token; PreviousTokenHash stays valid
+	// after a new registration until the new token was used once.
+	TokenHash         string `json:"tokenHash,omitempty"`
+	PreviousTokenHash string `json:"previousTokenHash,omitempty"`
+	// Refused is a change asked for by a later registration that the rules do not allow; empty when there is none.
+	Refused string        `json:"refused,omitempty"`
+	Status  MachineStatus `json:"status,omitzero"`
+}
+
+// PlanSecretName is the name of the machine's plan Secret.
+func (m Machine) PlanSecretName() string { return m.Name + "-machine-plan" }
+
+// MachineState is a registration state that a person sees.
+type MachineState string
+
+// The registration states, in the order of a machine's life.
+const (
+	Registering      MachineState = "Registering"
+	WaitingForPlan   MachineState = "Waiting for plan"
+	ApplyingPlan     MachineState = "Applying plan"
+	WaitingForProbes MachineState = "Waiting for probes"
+	WaitingForNode   MachineState = "Waiting to register with Kubernetes"
+	Active           MachineState = "Active"
+	Failed           MachineState = "Error"
+	Removing         MachineState = "Removing"
+)
+
+// Condition names what a machine is and what holds it there.
+type Condition struct {
+	State MachineState `json:"state"`
+	// Cause is a sentence that names object, host and reason; empty for Active.
+	Cause string `json:"cause,omitempty"`
+	// WaitingFor is the thing whose coming ends the wait.
+	WaitingFor string `json:"waitingFor,omitempty"`
+	// NextStep is what a person can do, when there is something.
+	NextStep string `json:"nextStep,omitempty"`
+}
+
+// MachineStatus is what the planner found.
+type MachineStatus struct {
+	Condition
+	// Since is when State, Cause and WaitingFor became what they are.
+	Since time.Time `json:"since,omitzero"`
+	// History are the states walked through, oldest first, at most 20.
+	History []Transition `json:"history,omitempty"`
+	// Node is the Kubernetes node, once the cluster's own API shows it.
+	Node *NodeRef `json:"node,omitempty"`
+	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
+	LastFailure *PlanFailure `json:"lastFailure,omitempty"`
+	// RetriedChecksum and Retries count automatic new tries of a failed plan.
+	RetriedChecksum string    `json:"retriedChecksum,omitempty"`
+	Retries         int       `json:"retries,omitempty"`
+	NextRetry       time.Time `json:"nextRetry,omitzero"`
+}
+
+// Transition is one state walked through.
+type Transition struct {
+	State MachineState `json:"state"`
+	At    time.Time    `json:"at"`
+}
+
+// PlanFailure is what an agent reported of a plan that could not be applied.
+type PlanFailure struct {
+	Checksum string    `json:"checksum"`
+	At       time.Time `json:"at"`
+	// Instruction is the name of the failing instruction, or empty when a file was at fault.
+	Instruction string `json:"instruction,omitempty"`
+	// Output is the last lines it printed, at most 8 KiB.
+	Output string `json:"output,omitempty"`
+}
+
+// NodeRef is the Kubernetes node of a machine as the cluster's API shows it.
+type NodeRef struct {
+	Name           string   `json:"name"`
+	UID            string   `json:"uid"`
+	ProviderID     string   `json:"providerID,omitempty"`
+	KubeletVersion string   `json:"kubeletVersion,omitempty"`
+	Addresses      []string `json:"addresses,omitempty"`
+	Ready          bool     `json:"ready"`
+	// NotReady is the API's own reason and message while Ready is false.
+	NotReady string `json:"notReady,omitempty"`
+}
+
+// PlanSecret is the plan of one machine and what its agent reports. Sensitive. Key: Object.Key.
+type PlanSecret struct {
+	Object
+	// Data are the Secret's data, empty values included.
+	Data map[string][]byte `json:"data,omitempty"`
+}
+
+// User is a person or program that may log in. Sensitive. Key: ID.
+type User struct {
+	ID           string    `json:"id"`
+	Username     string    `json:"username"`
+	DisplayName  string    `json:"displayName,omitempty"`
+	PasswordHash string    `json:"passwordHash,omitempty"`
+	Admin        bool      `json:"admin,omitempty"`
+	Disabled     bool      `json:"disabled,omitempty"`
+	MustChange   bool      `json:"mustChangePassword,omitempty"`
+	Created      time.Time `json:"created"`
+}
+
+// Token is an API token. Sensitive, and its key is stored as a hash only. Key: Name.
+type Token struct {
+	Name        string    `json:"name"`
+	KeyHash     string    `json:"keyHash"` // hex SHA-256
+	UserID      string    `json:"userID"`
+	Description string    `json:"description,omitempty"`
+	ClusterID   string    `json:"clusterID,omitempty"` // limits the token to one cluster
+	Session     bool      `json:"session,omitempty"`   // made by a login
+	TTLMillis   int64     `json:"ttl,omitempty"`
+	Created     time.Time `json:"created"`
+	Expires     time.Time `json:"expires,omitzero"` // zero means never
+	Disabled    bool      `json:"disabled,omitempty"`
+}
+
+// Setting is one setting that differs from its default. Key: Name.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
