@@ -1,0 +1,103 @@
+//go:build e2e
+
+package engine
+
+// Our own engine, really started; needs root.
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOwnEngineIsStoppedByItsLastUser starts an engine apart from the one other tests may share.
+func TestOwnEngineIsStoppedByItsLastUser(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
+
+	first, err := startOwn(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := startOwn(ctx, o)
+	if err != nil {
+		t.Fatal(err, first.release(ctx))
+	}
+	view := &Engine{host: first.socket()}
+
+	if err := first.release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !second.answers(ctx, view) {
+		t.Fatalf("the engine stopped while somebody used it; its log:\n%s", tail(first.logPath()))
+	}
+	if err := second.release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if second.answers(ctx, view) {
+		t.Error("the engine still answers after its last user released it")
+	}
+	if _, err := os.Stat(first.pidFile()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the pid file stays: %v", err)
+	}
+}
+
+func TestOwnEngineSaysWhyItCannotStart(t *testing.T) {
+	cache := t.TempDir()
+	if err := os.WriteFile(cache+"/docker", nil, 0o600); err != nil { // where a directory should be
+		t.Fatal(err)
+	}
+	o := withDefaults(Options{CacheDir: cache, RunPrefix: "/run/drover-own-" + newRunID()})
+	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
+	_, err := startOwn(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), cache+"/docker") {
+		t.Errorf("error %v, want one with the engine's own last words", err)
+	}
+}
+
+func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID()})
+	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
+
+	killed, err := startOwn(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &Engine{host: killed.socket(), run: newRunID()}
+	if _, err := run.makeNetwork(ctx); err != nil {
+		t.Fatal(err, killed.release(ctx))
+	}
+	if err := killed.lease.Unlock(); err != nil { // all that the kernel does for a process that is killed
+		t.Fatal(err)
+	}
+
+	next, err := startOwn(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks, err := run.Docker(ctx, "network", "ls", "--quiet", "--filter", "label="+labelKey)
+	if err != nil || networks != "" {
+		t.Errorf("networks left: %q (error %v)", networks, err)
+	}
+	if err := next.release(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// removeRunFiles removes what an engine leaves below /run, where the tests' temporary directories are not: a socket's
+// path must be short.
+func removeRunFiles(t *testing.T, prefix string) {
+	for _, suffix := range []string{"", ".sock", ".pid", ".gate", ".lease", ".json"} {
+		if err := os.RemoveAll(prefix + suffix); err != nil {
+			t.Error(err)
+		}
+	}
+}
