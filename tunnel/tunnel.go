@@ -1,0 +1,120 @@
+// Package tunnel carries connections from the server to a host that offers no
+// inbound port: the host opens one websocket, and through it the server dials
+// targets on the host. Node agents, cluster agents and the system agent use the
+// same client; the protocol is that of github.com/rancher/remotedialer, so either
+// side may be the original.
+//
+// What the library leaves open is closed here:
+//
+//   - On one websocket only the server dials; the two sides would number their
+//     connections in the same space.
+//   - A refused target fails its own connection and nothing else: the client accepts
+//     every request on the wire and refuses in its local dialer, and the server asks
+//     its own policy before it sends anything.
+//   - Connections keep the contract of net.Conn for deadlines, timeouts and addresses.
+//   - A dead websocket is closed at once, and no lock is shared between websockets.
+//   - A subject may have several websockets; the newest that answers is used first.
+//
+// Dial sends a request and does not wait for an answer, because the protocol has
+// none. Only a handshake with the target (TLS, or an HTTP request) tells whether the
+// dial has succeeded, so callers do one under a time limit of their own.
+package tunnel
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// DialFunc opens a connection to a target, as net.Dialer.DialContext does.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// State is where a client stands.
+type State string
+
+// The states of a client.
+const (
+	Connecting State = "connecting"
+	Connected  State = "connected"
+	Waiting    State = "waiting" // for the next attempt
+	Stopped    State = "stopped"
+)
+
+// Status is what a client is doing, since when, and why.
+type Status struct {
+	State State
+	Since time.Time
+	// Cause is why the client is not connected; nil while it is, and before the first attempt ended.
+	Cause error
+	// Next is when the next attempt starts, while Waiting.
+	Next time.Time
+}
+
+// String is the status in words.
+func (s Status) String() string {
+	since := s.Since.UTC().Format(time.RFC3339)
+	if s.Cause == nil {
+		return fmt.Sprintf("tunnel %s since %s", s.State, since)
+	}
+	return fmt.Sprintf("tunnel %s since %s: %v", s.State, since, s.Cause)
+}
+
+// ClientOptions say where a client connects and what it lets the server reach.
+type ClientOptions struct {
+	// URL of the server's endpoint, wss:// (or ws:// in tests).
+	URL string
+	// Header is asked at each attempt for the headers of the request, credentials included. Nil sends none.
+	Header func() http.Header
+	// TLS is the trust of the connection; nil is the system's.
+	TLS *tls.Config
+	// Dial opens the targets that the server asks for and is the policy of this host:
+	// its error refuses one target. Nil refuses all.
+	Dial DialFunc
+	// Logger; nil discards.
+	Logger *slog.Logger
+	// Changed is called with each new status, one call at a time. It must not block. Nil is allowed.
+	Changed func(Status)
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// ServerOptions say who may connect and what may be dialled.
+type ServerOptions struct {
+	// Authorize names the subject a request comes from. An error refuses it with 401 and
+	// the error's text, which must not hold a secret.
+	Authorize func(*http.Request) (subject string, err error)
+	// Allow is asked before each dial; its error refuses the target. Nil refuses all.
+	Allow func(subject, network, address string) error
+	// Logger; nil discards.
+	Logger *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// NoSessionError says that a subject has no open tunnel.
+type NoSessionError struct {
+	Subject string
+	// Last is when its last tunnel ended; zero when there was none since the start of the server.
+	Last time.Time
+}
+
+func (e *NoSessionError) Error() string {
+	if e.Last.IsZero() {
+		return fmt.Sprintf("no tunnel from %s: it has not connected yet", e.Subject)
+	}
+	return fmt.Sprintf("no tunnel from %s: not connected since %s", e.Subject, e.Last.UTC().Format(time.RFC3339))
+}
+
+// RefusedError says that the policy does not let a target be dialled.
+type RefusedError struct {
+	Network, Address string
+	Reason           string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("dial %s %s: refused: %s", e.Network, e.Address, e.Reason)
+}
