@@ -1,0 +1,122 @@
+// Reading cluster documents: everything is checked before anything is returned, and
+// every complaint names the field and its line.
+
+package clusterspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/drover-project/drover/server/strictyaml"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// MaxSize is the largest stream of documents that is read, in bytes.
+const MaxSize = 2 << 20
+
+// Parse reads a stream of cluster documents, YAML or JSON, and checks each against
+// the known versions. The documents are returned only when all of them are good;
+// the error is then a strictyaml.Errors with everything that is wrong.
+func Parse(data []byte, known *versions.Data) ([]Document, error) {
+	if len(data) > MaxSize {
+		return nil, strictyaml.Errors{{Reason: fmt.Sprintf("%d bytes are more than the %d allowed", len(data), MaxSize)}}
+	}
+	nodes, err := strictyaml.Documents(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion}}
+	}
+	var docs []Document
+	var errs strictyaml.Errors
+	first := map[string]int{}
+	for _, node := range nodes {
+		var doc Document
+		decoded, bad := strictyaml.Decode(node, &doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer})
+		if doc.Metadata.Namespace == "" {
+			doc.Metadata.Namespace = DefaultNamespace
+		}
+		bad = append(bad, check(doc, decoded, known)...)
+		key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
+		if line, ok := first[key]; ok && doc.Metadata.Name != "" {
+			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: decoded.Line("metadata.name"),
+				Reason: fmt.Sprintf("%q is described twice, first in the document of line %d", doc.Metadata.Name, line)})
+		} else {
+			first[key] = node.Line
+		}
+		errs = append(errs, bad...)
+		docs = append(docs, doc)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return docs, nil
+}
+
+// ParseSpec reads and checks one document whose kind, version and name come from elsewhere
+// (a request's URL); used where a client sends one object.
+func ParseSpec(data []byte, known *versions.Data) (Document, error) {
+	docs, err := Parse(data, known)
+	if err != nil {
+		return Document{}, err
+	}
+	if len(docs) != 1 {
+		return Document{}, strictyaml.Errors{{Reason: fmt.Sprintf("%d documents where one belongs", len(docs))}}
+	}
+	return docs[0], nil
+}
+
+// filledByServer are fields that clients send back as they read them.
+func filledByServer(path string) bool {
+	switch path {
+	case "status", "id", "type", "links", "actions", "actionLinks",
+		"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp", "metadata.managedFields",
+		"metadata.finalizers", "metadata.ownerReferences", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds",
+		"metadata.selfLink", "metadata.state", "metadata.relationships", "metadata.fields":
+		return true
+	}
+	return false
+}
+
+// notYet are fields of Rancher's clusters that drover does not act on. They are
+// refused, since a field that is taken and does nothing is worse than none.
+var notYet = map[string]string{
+	"spec.rkeConfig.machinePools":                               "node drivers are not part of drover; hosts register themselves",
+	"spec.rkeConfig.machinePoolDefaults":                        "node drivers are not part of drover; hosts register themselves",
+	"spec.rkeConfig.infrastructureRef":                          "node drivers are not part of drover; hosts register themselves",
+	"spec.cloudCredentialSecretName":                            "node drivers are not part of drover; hosts register themselves",
+	"spec.rkeConfig.machineSelectorFiles":                       "files from Secrets and ConfigMaps are not supported by this version of drover",
+	"spec.rkeConfig.etcd.s3":                                    "snapshots to S3 are not supported by this version of drover",
+	"spec.rkeConfig.etcdSnapshotCreate":                         "snapshots on request are not supported by this version of drover",
+	"spec.rkeConfig.etcdSnapshotRestore":                        "restore is not supported by this version of drover",
+	"spec.rkeConfig.rotateCertificates":                         "certificate rotation is not supported by this version of drover",
+	"spec.rkeConfig.rotateEncryptionKeys":                       "key rotation is not supported by this version of drover",
+	"spec.clusterAgentDeploymentCustomization":                  "drover deploys no cluster agent",
+	"spec.fleetAgentDeploymentCustomization":                    "fleet is not part of drover",
+	"spec.enableNetworkPolicy":                                  "project network policies are not supported by this version of drover",
+	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
+	"spec.defaultClusterRoleForProjectMembers":                  "project roles are not supported by this version of drover",
+	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
+}
+
+func unknown(path string) string {
+	if reason, ok := notYet[path]; ok {
+		return reason
+	}
+	if strings.HasPrefix(path, "spec.rkeConfig.registries.configs.") {
+		switch path[strings.LastIndex(path, ".")+1:] {
+		case "authConfigSecretName", "tlsSecretName":
+			return "registry credentials from Secrets are not supported by this version of drover"
+		}
+	}
+	return ""
+}
+
+// Equal says whether two specs ask for the same.
+func Equal(a, b Spec) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}

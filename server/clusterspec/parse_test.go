@@ -1,0 +1,136 @@
+package clusterspec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/strictyaml"
+	"github.com/drover-project/drover/server/versions"
+)
+
+const good = `apiVersion: provisioning.cattle.io/v1
+kind: Cluster
+metadata:
+  name: harbour
+spec:
+  kubernetesVersion: v1.34.4+k3s1
+  rkeConfig:
+    machineGlobalConfig:
+      disable: [traefik]
+      tls-san: [k8s.lan]
+      secrets-encryption: true
+      write-kubeconfig-mode: "0644"
+`
+
+func data(t testing.TB) *versions.Data {
+	t.Helper()
+	d, err := versions.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestParse(t *testing.T) {
+	docs, err := Parse([]byte(good+"---\n"+strings.Replace(good, "harbour", "quay", 1)), data(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) != 2 || docs[0].Metadata.Namespace != DefaultNamespace || docs[1].Metadata.Name != "quay" {
+		t.Errorf("docs = %+v", docs)
+	}
+	if docs[0].Spec.RKEConfig.MachineGlobalConfig["secrets-encryption"] != true {
+		t.Errorf("config = %v", docs[0].Spec.RKEConfig.MachineGlobalConfig)
+	}
+}
+
+func TestParseTakesBackWhatWasRead(t *testing.T) {
+	text := strings.Replace(good, "  name: harbour", "  name: harbour\n  resourceVersion: \"12\"\n  uid: u\n  creationTimestamp: \"2026-11-21T00:00:00Z\"", 1) + "status: {ready: true}\n"
+	if _, err := Parse([]byte(text), data(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	replace := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	for _, tc := range []struct{ name, text, want string }{
+		{"nothing", "# only a comment\n", "there is no document in this text; expected kind Cluster of provisioning.cattle.io/v1"},
+		{"not YAML", "a: [", "not YAML"},
+		{"unknown field", replace("kubernetesVersion", "kubernetesversion"), "line 6: spec.kubernetesversion: is not a field here; did you mean kubernetesVersion?"},
+		{"unknown field deep", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {retention: 3}"), "line 8: spec.rkeConfig.etcd.retention: is not a field here"},
+		{"not supported field", replace("  rkeConfig:", "  rkeConfig:\n    machinePools: []"), "line 8: spec.rkeConfig.machinePools: node drivers are not part of drover"},
+		{"wrong type", replace("v1.34.4+k3s1", "1.34"), `line 6: spec.kubernetesVersion: is the number 1.34 where text belongs; write it in quotes: "1.34"`},
+		{"two documents of one name", good + "---\n" + good, `line 17: metadata.name: "harbour" is described twice, first in the document of line 1`},
+		{"no version", replace("  kubernetesVersion: v1.34.4+k3s1\n", ""), "spec.kubernetesVersion: is missing; for example v1.34.4+k3s1"},
+		{"version without data", replace("v1.34.4+k3s1", "v1.34.77+k3s1"), `line 6: spec.kubernetesVersion: there is no data for "v1.34.77+k3s1"; known are v1.34.4+k3s1, v1.34.3+k3s1`},
+		{"another distribution", replace("v1.34.4+k3s1", "v1.34.4+rke2r1"), "only k3s versions"},
+		{"unknown setting", replace("tls-san", "tls-sam"), "line 10: spec.rkeConfig.machineGlobalConfig.tls-sam: is no setting of v1.34.4+k3s1"},
+		{"a setting of the planner", replace("tls-san: [k8s.lan]", "node-label: [a=b]"), "spec.rkeConfig.machineGlobalConfig.node-label: is no setting"},
+		{"setting of wrong type", replace("secrets-encryption: true", "secrets-encryption: 1"), "line 11: spec.rkeConfig.machineGlobalConfig.secrets-encryption: is 1 where true or false belongs"},
+		{"octal number", replace(`"0644"`, "0644"), `line 12: spec.rkeConfig.machineGlobalConfig.write-kubeconfig-mode: is the number 0644 with a leading zero; write it in quotes: "0644"`},
+		{"option that is none", replace("[traefik]", "[traffic]"), `item 0 "traffic" is none of coredns`},
+		{"no name", replace("  name: harbour", "  name: ''"), "metadata.name: is missing"},
+		{"bad name", replace("harbour", "Harbour"), `line 4: metadata.name: "Harbour" is not 2 to 63 lower-case`},
+		{"name of Rancher", replace("harbour", "c-abcde"), "keeps for itself"},
+		{"wrong kind", replace("kind: Cluster", "kind: Machine"), `line 2: kind: is "Machine" where Cluster belongs`},
+		{"no rkeConfig", good[:strings.Index(good, "  rkeConfig")], "spec.rkeConfig: is missing"},
+		{"bad concurrency", replace("  rkeConfig:", "  rkeConfig:\n    upgradeStrategy: {workerConcurrency: 200%}"), `line 8: spec.rkeConfig.upgradeStrategy.workerConcurrency: "200%" is neither`},
+		{"relative directory", replace("  rkeConfig:", "  rkeConfig:\n    dataDirectories: {k8sDistro: var/k3s}"), `line 8: spec.rkeConfig.dataDirectories.k8sDistro: "var/k3s" is not an absolute`},
+		{"nested directories", replace("  rkeConfig:", "  rkeConfig:\n    dataDirectories: {k8sDistro: /a, systemAgent: /a/b/c}"), "one inside the other"},
+		{"bad environment", replace("spec:", "spec:\n  agentEnvVars: [{name: NO_PROXY, value: 'a, b'}]"), "line 6: spec.agentEnvVars[0].value: has a space"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			docs, err := Parse([]byte(tc.text), data(t))
+			var errs strictyaml.Errors
+			if !errors.As(err, &errs) || docs != nil {
+				t.Fatalf("docs = %v, err = %v", docs, err)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestUnknownSettingsCanBeAllowed(t *testing.T) {
+	text := strings.Replace(good, "tls-san: [k8s.lan]", "x-allow-unknown-args: true\n      brand-new: 7", 1)
+	if _, err := Parse([]byte(text), data(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckChange(t *testing.T) {
+	spec := func(version, dir string) Spec {
+		return Spec{KubernetesVersion: version, RKEConfig: &RKEConfig{DataDirectories: &DataDirectories{K8sDistro: dir}}}
+	}
+	for _, tc := range []struct {
+		name          string
+		before, after Spec
+		want          string
+	}{
+		{"same", spec("v1.34.4+k3s1", "/a"), spec("v1.34.4+k3s1", "/a"), ""},
+		{"newer", spec("v1.33.6+k3s1", "/a"), spec("v1.34.1+k3s1", "/a"), ""},
+		{"older", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), "cannot go back from v1.34.1+k3s1 to v1.33.6+k3s1"},
+		{"moved", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+k3s1", "/b"), "cannot be changed once the cluster exists"},
+		{"other distribution", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+rke2r1", "/a"), "the distribution cannot be changed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := CheckChange(tc.before, tc.after)
+			if (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("err = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(good)
+	known := data(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		docs, err := Parse([]byte(text), known)
+		if (err == nil) == (docs == nil) {
+			t.Errorf("docs = %v and err = %v", docs, err)
+		}
+	})
+}
