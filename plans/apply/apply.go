@@ -1,0 +1,131 @@
+// Package apply performs a plan on this host: files, one-time instructions,
+// periodic instructions and probes.
+//
+// It never loses work and never repeats it. What is about to be done is written to a
+// ledger before the host is touched and struck off after, so that an agent that was
+// killed, restarted or rebooted goes on where it stopped. One-time instructions run
+// below a supervisor process of their own that outlives the agent; a restarted agent
+// attaches to it again instead of starting the instruction twice.
+package apply
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+)
+
+// ErrCancelled as the cause of a cancelled context (context.WithCancelCause) takes a plan
+// back: the running instruction is killed and the plan fails with that reason. A context
+// that ends for any other reason leaves the instruction running for the agent's next life.
+var ErrCancelled = errors.New("the plan was cancelled")
+
+// Stager unpacks the image ref into the directory dir, which exists and is empty.
+type Stager interface {
+	Stage(ctx context.Context, ref, dir string) error
+}
+
+// Redirect keeps regular files that a plan wants below Prefix really below Dir, and makes
+// the plan's path a symbolic link to them. Both are absolute paths on the host.
+type Redirect struct {
+	Prefix string // for example /etc/rancher/k3s
+	Dir    string // for example /var/lib/rancher/system-agent/etc/k3s
+}
+
+// Options are what an Engine is made of. WorkDir, LedgerDir and Supervisor are required.
+type Options struct {
+	// Root is put before every path on the host that a plan names; symbolic links below it do
+	// not lead out of it. Empty, as in production, is the host itself. The other directories
+	// of these options are real paths and not below Root.
+	Root string
+	// WorkDir holds the working directories of instructions, <WorkDir>/<unique name>/<checksum>_<i>.
+	// Only directories that the engine made are ever removed.
+	WorkDir string
+	// PreserveWorkDir keeps all of them; otherwise the newest few stay for inspection.
+	PreserveWorkDir bool
+	// LedgerDir holds one ledger a source; made 0700.
+	LedgerDir string
+	// InterlockDir is shared with the installer (contract of restart-pending and
+	// applyinator-active); empty means no interlocks.
+	InterlockDir string
+	Redirects    []Redirect
+	// Images stages instruction images; a plan that needs one fails without it.
+	Images Stager
+	// Supervisor is the argv of the process that runs one instruction; the instruction's
+	// directory is added as the last argument. It must call supervise.Supervise.
+	Supervisor []string
+	// Env is the environment that instructions start from; default BaseEnv of the agent's own.
+	Env func() []string
+	// Path is the agent's PATH, in which commands are looked up; default $PATH.
+	Path string
+	// Timeout ends an instruction, periodic ones included, that runs longer; 0 means never.
+	Timeout time.Duration
+	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
+	// beginning and half from its end; default 256 KiB.
+	OutputLimit int
+	// OutputLevel is the level at which lines of output are logged; default slog.LevelInfo.
+	OutputLevel slog.Level
+	// Waiting is told what the engine waits for, and with an empty For once that is over. It
+	// must return quickly. Default: nobody is told, but it is logged.
+	Waiting func(Wait)
+	Logger  *slog.Logger     // default slog.Default()
+	Now     func() time.Time // default time.Now
+}
+
+// Wait is something that stands between the engine and its work.
+type Wait struct {
+	Source string    // whose plan waits
+	For    string    // the object waited for, for example a file's path; empty: no longer waiting
+	Cause  string    // for example "no space left on device"
+	Since  time.Time // when the wait began
+	Next   string    // what will happen, for example "tried again until it can be written"
+}
+
+// Delivery is one plan handed to the host once.
+type Delivery struct {
+	// Source names where the plan came from: "remote", or a dropped file's name.
+	Source string
+	// ID names this delivery among all of the source: the same bytes delivered anew have a new
+	// ID and run anew. Work already done under the ID is not repeated.
+	ID string
+	// Checksum is plans.Checksum of the received bytes.
+	Checksum string
+	Plan     *plans.Plan
+	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instructions' first run below this ID; a
+	// run that has to be repeated because it died with the host counts on from there.
+	Attempt int
+	// Outputs are the saved outputs of the source's plan before; those that this plan still
+	// names stay in the result until its own instruction ran.
+	Outputs map[string][]byte
+}
+
+// Result is how an apply ended.
+type Result struct {
+	Succeeded bool
+	// Outputs are the saved outputs of one-time instructions by name, the failing one's
+	// included whether it asked or not. After a failure plans.FailureOutput is the reason.
+	Outputs map[string][]byte
+	// Failure is nil exactly when Succeeded.
+	Failure *Failure
+}
+
+// Failure says why a plan could not be applied.
+type Failure struct {
+	Instruction string // name or "instructions[i]"; empty when no instruction is to blame
+	Reason      string // a sentence, free of secrets
+	Output      []byte // the end of the instruction's output
+	ExitCode    int    // of the instruction; -1 when it was killed or did not start
+}
+
+// Pending is what a ledger holds of a source's newest delivery.
+type Pending struct {
+	ID       string
+	Checksum string
+	Started  time.Time
+	// Finished says that Apply with this ID returns at once with the result, doing nothing.
+	Finished bool
+	// Remaining is the work left, one line each, in order; nil when Finished.
+	Remaining []string
+}
