@@ -1,0 +1,122 @@
+package host
+
+// The image of a test host: built once a recipe, cached as a tarball, imported into each engine that lacks it.
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/test/bed/engine"
+	"github.com/drover-project/drover/test/bed/lockfile"
+)
+
+// recipe builds the root file system; see its first lines.
+//
+//go:embed build-rootfs.sh
+var recipe []byte
+
+// baseImage is what the root file system is made from on machines that have a registry but no debootstrap.
+const baseImage = "debian:12"
+
+// Image returns the name of the image of a test host, after building and importing it if the engine lacks it. The
+// first build of a machine takes a minute or two, later runs of it a second.
+func Image(ctx context.Context, e *engine.Engine) (string, error) {
+	sum := sha256.Sum256(recipe)
+	hash := hex.EncodeToString(sum[:])[:12]
+	name := "drover-test/host:" + hash
+	if has(ctx, e, name) {
+		return name, nil
+	}
+	lock, err := lockfile.Take(ctx, filepath.Join(e.CacheDir(), "host-image.lock"), lockfile.Exclusive)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	if has(ctx, e, name) { // another process built it meanwhile
+		return name, nil
+	}
+	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash))
+	if _, err := os.Stat(tarball); errors.Is(err, fs.ErrNotExist) {
+		e.Log.Info("building the image of a test host; this takes a minute or two the first time", "file", tarball)
+		if err := build(ctx, e, tarball); err != nil {
+			return "", fmt.Errorf("build the root file system of a test host: %w", err)
+		}
+	} else if err != nil {
+		return "", fmt.Errorf("look for the root file system of a test host: %w", err)
+	}
+	e.Log.Info("importing the image of a test host", "image", name)
+	if _, err := e.Docker(ctx, "import", "--change", "ENV container=docker", "--change", `CMD ["/sbin/test-host-boot"]`, tarball, name); err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+func has(ctx context.Context, e *engine.Engine, image string) bool {
+	_, err := e.Docker(ctx, "image", "inspect", "--format", "{{.Id}}", image)
+	return err == nil
+}
+
+// build writes the root file system to tarball: with debootstrap where the machine has it, else from Debian's image.
+func build(ctx context.Context, e *engine.Engine, tarball string) error {
+	dir, err := os.MkdirTemp("", "drover-host-image-*")
+	if err != nil {
+		return fmt.Errorf("make a directory for the recipe: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	script := filepath.Join(dir, "build-rootfs.sh")
+	if err := os.WriteFile(script, recipe, 0o755); err != nil {
+		return fmt.Errorf("write the recipe: %w", err)
+	}
+	if _, err := exec.LookPath("debootstrap"); err == nil && os.Geteuid() == 0 {
+		return runRecipe(ctx, script, tarball)
+	}
+	return buildFromImage(ctx, e, script, tarball)
+}
+
+func runRecipe(ctx context.Context, script, tarball string) error {
+	command := exec.CommandContext(ctx, "sh", script, "tarball", tarball)
+	// The recipe removes its work when it is asked to end, not when it is killed; its children must end first.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
+	command.WaitDelay = time.Minute
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// buildFromImage installs and customises in a container of Debian's image, and exports the container.
+func buildFromImage(ctx context.Context, e *engine.Engine, script, tarball string) error {
+	container := "drover-" + e.RunID() + "-image"
+	if _, err := e.Docker(ctx, "create", "--name", container, "--label", e.RunLabel(), "--network", e.Network(),
+		baseImage, "sh", "/build-rootfs.sh", "upgrade"); err != nil {
+		return err
+	}
+	steps := [][]string{
+		{"cp", script, container + ":/build-rootfs.sh"},
+		{"start", "--attach", container},
+		{"export", "--output", tarball + ".part", container},
+		{"rm", "--volumes", container},
+	}
+	for _, step := range steps {
+		if _, err := e.Docker(ctx, step...); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(tarball+".part", tarball); err != nil {
+		return fmt.Errorf("keep the exported root file system: %w", err)
+	}
+	return nil
+}
