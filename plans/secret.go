@@ -98,6 +98,12 @@ func Deliver(data map[string][]byte, plan []byte) map[string][]byte {
 	next[KeyMaxFailures] = []byte(strconv.Itoa(Unlimited))
 	next[KeyFailureThreshold] = []byte("1")
 	delete(next, KeyProbeStatuses)
+	// What an earlier delivery failed at would make this one look failed before it began.
+	for key, clean := range map[string]string{KeyFailedChecksum: "", KeyFailedOutput: "", KeyFailureCount: "0"} {
+		if _, ok := next[key]; ok {
+			next[key] = []byte(clean)
+		}
+	}
 	return next
 }
 
