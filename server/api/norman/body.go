@@ -1,0 +1,181 @@
+// Bodies of requests: JSON, YAML or form data, always one object.
+
+package norman
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+// MaxBody is the largest body of a request, in bytes; PublicBody that of one without login.
+const (
+	MaxBody    = 2 << 20
+	PublicBody = 1 << 20
+)
+
+// Input is the object in a request's body.
+type Input struct {
+	fields map[string]any
+}
+
+// ReadInput reads the body by its content type; a missing or unknown one is taken for
+// JSON, since clients forget it. No body is an empty object. The error is an *Error.
+func ReadInput(w http.ResponseWriter, r *http.Request, limit int64) (Input, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return Input{}, FromBody(err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Input{}, nil
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		kind = "application/json"
+	}
+	var fields map[string]any
+	switch kind {
+	case "application/x-www-form-urlencoded":
+		// curl -d sends this type unless told otherwise, and most of those bodies are JSON.
+		if fields, err = decodeJSON(data); err != nil {
+			fields, err = decodeForm(data)
+		}
+	case "application/yaml", "application/x-yaml", "text/yaml":
+		fields, err = decodeYAML(data)
+	default:
+		fields, err = decodeJSON(data)
+	}
+	if err != nil {
+		return Input{}, Errorf(http.StatusUnprocessableEntity, InvalidBodyContent, "the body is not one %s object: %v", kind, err)
+	}
+	return Input{fields: fields}, nil
+}
+
+func decodeJSON(data []byte) (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var fields map[string]any
+	if err := dec.Decode(&fields); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the object")
+	}
+	return fields, nil
+}
+
+func decodeYAML(data []byte) (map[string]any, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	asJSON, err := json.Marshal(fields) // so that numbers and keys have the types JSON gives them
+	if err != nil {
+		return nil, err
+	}
+	return decodeJSON(asJSON)
+}
+
+func decodeForm(data []byte) (map[string]any, error) {
+	values, err := url.ParseQuery(string(data))
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	for name := range values {
+		fields[name] = values.Get(name)
+	}
+	return fields, nil
+}
+
+// Has says that the body names the field with something other than null.
+func (in Input) Has(name string) bool { return in.fields[name] != nil }
+
+// String is a text field, "" when it is absent.
+func (in Input) String(name string) (string, error) {
+	switch v := in.fields[name].(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	default:
+		return "", Invalid(InvalidFormat, name, "a text is expected, not %s", kindOf(v))
+	}
+}
+
+// Required is a text field that must be there and not empty.
+func (in Input) Required(name string) (string, error) {
+	s, err := in.String(name)
+	if err == nil && s == "" {
+		return "", Invalid(MissingRequired, name, "this field is required")
+	}
+	return s, err
+}
+
+// Int is a whole number, also when it is written as text; 0 when it is absent.
+func (in Input) Int(name string) (int64, error) {
+	text := ""
+	switch v := in.fields[name].(type) {
+	case nil:
+		return 0, nil
+	case json.Number:
+		text = v.String()
+	case string:
+		text = v
+	default:
+		return 0, Invalid(InvalidFormat, name, "a whole number is expected, not %s", kindOf(v))
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, Invalid(InvalidFormat, name, "%.40q is not a whole number", text)
+	}
+	return n, nil
+}
+
+// Map is a map of texts and the keys whose value is null, which asks for their removal.
+func (in Input) Map(name string) (set map[string]string, removed []string, err error) {
+	raw, ok := in.fields[name]
+	if !ok || raw == nil {
+		return nil, nil, nil
+	}
+	m, ok := raw.(map[string]any)
+	if !ok {
+		return nil, nil, Invalid(InvalidFormat, name, "a map of texts is expected, not %s", kindOf(raw))
+	}
+	set = map[string]string{}
+	for k, v := range m {
+		switch text := v.(type) {
+		case nil:
+			removed = append(removed, k)
+		case string:
+			set[k] = text
+		default:
+			return nil, nil, Invalid(InvalidFormat, name, "the value of %q is to be a text, not %s", k, kindOf(v))
+		}
+	}
+	return set, removed, nil
+}
+
+// kindOf names a JSON value without showing it: it may be a secret.
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a text"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "null"
+}
