@@ -1,0 +1,188 @@
+// Package clusters holds what people and the leader do to clusters: taking in and
+// removing cluster documents, and the controller that brings each cluster's
+// machines to what the planner decides.
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Action is what applying a document does, or would do.
+type Action string
+
+// The actions of an apply.
+const (
+	Created    Action = "created"
+	Configured Action = "configured"
+	Unchanged  Action = "unchanged"
+)
+
+// Result is what became of one document.
+type Result struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	ID        string `json:"id"`
+	Action    Action `json:"action"`
+}
+
+// Applier takes cluster documents into the store.
+type Applier struct {
+	State *state.State
+	Now   func() time.Time
+}
+
+// RemovingError says that a cluster is on its way out and cannot be changed any more.
+type RemovingError struct{ Cluster string }
+
+func (e *RemovingError) Error() string {
+	return fmt.Sprintf("apply cluster %s: it is being removed; wait until it is gone, then apply again", e.Cluster)
+}
+
+// Apply stores all documents in one transaction, or none of them. With dryRun it
+// stores nothing and tells what it would have done. A conflict with somebody else's
+// write is a *store.ConflictError; calling again is safe.
+func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]Result, error) {
+	var ops []store.Op
+	results := make([]Result, 0, len(docs))
+	for _, doc := range docs {
+		result, docOps, err := a.one(doc, creatorID)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+		ops = append(ops, docOps...)
+	}
+	if dryRun || len(ops) == 0 {
+		return results, nil
+	}
+	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
+		return nil, fmt.Errorf("store clusters: %w", err)
+	}
+	return results, nil
+}
+
+func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []store.Op, error) {
+	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
+	existing, ok := a.State.Clusters.Get(key)
+	if !ok {
+		return a.create(key, doc, creatorID)
+	}
+	cluster := existing.Value
+	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
+	if !cluster.Deleting.IsZero() {
+		return result, nil, &RemovingError{Cluster: key}
+	}
+	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec); err != nil {
+		return result, nil, err
+	}
+	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
+	if sameSpec && covers(cluster.Labels, doc.Metadata.Labels) && covers(cluster.Annotations, doc.Metadata.Annotations) {
+		return result, nil, nil
+	}
+	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
+	cluster.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+	if !sameSpec {
+		cluster.Spec = doc.Spec
+		cluster.Generation++
+		// The owner changes the cluster anyway: the moment to take the newest rendering.
+		cluster.Status.Renderer = 0
+	}
+	existing.Value = cluster
+	result.Action = Configured
+	return result, []store.Op{a.State.Clusters.Updating(existing)}, nil
+}
+
+// create makes a cluster with all that belongs to it from the start: its join tokens
+// and its registration token, so that the first list already shows a usable cluster.
+func (a *Applier) create(key string, doc clusterspec.Document, creatorID string) (Result, []store.Op, error) {
+	for _, other := range a.State.Clusters.List() {
+		if other.Value.Name == doc.Metadata.Name {
+			return Result{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
+		}
+	}
+	now := a.Now().UTC().Truncate(time.Second)
+	cluster := records.Cluster{
+		Object: records.Object{
+			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, UID: random.UID(), Generation: 1, Created: now,
+			Labels: doc.Metadata.Labels, Annotations: doc.Metadata.Annotations,
+		},
+		ID: "c-m-" + random.ID(8), CreatorID: creatorID, Spec: doc.Spec,
+		Status: records.ClusterStatus{State: "pending", Since: now},
+	}
+	token := records.RegistrationToken{
+		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
+		Name: "default-token", Token: random.Secret(), Created: now,
+	}
+	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, []store.Op{
+		a.State.Clusters.Creating(key, cluster),
+		a.State.ClusterSecrets.Creating(key, records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}),
+		a.State.RegistrationTokens.Creating(token.Key(), token),
+	}, nil
+}
+
+// ErrNotUnique says that the name of a new cluster is taken.
+var ErrNotUnique = errors.New("names of clusters are unique")
+
+// Remove asks for a cluster's removal; the controller carries it out.
+func (a *Applier) Remove(ctx context.Context, key string) error {
+	_, err := a.State.Clusters.Modify(ctx, key, func(c records.Cluster) (records.Cluster, error) {
+		if !c.Deleting.IsZero() {
+			return c, store.ErrUnchanged
+		}
+		c.Deleting = a.Now().UTC()
+		return c, nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove cluster %s: %w", key, err)
+	}
+	return nil
+}
+
+// RemoveMachine asks for a machine's removal from its cluster; the controller carries it out.
+// The host itself keeps what runs on it.
+func (a *Applier) RemoveMachine(ctx context.Context, key string) error {
+	_, err := a.State.Machines.Modify(ctx, key, func(m records.Machine) (records.Machine, error) {
+		if !m.Deleting.IsZero() {
+			return m, store.ErrUnchanged
+		}
+		m.Deleting = a.Now().UTC()
+		return m, nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove machine %s: %w", key, err)
+	}
+	return nil
+}
+
+// covers says whether have has everything of want; an owner's document does not own
+// labels that others set.
+func covers(have, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func merged(have, add map[string]string) map[string]string {
+	if len(add) == 0 {
+		return have
+	}
+	m := maps.Clone(have)
+	if m == nil {
+		m = map[string]string{}
+	}
+	maps.Copy(m, add)
+	return m
+}

@@ -1,0 +1,145 @@
+// The controller: on the leader, it feeds the planner with what the store holds and
+// what the server sees, and performs what the planner decides. It keeps nothing that
+// it could not read again after a restart.
+
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// workers is how many clusters are worked on at once.
+const workers = 4
+
+// Options of a controller.
+type Options struct {
+	State    *state.State
+	Versions *versions.Data
+	// Identity names this server among those that campaign for leadership.
+	Identity string
+	// InstallerImage gives the prefix of installer images.
+	InstallerImage func() string
+	// Watching tells whether a machine's agent holds its watch open, and since when; since when
+	// it is gone when it does not.
+	Watching func(planSecretKey string) (since time.Time, connected bool)
+	// API is what the server sees of a cluster's own API.
+	API    func(clusterKey string) planner.API
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Controller drives all clusters.
+type Controller struct {
+	Options
+	queue *queue
+}
+
+// New makes a controller; nothing happens before Run.
+func New(o Options) *Controller {
+	return &Controller{Options: o, queue: newQueue()}
+}
+
+// Changed tells the controller that something outside the store changed for a cluster:
+// a node became ready, an agent came or went.
+func (c *Controller) Changed(clusterKey string) { c.queue.add(clusterKey) }
+
+// Run campaigns for leadership and drives the clusters while it lasts, until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	for {
+		leadership, err := c.State.Store.Campaign(ctx, "clusters", c.Identity)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("campaign for the leadership of the cluster controller: %w", err)
+		}
+		c.Logger.Info("leading the clusters", "identity", c.Identity)
+		c.lead(ctx, leadership)
+		if ctx.Err() != nil {
+			return nil
+		}
+		c.Logger.Warn("leadership of the clusters lost", "identity", c.Identity)
+	}
+}
+
+// lead works until ctx ends or leadership is lost, and returns when nothing runs any more.
+func (c *Controller) lead(parent context.Context, leadership *store.Leadership) {
+	ctx, cancel := context.WithCancel(store.Fenced(parent, leadership))
+	defer cancel()
+	defer c.observe()()
+	for _, d := range c.State.Clusters.List() {
+		c.queue.add(d.Key)
+	}
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() { c.work(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-leadership.Lost():
+	}
+	cancel()
+	group.Wait()
+	// Without this a successor would wait until the lease runs out.
+	release, done := context.WithTimeout(context.WithoutCancel(parent), 2*time.Second)
+	defer done()
+	if err := leadership.Resign(release); err != nil {
+		c.Logger.Debug("resigning failed", "error", err)
+	}
+}
+
+// observe queues a cluster whenever one of its documents changes.
+func (c *Controller) observe() (stop func()) {
+	stopClusters := c.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Old == nil || e.Type == store.Deleted || !onlyStatus(*e.Old, e.Value) {
+			c.queue.add(e.Key)
+		}
+	})
+	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
+		c.queue.add(e.Value.Namespace + "/" + e.Value.ClusterName)
+	})
+	stopPlans := c.State.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
+		c.queue.add(e.Value.Namespace + "/" + e.Value.Labels["rke.cattle.io/cluster-name"])
+	})
+	return func() {
+		stopClusters()
+		stopMachines()
+		stopPlans()
+	}
+}
+
+// onlyStatus says that a cluster changed in nothing but what this controller wrote itself.
+func onlyStatus(before, after records.Cluster) bool {
+	return before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Status.Renderer == after.Status.Renderer
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		key, ok := c.queue.take(ctx)
+		if !ok {
+			return
+		}
+		again, err := c.pass(ctx, key)
+		var conflict *store.ConflictError
+		switch {
+		case ctx.Err() != nil:
+		case errors.As(err, &conflict):
+			again = 10 * time.Millisecond
+		case err != nil:
+			c.Logger.Error("cluster could not be worked on", "cluster", key, "error", err)
+			again = 5 * time.Second
+		}
+		c.queue.done(key, again)
+	}
+}

@@ -1,0 +1,86 @@
+// The queue holds the clusters that have to be looked at: each at most once, never
+// two workers on one, and a cluster that changes while it is worked on comes again.
+
+package clusters
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+type queue struct {
+	mu     sync.Mutex
+	ready  []string
+	queued map[string]bool
+	busy   map[string]bool
+	timers map[string]*time.Timer
+	wake   chan struct{}
+}
+
+func newQueue() *queue {
+	return &queue{queued: map[string]bool{}, busy: map[string]bool{}, timers: map[string]*time.Timer{}, wake: make(chan struct{}, 1)}
+}
+
+func (q *queue) add(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.timers[key]; t != nil {
+		t.Stop()
+		delete(q.timers, key)
+	}
+	if q.queued[key] {
+		return
+	}
+	q.queued[key] = true
+	if !q.busy[key] {
+		q.ready = append(q.ready, key)
+		q.signal()
+	}
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for a key that no other worker has; ok is false when ctx ends.
+func (q *queue) take(ctx context.Context) (key string, ok bool) {
+	for {
+		q.mu.Lock()
+		if len(q.ready) > 0 && ctx.Err() == nil {
+			key = q.ready[0]
+			q.ready = q.ready[1:]
+			delete(q.queued, key)
+			q.busy[key] = true
+			if len(q.ready) > 0 {
+				q.signal()
+			}
+			q.mu.Unlock()
+			return key, true
+		}
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return "", false
+		case <-q.wake:
+		}
+	}
+}
+
+// done gives a key back. It comes again at once when it was added meanwhile, else after the
+// given time; zero means only when it is added.
+func (q *queue) done(key string, again time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.busy, key)
+	switch {
+	case q.queued[key]:
+		q.ready = append(q.ready, key)
+		q.signal()
+	case again > 0:
+		q.timers[key] = time.AfterFunc(again, func() { q.add(key) })
+	}
+}
