@@ -1,0 +1,221 @@
+package store
+
+// This file holds writes: one etcd transaction on conditions each.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+type opKind int
+
+const (
+	creating opKind = iota + 1
+	updating
+	deleting
+)
+
+// String is the act, for errors.
+func (k opKind) String() string {
+	switch k {
+	case creating:
+		return "create"
+	case updating:
+		return "update"
+	default:
+		return "delete"
+	}
+}
+
+// Op is one write of a Commit. Make it with Creating, Updating or Deleting of a
+// Collection.
+type Op struct {
+	collection Bindable
+	kind       opKind
+	key        string
+	revision   int64
+	value      any
+}
+
+// Creating writes a document under a key that has none.
+func (c *Collection[T]) Creating(key string, v T) Op {
+	return Op{collection: c, kind: creating, key: key, value: v}
+}
+
+// Updating replaces a document that is still at d.Revision.
+func (c *Collection[T]) Updating(d Document[T]) Op {
+	return Op{collection: c, kind: updating, key: d.Key, revision: d.Revision, value: d.Value}
+}
+
+// Deleting removes a document that is still at the revision, or at any when it is 0.
+func (c *Collection[T]) Deleting(key string, revision int64) Op {
+	return Op{collection: c, kind: deleting, key: key, revision: revision}
+}
+
+// maxKeyLength bounds a document's key, in bytes.
+const maxKeyLength = 1024
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return errors.New("the key is empty")
+	case len(key) > maxKeyLength:
+		return fmt.Errorf("the key is %d bytes long, at most %d are allowed", len(key), maxKeyLength)
+	case !utf8.ValidString(key):
+		return errors.New("the key is not UTF-8")
+	}
+	for _, r := range key {
+		if unicode.IsControl(r) {
+			return fmt.Errorf("the key %q holds a control character", key)
+		}
+	}
+	return nil
+}
+
+// Commit performs all ops in one etcd transaction, or none, and returns its revision
+// after the view has reached it. It returns *ExistsError, *NotFoundError,
+// *ConflictError or, below a Fenced context, *DeposedError of the first condition that
+// did not hold. Any other error leaves open whether the transaction was performed.
+func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
+	if err := s.Err(); err != nil {
+		return 0, fmt.Errorf("write to the store: %w", err)
+	}
+	if len(ops) == 0 {
+		return s.Revision(), nil
+	}
+	t := transaction{}
+	for _, op := range ops {
+		if err := s.add(&t, op); err != nil {
+			return 0, err
+		}
+	}
+	leader := fenceOf(ctx)
+	if leader != nil {
+		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))
+		t.reads = append(t.reads, clientv3.OpGet(leader.key, clientv3.WithKeysOnly()))
+	}
+	response, err := s.client.Txn(ctx).If(t.conditions...).Then(t.writes...).Else(t.reads...).Commit()
+	if err != nil {
+		return 0, s.explain(ops, err)
+	}
+	if !response.Succeeded {
+		return 0, refusal(ops, leader, response)
+	}
+	revision := response.Header.Revision
+	if err := s.await(ctx, revision); err != nil {
+		return 0, fmt.Errorf("%s/%s and what belongs to it is written at revision %d, but the view is not there yet: %w",
+			ops[0].collection.collectionName(), ops[0].key, revision, err)
+	}
+	return revision, nil
+}
+
+// transaction is what goes to etcd; reads find out which condition did not hold and
+// are in the order of the ops.
+type transaction struct {
+	keys       map[string]struct{}
+	conditions []clientv3.Cmp
+	writes     []clientv3.Op
+	reads      []clientv3.Op
+}
+
+func (s *Store) add(t *transaction, op Op) error {
+	if op.collection == nil {
+		return errors.New("write to the store: an Op was not made by a collection")
+	}
+	name := op.collection.collectionName()
+	if s.collections[name] != op.collection {
+		return fmt.Errorf("%s %s/%s: the collection is not bound to this store", op.kind, name, op.key)
+	}
+	if err := checkKey(op.key); err != nil {
+		return fmt.Errorf("%s a document of %s: %w", op.kind, name, err)
+	}
+	key := documentKey(name, op.key)
+	if _, ok := t.keys[key]; ok {
+		return fmt.Errorf("%s %s/%s: one transaction cannot write a document twice", op.kind, name, op.key)
+	}
+	if t.keys == nil {
+		t.keys = make(map[string]struct{})
+	}
+	t.keys[key] = struct{}{}
+	t.reads = append(t.reads, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	switch {
+	case op.kind == creating:
+		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
+	case op.kind == deleting && op.revision == 0:
+		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
+	case op.revision <= 0:
+		return fmt.Errorf("%s %s/%s: the document has no revision: read it first", op.kind, name, op.key)
+	default:
+		t.conditions = append(t.conditions, clientv3.Compare(clientv3.ModRevision(key), "=", op.revision))
+	}
+	if op.kind == deleting {
+		t.writes = append(t.writes, clientv3.OpDelete(key))
+		return nil
+	}
+	value, err := json.Marshal(op.value)
+	if err != nil {
+		return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
+	}
+	if op.collection.isSensitive() {
+		if value, err = s.keys.seal(key, value); err != nil {
+			return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
+		}
+	}
+	t.writes = append(t.writes, clientv3.OpPut(key, string(value)))
+	return nil
+}
+
+// refusal is the error of the first condition that did not hold.
+func refusal(ops []Op, leader *Leadership, response *clientv3.TxnResponse) error {
+	if leader != nil {
+		kvs := response.Responses[len(ops)].GetResponseRange().Kvs
+		if len(kvs) == 0 || kvs[0].CreateRevision != leader.revision {
+			leader.lose()
+			return &DeposedError{Name: leader.name, Identity: leader.identity}
+		}
+	}
+	for i, op := range ops {
+		var current int64
+		if kvs := response.Responses[i].GetResponseRange().Kvs; len(kvs) > 0 {
+			current = kvs[0].ModRevision
+		}
+		name := op.collection.collectionName()
+		switch {
+		case op.kind == creating && current != 0:
+			return &ExistsError{Collection: name, Key: op.key}
+		case op.kind == creating:
+		case current == 0:
+			return &NotFoundError{Collection: name, Key: op.key}
+		case op.revision != 0 && op.revision != current:
+			return &ConflictError{Collection: name, Key: op.key, Wanted: op.revision, Current: current}
+		}
+	}
+	return errors.New("write to the store: etcd refused the transaction though all its conditions hold")
+}
+
+// explain says what was being written, and what to do where etcd's own words do not.
+func (s *Store) explain(ops []Op, err error) error {
+	if ended := s.Err(); ended != nil {
+		err = ended
+	}
+	what := fmt.Sprintf("%s %s/%s", ops[0].kind, ops[0].collection.collectionName(), ops[0].key)
+	if more := len(ops) - 1; more > 0 {
+		what += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%s: the database is at its size limit; compact and defragment etcd, then disarm its alarm: %w", what, err)
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return fmt.Errorf("%s: larger than etcd takes; an external etcd needs a greater --max-request-bytes: %w", what, err)
+	case errors.Is(err, rpctypes.ErrTooManyOps):
+		return fmt.Errorf("%s: more than etcd takes in one transaction; an external etcd needs a greater --max-txn-ops: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

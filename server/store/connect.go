@@ -1,0 +1,179 @@
+package store
+
+// This file holds the ways to an etcd: the embedded one and an external one.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+)
+
+func (s *Store) connect(ctx context.Context) error {
+	if len(s.options.Endpoints) > 0 {
+		return s.connectExternal(ctx)
+	}
+	return s.startEmbedded(ctx)
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	// firstAnswer bounds how long the external etcd may take to answer at all.
+	firstAnswer = 15 * time.Second
+	// maxRequestBytes is room for the largest Secret that Kubernetes allows (1 MiB of data),
+	// twice in base64, and for the outputs of instructions.
+	maxRequestBytes = 8 << 20
+)
+
+func (s *Store) connectExternal(ctx context.Context) error {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            s.options.Endpoints,
+		TLS:                  s.options.TLS,
+		Context:              s.ctx,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		PermitWithoutStream:  true,
+		MaxCallSendMsgSize:   2 * maxRequestBytes,
+		Logger:               etcdLogger(s.log, nil),
+	})
+	if err != nil {
+		return fmt.Errorf("connect to etcd at %s: %w", strings.Join(s.options.Endpoints, ", "), err)
+	}
+	s.useClient(client)
+	ctx, cancel := context.WithTimeout(ctx, firstAnswer)
+	defer cancel()
+	if _, err := client.Get(ctx, schemaKey); err != nil {
+		return fmt.Errorf("connect to etcd at %s: check the addresses and the TLS files: %w", strings.Join(s.options.Endpoints, ", "), err)
+	}
+	return nil
+}
+
+func (s *Store) useClient(client *clientv3.Client) {
+	s.client = client
+	s.undo = append(s.undo, func() error {
+		// A client without a connection of its own reports its end as an error.
+		if err := client.Close(); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+}
+
+// startEmbedded runs an etcd of one member in this process, without any listener: the
+// client calls it directly.
+func (s *Store) startEmbedded(ctx context.Context) error {
+	dir := filepath.Join(s.options.DataDir, etcdName)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of the embedded etcd: %w", err)
+	}
+	died := make(chan error, 1)
+	cfg := s.embeddedConfig(dir, func(err error) {
+		select {
+		case died <- err:
+		default:
+		}
+		s.fail(fmt.Errorf("embedded etcd in %s: %w", dir, err))
+	})
+	type started struct {
+		etcd *embed.Etcd
+		err  error
+	}
+	starting := make(chan started, 1)
+	go func() { // etcd may end its goroutine instead of returning, see etcdLogger
+		etcd, err := embed.StartEtcd(cfg)
+		starting <- started{etcd, err}
+	}()
+	var etcd *embed.Etcd
+	select {
+	case result := <-starting:
+		if result.err != nil {
+			return fmt.Errorf("start the embedded etcd in %s: %w", dir, result.err)
+		}
+		etcd = result.etcd
+	case err := <-died:
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	case <-ctx.Done():
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, ctx.Err())
+	}
+	s.undo = append(s.undo, func() error { return s.stopEmbedded(etcd) })
+	select {
+	case <-etcd.Server.ReadyNotify():
+	case err := <-died:
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	case err := <-etcd.Err():
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
+	}
+	s.useClient(v3client.New(etcd.Server))
+	s.run(func() {
+		select {
+		case <-s.ctx.Done():
+		case <-etcd.Server.StopNotify():
+			s.fail(fmt.Errorf("the embedded etcd in %s has stopped by itself", dir))
+		}
+	})
+	return nil
+}
+
+// stopTimeout bounds the end of an embedded etcd that has failed: parts of it may never
+// answer again.
+const stopTimeout = 10 * time.Second
+
+func (s *Store) stopEmbedded(etcd *embed.Etcd) error {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		etcd.Close()
+	}()
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
+	select {
+	case <-stopped:
+		return nil
+	case <-timeout.C:
+		return fmt.Errorf("the embedded etcd did not stop within %s", stopTimeout)
+	}
+}
+
+// embeddedConfig is how the embedded etcd is tuned; died is told when it cannot go on.
+func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
+	cfg := embed.NewConfig()
+	cfg.Name = "drover"
+	cfg.Dir = dir
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(s.log, died))
+
+	// No listeners at all. The peer URL only names the one member; nobody dials it.
+	peer := url.URL{Scheme: "http", Host: "localhost:2380"}
+	cfg.ListenPeerUrls, cfg.ListenClientUrls = nil, nil
+	cfg.AdvertisePeerUrls, cfg.AdvertiseClientUrls = []url.URL{peer}, nil
+	cfg.InitialCluster = cfg.Name + "=" + peer.String()
+
+	// With one member nobody else can lead: short ticks only make the start quick.
+	cfg.TickMs, cfg.ElectionMs = 50, 250
+	cfg.PreVote = false
+
+	cfg.MaxTxnOps = 4096
+	cfg.MaxRequestBytes = maxRequestBytes
+	cfg.QuotaBackendBytes = 8 << 30
+	cfg.BootstrapDefragThresholdMegabytes = 512
+	// A view that is cut off for less than this many revisions resumes without reading
+	// everything again.
+	cfg.AutoCompactionMode = embed.CompactorModeRevision
+	cfg.AutoCompactionRetention = fmt.Sprint(historyLength)
+	// Entries are kept in memory until a snapshot, and after it for followers, of which
+	// there are none.
+	cfg.SnapshotCount = 2000
+	cfg.SnapshotCatchUpEntries = 100
+	cfg.UnsafeNoFsync = s.options.UnsafeNoFsync
+	return cfg
+}

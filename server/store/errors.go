@@ -1,0 +1,51 @@
+package store
+
+// This file holds the errors that callers act on.
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrUnchanged is what a change function of Modify returns to write nothing.
+	ErrUnchanged = errors.New("unchanged")
+	// ErrTooOld says that a watch cannot go on from the revision asked for, or could not
+	// keep up: list again, and watch from the revision read before that.
+	ErrTooOld = errors.New("the revision is outside the history that is kept: list again and watch from there")
+	// ErrClosed says that the store is closed.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// ExistsError says that a document was to be created under a key that has one.
+type ExistsError struct{ Collection, Key string }
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("create %s/%s: it exists already", e.Collection, e.Key)
+}
+
+// NotFoundError says that a document is not there.
+type NotFoundError struct{ Collection, Key string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s/%s does not exist", e.Collection, e.Key)
+}
+
+// ConflictError says that a document was changed since it was read: its revision is
+// Current where the writer knew Wanted. Read it again and apply the change to that.
+type ConflictError struct {
+	Collection, Key string
+	Wanted, Current int64
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("write %s/%s: it was changed since it was read (revision %d, now %d): read it again",
+		e.Collection, e.Key, e.Wanted, e.Current)
+}
+
+// DeposedError says that a fenced write was refused since its leadership is gone.
+type DeposedError struct{ Name, Identity string }
+
+func (e *DeposedError) Error() string {
+	return fmt.Sprintf("%s is no longer the leader %q: nothing was written", e.Identity, e.Name)
+}

@@ -1,0 +1,203 @@
+// Package store keeps the server's typed documents in etcd: an embedded one in the
+// data directory, or an external one.
+//
+// A revision is an etcd revision and so a Kubernetes resourceVersion. Writes are
+// transactions on conditions (compare-and-set). Reads come from one view in memory,
+// which one etcd watch feeds; a write returns after the view has reached it, so that
+// who writes then reads finds what was written. Sensitive documents are encrypted
+// before they reach etcd (see envelope.go and keys.go).
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Options say where the documents are.
+type Options struct {
+	// DataDir holds everything of the server: the embedded etcd in <DataDir>/etcd, the
+	// key file, the lock. It is made with mode 0700 when it is missing. It may be empty
+	// when Endpoints and KeyFile are given.
+	DataDir string
+	// Endpoints are the URLs of an external etcd, used instead of the embedded one.
+	Endpoints []string
+	// TLS is for Endpoints; nil connects without.
+	TLS *tls.Config
+	// KeyFile holds the keys of the encryption at rest; default <DataDir>/encryption.key.
+	KeyFile string
+	// Logger gets what an operator must see; default is to drop it.
+	Logger *slog.Logger
+	// UnsafeNoFsync lets the embedded etcd answer before the disk has the data, so that
+	// a crash of the machine loses writes. Tests and benchmarks only.
+	UnsafeNoFsync bool
+}
+
+// Store is an open store. All methods may be called by many goroutines at once.
+type Store struct {
+	options     Options
+	log         *slog.Logger
+	client      *clientv3.Client
+	keys        *keyring
+	collections map[string]Bindable
+	view        progress
+	applying    revisionMark
+
+	ctx     context.Context // ends at Close; everything the store runs lives below it
+	cancel  context.CancelFunc
+	runLock sync.Mutex // orders run and the end of ctx
+	running sync.WaitGroup
+
+	failOnce sync.Once
+	failed   chan struct{}
+	err      error // written before failed is closed
+
+	leaders leaderships
+
+	closeOnce sync.Once
+	closeErr  error
+	// undo are the steps of Close that give back what Open took, run in reverse order.
+	undo []func() error
+}
+
+// openTimeout bounds how long Open waits for etcd to answer.
+const openTimeout = 60 * time.Second
+
+// Open opens the store, loads all documents of the collections into memory and keeps
+// them up to date until Close. ctx bounds the opening only. A collection can be bound
+// once.
+func Open(ctx context.Context, o Options, cs ...Bindable) (_ *Store, err error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.KeyFile == "" && o.DataDir != "" {
+		o.KeyFile = filepath.Join(o.DataDir, "encryption.key")
+	}
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	s := &Store{options: o, log: o.Logger, collections: make(map[string]Bindable), failed: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the store: %w", err)
+			_ = s.Close()
+		}
+	}()
+	for _, c := range cs {
+		if err := s.bind(c); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	// The steps in their order: each may refuse, and none changes anything that a later
+	// refusal would have to take back, but for the embedded etcd's own files.
+	for _, step := range []func(context.Context) error{
+		s.takeDataDir,
+		s.connect,
+		s.checkSchema,
+		s.readKeys,
+		s.load,
+		s.dropOldLeaders,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.run(s.follow)
+	return s, nil
+}
+
+// run runs f in a goroutine that Close waits for; false when the store is closed.
+func (s *Store) run(f func()) bool {
+	s.runLock.Lock()
+	defer s.runLock.Unlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.running.Go(f)
+	return true
+}
+
+func (o Options) check() error {
+	if o.DataDir == "" && (len(o.Endpoints) == 0 || o.KeyFile == "") {
+		return errors.New("no data directory is given: set DataDir, or both Endpoints and KeyFile")
+	}
+	return nil
+}
+
+func (s *Store) bind(c Bindable) error {
+	name := c.collectionName()
+	if err := checkCollectionName(name); err != nil {
+		return err
+	}
+	if _, ok := s.collections[name]; ok {
+		return fmt.Errorf("collection %q is given twice", name)
+	}
+	if err := c.bind(s); err != nil {
+		return err
+	}
+	s.collections[name] = c
+	return nil
+}
+
+// Close ends the watches, gives leaderships back, stops the embedded etcd and waits
+// for all of it. It is safe to call it more than once.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() {
+		s.leaders.resignAll()
+		s.runLock.Lock()
+		s.cancel()
+		s.runLock.Unlock()
+		s.running.Wait()
+		var errs []error
+		for i := len(s.undo) - 1; i >= 0; i-- {
+			errs = append(errs, s.undo[i]())
+		}
+		if err := errors.Join(errs...); err != nil {
+			s.closeErr = fmt.Errorf("close the store: %w", err)
+		}
+	})
+	return s.closeErr
+}
+
+// Revision is the revision that the view in memory has reached. To list and then
+// watch, read the revision first: an event may then repeat what the list already
+// holds, but none is missing.
+func (s *Store) Revision() int64 { return s.view.reached() }
+
+// Failed is closed when the store can no longer go on: the embedded etcd ended, or a
+// record came that cannot be read. Err says why. Only a restart helps.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err is why Failed is closed, ErrClosed after Close, and nil otherwise.
+func (s *Store) Err() error {
+	select {
+	case <-s.failed:
+		return s.err
+	default:
+	}
+	if s.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) fail(err error) {
+	s.failOnce.Do(func() {
+		if s.ctx.Err() != nil {
+			return // closing: things end because they were told to
+		}
+		s.err = err
+		s.log.Error("the store cannot go on", "error", err)
+		close(s.failed)
+	})
+}
