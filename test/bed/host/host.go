@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,7 +129,7 @@ func (h *Host) waitUp(ctx context.Context) error {
 
 // Reboot shuts the host down in order, boots it again with the same disk and address, and returns when it is up.
 func (h *Host) Reboot(ctx context.Context) error {
-	if _, err := h.engine.Docker(ctx, "stop", "-t", fmt.Sprint(int(shutdownTimeout.Seconds())), h.container); err != nil {
+	if _, err := h.engine.Docker(ctx, "stop", "-t", strconv.Itoa(int(shutdownTimeout.Seconds())), h.container); err != nil {
 		return fmt.Errorf("shut host %s down: %w", h.name, err)
 	}
 	return h.Boot(ctx)
@@ -172,14 +173,15 @@ func (h *Host) Console(ctx context.Context) string {
 	return strings.ReplaceAll(output, "\r\n", "\n")
 }
 
-// Memory is the memory the host's processes use now, in bytes, without the page cache of its files.
+// Memory is the memory the host's processes have now, in bytes; what they share with others is counted in parts.
 func (h *Host) Memory(ctx context.Context) (int64, error) {
-	output, err := h.Sh(ctx, `cd /sys/fs/cgroup; [ ! -d memory ] || cd memory; awk '$1 == "anon" || $1 == "total_rss" { print $2 }' memory.stat`)
+	const sum = `cat /proc/[0-9]*/smaps_rollup 2>/dev/null | awk '$1 == "Pss:" { kib += $2 } END { print kib * 1024 }'`
+	output, err := h.Sh(ctx, sum)
 	if err != nil {
 		return 0, err
 	}
-	var bytes int64
-	if _, err := fmt.Sscan(output, &bytes); err != nil {
+	bytes, err := strconv.ParseInt(strings.TrimSpace(output), 10, 64)
+	if err != nil {
 		return 0, fmt.Errorf("parse the memory use of host %s: %w", h.name, err)
 	}
 	return bytes, nil

@@ -79,13 +79,24 @@ func build(ctx context.Context, e *engine.Engine, tarball string) error {
 	if err := os.WriteFile(script, recipe, 0o755); err != nil {
 		return fmt.Errorf("write the recipe: %w", err)
 	}
-	if _, err := exec.LookPath("debootstrap"); err == nil && os.Geteuid() == 0 {
-		return runRecipe(ctx, script, tarball)
+	err = runRecipe(ctx, script, tarball)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return buildFromImage(ctx, e, script, tarball)
+	e.Log.Info("debootstrap is of no use here; trying a registry", "image", baseImage, "because", err)
+	if imageErr := buildFromImage(ctx, e, script, tarball); imageErr != nil {
+		return fmt.Errorf("with debootstrap: %w; from %s: %w", err, baseImage, imageErr)
+	}
+	return nil
 }
 
 func runRecipe(ctx context.Context, script, tarball string) error {
+	if _, err := exec.LookPath("debootstrap"); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("debootstrap needs root")
+	}
 	command := exec.CommandContext(ctx, "sh", script, "tarball", tarball)
 	// The recipe removes its work when it is asked to end, not when it is killed; its children must end first.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
