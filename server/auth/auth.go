@@ -1,0 +1,116 @@
+// Package auth knows who is asking: users with passwords, API tokens, login sessions,
+// and how each of them arrives in a request. It decides nothing about what they may do.
+//
+// Of tokens only hashes are stored; passwords are kept by bcrypt. Everything that
+// compares a secret takes the same time for a name that does not exist.
+package auth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+)
+
+// Errors of Authenticate and Login. Whatever is wrong with a credential, the caller
+// learns no more than this.
+var (
+	// ErrUnauthenticated says that a request carries no credential that is valid now.
+	ErrUnauthenticated = errors.New("must authenticate")
+	// ErrWrongPassword says that user and password of a login do not belong together.
+	ErrWrongPassword = errors.New("authentication failed")
+	// ErrDisabled says that the password is right and the user may not log in.
+	ErrDisabled = errors.New("this user is disabled")
+	// ErrForged says that a request with a cookie lacks the proof that a page of this server sent it.
+	ErrForged = errors.New("the request is authenticated by cookie, so header X-API-CSRF must repeat the cookie CSRF")
+	// ErrOrigin says that a page of another server opens a websocket with this server's cookie.
+	ErrOrigin = errors.New("the request is authenticated by cookie and comes from a page of another origin")
+)
+
+// Identity is who sent a request.
+type Identity struct {
+	UserID, Username, DisplayName string
+	// TokenName is the token that authenticated the request.
+	TokenName string
+	Admin     bool
+	// ClusterID is the one cluster that the token is good for, or "" for no such limit.
+	ClusterID string
+	// MustChangePassword says that the user still has the password of the first start.
+	MustChangePassword bool
+	// Session says that the token was made by a login.
+	Session bool
+	// Expires is the end of the token; zero for never.
+	Expires time.Time
+}
+
+// Auth knows users and tokens.
+type Auth struct {
+	state    *state.State
+	now      func() time.Time
+	log      *slog.Logger
+	failures throttle
+	cost     int
+	// unknown is compared with for users that do not exist.
+	unknown []byte
+	// hashing bounds how many passwords are hashed at once: each takes a core for tens of milliseconds.
+	hashing chan struct{}
+}
+
+// New makes an Auth; now may be nil for the clock, log for silence.
+func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
+	if now == nil {
+		now = time.Now
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return newWithCost(st, now, log, bcrypt.DefaultCost)
+}
+
+func newWithCost(st *state.State, now func() time.Time, log *slog.Logger, cost int) *Auth {
+	unknown, _ := bcrypt.GenerateFromPassword([]byte("nobody"), cost) // the cost is valid and the text short
+	return &Auth{
+		state: st, now: now, log: log, cost: cost, unknown: unknown,
+		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+	}
+}
+
+// Users are all users, sorted by id.
+func (a *Auth) Users() []records.User {
+	docs := a.state.Users.List()
+	users := make([]records.User, len(docs))
+	for i, d := range docs {
+		users[i] = d.Value
+	}
+	return users
+}
+
+// userByName finds a user by login name, whatever its case.
+func (a *Auth) userByName(username string) (records.User, bool) {
+	for _, d := range a.state.Users.List() {
+		if strings.EqualFold(d.Value.Username, username) {
+			return d.Value, true
+		}
+	}
+	return records.User{}, false
+}
+
+type contextKey struct{}
+
+// WithIdentity puts an identity into a context, for handlers behind an authenticating one.
+func WithIdentity(ctx context.Context, who Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, who)
+}
+
+// FromContext is the identity that WithIdentity put there.
+func FromContext(ctx context.Context) (Identity, bool) {
+	who, ok := ctx.Value(contextKey{}).(Identity)
+	return who, ok
+}

@@ -1,0 +1,133 @@
+// How a credential arrives in a request, and whether it is good.
+
+package auth
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+)
+
+// Authenticate says who sent the request. The token "<name>:<key>" comes as Bearer, as
+// Basic (in either alphabet of base64), or, when there is no Authorization header at
+// all, in the cookie R_SESS. A request with the cookie that changes something needs
+// the CSRF token too.
+//
+// The errors are ErrUnauthenticated, ErrForged and ErrOrigin.
+func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
+	text, byCookie := credential(r)
+	who, err := a.Check(text)
+	if err != nil {
+		return Identity{}, err
+	}
+	if byCookie {
+		if err := checkForgery(r); err != nil {
+			return Identity{}, err
+		}
+	}
+	return who, nil
+}
+
+// Check is the identity behind the text of a token, or ErrUnauthenticated.
+func (a *Auth) Check(text string) (Identity, error) {
+	name, key, ok := splitToken(text)
+	if !ok {
+		return Identity{}, ErrUnauthenticated
+	}
+	// The key is hashed and compared whether or not the token exists.
+	token, exists := a.state.Tokens.Get(name)
+	good := subtle.ConstantTimeCompare([]byte(random.Hash(key)), []byte(token.Value.KeyHash)) == 1
+	if !exists || !good || token.Value.Disabled || Expired(token.Value, a.now()) {
+		return Identity{}, ErrUnauthenticated
+	}
+	user, ok := a.state.Users.Get(token.Value.UserID)
+	if !ok || user.Value.Disabled {
+		return Identity{}, ErrUnauthenticated
+	}
+	return Identity{
+		UserID: user.Value.ID, Username: user.Value.Username, DisplayName: user.Value.DisplayName, Admin: user.Value.Admin,
+		MustChangePassword: user.Value.MustChange, TokenName: name, ClusterID: token.Value.ClusterID,
+		Session: token.Value.Session, Expires: token.Value.Expires,
+	}, nil
+}
+
+// Expired says whether the token's time is over.
+func Expired(t records.Token, now time.Time) bool {
+	return !t.Expires.IsZero() && !now.Before(t.Expires)
+}
+
+// maxToken bounds the text of a token, in bytes.
+const maxToken = 512
+
+// splitToken takes "<name>:<key>" apart; it has exactly one colon.
+func splitToken(text string) (name, key string, ok bool) {
+	if len(text) > maxToken {
+		return "", "", false
+	}
+	text = strings.TrimPrefix(text, "ext/") // the same tokens by the name newer clients give them
+	name, key, ok = strings.Cut(text, ":")
+	return name, key, ok && name != "" && key != "" && !strings.Contains(key, ":")
+}
+
+// credential finds the text of the token. A header wins over a cookie, also a bad one.
+func credential(r *http.Request) (text string, byCookie bool) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, value, _ := strings.Cut(header, " ")
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(scheme) {
+		case "bearer":
+			return value, false
+		case "basic":
+			return decodeBasic(value), false
+		}
+		return "", false
+	}
+	if c, err := r.Cookie(SessionCookie); err == nil {
+		return c.Value, true
+	}
+	return "", false
+}
+
+// decodeBasic takes the standard and the URL alphabet, with and without padding.
+func decodeBasic(value string) string {
+	value = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(value, "="))
+	text, err := base64.RawStdEncoding.DecodeString(value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// checkForgery refuses what a page of another server could make a browser send.
+func checkForgery(r *http.Request) error {
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		if origin := r.Header.Get("Origin"); origin != "" {
+			u, err := url.Parse(origin)
+			if err != nil || !strings.EqualFold(u.Host, r.Host) {
+				return ErrOrigin
+			}
+		}
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return nil
+	}
+	cookie, err := r.Cookie(ForgeryCookie)
+	if err != nil || cookie.Value == "" {
+		return ErrForged
+	}
+	given := r.Header.Get("X-API-CSRF")
+	if given == "" {
+		given = r.URL.Query().Get("CSRF")
+	}
+	if subtle.ConstantTimeCompare([]byte(given), []byte(cookie.Value)) != 1 {
+		return ErrForged
+	}
+	return nil
+}

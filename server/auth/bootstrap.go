@@ -1,0 +1,149 @@
+// The first start: one user who may do everything, and a token for the server's own host.
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Bootstrap makes the user admin when there is no user at all, with the password given
+// or, when it is empty, a generated one, which is returned to be shown once. It then
+// sees to it that tokenFile holds a token of the first admin that never expires, with
+// mode 0600: a missing or invalid one is made anew. It is called at every start, by
+// every replica; tokenFile "" leaves the file out.
+func (a *Auth) Bootstrap(ctx context.Context, password, tokenFile string) (generated string, err error) {
+	generated, err = a.firstUser(ctx, password)
+	if err != nil {
+		return "", fmt.Errorf("make the first user: %w", err)
+	}
+	if tokenFile == "" {
+		return generated, nil
+	}
+	if err := a.ensureTokenFile(ctx, tokenFile); err != nil {
+		return generated, fmt.Errorf("admin token file: %w", err)
+	}
+	return generated, nil
+}
+
+func (a *Auth) firstUser(ctx context.Context, password string) (generated string, err error) {
+	// install-uuid is written in the same transaction: of two replicas that start at the
+	// same moment one makes the admin and the other finds it made. So it is read before
+	// the users are.
+	const name = "install-uuid"
+	once := a.state.Settings.Creating(name, records.Setting{Name: name, Value: random.UID()})
+	if set, ok := a.state.Settings.Get(name); ok {
+		once = a.state.Settings.Updating(set)
+	}
+	if off, ok := a.state.Settings.Get("no-default-admin"); ok && off.Value.Value == "true" || len(a.state.Users.List()) > 0 {
+		return "", nil
+	}
+	user := records.User{
+		ID: "user-" + random.ID(5), Username: "admin", DisplayName: "Default Admin",
+		Admin: true, MustChange: password == wellKnown, Created: a.now().UTC(),
+	}
+	if password == "" {
+		generated, user.MustChange = random.Secret(), true
+		password = generated
+	}
+	if user.PasswordHash, err = a.hash(ctx, password); err != nil {
+		return "", err
+	}
+	_, err = a.state.Store.Commit(ctx, a.state.Users.Creating(user.ID, user), once)
+	_, exists := errors.AsType[*store.ExistsError](err)
+	_, conflict := errors.AsType[*store.ConflictError](err)
+	if exists || conflict {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	a.log.Info("first user made", "user", user.ID, "username", user.Username)
+	return generated, nil
+}
+
+// firstAdmin is the admin that was made first and may still log in.
+func (a *Auth) firstAdmin() (records.User, bool) {
+	var first records.User
+	for _, u := range a.Users() {
+		if u.Admin && !u.Disabled && (first.ID == "" || u.Created.Before(first.Created)) {
+			first = u
+		}
+	}
+	return first, first.ID != ""
+}
+
+// ensureTokenFile leaves a good file alone.
+func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file (%s): remove it", path, info.Mode().Type())
+	case info.Mode().Perm()&0o077 != 0:
+		a.log.Warn("admin token file was open to others and is replaced", "path", path, "mode", info.Mode().Perm().String())
+	default:
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if who, err := a.Check(strings.TrimSpace(string(text))); err == nil && who.Admin && who.Expires.IsZero() {
+			return nil
+		}
+	}
+	admin, ok := a.firstAdmin()
+	if !ok {
+		return nil // nobody whose token it could be
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	description := fmt.Sprintf("file %s on %s", path, host)
+	text, token, err := a.IssueToken(ctx, records.Token{UserID: admin.ID, Description: description})
+	if err != nil {
+		return err
+	}
+	if err := writePrivate(path, text+"\n"); err != nil {
+		return errors.Join(err, a.RevokeToken(ctx, token.Name))
+	}
+	// Whoever lost the file, or took it, loses the token that was in it.
+	for _, old := range a.Tokens() {
+		if old.Description == description && old.UserID == admin.ID && old.Name != token.Name {
+			if err := a.RevokeToken(ctx, old.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writePrivate replaces a file atomically; it is never readable by others.
+func writePrivate(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".admin-token-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

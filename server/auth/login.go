@@ -1,0 +1,197 @@
+// Passwords: logging in with them and changing them.
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// maxPassword is what bcrypt takes, in bytes; it would ignore the rest.
+const maxPassword = 72
+
+// wellKnown is the password that scripts set at a first start. It is good for one
+// login, in which it has to be changed: that login puts the mark spent before the hash.
+const (
+	wellKnown = "admin"
+	spent     = "spent:"
+)
+
+// Login checks user name and password of somebody at a source (an address). Its errors
+// are ErrWrongPassword, ErrDisabled and *TooManyError.
+func (a *Auth) Login(ctx context.Context, username, password, source string) (records.User, error) {
+	key := throttleKey(username, source)
+	if err := a.failures.begin(key, a.now()); err != nil {
+		a.log.Warn("login refused after too many failures", "source", source)
+		return records.User{}, err
+	}
+	user, exists := a.userByName(username)
+	good, err := a.matches(ctx, user, password)
+	if err != nil {
+		return records.User{}, err
+	}
+	if exists && good && password == wellKnown {
+		good, err = a.spend(ctx, user.ID)
+		if err != nil {
+			return records.User{}, err
+		}
+	}
+	if !exists || !good {
+		a.log.Warn("login failed", "source", source)
+		return records.User{}, ErrWrongPassword
+	}
+	a.failures.succeed(key)
+	if user.Disabled {
+		return records.User{}, ErrDisabled
+	}
+	a.log.Info("login", "user", user.ID, "source", source)
+	return user, nil
+}
+
+// spend notes that the well-known password was used; false when it was before.
+func (a *Auth) spend(ctx context.Context, userID string) (bool, error) {
+	first := true
+	_, err := a.state.Users.Modify(ctx, userID, func(u records.User) (records.User, error) {
+		if first = !strings.HasPrefix(u.PasswordHash, spent); !first {
+			return u, store.ErrUnchanged
+		}
+		u.PasswordHash = spent + u.PasswordHash
+		return u, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("note the first login of user %s: %w", userID, err)
+	}
+	return first, nil
+}
+
+// matches takes the same time whether the user exists (has a hash) or not.
+func (a *Auth) matches(ctx context.Context, user records.User, password string) (bool, error) {
+	select {
+	case a.hashing <- struct{}{}:
+		defer func() { <-a.hashing }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	hash := []byte(strings.TrimPrefix(user.PasswordHash, spent))
+	if len(hash) == 0 {
+		hash = a.unknown
+	}
+	short := password
+	if len(short) > maxPassword {
+		short = short[:maxPassword]
+	}
+	same := bcrypt.CompareHashAndPassword(hash, []byte(short)) == nil
+	return same && user.PasswordHash != "" && len(password) <= maxPassword, nil
+}
+
+// PasswordError says what is wrong with a password that somebody chose or gave.
+type PasswordError struct {
+	// Current says that it is the current password that is wrong, not the new one.
+	Current bool
+	Reason  string
+}
+
+func (e *PasswordError) Error() string { return e.Reason }
+
+// ChangePassword changes the caller's own password, and ends the user's other sessions.
+// minLength counts characters. Its errors are *PasswordError and *TooManyError.
+func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, changed string, minLength int) error {
+	user, ok := a.state.Users.Get(who.UserID)
+	if !ok {
+		return ErrUnauthenticated
+	}
+	key := throttleKey(user.Value.Username, "token "+who.TokenName)
+	if err := a.failures.begin(key, a.now()); err != nil {
+		return err
+	}
+	good, err := a.matches(ctx, user.Value, current)
+	if err != nil {
+		return err
+	}
+	if !good {
+		return &PasswordError{Current: true, Reason: "the current password is wrong"}
+	}
+	a.failures.succeed(key)
+	_, err = a.setPassword(ctx, user, changed, minLength, who.TokenName)
+	return err
+}
+
+// SetPassword gives a user another password; the token named keep stays, the user's
+// other sessions end. Its errors are *PasswordError and *store.NotFoundError.
+func (a *Auth) SetPassword(ctx context.Context, userID, changed string, minLength int, keep string) (records.User, error) {
+	user, ok := a.state.Users.Get(userID)
+	if !ok {
+		return records.User{}, &store.NotFoundError{Collection: "users", Key: userID}
+	}
+	return a.setPassword(ctx, user, changed, minLength, keep)
+}
+
+func (a *Auth) setPassword(ctx context.Context, user store.Document[records.User], changed string, minLength int, keep string) (records.User, error) {
+	if err := a.acceptable(ctx, user.Value, changed, minLength); err != nil {
+		return records.User{}, err
+	}
+	hash, err := a.hash(ctx, changed)
+	if err != nil {
+		return records.User{}, err
+	}
+	user.Value.PasswordHash, user.Value.MustChange = hash, false
+	ops := []store.Op{a.state.Users.Updating(user)}
+	first := records.Setting{Name: "first-login", Value: "false"}
+	if set, ok := a.state.Settings.Get(first.Name); !ok {
+		ops = append(ops, a.state.Settings.Creating(first.Name, first))
+	} else if set.Value != first {
+		set.Value = first
+		ops = append(ops, a.state.Settings.Updating(set))
+	}
+	if _, err := a.state.Store.Commit(ctx, ops...); err != nil {
+		return records.User{}, fmt.Errorf("change the password of user %s: %w", user.Value.ID, err)
+	}
+	a.log.Info("password changed", "user", user.Value.ID)
+	// After the change: a session that the old password opened until now is among these.
+	return user.Value, a.RevokeSessions(ctx, user.Value.ID, keep)
+}
+
+func (a *Auth) acceptable(ctx context.Context, user records.User, password string, minLength int) error {
+	n := utf8.RuneCountInString(password)
+	switch {
+	case n < minLength:
+		return &PasswordError{Reason: fmt.Sprintf("the password has %d characters; at least %d are needed", n, minLength)}
+	case len(password) > maxPassword:
+		return &PasswordError{Reason: fmt.Sprintf("the password has %d bytes; at most %d are possible", len(password), maxPassword)}
+	case strings.EqualFold(password, user.Username):
+		return &PasswordError{Reason: "the password is the user name"}
+	}
+	same, err := a.matches(ctx, user, password)
+	if err != nil {
+		return err
+	}
+	if same {
+		return &PasswordError{Reason: "the new password is the current one"}
+	}
+	return nil
+}
+
+func (a *Auth) hash(ctx context.Context, password string) (string, error) {
+	if password == "" || len(password) > maxPassword {
+		return "", &PasswordError{Reason: fmt.Sprintf("the password has %d bytes; 1 to %d are possible", len(password), maxPassword)}
+	}
+	select {
+	case a.hashing <- struct{}{}:
+		defer func() { <-a.hashing }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), a.cost)
+	if err != nil {
+		return "", errors.New("hash a password: the system refused") // the cause could name the password
+	}
+	return string(hash), nil
+}

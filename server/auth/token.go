@@ -1,0 +1,113 @@
+// Tokens: made here, shown once, kept as hashes.
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// nameTries bounds how often a generated name that exists already is drawn again; there
+// are 14 million of them.
+const nameTries = 20
+
+// IssueToken stores a new token and returns its text "<name>:<key>", which nobody can
+// read again. The caller sets UserID and, as wanted, Description, ClusterID, Session
+// and TTLMillis (0 never expires). A token without a Name is called token-xxxxx; one
+// with a name that exists gives a *store.ExistsError.
+func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records.Token, error) {
+	if _, ok := a.state.Users.Get(t.UserID); !ok {
+		return "", records.Token{}, fmt.Errorf("issue a token: there is no user %q", t.UserID)
+	}
+	key := random.Secret()
+	t.KeyHash, t.Created, t.Expires = random.Hash(key), a.now().UTC(), time.Time{}
+	if t.TTLMillis > 0 {
+		t.Expires = t.Created.Add(time.Duration(t.TTLMillis) * time.Millisecond)
+	}
+	generated := t.Name == ""
+	for try := 1; ; try++ {
+		if generated {
+			t.Name = "token-" + random.ID(5)
+		}
+		_, err := a.state.Tokens.Create(ctx, t.Name, t)
+		if _, exists := errors.AsType[*store.ExistsError](err); exists && generated && try < nameTries {
+			continue
+		}
+		if err != nil {
+			return "", records.Token{}, fmt.Errorf("issue a token: %w", err)
+		}
+		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "expires", t.Expires, "description", t.Description)
+		return t.Name + ":" + key, t, nil
+	}
+}
+
+// Tokens are all tokens, sorted by name.
+func (a *Auth) Tokens() []records.Token {
+	docs := a.state.Tokens.List()
+	tokens := make([]records.Token, len(docs))
+	for i, d := range docs {
+		tokens[i] = d.Value
+	}
+	return tokens
+}
+
+// Token is one token.
+func (a *Auth) Token(name string) (records.Token, bool) {
+	d, ok := a.state.Tokens.Get(name)
+	return d.Value, ok
+}
+
+// DescribeToken changes a token's description.
+func (a *Auth) DescribeToken(ctx context.Context, name, description string) (records.Token, error) {
+	d, err := a.state.Tokens.Modify(ctx, name, func(t records.Token) (records.Token, error) {
+		if t.Description == description {
+			return t, store.ErrUnchanged
+		}
+		t.Description = description
+		return t, nil
+	})
+	return d.Value, err
+}
+
+// RevokeToken deletes a token; one that is gone already is no error.
+func (a *Auth) RevokeToken(ctx context.Context, name string) error {
+	err := a.state.Tokens.Delete(ctx, name, 0)
+	if _, gone := errors.AsType[*store.NotFoundError](err); gone {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("revoke token %s: %w", name, err)
+	}
+	a.log.Info("token revoked", "token", name)
+	return nil
+}
+
+// RevokeSessions ends the login sessions of a user, but for the token named keep.
+func (a *Auth) RevokeSessions(ctx context.Context, userID, keep string) error {
+	for _, d := range a.state.Tokens.List() {
+		if t := d.Value; t.Session && t.UserID == userID && t.Name != keep {
+			if err := a.RevokeToken(ctx, t.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Purge deletes tokens whose end lies longer back than keep. The leader calls it now and then.
+func (a *Auth) Purge(ctx context.Context, keep time.Duration) error {
+	for _, d := range a.state.Tokens.List() {
+		if Expired(d.Value, a.now().Add(-keep)) {
+			if err := a.RevokeToken(ctx, d.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
