@@ -1,0 +1,14 @@
+//go:build embedassets
+
+package assets
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed bin
+var files embed.FS
+
+// embedded are the files that `make build` put into bin before it built the server.
+var embedded, _ = fs.Sub(files, "bin")

@@ -1,0 +1,88 @@
+// The names and addresses that a server goes by.
+
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/drover-project/drover/server/pki"
+)
+
+// names are what a server's certificate is good for and what hosts may call it.
+type names struct {
+	dns  []string
+	ips  []net.IP
+	port int
+}
+
+// hostNames gathers this host's name and addresses, what the administrator added, and the host of the given URL.
+func hostNames(listen net.Addr, extra []string, serverURL string) (names, error) {
+	n := names{dns: []string{"localhost"}}
+	if tcp, ok := listen.(*net.TCPAddr); ok {
+		n.port = tcp.Port
+	}
+	if host, err := os.Hostname(); err == nil {
+		n.add(host)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return n, fmt.Errorf("list this host's addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if prefix, ok := a.(*net.IPNet); ok && !prefix.IP.IsLinkLocalUnicast() {
+			n.add(prefix.IP.String())
+		}
+	}
+	for _, name := range extra {
+		n.add(name)
+	}
+	if serverURL != "" {
+		u, err := url.Parse(serverURL)
+		if err != nil || u.Scheme != "https" || u.Host == "" {
+			return n, fmt.Errorf("--server-url %q is not of the form https://host[:port]", serverURL)
+		}
+		n.add(u.Hostname())
+	}
+	return n, nil
+}
+
+func (n *names) add(name string) {
+	if ip := net.ParseIP(name); ip != nil {
+		if !slices.ContainsFunc(n.ips, ip.Equal) {
+			n.ips = append(n.ips, ip)
+		}
+		return
+	}
+	if name != "" && !slices.Contains(n.dns, name) {
+		n.dns = append(n.dns, name)
+	}
+}
+
+func (n names) certificate() pki.Names { return pki.Names{DNS: n.dns, IPs: n.ips} }
+
+// url is the given URL, or one by which other hosts may find this one: its first address
+// that is not for itself alone, which needs no name service on the hosts.
+func (n names) url(given string) string {
+	if given != "" {
+		return given
+	}
+	host := "localhost"
+	for _, ip := range n.ips {
+		if !ip.IsLoopback() {
+			host = ip.String()
+			break
+		}
+	}
+	if n.port == 443 {
+		if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
+			return "https://[" + host + "]"
+		}
+		return "https://" + host
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(n.port))
+}
