@@ -3,6 +3,279 @@
 // a restarted agent finds out instead of running the command a second time.
 package supervise
 
-// Supervise is the whole life of a supervisor process: it runs the command described in
-// dir and returns the exit code for the process.
-func Supervise(dir string) int { return 1 }
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/plans/durable"
+)
+
+const (
+	defaultGrace = 10 * time.Second
+	defaultDrain = 2 * time.Second
+	// reserved is the size of the result's file from the beginning, so that the result can be
+	// written when the disk has filled meanwhile.
+	reserved = 4 << 10
+	// retry is the distance between attempts to write the result to a disk that has no room.
+	retry = time.Second
+)
+
+// Supervise is the whole life of a supervisor process: it runs the command prepared in
+// dir and returns the exit code for the process, which only says whether the supervisor
+// could do its work. Signals that are meant for the agent do not end it.
+func Supervise(dir string) int {
+	// Notify and not Ignore: a command inherits ignored signals, but not handlers.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
+	// The command dies with the thread that started it (Pdeathsig), so that thread has to stay.
+	runtime.LockOSThread()
+	if err := supervise(dir, signals); err != nil {
+		fmt.Fprintln(os.Stderr, "supervise:", err)
+		return 1
+	}
+	return 0
+}
+
+func supervise(dir string, signals <-chan os.Signal) error {
+	id, err := identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := writeIdentity(dir, id); err != nil {
+		return err
+	}
+	command, err := readCommand(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another one has it, or nobody may
+	}
+	if err != nil {
+		return err
+	}
+	file, err := reserveResult(dir)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	claimed := filepath.Join(dir, claimedFile)
+	if err := os.Rename(filepath.Join(dir, commandFile), claimed); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	r := run{command: command, dir: dir, signals: signals, recorder: newRecorder(dir, command.OutputLimit)}
+	result := r.do(func() {
+		_ = os.Truncate(claimed, 0) // the command's environment may hold secrets
+	})
+	if err := r.writeResult(file, result); err != nil {
+		return err
+	}
+	// A process that the command left behind may go on writing; with nobody to read it would
+	// be killed by SIGPIPE or stand still.
+	if r.pipes != nil {
+		<-r.pipes
+	}
+	return nil
+}
+
+// run is one command on its way.
+type run struct {
+	command  Command
+	dir      string
+	signals  <-chan os.Signal
+	recorder *recorder
+	process  *exec.Cmd
+	pipes    <-chan struct{} // closed when both streams ended
+	result   Result
+}
+
+// do runs the command to its end. started is called when it runs, or could not be started.
+func (r *run) do(started func()) Result {
+	r.result = Result{Schema: schema, ExitCode: -1, Started: time.Now().UTC()}
+	err := r.start()
+	started()
+	if err != nil {
+		r.result.Error = err.Error()
+		r.result.Ended = time.Now().UTC()
+		return r.result
+	}
+	r.wait()
+	r.result.Ended = time.Now().UTC()
+	state := r.process.ProcessState
+	r.result.ExitCode = state.ExitCode()
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		r.result.Signal = signalName(status.Signal())
+	}
+	select {
+	case <-r.pipes:
+	case <-time.After(or(r.command.Drain, defaultDrain)):
+	}
+	r.result.Written = r.recorder.finish()
+	return r.result
+}
+
+// start starts the command in a process group of its own.
+func (r *run) start() error {
+	if _, err := os.Stat(r.command.Dir); err != nil {
+		return err // the kernel's error would blame the executable
+	}
+	drain, stdout, stderr, err := newDrain(r.recorder.record)
+	if err != nil {
+		return err
+	}
+	err = r.exec(stdout, stderr)
+	// From here on only the command holds the ends that are written to.
+	if err = errors.Join(err, stdout.Close(), stderr.Close()); err != nil {
+		drain.close()
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		drain.run()
+	}()
+	r.pipes = ended
+	return nil
+}
+
+// exec starts the process, again for a short while when somebody still has the
+// executable open for writing: a fork of the agent may hold a file it just wrote.
+func (r *run) exec(stdout, stderr *os.File) error {
+	if _, err := os.Stat(filepath.Join(r.dir, killFile)); err == nil {
+		r.result.Killed = true
+		return errors.New("killed before it started")
+	}
+	for try := 0; ; try++ {
+		r.process = &exec.Cmd{
+			Path: r.command.Path, Args: r.command.Args, Env: r.command.Env, Dir: r.command.Dir,
+			Stdout: stdout, Stderr: stderr,
+			SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		}
+		err := r.process.Start()
+		if !errors.Is(err, syscall.ETXTBSY) || try == 100 {
+			return err
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// wait returns when the command exited, and sees to it that it does when it has to.
+func (r *run) wait() {
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = r.process.Wait() // ProcessState has everything the error says
+	}()
+	var timeout, grace <-chan time.Time
+	if r.command.Timeout > 0 {
+		timeout = time.After(r.command.Timeout)
+	}
+	end := func() {
+		r.kill(syscall.SIGTERM)
+		if grace == nil {
+			grace = time.After(or(r.command.Grace, defaultGrace))
+		}
+	}
+	for {
+		select {
+		case <-exited:
+			if grace != nil {
+				r.kill(syscall.SIGKILL) // whatever of the group did not listen
+			}
+			return
+		case s := <-r.signals:
+			if s == syscall.SIGUSR1 {
+				r.result.Killed = true
+				end()
+			}
+		case <-timeout:
+			r.result.TimedOut = true
+			end()
+		case <-grace:
+			r.kill(syscall.SIGKILL)
+		}
+	}
+}
+
+// kill signals the command's whole group.
+func (r *run) kill(s syscall.Signal) {
+	_ = syscall.Kill(-r.process.Process.Pid, s) // nobody left to signal is fine
+}
+
+// reserveResult makes the file that will become the result.
+func reserveResult(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, resultFile+".tmp"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(padded(nil)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// writeResult writes the result for as long as it takes: without it the command would run
+// a second time. It gives up only when its directory is gone, for then nobody asks.
+func (r *run) writeResult(f *os.File, result Result) error {
+	b, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	for {
+		err := putResult(r.dir, f, padded(b))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		<-time.After(retry)
+	}
+}
+
+func putResult(dir string, f *os.File, b []byte) error {
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, resultFile)); err != nil {
+		return err
+	}
+	return durable.SyncDir(dir)
+}
+
+// padded fills b up to the reserved size with white space, which JSON does not mind.
+func padded(b []byte) []byte {
+	out := append([]byte{}, b...)
+	for len(out) < reserved {
+		out = append(out, '\n')
+	}
+	return out
+}
+
+// writeIdentity needs no fsync: after a crash of the host the process is gone anyway.
+func writeIdentity(dir string, id Identity) error {
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, identityFile)
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+func or(d, absent time.Duration) time.Duration {
+	if d <= 0 {
+		return absent
+	}
+	return d
+}

@@ -1,0 +1,31 @@
+package supervise_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// TestMain lets this binary be the supervisor process that the tests start, and the
+// agent process that starts one and dies.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case "supervise-instruction":
+			os.Exit(supervise.Supervise(os.Args[2]))
+		case "start-and-die":
+			r, err := supervise.Start(supervisor(), os.Args[2])
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			fmt.Println(r.Identity.PID)
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func supervisor() []string { return []string{"/proc/self/exe", "supervise-instruction"} }
