@@ -1,0 +1,121 @@
+// The recent past: which things changed in which order.
+
+package subscribe
+
+import (
+	"sort"
+	"sync"
+	"time"
+)
+
+const (
+	// keepFor is how long a client may be away and still miss nothing.
+	keepFor = 5 * time.Minute
+	// keepLeast events stay however old they are; keepMost is the bound however young.
+	keepLeast = 10_000
+	keepMost  = 200_000
+)
+
+// Change is one thing that changed. It holds no value but a removed one's: who shows a
+// change reads the value when the change is shown, so that a long log stays small.
+type Change struct {
+	Revision int64
+	// Collection and Key say what it was.
+	Collection, Key string
+	// Created says that it was not there before. Removed is the last value of what is gone.
+	Created bool
+	Removed any
+}
+
+// Log is the changes of the last minutes in the order of their revisions.
+type Log struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	changes []Change
+	times   []time.Time
+	first   int64 // the number of changes[0]; numbers count from 0 without gaps
+	floor   int64 // a client that has seen this revision or a later one can go on
+	head    int64
+	more    chan struct{} // closed by the next change, then replaced
+}
+
+// NewLog makes a log; now is the clock.
+func NewLog(now func() time.Time) *Log {
+	return &Log{now: now, more: make(chan struct{})}
+}
+
+// Begin says that the log has everything after the revision. Changes may have been
+// added before, by observers that had to come first.
+func (l *Log) Begin(revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.floor, l.head = revision, max(l.head, revision)
+}
+
+// Add appends a change; revisions never fall.
+func (l *Log) Add(c Change) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes, l.times = append(l.changes, c), append(l.times, now)
+	l.head = c.Revision
+	for len(l.changes) > keepMost || len(l.changes) > keepLeast && now.Sub(l.times[0]) > keepFor {
+		l.floor = l.changes[0].Revision + 1
+		l.changes[0] = Change{} // the array lives on until it is grown; the removed value need not
+		l.changes, l.times = l.changes[1:], l.times[1:]
+		l.first++
+	}
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+// Cursor is a place in the log.
+type Cursor int64
+
+// Now is the place behind the last change.
+func (l *Log) Now() Cursor {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Cursor(l.first + int64(len(l.changes)))
+}
+
+// Since is the place from which a client goes on that saw the revision last. Changes of
+// that revision come again, since one transaction changes several things and the client
+// may have seen some of them only. False means that something may be missing: the
+// client has to list anew, and the place is that of Now.
+func (l *Log) Since(revision int64) (Cursor, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if revision < l.floor || revision > l.head {
+		return Cursor(l.first + int64(len(l.changes))), false
+	}
+	i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Revision >= revision })
+	return Cursor(l.first + int64(i)), true
+}
+
+// batch bounds how many changes are taken at once.
+const batch = 500
+
+// Next is what comes at the cursor and behind it, at most 500, and the place after that.
+// Head is the revision up to which nothing is missing for whoever has seen those. Without
+// any, more is closed when there will be some. False means that the log has gone on
+// without the client.
+func (l *Log) Next(c Cursor) (changes []Change, after Cursor, head int64, more <-chan struct{}, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := int64(c) - l.first
+	if i < 0 {
+		return nil, Cursor(l.first + int64(len(l.changes))), l.head, l.more, false
+	}
+	changes = l.changes[i:]
+	if len(changes) > batch {
+		changes = changes[:batch]
+		head = changes[batch-1].Revision
+	} else {
+		head = l.head
+	}
+	copied := make([]Change, len(changes))
+	copy(copied, changes)
+	return copied, c + Cursor(len(changes)), head, l.more, true
+}

@@ -1,0 +1,251 @@
+package subscribe
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// serve runs a session for each connection and gives the server's address.
+func serve(t *testing.T, l *Log, shape func(*http.Request, *Session)) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := &Session{
+			Log: l, From: l.Now(), Ping: time.Hour, Alive: func() error { return nil },
+			Show: func(c Change) []Frame { return []Frame{{Name: "resource.change", Data: c.Key}} },
+		}
+		if shape != nil {
+			shape(r, s)
+		}
+		conn, err := Upgrade(w, r)
+		if err != nil {
+			return
+		}
+		s.Conn = conn
+		_ = s.Run(ctx) // what the client sees is what counts
+	}))
+	t.Cleanup(func() { cancel(); srv.Close() })
+	return strings.TrimPrefix(srv.URL, "http://")
+}
+
+func dial(t *testing.T, address, query string) *websocket.Conn {
+	t.Helper()
+	conn, response, err := websocket.DefaultDialer.DialContext(t.Context(), "ws://"+address+"/?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func next(t *testing.T, conn *websocket.Conn) Frame {
+	t.Helper()
+	kind, data, err := conn.ReadMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f Frame
+	if err := json.Unmarshal(data, &f); err != nil || kind != websocket.TextMessage {
+		t.Fatalf("frame %d %s: %v", kind, data, err)
+	}
+	return f
+}
+
+// TestAnyKey speaks the handshake by hand, since libraries send good keys only.
+func TestAnyKey(t *testing.T) {
+	l := NewLog(time.Now)
+	address := serve(t, l, func(_ *http.Request, s *Session) { s.Ping = 10 * time.Millisecond })
+	for _, c := range []struct{ name, key, accept string }{
+		{"as RFC 6455 has it", "dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="},
+		{"13 bytes, as in the guides", "SGVsbG8sIHdvcmxkIQ==", "qGEgH3En71di5rrssAZTmtRTyFk="},
+		{"not base64", "hello", string(accept("hello"))},
+		{"none", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n\r\n", c.key)
+			br := bufio.NewReader(conn)
+			response, err := http.ReadResponse(br, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.accept == "" {
+				if response.StatusCode != http.StatusBadRequest {
+					t.Errorf("status %s", response.Status)
+				}
+				return
+			}
+			if response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Accept") != c.accept {
+				t.Fatalf("status %s, accept %q, want %q", response.Status, response.Header.Get("Sec-WebSocket-Accept"), c.accept)
+			}
+			// A text frame that is final, not masked and shorter than 126 bytes.
+			head := make([]byte, 2)
+			if _, err := br.Read(head); err != nil || head[0] != 0x81 || head[1] > 125 {
+				t.Fatalf("frame begins with % x, %v", head, err)
+			}
+			body := make([]byte, head[1])
+			if _, err := br.Read(body); err != nil || string(body) != `{"name":"ping","revision":"0","data":{}}` {
+				t.Errorf("frame %s, %v", body, err)
+			}
+		})
+	}
+}
+
+// TestNothingIsLost cuts a client's connection in the middle of 100 changes.
+func TestNothingIsLost(t *testing.T) {
+	l := NewLog(time.Now)
+	l.Begin(5)
+	address := serve(t, l, func(r *http.Request, s *Session) {
+		if since, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64); err == nil {
+			from, ok := l.Since(since)
+			s.From, s.Lost = from, !ok
+		}
+	})
+	conn := dial(t, address, "since=5")
+	seen := map[string]bool{}
+	add := func(from, to int) {
+		for i := from; i < to; i++ {
+			l.Add(Change{Revision: int64(6 + i/2), Key: fmt.Sprint(i)}) // two changes a revision
+		}
+	}
+	add(0, 50)
+	last := ""
+	for range 25 { // cut between two changes of one revision
+		f := next(t, conn)
+		seen[fmt.Sprint(f.Data)], last = true, f.Revision
+	}
+	_ = conn.Close()
+	add(50, 100)
+	conn = dial(t, address, "since="+last)
+	for len(seen) < 100 {
+		f := next(t, conn)
+		if f.Name != "resource.change" {
+			t.Fatalf("frame %+v", f)
+		}
+		seen[fmt.Sprint(f.Data)] = true
+	}
+}
+
+func TestResync(t *testing.T) {
+	l := NewLog(time.Now)
+	l.Begin(5)
+	address := serve(t, l, func(_ *http.Request, s *Session) { s.From, s.Lost = l.Now(), true })
+	conn := dial(t, address, "")
+	if f := next(t, conn); f.Name != "resync" || f.Revision != "5" {
+		t.Errorf("first frame %+v", f)
+	}
+	l.Add(Change{Revision: 6, Key: "a"})
+	if f := next(t, conn); f.Name != "resource.change" || f.Revision != "6" || f.Data != "a" {
+		t.Errorf("second frame %+v", f)
+	}
+}
+
+func TestSessionEnds(t *testing.T) {
+	expired := &EndError{Code: CloseExpired, Reason: "the token expired"}
+	for _, c := range []struct {
+		name  string
+		shape func(*Session)
+		do    func(*Log, *websocket.Conn)
+		code  int
+	}{
+		{"token expires, seen by a ping", func(s *Session) { s.Ping, s.Alive = time.Millisecond, func() error { return expired } }, nil, 4001},
+		{
+			"token expires, seen by a change", func(s *Session) { s.Alive = func() error { return expired } },
+			func(l *Log, _ *websocket.Conn) { l.Add(Change{Revision: 1}) }, 4001,
+		},
+		{"client sends too much", nil, func(_ *Log, conn *websocket.Conn) {
+			_ = conn.WriteMessage(websocket.TextMessage, make([]byte, readLimit+1))
+		}, websocket.CloseMessageTooBig},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := NewLog(time.Now)
+			conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) {
+				if c.shape != nil {
+					c.shape(s)
+				}
+			}), "")
+			if c.do != nil {
+				c.do(l, conn)
+			}
+			_, data, err := conn.ReadMessage()
+			if end, ok := errors.AsType[*websocket.CloseError](err); !ok || end.Code != c.code {
+				t.Errorf("frame %q, error %v, want code %d", data, err, c.code)
+			}
+		})
+	}
+}
+
+func TestServerStops(t *testing.T) {
+	l := NewLog(time.Now)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := Upgrade(w, r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		s := &Session{Conn: conn, Log: l, Ping: time.Hour, Alive: func() error { return nil }, Show: func(Change) []Frame { return nil }}
+		done <- s.Run(ctx)
+	}))
+	defer srv.Close()
+	conn := dial(t, strings.TrimPrefix(srv.URL, "http://"), "")
+	stop()
+	_, _, err := conn.ReadMessage()
+	if end, ok := errors.AsType[*websocket.CloseError](err); !ok || end.Code != websocket.CloseGoingAway {
+		t.Errorf("error %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReceive(t *testing.T) {
+	l := NewLog(time.Now)
+	conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) {
+		s.Receive = func(data []byte) []Frame { return []Frame{{Name: "echo", Data: string(data)}} }
+	}), "")
+	for _, text := range []string{"a", "b"} {
+		if err := conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if f := next(t, conn); f.Name != "echo" || f.Data != text {
+			t.Errorf("frame %+v", f)
+		}
+	}
+}
+
+func TestClientFramesAreIgnored(t *testing.T) {
+	l := NewLog(time.Now)
+	conn := dial(t, serve(t, l, nil), "")
+	if err := conn.WriteMessage(websocket.TextMessage, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(Change{Revision: 1, Key: "a"})
+	if f := next(t, conn); f.Data != "a" {
+		t.Errorf("frame %+v", f)
+	}
+}
