@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +29,6 @@ import (
 	"github.com/drover-project/drover/server/nodes"
 	"github.com/drover-project/drover/server/pki"
 	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -36,6 +36,10 @@ import (
 	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/tunnel"
 )
+
+// LocalURLFile is the name of the file below the data directory that tells commands on
+// this host where the server listens.
+const LocalURLFile = "local-url"
 
 // AdminTokenFile is the name of the administrator's token below the data directory.
 const AdminTokenFile = "admin-token"
@@ -78,20 +82,19 @@ type Server struct {
 	Options
 	names names
 
-	listener  net.Listener
-	tls       *tls.Config
-	caPEM     []byte
-	state     *state.State
-	settings  *settings.Settings
-	auth      *auth.Auth
-	plans     *planapi.API
-	register  *registration.Registration
-	tunnels   *tunnel.Server
-	nodes     *nodes.Manager
-	control   *clusters.Controller
-	apply     *clusters.Applier
-	handler   http.Handler
-	agentDirs http.Handler
+	listener net.Listener
+	tls      *tls.Config
+	caPEM    []byte
+	state    *state.State
+	settings *settings.Settings
+	auth     *auth.Auth
+	plans    *planapi.API
+	register *registration.Registration
+	tunnels  *tunnel.Server
+	nodes    *nodes.Manager
+	control  *clusters.Controller
+	apply    *clusters.Applier
+	handler  http.Handler
 }
 
 // Run serves until ctx ends or something fails that the server cannot do without.
@@ -181,6 +184,10 @@ func (s *Server) bootstrap(ctx context.Context) error {
 	fmt.Fprintf(s.Out, "drover %s serves %s\n", drover.Version, s.settings.ServerURL())
 	if generated != "" {
 		fmt.Fprintf(s.Out, "first login: user admin, password %s (shown only now)\n", generated)
+	}
+	local := []byte("https://localhost:" + strconv.Itoa(s.names.port) + "\n")
+	if err := os.WriteFile(filepath.Join(s.DataDir, LocalURLFile), local, 0o644); err != nil {
+		return fmt.Errorf("write the server's local address: %w", err)
 	}
 	fmt.Fprintf(s.Out, "on this host, drover's commands log in by %s\n", tokenFile)
 	return nil

@@ -1,0 +1,100 @@
+// Package cli is drover's command line: the commands of an operator, each a few
+// requests to a server and a table, and the command that is the server.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/spf13/cobra"
+)
+
+// DefaultDataDir is where a server keeps everything unless told otherwise.
+const DefaultDataDir = "/var/lib/drover"
+
+// Streams are the program's input and outputs.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// app is what all commands share.
+type app struct {
+	Streams
+	environ func(string) string
+	given   client.Given
+	format  string
+}
+
+// Main runs the command line and returns the exit code: 0, 1 for a failure, 130 after Ctrl-C.
+func Main(ctx context.Context, args []string, streams Streams, environ func(string) string) int {
+	a := &app{Streams: streams, environ: environ}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return 130
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n"))
+	}
+	return 1
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "drover",
+		Short:         "Provision and look after Kubernetes clusters on hosts that already exist",
+		Version:       drover.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.given.Server, "server", "", "URL of the server (DROVER_SERVER)")
+	flags.StringVar(&a.given.Token, "token", "", "API token; prefer DROVER_TOKEN or a context, as others can read a command line (DROVER_TOKEN)")
+	flags.StringVar(&a.given.CAFile, "ca-file", "", "PEM file of the authority to trust (DROVER_CA_FILE)")
+	flags.StringVar(&a.given.Context, "context", "", "context of `drover login` to use instead of the current one")
+	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
+	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.settingsCommand(),
+		a.loginCommand(), a.contextCommand(), a.versionCommand())
+	return root
+}
+
+func dataDir(environ func(string) string) string {
+	if dir := environ("DROVER_DATA_DIR"); dir != "" {
+		return dir
+	}
+	return DefaultDataDir
+}
+
+// client finds the server and makes a client for it.
+func (a *app) client() (*client.Client, error) {
+	c, err := client.Resolve(a.given, a.environ)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(c)
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.show(map[string]string{"version": drover.Version}, func(t *table) { t.row(drover.Version) })
+		},
+	}
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) loginCommand() *cobra.Command {
+	var checksum, name, username string
+	cmd := &cobra.Command{
+		Use:   "login URL",
+		Short: "Remember a server and a token, and use it from now on",
+		Long: `Remember a server and a token, and use it from now on.
+
+The token is taken from --token, DROVER_TOKEN or standard input. With --username
+the password is read from standard input and a token is made of it. The server's
+authority is given by --ca-file, or fetched and checked against --ca-checksum (as the
+join command shows it); without either the system's authorities decide.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := client.Context{Server: strings.TrimRight(args[0], "/"), Token: firstOf(a.given.Token, a.environ("DROVER_TOKEN"))}
+			if err := a.trust(cmd, &c, checksum); err != nil {
+				return err
+			}
+			if err := a.credential(cmd, &c, username); err != nil {
+				return err
+			}
+			return a.remember(cmd, c, name)
+		},
+	}
+	cmd.Flags().StringVar(&checksum, "ca-checksum", "", "SHA-256 of the server's authority, as the join command shows it")
+	cmd.Flags().StringVar(&name, "name", "", "name of the context (default: the server's host)")
+	cmd.Flags().StringVar(&username, "username", "", "log in with a password, read from standard input")
+	return cmd
+}
+
+func (a *app) trust(cmd *cobra.Command, c *client.Context, checksum string) error {
+	file := firstOf(a.given.CAFile, a.environ("DROVER_CA_FILE"))
+	if file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read the authority to trust: %w", err)
+		}
+		c.CA = string(pem)
+		return nil
+	}
+	if checksum == "" {
+		return nil
+	}
+	pem, err := client.FetchCA(cmd.Context(), c.Server, checksum)
+	c.CA = pem
+	return err
+}
+
+// credential makes sure of a token, by standard input or by a password.
+func (a *app) credential(cmd *cobra.Command, c *client.Context, username string) error {
+	if username == "" {
+		if c.Token == "" {
+			line, err := bufio.NewReader(a.In).ReadString('\n')
+			if c.Token = strings.TrimSpace(line); c.Token == "" {
+				return errors.Join(errors.New("log in: no token; give --token, DROVER_TOKEN or standard input"), ignoreEOF(err))
+			}
+		}
+		return nil
+	}
+	line, err := bufio.NewReader(a.In).ReadString('\n')
+	password := strings.TrimRight(line, "\r\n")
+	if password == "" {
+		return errors.Join(errors.New("log in: no password on standard input"), ignoreEOF(err))
+	}
+	guest, err := client.New(*c)
+	if err != nil {
+		return err
+	}
+	var token struct {
+		Token string `json:"token"`
+	}
+	body := map[string]string{"username": username, "password": password, "description": "drover login"}
+	if err := guest.Send(cmd.Context(), "POST", "/v3-public/localProviders/local?action=login", body, &token); err != nil {
+		return fmt.Errorf("log in as %s: %w", username, err)
+	}
+	c.Token = token.Token
+	return nil
+}
+
+func (a *app) remember(cmd *cobra.Command, c client.Context, name string) error {
+	asked, err := client.New(c)
+	if err != nil {
+		return err
+	}
+	if err := asked.Get(cmd.Context(), "/v3", nil); err != nil {
+		return fmt.Errorf("log in to %s: %w", c.Server, err)
+	}
+	path, err := client.FilePath(a.environ)
+	if err != nil {
+		return err
+	}
+	f, err := client.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		u, err := url.Parse(c.Server)
+		if err != nil {
+			return fmt.Errorf("server %q: %w", c.Server, err)
+		}
+		name = u.Hostname()
+	}
+	f.Contexts[name], f.Current = c, name
+	if err := client.WriteFile(path, f); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "logged in to %s; context %s is current (%s)\n", c.Server, name, path)
+	return nil
+}
+
+func (a *app) contextCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "context", Short: "The servers that `drover login` remembered"}
+	type row struct {
+		Name    string `json:"name"`
+		Server  string `json:"server"`
+		Current bool   `json:"current"`
+	}
+	list := &cobra.Command{
+		Use: "ls", Short: "List them", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			f, _, err := a.contexts()
+			if err != nil {
+				return err
+			}
+			rows := []row{}
+			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
+				rows = append(rows, row{Name: name, Server: f.Contexts[name].Server, Current: name == f.Current})
+			}
+			return a.show(rows, func(t *table) {
+				t.row("CURRENT", "NAME", "SERVER")
+				for _, r := range rows {
+					mark := ""
+					if r.Current {
+						mark = "*"
+					}
+					t.row(mark, r.Name, r.Server)
+				}
+			})
+		},
+	}
+	use := &cobra.Command{
+		Use: "use NAME", Short: "Use another one from now on", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, path, err := a.contexts()
+			if err != nil {
+				return err
+			}
+			if _, ok := f.Contexts[args[0]]; !ok {
+				return fmt.Errorf("there is no context %q; `drover context ls` shows those there are", args[0])
+			}
+			f.Current = args[0]
+			return client.WriteFile(path, f)
+		},
+	}
+	cmd.AddCommand(list, use)
+	return cmd
+}
+
+func (a *app) contexts() (client.File, string, error) {
+	path, err := client.FilePath(a.environ)
+	if err != nil {
+		return client.File{}, "", err
+	}
+	f, err := client.ReadFile(path)
+	return f, path, err
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/spf13/cobra"
+)
+
+// machine is what the commands use of a machine.
+type machine struct {
+	ID           string    `json:"id"`
+	Name         string    `json:"name"`
+	NodeName     string    `json:"nodeName"`
+	ClusterID    string    `json:"clusterId"`
+	ClusterName  string    `json:"clusterName"`
+	MachineName  string    `json:"machineName"`
+	Namespace    string    `json:"namespaceId"`
+	Etcd         bool      `json:"etcd"`
+	ControlPlane bool      `json:"controlPlane"`
+	Worker       bool      `json:"worker"`
+	IPAddress    string    `json:"ipAddress"`
+	DroverState  string    `json:"droverState"`
+	Cause        string    `json:"cause"`
+	WaitingFor   string    `json:"waitingFor"`
+	NextStep     string    `json:"nextStep"`
+	Since        time.Time `json:"since"`
+	Created      time.Time `json:"created"`
+	Refused      string    `json:"refused"`
+	History      []struct {
+		State string    `json:"state"`
+		At    time.Time `json:"at"`
+	} `json:"history"`
+	LastFailure *struct {
+		Checksum    string    `json:"checksum"`
+		At          time.Time `json:"at"`
+		Instruction string    `json:"instruction"`
+		Output      string    `json:"output"`
+	} `json:"lastFailure"`
+	Retries   int       `json:"retries"`
+	NextRetry time.Time `json:"nextRetry"`
+}
+
+func (m machine) title() string {
+	if m.MachineName != "" {
+		return m.MachineName
+	}
+	return m.Name
+}
+
+func (m machine) roles() string {
+	var roles []string
+	for _, r := range []struct {
+		has  bool
+		name string
+	}{{m.Etcd, "etcd"}, {m.ControlPlane, "controlplane"}, {m.Worker, "worker"}} {
+		if r.has {
+			roles = append(roles, r.name)
+		}
+	}
+	if len(roles) == 3 {
+		return "all"
+	}
+	return orDash(strings.Join(roles, ","))
+}
+
+func (m machine) stateText() string {
+	if m.Cause == "" {
+		return m.DroverState
+	}
+	return m.DroverState + ": " + m.Cause
+}
+
+func (a *app) machinesCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
+	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesRemove())
+	return cmd
+}
+
+func (a *app) machinesList() *cobra.Command {
+	var clusterName string
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List machines with their registration states", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			path := "/v3/nodes?limit=-1"
+			if clusterName != "" {
+				_, one, err := a.find(cmd.Context(), c, clusterName)
+				if err != nil {
+					return err
+				}
+				path += "&clusterId=" + url.QueryEscape(one.ID)
+			}
+			if watch {
+				return a.follow(cmd.Context(), c, path)
+			}
+			raw, list, err := collect[machine](cmd.Context(), c, path)
+			if err != nil {
+				return fmt.Errorf("list machines: %w", err)
+			}
+			now := time.Now()
+			return a.show(raw, func(t *table) {
+				t.row("NAME", "NODE", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
+				for _, m := range list {
+					t.row(m.title(), orDash(m.NodeName), m.ClusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print each change of state until Ctrl-C")
+	return cmd
+}
+
+// follow prints a line for each machine and for each change of its state.
+func (a *app) follow(ctx context.Context, c *client.Client, path string) error {
+	last := map[string]string{}
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		_, list, err := collect[machine](ctx, c, path)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("watch machines: %w", err)
+		}
+		for _, m := range list {
+			line := m.stateText()
+			if last[m.ID] == line {
+				continue
+			}
+			last[m.ID] = line
+			fmt.Fprintf(a.Out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), m.title(), line)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (json.RawMessage, machine, error) {
+	raw, list, err := collect[machine](ctx, c, "/v3/nodes?limit=-1")
+	if err != nil {
+		return nil, machine{}, fmt.Errorf("find machine %s: %w", name, err)
+	}
+	for i, m := range list {
+		if name == m.title() || name == m.Name || name == m.NodeName || name == m.ID {
+			return raw[i], m, nil
+		}
+	}
+	return nil, machine{}, fmt.Errorf("there is no machine %q; `drover machines ls` shows those there are", name)
+}
+
+func (a *app) machinesShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show one machine: its state, the cause, since when, and the last output of what failed", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			raw, m, err := a.findMachine(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(raw, func(t *table) { m.describe(t, time.Now()) })
+		},
+	}
+}
+
+func (m machine) describe(t *table, now time.Time) {
+	t.row("name", m.title())
+	t.row("node", orDash(m.NodeName))
+	t.row("cluster", fmt.Sprintf("%s (%s)", m.ClusterName, m.ClusterID))
+	t.row("roles", m.roles())
+	t.row("address", orDash(m.IPAddress))
+	t.row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
+	t.row("state", m.DroverState)
+	t.row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
+	t.row("cause", orDash(m.Cause))
+	t.row("waiting for", orDash(m.WaitingFor))
+	if m.NextStep != "" {
+		t.row("next step", m.NextStep)
+	}
+	if m.Refused != "" {
+		t.row("refused", m.Refused)
+	}
+	for _, h := range m.History {
+		t.row("history", h.At.Format(time.RFC3339)+"  "+h.State)
+	}
+	f := m.LastFailure
+	if f == nil {
+		return
+	}
+	what := "plan " + f.Checksum[:min(8, len(f.Checksum))]
+	if f.Instruction != "" {
+		what = "instruction " + f.Instruction + " of " + what
+	}
+	t.row("last failure", fmt.Sprintf("%s  %s", f.At.Format(time.RFC3339), what))
+	if !m.NextRetry.IsZero() {
+		t.row("next try", fmt.Sprintf("%s (number %d)", m.NextRetry.Format(time.RFC3339), m.Retries+1))
+	}
+	lines := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
+	for _, line := range lines[max(0, len(lines)-20):] {
+		t.row("output", strings.ReplaceAll(line, "\t", "    "))
+	}
+}
+
+func (a *app) machinesRemove() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			_, m, err := a.findMachine(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
+			}
+			if !yes {
+				return fmt.Errorf("machine %s of cluster %s is %s; the server forgets it and its token; say --yes to do it", m.title(), m.ClusterName, m.DroverState)
+			}
+			if err := c.Send(cmd.Context(), "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
+				return fmt.Errorf("remove machine %s: %w", m.title(), err)
+			}
+			fmt.Fprintf(a.Out, "machine %s is removed; on the host: system-agent-uninstall.sh, k3s-uninstall.sh\n", m.title())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	return cmd
+}

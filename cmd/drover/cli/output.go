@@ -1,0 +1,79 @@
+// Printing: the same value as a table for people, or as JSON or YAML for programs.
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// table collects rows; its first row is the heading.
+type table struct{ rows [][]string }
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// show prints a value in the wanted format.
+func (a *app) show(value any, fill func(*table)) error {
+	switch a.format {
+	case "json":
+		encoder := json.NewEncoder(a.Out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	case "yaml":
+		// Through JSON, so that both formats have the same names.
+		b, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("print yaml: %w", err)
+		}
+		var plain any
+		if err := yaml.Unmarshal(b, &plain); err != nil {
+			return fmt.Errorf("print yaml: %w", err)
+		}
+		encoder := yaml.NewEncoder(a.Out)
+		encoder.SetIndent(2)
+		return encoder.Encode(plain)
+	case "table", "":
+		var t table
+		fill(&t)
+		w := tabwriter.NewWriter(a.Out, 0, 4, 3, ' ', 0)
+		for _, row := range t.rows {
+			fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		}
+		return w.Flush()
+	default:
+		return fmt.Errorf("-o %s: the formats are table, json and yaml", a.format)
+	}
+}
+
+// ago is how long ago something was, in the one or two largest units.
+func ago(now, t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	d := now.Sub(t).Truncate(time.Second)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours())/24)
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server"
+	"github.com/spf13/cobra"
+)
+
+type serverFlags struct {
+	server.Options
+	etcdCA, etcdCert, etcdKey, logLevel string
+}
+
+func (a *app) serverCommand() *cobra.Command {
+	var f serverFlags
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the management server",
+		Long: `Run the management server: https on --listen, documents in an etcd of its own below
+the data directory (or in --etcd-endpoints), an authority of its own unless a
+certificate is given. The first start makes the administrator: its password is
+DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := f.options(a)
+			if err != nil {
+				return err
+			}
+			return server.Run(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.Listen, "listen", ":8443", "address to serve https on")
+	flags.StringVar(&f.ServerURL, "server-url", "", "https URL by which hosts and people reach this server (default: this host's first address)")
+	flags.StringSliceVar(&f.TLSNames, "tls-san", nil, "further names and addresses for the server's own certificate")
+	flags.StringVar(&f.CertFile, "tls-cert", "", "PEM certificate (chain) to serve instead of one of the server's own")
+	flags.StringVar(&f.KeyFile, "tls-key", "", "its PEM key")
+	flags.StringVar(&f.CAFile, "tls-ca", "", "PEM authority of --tls-cert that agents pin; leave out for a public one")
+	flags.StringSliceVar(&f.Store.Endpoints, "etcd-endpoints", nil, "URLs of an etcd cluster instead of the embedded one")
+	flags.StringVar(&f.etcdCA, "etcd-ca", "", "PEM authority of the etcd cluster")
+	flags.StringVar(&f.etcdCert, "etcd-cert", "", "PEM client certificate for the etcd cluster")
+	flags.StringVar(&f.etcdKey, "etcd-key", "", "its PEM key")
+	flags.StringVar(&f.Store.KeyFile, "encryption-key-file", "", "keys that encrypt sensitive documents (default: encryption.key in the data directory)")
+	flags.StringVar(&f.AssetsDir, "assets", "", "directory with the agents that hosts download (default: those inside this binary, else beside it)")
+	flags.StringVar(&f.VersionData, "version-data", "", "file with Kubernetes versions beyond the built-in ones")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+func (f serverFlags) options(a *app) (server.Options, error) {
+	o := f.Options
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return o, fmt.Errorf("--log-level %q is none of debug, info, warn, error", f.logLevel)
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return o, errors.New("--tls-cert and --tls-key go together")
+	}
+	if len(o.Store.Endpoints) > 0 {
+		config, err := f.etcdTLS()
+		if err != nil {
+			return o, err
+		}
+		o.Store.TLS = config
+	}
+	o.ServerURL = strings.TrimRight(o.ServerURL, "/")
+	o.DataDir = a.given.DataDir
+	o.BootstrapPassword = firstOf(a.environ("DROVER_BOOTSTRAP_PASSWORD"), a.environ("CATTLE_BOOTSTRAP_PASSWORD"))
+	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
+	o.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
+	return o, nil
+}
+
+func (f serverFlags) etcdTLS() (*tls.Config, error) {
+	if f.etcdCA == "" && f.etcdCert == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.etcdCA != "" {
+		pem, err := os.ReadFile(f.etcdCA)
+		if err != nil {
+			return nil, fmt.Errorf("read --etcd-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read --etcd-ca: %s is not a PEM certificate", f.etcdCA)
+		}
+	}
+	if f.etcdCert != "" {
+		pair, err := tls.LoadX509KeyPair(f.etcdCert, f.etcdKey)
+		if err != nil {
+			return nil, fmt.Errorf("read --etcd-cert and --etcd-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

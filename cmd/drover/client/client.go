@@ -1,0 +1,169 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 20
+
+// Client asks one server.
+type Client struct {
+	context Context
+	http    *http.Client
+}
+
+// New makes a client that trusts only what the context says.
+func New(c Context) (*Client, error) {
+	u, err := url.Parse(c.Server)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("server %q is not of the form https://host[:port]", c.Server)
+	}
+	c.Server = strings.TrimRight(c.Server, "/")
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(c.CA)) {
+			return nil, errors.New("the authority to trust is not a PEM certificate")
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	return &Client{context: c, http: &http.Client{Transport: transport}}, nil
+}
+
+// Server is the server's URL.
+func (c *Client) Server() string { return c.context.Server }
+
+// Error is an answer that says no.
+type Error struct {
+	Status  int             `json:"status"`
+	Code    string          `json:"code"`
+	Message string          `json:"message"`
+	Details json.RawMessage `json:"errors,omitempty"`
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+	}
+	return e.Message
+}
+
+// NotFound says whether an error is the server's "there is none".
+func NotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusNotFound
+}
+
+// Do sends a request and reads a JSON answer into into, which may be nil.
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, c.context.Server+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.context.Server, err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.context.Token)
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "drover")
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
+	}
+	if response.StatusCode >= 300 {
+		e := &Error{}
+		if json.Unmarshal(answer, e) != nil {
+			e = &Error{Message: strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
+		}
+		e.Status = response.StatusCode
+		return e
+	}
+	if into == nil || len(answer) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("read the answer of %s to %s: %w", c.context.Server, path, err)
+	}
+	return nil
+}
+
+// Get asks for JSON.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	return c.Do(ctx, http.MethodGet, path, "", nil, into)
+}
+
+// Send sends JSON.
+func (c *Client) Send(ctx context.Context, method, path string, body, into any) error {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("encode the request to %s: %w", path, err)
+		}
+	}
+	return c.Do(ctx, method, path, "application/json", b, into)
+}
+
+// explain says what a person can do about a connection that failed.
+func (c *Client) explain(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var unknown x509.UnknownAuthorityError
+	var verification *tls.CertificateVerificationError
+	if errors.As(err, &unknown) || errors.As(err, &verification) {
+		return fmt.Errorf("the certificate of %s is not trusted (%w); give its authority with --ca-file or DROVER_CA_FILE, or log in with --ca-checksum", c.context.Server, err)
+	}
+	return fmt.Errorf("reach %s: %w", c.context.Server, err)
+}
+
+// FetchCA gets the authority of a server and returns it only if it has the checksum. The one
+// request that fetches it cannot verify the server; the checksum does.
+func FetchCA(ctx context.Context, server, checksum string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+"/cacerts", nil)
+	if err != nil {
+		return "", fmt.Errorf("fetch the authority of %s: %w", server, err)
+	}
+	blind := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}}
+	response, err := blind.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("fetch the authority of %s: %w", server, err)
+	}
+	defer response.Body.Close()
+	pem, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return "", fmt.Errorf("fetch the authority of %s: %w", server, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("fetch the authority of %s: it answered %s", server, response.Status)
+	}
+	sum := sha256.Sum256(pem)
+	if got := hex.EncodeToString(sum[:]); got != strings.ToLower(checksum) {
+		return "", fmt.Errorf("the authority of %s has the checksum %s, not %s; somebody else may answer in its place, so nothing was sent", server, got, checksum)
+	}
+	return string(pem), nil
+}

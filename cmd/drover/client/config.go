@@ -1,0 +1,177 @@
+// Package client is how drover's commands reach a server: where it is, whom to trust,
+// which token to show, and the few requests they need.
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Context is one server with what it takes to talk to it.
+type Context struct {
+	Server string `yaml:"server"`
+	Token  string `yaml:"token"`
+	// CA is the PEM of the authority to trust; empty trusts the system's.
+	CA string `yaml:"ca,omitempty"`
+}
+
+// File is the file of contexts in a person's configuration directory.
+type File struct {
+	Current  string             `yaml:"current"`
+	Contexts map[string]Context `yaml:"contexts"`
+}
+
+// FilePath is where the file is: DROVER_CONFIG, or drover/config.yaml in the configuration directory.
+func FilePath(environ func(string) string) (string, error) {
+	if path := environ("DROVER_CONFIG"); path != "" {
+		return path, nil
+	}
+	dir := environ("XDG_CONFIG_HOME")
+	if dir == "" {
+		home := environ("HOME")
+		if home == "" {
+			return "", errors.New("find the file of contexts: neither DROVER_CONFIG nor HOME is set")
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "drover", "config.yaml"), nil
+}
+
+// ReadFile reads the contexts; a missing file has none.
+func ReadFile(path string) (File, error) {
+	f := File{Contexts: map[string]Context{}}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("read contexts: %w", err)
+	}
+	if err := yaml.Unmarshal(b, &f); err != nil {
+		// The library's error may quote the file, tokens included.
+		return f, fmt.Errorf("read contexts: %s is not YAML of the form that `drover login` writes", path)
+	}
+	if f.Contexts == nil {
+		f.Contexts = map[string]Context{}
+	}
+	return f, nil
+}
+
+// WriteFile replaces the file; it holds tokens, so it is 0600.
+func WriteFile(path string, f File) error {
+	b, err := yaml.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".config-*")
+	if err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	_, writeErr := temp.Write(b)
+	if err := errors.Join(writeErr, temp.Chmod(0o600), temp.Close()); err != nil {
+		_ = os.Remove(temp.Name())
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return fmt.Errorf("write contexts: %w", err)
+	}
+	return nil
+}
+
+// Given is what the command line says; empty fields say nothing.
+type Given struct {
+	Server, Token, CAFile, Context, DataDir string
+}
+
+// LocalURLFile is where a server on this host writes the address it listens on, below its data directory.
+const LocalURLFile = "local-url"
+
+// Resolve finds the server to talk to: what the command line says, then DROVER_SERVER,
+// DROVER_TOKEN and DROVER_CA_FILE, then the file of contexts, then, on the server's own
+// host, its data directory.
+func Resolve(given Given, environ func(string) string) (Context, error) {
+	first := func(values ...string) string {
+		for _, v := range values {
+			if v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	c := Context{Server: first(given.Server, environ("DROVER_SERVER")), Token: first(given.Token, environ("DROVER_TOKEN"))}
+	if file := first(given.CAFile, environ("DROVER_CA_FILE")); file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return c, fmt.Errorf("read the authority to trust: %w", err)
+		}
+		c.CA = string(pem)
+	}
+	if c.Server != "" && c.Token != "" {
+		return c, nil
+	}
+	for _, source := range []func(Given, func(string) string) (Context, bool, error){fromFile, fromDataDir} {
+		found, ok, err := source(given, environ)
+		if err != nil {
+			return c, err
+		}
+		if !ok {
+			continue
+		}
+		if c.Server != "" && c.Server != found.Server {
+			continue // that token is for another server
+		}
+		return Context{Server: found.Server, Token: first(c.Token, found.Token), CA: first(c.CA, found.CA)}, nil
+	}
+	if c.Server != "" {
+		return c, fmt.Errorf("no token for %s; run `drover login %s --token …` or set DROVER_TOKEN", c.Server, c.Server)
+	}
+	return c, errors.New("no server is known; run `drover login https://SERVER --token …`, or set DROVER_SERVER and DROVER_TOKEN, or run this on the server's host as root")
+}
+
+func fromFile(given Given, environ func(string) string) (Context, bool, error) {
+	path, err := FilePath(environ)
+	if err != nil {
+		return Context{}, false, nil
+	}
+	f, err := ReadFile(path)
+	if err != nil {
+		return Context{}, false, err
+	}
+	name := f.Current
+	if given.Context != "" {
+		name = given.Context
+	}
+	c, ok := f.Contexts[name]
+	if !ok && given.Context != "" {
+		return c, false, fmt.Errorf("there is no context %q in %s; `drover context ls` shows those there are", given.Context, path)
+	}
+	return c, ok, nil
+}
+
+func fromDataDir(given Given, _ func(string) string) (Context, bool, error) {
+	url, err := os.ReadFile(filepath.Join(given.DataDir, LocalURLFile))
+	if err != nil {
+		return Context{}, false, nil
+	}
+	token, err := os.ReadFile(filepath.Join(given.DataDir, "admin-token"))
+	if errors.Is(err, fs.ErrPermission) {
+		return Context{}, false, fmt.Errorf("a server runs on this host, but only root reads its token (%s); use sudo, or `drover login`", filepath.Join(given.DataDir, "admin-token"))
+	}
+	if err != nil {
+		return Context{}, false, nil
+	}
+	c := Context{Server: strings.TrimSpace(string(url)), Token: strings.TrimSpace(string(token))}
+	if ca, err := os.ReadFile(filepath.Join(given.DataDir, "tls", "ca.crt")); err == nil {
+		c.CA = string(ca)
+	}
+	return c, true, nil
+}
