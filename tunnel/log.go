@@ -1,0 +1,33 @@
+package tunnel
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/rancher/remotedialer"
+	"github.com/sirupsen/logrus"
+)
+
+// LogTo sends the warnings of the library, which writes to a global logger, to log at
+// debug level: whatever matters in them reaches the callers as errors too. It also
+// switches off the library's record of payloads (CATTLE_TUNNEL_DATA_DEBUG), which
+// would hold secrets. Main calls it once, before anything of this package runs.
+func LogTo(log *slog.Logger) {
+	remotedialer.PrintTunnelData = false
+	logrus.SetOutput(io.Discard)
+	logrus.SetLevel(logrus.WarnLevel)
+	logrus.AddHook(forward{log})
+}
+
+type forward struct{ log *slog.Logger }
+
+func (forward) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (f forward) Fire(e *logrus.Entry) error {
+	args := []any{"text", e.Message}
+	if err, ok := e.Data[logrus.ErrorKey]; ok {
+		args = append(args, "error", err)
+	}
+	f.log.Debug("tunnel library", args...)
+	return nil
+}

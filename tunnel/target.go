@@ -1,0 +1,119 @@
+// The client's side of tunnelled connections: the sockets on the host that the
+// server asked for, and their end.
+
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+var errSessionOver = errors.New("the tunnel has ended")
+
+// targets are the open local connections of one websocket.
+type targets struct {
+	policy DialFunc
+	mu     sync.Mutex
+	open   map[*target]struct{} // nil once the websocket is gone
+}
+
+func newTargets(policy DialFunc) *targets {
+	return &targets{policy: policy, open: map[*target]struct{}{}}
+}
+
+// dial never returns an error: the library would report it to the server before it marks
+// its connection closed, and the server's answer then races with the mark. A
+// connection whose first Read fails takes the other, ordered way.
+func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := t.connect(ctx, network, address)
+	if err != nil {
+		conn = &refusal{err: err}
+	}
+	one := &target{Conn: conn, all: t}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		conn.Close()
+	} else {
+		t.open[one] = struct{}{}
+	}
+	return one, nil
+}
+
+func (t *targets) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if t.policy == nil {
+		return nil, &RefusedError{Network: network, Address: address, Reason: "this host offers no targets"}
+	}
+	return t.policy(ctx, network, address)
+}
+
+func (t *targets) forget(one *target) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, one)
+}
+
+func (t *targets) close() {
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
+	for one := range open {
+		one.Close()
+	}
+}
+
+// target is one local connection. The library copies from it to its own connection
+// and never wakes that copy when the peer had asked it to pause; as the source of the
+// copy, target knows the destination and closes it.
+type target struct {
+	net.Conn
+	all  *targets
+	once sync.Once
+	err  error
+	mu   sync.Mutex
+	sink io.Closer // the library's connection while a copy to it runs
+}
+
+// WriteTo is what io.Copy calls.
+func (t *target) WriteTo(w io.Writer) (int64, error) {
+	sink, _ := w.(io.Closer)
+	t.mu.Lock()
+	t.sink = sink
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		t.sink = nil
+		t.mu.Unlock()
+	}()
+	return io.Copy(w, readerOnly{t.Conn})
+}
+
+func (t *target) Close() error {
+	t.once.Do(func() {
+		t.all.forget(t)
+		t.err = t.Conn.Close()
+		t.mu.Lock()
+		sink := t.sink
+		t.mu.Unlock()
+		if sink != nil {
+			sink.Close()
+		}
+	})
+	return t.err
+}
+
+// refusal is a connection that was never made. The library reads, writes and closes.
+type refusal struct {
+	net.Conn // nil
+	err      error
+}
+
+func (r *refusal) Read([]byte) (int, error)  { return 0, r.err }
+func (r *refusal) Write([]byte) (int, error) { return 0, r.err }
+func (r *refusal) Close() error              { return nil }
+
+type readerOnly struct{ io.Reader }
