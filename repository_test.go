@@ -1,0 +1,156 @@
+package drover_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/drover-project/drover"
+
+// rooms say what each room may import of the others, and why the rest is shut. A room
+// is a top-level directory, except that plans itself is stricter than the packages below it.
+var rooms = map[string]struct {
+	may []string
+	why string
+}{
+	"":           {nil, "the root holds what all share and must stay free of all"},
+	"plans":      {[]string{"plans"}, "what a plan is must be readable by anything, agents and servers of any make included"},
+	"installers": {[]string{"plans", "installers"}, "what a distribution needs does not depend on who decides or who performs"},
+	"tunnel":     {[]string{"plans", "tunnel"}, "a tunnel carries anybody's connections and knows nobody's business"},
+	"rke1":       {[]string{"", "plans", "installers", "tunnel", "rke1"}, "the engine runs in the server and in the command line alike"},
+	"daemon":     {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
+	"server":     {[]string{"", "plans", "installers", "tunnel", "rke1", "server"}, "the server must work with any agent, so it cannot lean on ours"},
+	"cmd":        {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
+	"packaging":  {[]string{"", "packaging"}, "packages are made of files, not of code"},
+	"test":       {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "server", "cmd", "test", "packaging"}, "tests may use everything"},
+}
+
+type listed struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	Imports    []string
+	GoFiles    []string
+	Standard   bool
+}
+
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-e", "-json=ImportPath,Dir,Name,Imports,GoFiles,Standard"}, args...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func room(importPath string) (name string, ours bool) {
+	rest, ours := strings.CutPrefix(importPath, module)
+	name, _, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	return name, ours
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		from, _ := room(p.ImportPath)
+		rule, known := rooms[from]
+		if !known {
+			t.Errorf("%s is in a room that the map does not have", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to, ours := room(imported); ours && !slices.Contains(rule.may, to) {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imported, rule.why)
+			}
+		}
+	}
+}
+
+func TestPlansStandOnTheStandardLibrary(t *testing.T) {
+	for _, p := range list(t, "-deps", "./plans") {
+		if !p.Standard && p.ImportPath != module+"/plans" {
+			t.Errorf("plans depends on %s", p.ImportPath)
+		}
+	}
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		var with []string
+		for _, name := range p.GoFiles {
+			f := parse(t, filepath.Join(p.Dir, name), parser.PackageClauseOnly|parser.ParseComments)
+			if f.Doc != nil {
+				with = append(with, name)
+			}
+		}
+		if len(with) != 1 && len(p.GoFiles) > 0 {
+			t.Errorf("%s has a package comment in %d files %v, want it in one", p.ImportPath, len(with), with)
+		}
+	}
+}
+
+// TestProductCodeOnlyMainExits holds what reviews would otherwise repeat: no exits, panics,
+// sleeps or rootless contexts outside of main, and no package that is everybody's drawer.
+func TestProductCodeOnlyMainExits(t *testing.T) {
+	forbidden := map[string]string{
+		"os.Exit": "only main exits", "log.Fatal": "only main exits", "log.Fatalf": "only main exits",
+		"time.Sleep": "wait for a channel with the context beside it", "context.TODO": "take a context",
+		"context.Background": "take a context",
+	}
+	for _, p := range list(t, "./...") {
+		if from, _ := room(p.ImportPath); from == "test" || p.Name == "main" {
+			continue
+		}
+		if base := filepath.Base(p.Dir); base == "util" || base == "utils" || base == "common" || base == "helpers" {
+			t.Errorf("%s: a package is named for its one idea", p.ImportPath)
+		}
+		for _, name := range p.GoFiles {
+			f := parse(t, filepath.Join(p.Dir, name), parser.SkipObjectResolution)
+			ast.Inspect(f, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if id, ok := call.Fun.(*ast.Ident); ok && id.Name == "panic" {
+					t.Errorf("%s/%s panics: return an error", p.ImportPath, name)
+				}
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+					if pkg, ok := sel.X.(*ast.Ident); ok {
+						if why, bad := forbidden[pkg.Name+"."+sel.Sel.Name]; bad {
+							t.Errorf("%s/%s calls %s.%s: %s", p.ImportPath, name, pkg.Name, sel.Sel.Name, why)
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return f
+}
