@@ -54,13 +54,13 @@ func (e *Engine) Docker(ctx context.Context, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
-		return "", Failed(ctx, args, err, stderr.Bytes())
+		return "", failed(ctx, args, err, stderr.Bytes())
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// Failed makes the *CommandError of a docker command that ended with err.
-func Failed(ctx context.Context, args []string, err error, stderr []byte) error {
+// failed makes the *CommandError of a docker command that ended with err.
+func failed(ctx context.Context, args []string, err error, stderr []byte) error {
 	code := -1
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()

@@ -67,7 +67,11 @@ func Start(ctx context.Context, o Options) (*Engine, error) {
 		e.own, e.host = own, own.socket()
 	}
 	var err error
-	if e.network, err = e.makeNetwork(ctx); err != nil {
+	e.network, err = e.makeNetwork(ctx)
+	if err == nil && e.own != nil {
+		err = e.forward(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.Close(context.WithoutCancel(ctx)))
 	}
 	e.lastIP = e.network.gateway
@@ -124,7 +128,7 @@ func (e *Engine) usable(ctx context.Context) error {
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.removeLabelled(ctx, e.RunLabel())
 	if e.own != nil {
-		err = errors.Join(err, e.own.release(ctx))
+		err = errors.Join(err, e.own.removeRules(ctx, ruleMark+e.run), e.own.release(ctx))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -43,5 +44,39 @@ func TestNextIP(t *testing.T) {
 	}
 	if want := "10.213.7.5 10.213.7.6"; strings.Join(got, " ") != want {
 		t.Errorf("handed out %v, want %s: the network's last address is for broadcasts", got, want)
+	}
+}
+
+func TestMarkedRules(t *testing.T) {
+	// As iptables 1.8.9 prints them; the quoted comment is somebody else's.
+	const listing = `-P FORWARD DROP
+-N DOCKER
+-A FORWARD -i drv-0a1b2c3d -m comment --comment drover-run-0a1b2c3d -j ACCEPT
+-A FORWARD -o drv-0a1b2c3d -m conntrack --ctstate RELATED,ESTABLISHED -m comment --comment drover-run-0a1b2c3d -j ACCEPT
+-A FORWARD -i drv-99999999 -m comment --comment drover-run-99999999 -j ACCEPT
+-A INPUT -m comment --comment "about drover-run-0a1b2c3d" -j DROP
+-A INPUT -j DOCKER
+`
+	first := "FORWARD -i drv-0a1b2c3d -m comment --comment drover-run-0a1b2c3d -j ACCEPT"
+	second := "FORWARD -o drv-0a1b2c3d -m conntrack --ctstate RELATED,ESTABLISHED -m comment --comment drover-run-0a1b2c3d -j ACCEPT"
+	third := "FORWARD -i drv-99999999 -m comment --comment drover-run-99999999 -j ACCEPT"
+	tests := []struct {
+		name, mark string
+		want       []string
+	}{
+		{"one run's", "drover-run-0a1b2c3d", []string{first, second}},
+		{"all runs'", ruleMark, []string{first, second, third}},
+		{"none", "drover-run-00000000", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, args := range markedRules(listing, test.mark) {
+				got = append(got, strings.Join(args, " "))
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -21,6 +21,7 @@ const (
 
 type network struct {
 	name    string
+	bridge  string // the interface on this machine
 	gateway netip.Addr
 	subnet  netip.Prefix
 }
@@ -31,7 +32,7 @@ func (e *Engine) makeNetwork(ctx context.Context) (network, error) {
 	if err != nil {
 		return network{}, err
 	}
-	name := "drover-" + e.run
+	name, bridge := "drover-"+e.run, "drv-"+e.run
 	var failures []error
 	for _, third := range rand.Perm(256) {
 		subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, byte(third), 0}), 24)
@@ -41,9 +42,10 @@ func (e *Engine) makeNetwork(ctx context.Context) (network, error) {
 		gateway := subnet.Addr().Next()
 		_, err := e.Docker(ctx, "network", "create", "--driver", "bridge", "--label", e.RunLabel(),
 			"--subnet", subnet.String(), "--gateway", gateway.String(),
-			"--opt", "com.docker.network.bridge.name=drv-"+e.run, name)
+			"--opt", "com.docker.network.bridge.name="+bridge, name)
 		if err == nil {
-			return network{name, gateway, subnet}, nil
+			e.Log.Info("made the run's network", "network", name, "subnet", subnet)
+			return network{name, bridge, gateway, subnet}, nil
 		}
 		failures = append(failures, err)
 		if len(failures) == networkTries || ctx.Err() != nil {

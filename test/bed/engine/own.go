@@ -34,22 +34,24 @@ type ownDaemon struct {
 	prefix   string
 	cacheDir string
 	log      *slog.Logger
+	iptables string // the command; empty when none works
 	lease    *lockfile.Lock
 }
 
-func (d *ownDaemon) socket() string     { return "unix://" + d.prefix + ".sock" }
-func (d *ownDaemon) pidFile() string    { return d.prefix + ".pid" }
-func (d *ownDaemon) gatePath() string   { return d.prefix + ".gate" }
-func (d *ownDaemon) leasePath() string  { return d.prefix + ".lease" }
-func (d *ownDaemon) configPath() string { return d.prefix + ".json" }
-func (d *ownDaemon) logPath() string    { return filepath.Join(d.cacheDir, "dockerd.log") }
+func (d *ownDaemon) socket() string      { return "unix://" + d.prefix + ".sock" }
+func (d *ownDaemon) pidFile() string     { return d.prefix + ".pid" }
+func (d *ownDaemon) gatePath() string    { return d.prefix + ".gate" }
+func (d *ownDaemon) leasePath() string   { return d.prefix + ".lease" }
+func (d *ownDaemon) configPath() string  { return d.prefix + ".json" }
+func (d *ownDaemon) forwardNote() string { return d.prefix + ".ip_forward" }
+func (d *ownDaemon) logPath() string     { return filepath.Join(d.cacheDir, "dockerd.log") }
 
 // startOwn returns with a running engine and a lease on it.
 func startOwn(ctx context.Context, o Options) (*ownDaemon, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("only root can; start Docker, or run this as root")
 	}
-	d := &ownDaemon{prefix: o.RunPrefix, cacheDir: o.CacheDir, log: o.Log}
+	d := &ownDaemon{prefix: o.RunPrefix, cacheDir: o.CacheDir, log: o.Log, iptables: findIptables(ctx)}
 	gate, err := lockfile.Take(ctx, d.gatePath(), lockfile.Exclusive)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,8 @@ func startOwn(ctx context.Context, o Options) (*ownDaemon, error) {
 		return d, err
 	}
 	// Nobody uses the engine, so what carries a run's label was left by runs that were killed.
-	if err := view.removeLabelled(ctx, labelKey); err != nil {
+	err = errors.Join(view.removeLabelled(ctx, labelKey), d.removeRules(ctx, ruleMark))
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("remove what killed runs left: %w", err), d.stop(ctx))
 	}
 	d.lease = alone
@@ -85,8 +88,11 @@ func (d *ownDaemon) answers(ctx context.Context, view *Engine) bool {
 
 // launch starts dockerd and waits until it answers. It outlives this process if others use it then.
 func (d *ownDaemon) launch(ctx context.Context, view *Engine) error {
-	path, iptables := findIptables(ctx, d.cacheDir)
-	if err := d.configure(ctx, iptables); err != nil {
+	if err := d.configure(ctx); err != nil {
+		return err
+	}
+	path, err := shimPath(d.iptables, d.prefix+"-bin")
+	if err != nil {
 		return err
 	}
 	log, err := os.Create(d.logPath())
@@ -123,7 +129,7 @@ func (d *ownDaemon) launch(ctx context.Context, view *Engine) error {
 
 // configure writes dockerd's configuration. The storage driver is dockerd's to choose: it tries a real mount and takes
 // overlay2 where that works, vfs where nothing else does.
-func (d *ownDaemon) configure(ctx context.Context, iptables bool) error {
+func (d *ownDaemon) configure(ctx context.Context) error {
 	config := map[string]any{
 		"data-root":                    filepath.Join(d.cacheDir, "docker"),
 		"exec-root":                    d.prefix,
@@ -132,8 +138,9 @@ func (d *ownDaemon) configure(ctx context.Context, iptables bool) error {
 		"bridge":                       "none", // each run makes its own network
 		"containerd-namespace":         "drover",
 		"containerd-plugins-namespace": "drover-plugins",
-		"iptables":                     iptables,
-		"ip6tables":                    false, // the networks here are IPv4 only
+		"iptables":                     false, // see forward.go
+		"ip6tables":                    false,
+		"ip-forward":                   false,
 		"log-level":                    "warn",
 	}
 	lacks, err := lacksSysResource()
@@ -176,8 +183,13 @@ func (d *ownDaemon) release(ctx context.Context) error {
 	return d.stop(ctx)
 }
 
-// stop ends the engine whose pid file this is, whichever process started it.
+// stop ends the engine, whichever process started it, and undoes what was done to this machine for it.
 func (d *ownDaemon) stop(ctx context.Context) error {
+	return errors.Join(d.end(ctx), endForwarding(d.forwardNote()))
+}
+
+// end ends the process whose pid file this is.
+func (d *ownDaemon) end(ctx context.Context) error {
 	text, err := os.ReadFile(d.pidFile())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // stopped already

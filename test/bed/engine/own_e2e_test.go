@@ -53,7 +53,7 @@ func TestOwnEngineSaysWhyItCannotStart(t *testing.T) {
 	if err := os.WriteFile(cache+"/docker", nil, 0o600); err != nil { // where a directory should be
 		t.Fatal(err)
 	}
-	o := withDefaults(Options{CacheDir: cache, RunPrefix: "/run/drover-own-" + newRunID()})
+	o := withDefaults(Options{CacheDir: cache, RunPrefix: "/run/drover-own-" + newRunID(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
 	_, err := startOwn(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), cache+"/docker") {
@@ -64,14 +64,14 @@ func TestOwnEngineSaysWhyItCannotStart(t *testing.T) {
 func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID()})
+	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
 
 	killed, err := startOwn(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &Engine{host: killed.socket(), run: newRunID()}
+	run := &Engine{Log: o.Log, host: killed.socket(), run: newRunID()}
 	if _, err := run.makeNetwork(ctx); err != nil {
 		t.Fatal(err, killed.release(ctx))
 	}
@@ -95,7 +95,7 @@ func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 // removeRunFiles removes what an engine leaves below /run, where the tests' temporary directories are not: a socket's
 // path must be short.
 func removeRunFiles(t *testing.T, prefix string) {
-	for _, suffix := range []string{"", ".sock", ".pid", ".gate", ".lease", ".json"} {
+	for _, suffix := range []string{"", ".sock", ".pid", ".gate", ".lease", ".json", ".ip_forward", "-bin"} {
 		if err := os.RemoveAll(prefix + suffix); err != nil {
 			t.Error(err)
 		}

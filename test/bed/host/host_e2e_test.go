@@ -90,6 +90,14 @@ func TestHostIsAMachine(t *testing.T) {
 			}
 		}
 	})
+	t.Run("mounts propagate as systemd has them on a machine", func(t *testing.T) {
+		expect(t, sh(ctx, t, h, `findmnt --noheadings --output PROPAGATION /`), "shared\n")
+	})
+	t.Run("a unit may ask for what the machine withholds", func(t *testing.T) {
+		// As k3s.service and docker.service do.
+		sh(ctx, t, h, `systemd-run --quiet --wait --property=LimitNOFILE=infinity --property=LimitNPROC=infinity \
+			--property=OOMScoreAdjust=-999 --property=Delegate=yes --property=TasksMax=infinity true`)
+	})
 	t.Run("a transient unit runs", func(t *testing.T) {
 		sh(ctx, t, h, `systemd-run --unit=steady --quiet sleep infinity; systemctl is-active steady`)
 	})

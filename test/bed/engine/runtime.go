@@ -1,6 +1,6 @@
 package engine
 
-// What our own engine needs from the machine: a runtime that does without a capability, and a working iptables.
+// The container runtime of our own engine on machines that withhold a capability.
 
 import (
 	"context"
@@ -29,30 +29,4 @@ func buildDropCap(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("install the container runtime: %w", err)
 	}
 	return path, nil
-}
-
-// findIptables returns the PATH with which dockerd finds an iptables that this kernel understands, and whether there
-// is one. Without one, containers and this machine still reach each other, but not the world outside.
-func findIptables(ctx context.Context, cacheDir string) (path string, works bool) {
-	path = os.Getenv("PATH")
-	if listsNAT(ctx, "iptables") {
-		return path, true
-	}
-	legacy, err := exec.LookPath("iptables-legacy")
-	if err != nil || !listsNAT(ctx, legacy) {
-		return path, false
-	}
-	shims := filepath.Join(cacheDir, "iptables-legacy")
-	if err := os.MkdirAll(shims, 0o755); err != nil {
-		return path, false
-	}
-	link := filepath.Join(shims, "iptables")
-	if err := os.Symlink(legacy, link); err != nil && !os.IsExist(err) {
-		return path, false
-	}
-	return shims + string(os.PathListSeparator) + path, true
-}
-
-func listsNAT(ctx context.Context, iptables string) bool {
-	return exec.CommandContext(ctx, iptables, "--table", "nat", "--list-rules").Run() == nil
 }
