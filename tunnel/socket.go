@@ -19,10 +19,6 @@ import (
 const (
 	// writeLimit is how long one write to the socket may wait for a peer that takes nothing.
 	writeLimit = 15 * time.Second
-	// readBuffer is the size of the buffer between socket and websocket on the accepting
-	// side, in bytes. TLS buffers its records itself, so that more than this gains nothing
-	// that can be measured (BenchmarkThroughput), while a server pays it once for each idle agent.
-	readBuffer = 4 << 10
 	// clientBuffer is the size of the client's write buffer, in bytes: a whole message of
 	// 32 KiB leaves as one frame. It comes from a pool and is held only during a write.
 	clientBuffer = 64 << 10
@@ -109,6 +105,10 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		}
 		s.in = io.MultiReader(bytes.NewReader(bytes.Clone(early)), c)
 	}
-	// The library takes the reader and makes a write buffer of its own.
-	return s, bufio.NewReadWriter(bufio.NewReaderSize(s, readBuffer), bufio.NewWriterSize(s, 16)), nil
+	// The library keeps the reader and makes a write buffer of its own, 4 KiB each. TLS
+	// buffers its records itself, so that larger ones gain nothing that BenchmarkThroughput
+	// shows, while a server would pay for them with each idle agent.
+	rw.Reader.Reset(s)
+	rw.Writer.Reset(s)
+	return s, rw, nil
 }
