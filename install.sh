@@ -61,9 +61,9 @@ lower() { REPLY=$(printf '%s' "$1" | tr '[:upper:]' '[:lower:]'); }
 
 # bool NAME VALUE DEFAULT: true or false
 bool() {
-    lower "${2:-$3}"
-    case $REPLY in
-        true | false) ;;
+    case ${2:-$3} in
+        [Tt][Rr][Uu][Ee]) REPLY=true ;;
+        [Ff][Aa][Ll][Ss][Ee]) REPLY=false ;;
         *) die "$1 is \"$2\", but must be true or false" ;;
     esac
 }
@@ -322,8 +322,6 @@ locate() {
     host_dir CATTLE_AGENT_BIN_PREFIX "${CATTLE_AGENT_BIN_PREFIX:-$prefix}" && prefix=$REPLY
     host_dir CATTLE_AGENT_CONFIG_DIR "${CATTLE_AGENT_CONFIG_DIR:-$config_dir}" && config_dir=$REPLY
     host_dir CATTLE_AGENT_VAR_DIR "${CATTLE_AGENT_VAR_DIR:-$var_dir}" && var_dir=$REPLY
-    base=${CATTLE_AGENT_BINARY_BASE_URL:-${server:+$server/assets}}
-    base=${base%/}
 }
 
 # --- asking the server -----------------------------------------------------------------------------------------------
@@ -335,11 +333,11 @@ ipv4() {
         *.*.*.*) ;;
         *) return 1 ;;
     esac
-    old_ifs=$IFS
+    split_ifs=$IFS
     IFS=.
     # shellcheck disable=SC2086 # split at the dots
     set -- $1
-    IFS=$old_ifs
+    IFS=$split_ifs
     for part; do
         case $part in
             0?* | ????*) return 1 ;;
@@ -371,8 +369,12 @@ in_no_proxy() {
     host_of "$1"
     ipv4 "$REPLY" || return 1
     address_number=$REPLY
-    entries=$(printf '%s' "${no_proxy:-${NO_PROXY:-}}" | tr -s ', ' '  ')
-    for entry in $entries; do
+    split_ifs=$IFS
+    IFS=', '
+    # shellcheck disable=SC2086 # split at commas and blanks
+    set -- ${no_proxy:-${NO_PROXY:-}}
+    IFS=$split_ifs
+    for entry; do
         bits=${entry#*/}
         case $bits in
             [0-9] | [12][0-9] | 3[0-2]) ;;
@@ -412,7 +414,7 @@ classify() {
         outcome=failed reason="its answer is larger than $kib KiB"
         return 0
     fi
-    curl_exit=$(cat "$work/exit")
+    read -r curl_exit <"$work/exit"
     if [ "$curl_exit" -ne 0 ]; then
         reason=$(sed -n 's/^curl: ([0-9]*) //p' "$work/curl.log" | head -n 1 | tr -cd '\040-\176')
         reason=${reason:-curl failed with exit code $curl_exit}
@@ -423,7 +425,12 @@ classify() {
         esac
         return 0
     fi
-    http_code=$(sed -n 's/^HTTP\/[0-9.]* \([0-9]*\).*/\1/p' "$work/head" | tail -n 1)
+    http_code=none
+    while read -r word code _; do
+        case $word in
+            HTTP/*) http_code=${code%%[!0-9]*} ;; # the last one, after redirects and proxies
+        esac
+    done <"$work/head"
     server_message
     reason="it answered HTTP $http_code${REPLY:+ ($REPLY)}"
     case $http_code in
@@ -571,7 +578,7 @@ register() {
         *) die "cannot register at $server: $reason; the agent was not installed" ;;
     esac
     [ "$(head -c 1 "$work/$INFO_NAME")" = '{' ] ||
-        die "cannot register at $server: its answer is not a JSON object, perhaps a web page; the agent was not installed"
+        die "cannot register at $server: its answer is not a JSON object; the agent was not installed"
     # The server knows the machine from now on; a later attempt must not become a second one.
     [ -z "${CATTLE_ID:-}" ] || return 0
     printf '%s\n' "$id" >"$work/cattle-id"
@@ -639,25 +646,44 @@ commit() {
 
 # --- the agent's binary and its uninstall script ---------------------------------------------------------------------
 
-# download URL FILE KIB SECONDS CHECKSUM: without a checksum only over verified TLS
+# sources: what is local, where from, with which checksum; said before registering what could not be got afterwards
+sources() {
+    base=${CATTLE_AGENT_BINARY_BASE_URL:-${server:+$server/assets}}
+    base=${base%/}
+    check_source CATTLE_AGENT_BINARY "$binary_local" "${CATTLE_AGENT_BINARY_LOCAL_LOCATION:-}" \
+        "${CATTLE_AGENT_BINARY_URL:-}" "${CATTLE_AGENT_BINARY_CHECKSUM:-}"
+    check_source CATTLE_AGENT_UNINSTALL "$uninstall_local" "${CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION:-}" \
+        "${CATTLE_AGENT_UNINSTALL_URL:-}" "${CATTLE_AGENT_UNINSTALL_CHECKSUM:-}"
+}
+
+# check_source VARIABLE LOCAL LOCATION URL CHECKSUM
+check_source() {
+    if "$2"; then
+        [ -f "$3" ] || die "$1_LOCAL is true, but $1_LOCAL_LOCATION \"$3\" is no file"
+        return 0
+    fi
+    case ${4:-$base} in
+        https://*) ;;
+        http://*) [ -n "$5" ] || die "${4:-$base} is not encrypted; use https://, or set $1_CHECKSUM as well" ;;
+        '') die "no server to download from; set $1_URL, or $1_LOCAL=true and $1_LOCAL_LOCATION" ;;
+        *) die "\"${4:-$base}\" is not a URL; it must begin with https://" ;;
+    esac
+}
+
+# download URL FILE KIB SECONDS
 download() {
     case $1 in
-        https://*) ;;
-        http://*)
-            [ -n "$5" ] || die "$1 is not encrypted; use https://, or give its checksum as well"
-            protocols='=https,http'
-            ;;
-        *) die "\"$1\" is not a URL; it must begin with https://" ;;
+        http://*) protocols='=https,http' ;; # only with a checksum: check_source
     esac
     trust=$server_trust
-    get "downloading $1" "$1" "$2" "$3" "$4" -L
+    get "downloading $1" "$@" -L
     if [ "$outcome-$trust" = untrusted-pinned ]; then
         origin "$server" && server_origin=$REPLY
         origin "$1"
         # Another host that the operator named may be known to the system instead; the server itself never.
         if [ "$REPLY" != "$server_origin" ]; then
             trust=system
-            get "downloading $1" "$1" "$2" "$3" "$4" -L
+            get "downloading $1" "$@" -L
         fi
     fi
     protocols='=https'
@@ -666,7 +692,7 @@ download() {
 # offered_sum NAME: the checksum of NAME in the list beside it, if the server offers such a list
 offered_sum() {
     if [ ! -e "$work/sha256sum.txt" ]; then
-        download "$base/sha256sum.txt" "$work/sha256sum.txt" 64 60 ''
+        download "$base/sha256sum.txt" "$work/sha256sum.txt" 64 60
         # Some servers have no list and answer 404, or a web page.
         case $outcome in
             ok) ;;
@@ -677,22 +703,20 @@ offered_sum() {
     REPLY=$(sed -n "s/^\([0-9a-fA-F]\{64\}\) [ *]$1\$/\1/p" "$work/sha256sum.txt" | head -n 1)
 }
 
-# obtain VARIABLE NAME PATH LOCAL LOCATION URL CHECKSUM: a verified temporary file beside PATH; VARIABLE names in errors
+# obtain NAME PATH LOCAL LOCATION URL CHECKSUM: a verified temporary file beside PATH
 obtain() {
-    name=$2 source=$6 sum=$7
-    temporary "$3" && new=$REPLY
-    if "$4"; then
-        source=$5
-        [ -f "$source" ] || die "$1_LOCAL is true, but $1_LOCAL_LOCATION \"$source\" is no file"
+    name=$1 source=$5 sum=$6
+    temporary "$2" && new=$REPLY
+    if "$3"; then
+        source=$4
         cat "$source" >"$new" || die "cannot copy $source"
     else
         if [ -z "$source" ]; then
-            [ -n "$base" ] || die "no place to get $name from; set $1_URL, or $1_LOCAL and $1_LOCAL_LOCATION"
             source=$base/$name
             if [ -z "$sum" ]; then offered_sum "$name" && sum=$REPLY; fi
         fi
         info "downloading $source"
-        download "$source" "$new" 262144 300 "$7"
+        download "$source" "$new" 262144 300
         [ "$outcome" = ok ] || die "cannot download $source: $reason; nothing was replaced"
     fi
     if [ -n "$sum" ]; then
@@ -713,13 +737,13 @@ try_agent() {
 
 stage_programs() {
     make_dir "$prefix/bin" 0755
-    obtain CATTLE_AGENT_UNINSTALL system-agent-uninstall.sh "$prefix/bin/rancher-system-agent-uninstall.sh" \
+    obtain system-agent-uninstall.sh "$prefix/bin/rancher-system-agent-uninstall.sh" \
         "$uninstall_local" "${CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION:-}" "${CATTLE_AGENT_UNINSTALL_URL:-}" \
         "${CATTLE_AGENT_UNINSTALL_CHECKSUM:-}" && uninstaller=$REPLY
     if [ "$(head -c 2 "$uninstaller")" != '#!' ] || ! sh -n "$uninstaller" 2>/dev/null; then
         die "$source is not a shell script, perhaps a web page; nothing was replaced"
     fi
-    obtain CATTLE_AGENT_BINARY "rancher-system-agent-$arch" "$prefix/bin/rancher-system-agent" \
+    obtain "rancher-system-agent-$arch" "$prefix/bin/rancher-system-agent" \
         "$binary_local" "${CATTLE_AGENT_BINARY_LOCAL_LOCATION:-}" "${CATTLE_AGENT_BINARY_URL:-}" \
         "${CATTLE_AGENT_BINARY_CHECKSUM:-}" && agent=$REPLY
     [ "$(od -An -tx1 -N4 "$agent" | tr -d ' \n')" = 7f454c46 ] ||
@@ -866,7 +890,7 @@ workspace() {
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    work=$(mktemp -d "${TMPDIR:-/tmp}/rancher-system-agent.XXXXXX") || die "cannot create a directory in ${TMPDIR:-/tmp}"
+    work=$(mktemp -d "${TMPDIR:-/tmp}/rancher-system-agent.XXXXXX") || die "cannot write to ${TMPDIR:-/tmp}"
     mkdir "$work/empty"
     : >"$work/temporary"
     : >"$work/staged"
@@ -885,6 +909,7 @@ main() {
     check_machine
     check_tools
     locate
+    sources
     workspace
     token_header
     [ "${DEBUG:-}" != 1 ] || set -x

@@ -52,7 +52,7 @@ locate() {
 
     prefix=${CATTLE_AGENT_BIN_PREFIX:-}
     if [ -z "$prefix" ]; then
-        first_match "$unit_file" 's,^ExecStart=\(/.*\)/bin/rancher-system-agent sentinel *$,\1,p'
+        first_match "$unit_file" 's|^ExecStart=\(/.*\)/bin/rancher-system-agent sentinel *$|\1|p'
         prefix=$REPLY
     fi
     if [ -z "$prefix" ]; then
@@ -64,7 +64,7 @@ locate() {
 
     config_dir=${CATTLE_AGENT_CONFIG_DIR:-}
     if [ -z "$config_dir" ]; then
-        first_match "$unit_file" 's,^Environment="\{0,1\}CATTLE_AGENT_CONFIG=\(/[^"]*\)/config\.yaml"\{0,1\} *$,\1,p'
+        first_match "$unit_file" 's|^Environment="\{0,1\}CATTLE_AGENT_CONFIG=\(/[^"]*\)/config\.yaml"\{0,1\} *$|\1|p'
         config_dir=$REPLY
     fi
     if [ -z "$config_dir" ]; then
@@ -75,7 +75,7 @@ locate() {
     var_dir=${CATTLE_AGENT_VAR_DIR:-}
     if [ -z "$var_dir" ]; then
         first_match "$CATTLE_ROOT$config_dir/config.yaml" \
-            's,^interlockDirectory: *"\{0,1\}\(/[^" ]*\)/interlock"\{0,1\} *$,\1,p'
+            's|^interlockDirectory: *"\{0,1\}\(/[^" ]*\)/interlock"\{0,1\} *$|\1|p'
         var_dir=$REPLY
     fi
     if [ -z "$var_dir" ]; then
@@ -90,9 +90,8 @@ locate() {
 }
 
 stop_agent() {
-    # A unit that is not there, or not running, is what we want.
+    # A unit that is not there is fine.
     systemctl stop "$UNIT" 2>/dev/null || [ ! -e "$unit_file" ] || die "cannot stop $UNIT; nothing was removed"
-    systemctl disable "$UNIT" 2>/dev/null || :
 }
 
 # keep_links: a running cluster reads its configuration through links into the agent's directory
@@ -163,6 +162,7 @@ main() {
     locate
     stop_agent
     keep_links
+    systemctl disable "$UNIT" 2>/dev/null || :
     # In this order, because a second run, after an interruption, finds one through the other.
     remove "$var_dir" "$config_dir"
     if [ "$config_dir" = /var/lib/rancher/system-agent/etc ]; then

@@ -19,6 +19,7 @@ import (
 const (
 	installScript   = "../install.sh"
 	uninstallScript = "../system-agent-uninstall.sh"
+	interlock       = "/var/lib/rancher/agent/interlock"
 )
 
 // agentBinary is the program of testdata/agent, built once by TestMain.
@@ -85,7 +86,19 @@ func shells(t *testing.T) []shell {
 // eachShell runs test in parallel with every shell.
 func eachShell(t *testing.T, test func(t *testing.T, sh shell)) {
 	t.Helper()
-	for _, sh := range shells(t) {
+	runShells(t, shells(t), test)
+}
+
+// oneShell runs case number i of a long table with one of the shells, in turn.
+func oneShell(t *testing.T, i int, test func(t *testing.T, sh shell)) {
+	t.Helper()
+	all := shells(t)
+	runShells(t, all[i%len(all):][:1], test)
+}
+
+func runShells(t *testing.T, shells []shell, test func(t *testing.T, sh shell)) {
+	t.Helper()
+	for _, sh := range shells {
 		t.Run(sh.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, sh)
@@ -122,7 +135,9 @@ func newHost(t *testing.T, sh shell) *host {
 	h.tool("chown", `:`)
 	h.tool("sync", `:`)
 	h.tool("sleep", `echo "$1" >>`+h.log+`/sleep`)
-	h.tool("systemctl", `echo "$*" >>`+h.log+`/systemctl
+	// The log says whether the agent was held back ("held") at that moment.
+	h.tool("systemctl", `[ ! -e `+h.root+interlock+`/restart-pending ] || held=" held"
+echo "$*$held" >>`+h.log+`/systemctl
 case $1 in is-active) [ -e `+h.log+`/active ] && echo active || { echo inactive; exit 3; } ;; esac
 [ ! -e `+h.log+`/fails-"$1" ]`)
 	h.tool("curl", `echo "$*" >>`+h.log+`/curl
@@ -284,4 +299,19 @@ func (h *host) wantNoLeftovers() {
 			h.t.Errorf("left behind on the host: %s", path)
 		}
 	}
+}
+
+// requireTool skips a test without the program, except where everything must run.
+func requireTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path
+	case os.Getenv("CI") != "":
+		t.Fatalf("%s is not installed, but CI is set", name)
+	default:
+		t.Skipf("%s is not installed", name)
+	}
+	return ""
 }

@@ -13,6 +13,8 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -104,7 +106,7 @@ func newServer(t *testing.T, ca authority) *server {
 	s := &server{ca: ca, special: map[string][]http.HandlerFunc{}}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{ca.issue(t)}}
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // refused certificates are what many tests want
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -143,6 +145,13 @@ func (s *server) last(path string) http.Header {
 		}
 	}
 	return nil
+}
+
+// sawToken says whether any request had credentials.
+func (s *server) sawToken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.requests, func(r request) bool { return r.header.Get("Authorization") != "" })
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
