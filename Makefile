@@ -1,0 +1,45 @@
+# drover's commands for developers and the curious. `make quickstart` and `make test` do their own set-up.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
+AGENT_DIR := server/assets/bin
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+
+.PHONY: build agents test e2e lint bench quickstart setup setup-test clean
+
+build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
+	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
+	cp $(AGENT_DIR)/rancher-system-agent-$(shell go env GOARCH) bin/rancher-system-agent
+
+agents: ## the agents that hosts download from a server
+	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-amd64 ./cmd/rancher-system-agent
+	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-arm64 ./cmd/rancher-system-agent
+
+setup: ## what the test bed needs
+	./test/bed/setup.sh all
+
+setup-test: ## what the unit tests need
+	./test/bed/setup.sh test
+
+test: setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
+	go vet ./...
+	go test -race ./...
+
+e2e: setup ## a systemd host joins a real server and becomes Active, and everything is killed once
+	cd test/standin && go test -count=1 -timeout 30m ./...
+	go test -tags e2e -count=1 -timeout 60m ./test/...
+
+lint: ## formatting and vet
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	go vet -tags e2e ./test/...
+	shellcheck -s sh install.sh system-agent-uninstall.sh test/bed/setup.sh test/standin/build.sh
+
+bench: build ## the measures of README.md, on this machine
+	go run ./test/bench
+
+quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C
+	go run ./test/quickstart
+
+clean: ## what was built
+	rm -rf bin $(AGENT_DIR)

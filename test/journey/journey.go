@@ -1,0 +1,287 @@
+// Package journey is the path of a user from an empty machine to an active cluster,
+// on the test bed: a server, a cluster document, a host that runs the printed join
+// command. The end-to-end test breaks things along it, the quick start shows it.
+package journey
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/test/bed"
+	"github.com/drover-project/drover/test/bed/host"
+	"github.com/drover-project/drover/test/bed/process"
+	"github.com/drover-project/drover/test/bed/registry"
+)
+
+// InstallerImage is the image that the example's version asks for.
+const InstallerImage = "rancher/system-agent-installer-k3s:v1.34.4-k3s1"
+
+// Options of a journey.
+type Options struct {
+	// Dir gets everything that the journey makes.
+	Dir string
+	// CacheDir holds what later journeys use again; empty is the bed's default.
+	CacheDir string
+	// Module is the directory of drover's sources.
+	Module string
+	// Real takes the installer images of the network instead of the stand-in.
+	Real bool
+	// Say tells a person what is going on.
+	Say func(format string, args ...any)
+	Log *slog.Logger
+}
+
+// Journey is the bed with drover on it.
+type Journey struct {
+	Options
+	Bed *bed.Bed
+	// Bin holds drover; Standin is the stand-in k3s, which is a kubectl too.
+	Bin, Standin string
+	// DataDir is the server's.
+	DataDir string
+	// Address is host:port of the server, URL the same as people write it.
+	Address, URL string
+	server       *process.Process
+	registry     string
+	stopRegistry func() error
+}
+
+// Start builds everything and starts the registry; no server runs yet.
+func Start(ctx context.Context, o Options) (*Journey, error) {
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	j := &Journey{Options: o, DataDir: filepath.Join(o.Dir, "data"), Bin: filepath.Join(o.Module, "bin"), stopRegistry: func() error { return nil }}
+	o.Say("building drover")
+	if err := j.run(ctx, "make", "--no-print-directory", "-C", o.Module, "build"); err != nil {
+		return nil, err
+	}
+	var err error
+	if j.Bed, err = bed.Start(ctx, bed.Options{Dir: o.Dir, CacheDir: o.CacheDir, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	if err := j.prepare(ctx); err != nil {
+		return nil, errors.Join(err, j.Close(context.WithoutCancel(ctx)))
+	}
+	return j, nil
+}
+
+func (j *Journey) prepare(ctx context.Context) (err error) {
+	if j.Address, err = j.Bed.FreeAddress(ctx); err != nil {
+		return err
+	}
+	j.URL = "https://" + j.Address
+	cache := filepath.Join(j.Bed.Engine.CacheDir(), "standin")
+	j.Standin = filepath.Join(cache, "k3s-standin")
+	if j.Real {
+		j.Say("installer images come from their registry")
+		return nil
+	}
+	j.Say("building the stand-in k3s from the real Kubernetes components (about six minutes the first time, cached afterwards)")
+	if err := j.run(ctx, filepath.Join(j.Module, "test/standin/build.sh"), cache); err != nil {
+		return err
+	}
+	return j.serveImages(ctx)
+}
+
+// serveImages puts the stand-in's installer image into a registry that hosts reach.
+func (j *Journey) serveImages(ctx context.Context) error {
+	images, err := registry.New(filepath.Join(j.Dir, "registry"))
+	if err != nil {
+		return err
+	}
+	scripts := filepath.Join(j.Module, "test/standin/image")
+	files := map[string]string{"k3s": j.Standin}
+	for _, name := range []string{"run.sh", "installer.sh", "k3s-killall.sh", "k3s-uninstall.sh"} {
+		files[name] = filepath.Join(scripts, name)
+	}
+	if err := images.PushInstaller(ctx, InstallerImage, files); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(j.Bed.Engine.Gateway().String(), "0"))
+	if err != nil {
+		return fmt.Errorf("listen for the registry: %w", err)
+	}
+	serveCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- images.Serve(serveCtx, listener) }()
+	j.registry = listener.Addr().String()
+	j.stopRegistry = func() error { cancel(); return <-served }
+	return nil
+}
+
+// Close ends everything that the journey started.
+func (j *Journey) Close(ctx context.Context) error {
+	var errs []error
+	if j.server != nil {
+		errs = append(errs, j.server.Stop(ctx))
+	}
+	return errors.Join(append(errs, j.stopRegistry(), j.Bed.Close(ctx))...)
+}
+
+// StartServer starts `drover server` on the journey's data directory and waits until it serves.
+func (j *Journey) StartServer(ctx context.Context) (err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		// Readiness only: who answers on an address that this process just chose is not in doubt.
+		InsecureSkipVerify: true,
+	}}}
+	j.server, err = j.Bed.Run(ctx, process.Options{
+		Path: filepath.Join(j.Bin, "drover"), Args: []string{"server", "--data-dir", j.DataDir, "--listen", j.Address, "--server-url", j.URL},
+		ReadyURL: j.URL + "/ping", Client: client,
+	})
+	return err
+}
+
+// KillServer ends the server as a power cut would.
+func (j *Journey) KillServer(ctx context.Context) error {
+	if err := j.server.Kill(); err != nil {
+		return err
+	}
+	// Killed is how it is meant to end.
+	_ = j.server.Wait(ctx)
+	return nil
+}
+
+// ServerLog is the file of the server's output.
+func (j *Journey) ServerLog() string { return j.server.LogFile() }
+
+// Drover runs a command of the command line as root on the server's host does.
+func (j *Journey) Drover(ctx context.Context, args ...string) (stdout string, err error) {
+	return j.DroverIn(ctx, nil, args...)
+}
+
+// DroverIn is Drover with an input.
+func (j *Journey) DroverIn(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(j.Bin, "drover"), args...)
+	cmd.Env = append(os.Environ(), "DROVER_DATA_DIR="+j.DataDir, "DROVER_SERVER=", "DROVER_TOKEN=", "DROVER_CONFIG="+filepath.Join(j.Dir, "contexts.yaml"))
+	cmd.Stdin = stdin
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("drover %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return out.String(), nil
+}
+
+// Kubectl runs the stand-in's kubectl, which is the real one.
+func (j *Journey) Kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, j.Standin, append([]string{"kubectl"}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+j.Dir)
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return string(out), nil
+}
+
+// Host starts a host; where there is no network it knows the journey's registry as a mirror, as
+// an operator without a network would have it.
+func (j *Journey) Host(ctx context.Context, name string) (*host.Host, error) {
+	h, err := j.Bed.Host(ctx, host.Options{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if j.Real {
+		return h, nil
+	}
+	mirrors := fmt.Sprintf("mirrors:\n  docker.io:\n    endpoint: [\"http://%s\"]\n", j.registry)
+	return h, h.WriteFile(ctx, "/etc/rancher/agent/registries.yaml", []byte(mirrors), 0o600)
+}
+
+// JoinCommand is the line that a user pastes on a host.
+func (j *Journey) JoinCommand(ctx context.Context, cluster string) (string, error) {
+	line, err := j.Drover(ctx, "clusters", "join-command", cluster, "--all-roles")
+	if err != nil {
+		return "", err
+	}
+	// The bed's hosts have no sudo; the shell is root's.
+	return strings.ReplaceAll(strings.TrimSpace(line), "| sudo ", "| "), nil
+}
+
+// Machine is what `drover machines` tells of a machine.
+type Machine struct {
+	Name        string    `json:"name"`
+	MachineName string    `json:"machineName"`
+	NodeName    string    `json:"nodeName"`
+	DroverState string    `json:"droverState"`
+	Cause       string    `json:"cause"`
+	WaitingFor  string    `json:"waitingFor"`
+	Since       time.Time `json:"since"`
+	Refused     string    `json:"refused"`
+	History     []struct {
+		State string    `json:"state"`
+		At    time.Time `json:"at"`
+	} `json:"history"`
+}
+
+// Machines lists the machines.
+func (j *Journey) Machines(ctx context.Context) ([]Machine, error) {
+	out, err := j.Drover(ctx, "machines", "ls", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var list []Machine
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, fmt.Errorf("read the list of machines: %w", err)
+	}
+	return list, nil
+}
+
+// Await waits until one machine is in a state; each change of its state and cause is told to see.
+func (j *Journey) Await(ctx context.Context, state string, see func(Machine)) (Machine, error) {
+	var last Machine
+	err := bed.Await(ctx, "a machine in state "+state, 200*time.Millisecond, func(ctx context.Context) error {
+		list, err := j.Machines(ctx)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return errors.New("no machine is registered")
+		}
+		m := list[0]
+		if see != nil && (m.DroverState != last.DroverState || m.Cause != last.Cause) {
+			see(m)
+		}
+		last = m
+		if m.DroverState != state {
+			return fmt.Errorf("machine %s is %q: %s", m.MachineName, m.DroverState, m.Cause)
+		}
+		return nil
+	})
+	return last, err
+}
+
+// Trust is a pool of the server's own authority.
+func (j *Journey) Trust() (*x509.CertPool, error) {
+	pem, err := os.ReadFile(filepath.Join(j.DataDir, "tls", "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("read the server's authority: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return pool, nil
+}
+
+func (j *Journey) run(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

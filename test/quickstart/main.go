@@ -1,0 +1,132 @@
+// Command quickstart shows drover at work on one machine: it builds, starts a server,
+// makes a host of a container, lets it join, and leaves a working cluster until
+// Ctrl-C. `make quickstart` runs it after installing what it needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/test/journey"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Getenv); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, environ func(string) string) (err error) {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(out, time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
+	}
+	module, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "drover-quickstart-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		}
+	}()
+	j, err := journey.Start(ctx, journey.Options{
+		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Real: environ("QUICKSTART_REAL") == "1", Say: say, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		say("ending everything that was started")
+		err = errors.Join(err, j.Close(context.WithoutCancel(ctx)))
+	}()
+	return walk(ctx, j, out, say, environ("QUICKSTART_EXIT") == "1")
+}
+
+// walk is the user's path, one step a line.
+func walk(ctx context.Context, j *journey.Journey, out io.Writer, say func(string, ...any), exit bool) error {
+	say("$ drover server --data-dir %s --listen %s", j.DataDir, j.Address)
+	if err := j.StartServer(ctx); err != nil {
+		return err
+	}
+	say("$ drover apply -f examples/k3s.yaml")
+	answer, err := j.Drover(ctx, "apply", "-f", filepath.Join(j.Module, "examples/k3s.yaml"))
+	if err != nil {
+		return err
+	}
+	say("%s", strings.TrimSpace(answer))
+	say("starting a host: a container with systemd of its own")
+	h, err := j.Host(ctx, "pier-1")
+	if err != nil {
+		return err
+	}
+	join, err := j.JoinCommand(ctx, "harbour")
+	if err != nil {
+		return err
+	}
+	say("$ drover clusters join-command harbour --all-roles    (its line runs on the host now)")
+	if _, err := h.Sh(ctx, join); err != nil {
+		return err
+	}
+	_, err = j.Await(ctx, "Active", func(m journey.Machine) {
+		line := m.DroverState
+		if m.Cause != "" {
+			line += ": " + m.Cause
+		}
+		say("%s  %s", m.MachineName, line)
+	})
+	if err != nil {
+		return err
+	}
+	return leave(ctx, j, out, say, exit)
+}
+
+// leave writes the kubeconfig, shows the nodes with it, and waits for Ctrl-C.
+func leave(ctx context.Context, j *journey.Journey, out io.Writer, say func(string, ...any), exit bool) error {
+	config, err := j.Drover(ctx, "clusters", "kubeconfig", "harbour")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(j.Dir, "kubeconfig")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	say("$ drover clusters kubeconfig harbour > %s && kubectl --kubeconfig %s get nodes", file, file)
+	if !j.Real {
+		nodes, err := j.Kubectl(ctx, "--kubeconfig", file, "get", "nodes")
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(out, nodes)
+	}
+	fmt.Fprintf(out, `
+The cluster works.
+  server      %s
+  kubeconfig  %s
+  commands    DROVER_DATA_DIR=%s bin/drover machines ls
+`, j.URL, file, j.DataDir)
+	if !j.Real {
+		fmt.Fprintf(out, "  kubectl     %s kubectl --kubeconfig %s get nodes\n", j.Standin, file)
+	}
+	if exit {
+		return nil
+	}
+	fmt.Fprintln(out, "\nCtrl-C ends it.")
+	<-ctx.Done()
+	return nil
+}
