@@ -91,7 +91,7 @@ func TestHostIsAMachine(t *testing.T) {
 		}
 	})
 	t.Run("mounts propagate as systemd has them on a machine", func(t *testing.T) {
-		expect(t, sh(ctx, t, h, `findmnt --noheadings --output PROPAGATION /`), "shared\n")
+		sh(ctx, t, h, `findmnt --noheadings --output PROPAGATION / | grep -w shared`) // it may be a slave of this machine, too
 	})
 	t.Run("a unit may ask for what the machine withholds", func(t *testing.T) {
 		// As k3s.service and docker.service do.
