@@ -65,7 +65,7 @@ type Options struct {
 	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
 	// beginning and half from its end; default 256 KiB.
 	OutputLimit int
-	// OutputLevel is the level at which lines of output are logged; default slog.LevelInfo.
+	// OutputLevel is the level at which lines of output are logged: slog.LevelInfo, the default, or slog.LevelDebug.
 	OutputLevel slog.Level
 	// Waiting is told what the engine waits for, and with an empty For once that is over. It
 	// must return quickly. Default: nobody is told, but it is logged.
@@ -92,7 +92,8 @@ type Delivery struct {
 	ID string
 	// Checksum is plans.Checksum of the received bytes.
 	Checksum string
-	Plan     *plans.Plan
+	// Plan is what plans.Parse made of those bytes.
+	Plan *plans.Plan
 	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instructions' first run below this ID; a
 	// run that has to be repeated because it died with the host counts on from there.
 	Attempt int

@@ -1,4 +1,4 @@
-// The engine: what is called by the sources of plans.
+// The engine: what the sources of plans call.
 
 package apply
 
@@ -8,15 +8,32 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/hostfs"
+	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/backoff"
 )
+
+// defaultOutputLimit is how much of an instruction's output is kept.
+const defaultOutputLimit = 256 << 10
 
 // Engine performs plans. Its methods may be called at the same time; one plan at a time is applied.
 type Engine struct {
 	Options
-	lock chan struct{}
+	host       hostfs.FS
+	interlock  interlock
+	lock       chan struct{} // held while a plan is applied
+	background sync.WaitGroup
+	pruning    atomic.Bool
+	boot       string // the kernel's id of this boot
+	notes      notes
+	// lingering are supervisors whose instruction ended but left a process behind.
+	lingering []*supervise.Running // guarded by lock
+	// checkpoint is called between any two steps that a crash may fall between. Tests die there.
+	checkpoint func(at string)
 }
 
 // New checks the options, makes the directories and clears interlocks that an earlier life left.
@@ -38,50 +55,127 @@ func New(o Options) (*Engine, error) {
 	if o.Path == "" {
 		o.Path = os.Getenv("PATH")
 	}
+	if o.Env == nil {
+		o.Env = func() []string { return BaseEnv(os.Environ()) }
+	}
+	if o.OutputLimit <= 0 {
+		o.OutputLimit = defaultOutputLimit
+	}
 	if err := os.MkdirAll(o.LedgerDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)
 	}
-	return &Engine{Options: o, lock: make(chan struct{}, 1)}, nil
+	// Ledgers name the host's files and instructions; an existing directory may be open to all.
+	if err := os.Chmod(o.LedgerDir, 0o700); err != nil {
+		return nil, fmt.Errorf("close the ledger directory to others: %w", err)
+	}
+	boot, err := supervise.Boot()
+	if err != nil {
+		return nil, fmt.Errorf("find out which boot of the host this is: %w", err)
+	}
+	e := &Engine{
+		boot: boot, Options: o, host: hostfs.FS{Root: o.Root}, lock: make(chan struct{}, 1),
+		interlock: interlock{dir: o.InterlockDir, now: o.Now},
+	}
+	return e, e.interlock.clear()
 }
+
+// Close waits for what the engine does in the background. Instructions that run stay running.
+func (e *Engine) Close() { e.background.Wait() }
 
 // Apply performs the delivery, or goes on with it where an earlier call or an earlier life
 // of the agent stopped. The error is not nil only when the work could neither be finished
 // nor failed: the context ended or the ledger cannot be used. Then nothing is to be
 // reported, and a later Apply of the same delivery resumes.
 func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
-	return Result{}, errors.New("apply: not there yet")
+	if d.Source == "" || d.ID == "" || d.Plan == nil {
+		return Result{}, errors.New("apply: the delivery has no source, id or plan")
+	}
+	w := &work{Engine: e, d: d, log: e.Logger.With("source", d.Source, "plan", short(d.Checksum))}
+	if ended, err := w.ended(); err != nil || ended {
+		return w.report(err)
+	}
+	release, err := e.acquire(ctx, d.Source)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	leave, err := w.enterWaiting(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
+	if err := w.open(ctx); err != nil {
+		return Result{}, err
+	}
+	err = w.run(ctx)
+	if err == nil {
+		e.prune()
+	}
+	return w.report(err)
 }
 
-// Pending says what the ledger of a source holds; ok is false when there is none.
-func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
-	return Pending{}, false, nil
+// Abandon takes back what the ledger of a source still holds, after the server cancelled a
+// plan whose apply an earlier life of the agent began: a running instruction is killed and
+// the delivery counts as failed. Nothing there to take back is no error.
+func (e *Engine) Abandon(ctx context.Context, source string) error {
+	release, err := e.acquire(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer release()
+	l, err := e.load(source)
+	if err != nil || l == nil || l.Outcome != nil {
+		return err
+	}
+	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source)}
+	return w.takeBack(ctx)
 }
 
-// Forget removes the ledger of a source that will not deliver again.
-func (e *Engine) Forget(source string) error { return nil }
-
-// RestoreFiles brings the plan's files back to the wanted state, runs nothing, and returns
-// the paths that were missing or different.
-func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error) {
-	return nil, nil
+// acquire waits for its turn. Supervisors that ended meanwhile are reaped.
+func (e *Engine) acquire(ctx context.Context, source string) (release func(), err error) {
+	wait := &waiter{e: e, source: source}
+	defer wait.over()
+	select {
+	case e.lock <- struct{}{}:
+	default:
+		wait.on("another plan", "one plan at a time is applied", "begins when the other one ended")
+		select {
+		case e.lock <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	e.reap()
+	return func() { <-e.lock }, nil
 }
 
-// Periodic runs the plan's periodic instructions that are due, all of them with force, and
-// returns the records of all of the plan's: new ones for those that ran, last for the
-// others. One that fails or takes long does not hold up the next, but the call returns
-// when all have ended.
-func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
-	return last
+func (e *Engine) reap() {
+	var left []*supervise.Running
+	for _, r := range e.lingering {
+		if !r.Reap() {
+			left = append(left, r)
+			continue
+		}
+		r.Close()
+	}
+	e.lingering = left
 }
 
-// NextPeriodic is when Periodic has something to do next; ok is false when it never has.
-func NextPeriodic(p *plans.Plan, last map[string]plans.PeriodicOutput) (next time.Time, ok bool) {
-	return time.Time{}, false
+// at marks a point between two steps.
+func (e *Engine) at(step string) {
+	if e.checkpoint != nil {
+		e.checkpoint(step)
+	}
 }
 
-// Probes asks every probe of the plan once, all at the same time, and returns the new
-// statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
-// whose initial delay is not over keeps its last status. The zero time means long ago.
-func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
-	return last
+// short is enough of a checksum to tell plans apart in a log.
+func short(checksum string) string { return checksum[:min(len(checksum), 12)] }
+
+// again pauses before another attempt at something that did not work.
+func again(ctx context.Context, failures int) error {
+	pause := backoff.Backoff{Min: roomRetryMin, Max: roomRetryMax, Floor: 0.5}
+	for range failures - 1 {
+		pause.Next()
+	}
+	return backoff.Wait(ctx, pause.Next())
 }

@@ -146,8 +146,8 @@ func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if err := r.follower.Next(each); err != nil {
-			return Result{}, fmt.Errorf("follow the output: %w", err)
+		if r.follower != nil && r.follower.Next(each) != nil {
+			r.follower = nil // damaged: the end still counts, and ReadOutput tells the damage
 		}
 		switch {
 		case ok:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -28,11 +29,20 @@ func identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return Identity{}, err
-	}
-	return Identity{PID: pid, Start: stat.start, Boot: strings.TrimSpace(string(boot))}, nil
+	boot, err := Boot()
+	return Identity{PID: pid, Start: stat.start, Boot: boot}, err
+}
+
+// Boot is the kernel's id of the host's present boot.
+func Boot() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// Alive says whether the supervisor of the command in dir still runs.
+func Alive(dir string) bool {
+	var id Identity
+	return readJSON(filepath.Join(dir, identityFile), maxResultSize, &id) == nil && id.Alive()
 }
 
 // Alive says whether the process still runs. One that ended and waits to be reaped does not.

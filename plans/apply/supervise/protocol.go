@@ -99,13 +99,27 @@ func (r Result) Reason() string {
 	return ""
 }
 
-// Prepare makes dir and writes the command into it.
+// Prepare makes dir and writes the command into it. It is whole or not there for any
+// process, but not synced: after a crash of the host nothing of it runs any more, and what
+// had been started is known to the caller.
 func Prepare(dir string, c Command) error {
 	c.Schema = schema
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return durable.WriteJSON(filepath.Join(dir, commandFile), c, 0o600)
+	return rename(filepath.Join(dir, commandFile), b)
+}
+
+// rename puts a file in its place in one step, without syncing it.
+func rename(path string, b []byte) error {
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
 }
 
 func readCommand(dir string) (Command, error) {

@@ -266,11 +266,7 @@ func writeIdentity(dir string, id Identity) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, identityFile)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return rename(filepath.Join(dir, identityFile), b)
 }
 
 func or(d, absent time.Duration) time.Duration {

@@ -1,0 +1,132 @@
+// Files of a plan, in order. Each is brought to its state on its own: a crash or a fault
+// leaves the ones before it new, it itself old, and the ones after it untouched.
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/hostfs"
+)
+
+// files does the files that the ledger still holds.
+func (w *work) files(ctx context.Context) error {
+	if len(w.ledger.Files) > 0 && w.dirty {
+		if err := w.save(ctx); err != nil {
+			return err
+		}
+	}
+	all := w.d.Plan.Files
+	for len(w.ledger.Files) > 0 {
+		if err := w.file(ctx, all[len(all)-len(w.ledger.Files)]); err != nil {
+			return err
+		}
+		w.ledger.Files = w.ledger.Files[1:]
+		w.dirty = true
+		w.at("file")
+		if w.Now().Sub(w.saved) > strikeEvery {
+			if err := w.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// file brings one file to its state, and names it when that cannot be done.
+func (w *work) file(ctx context.Context, f plans.File) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	changed := false
+	err := w.withRoom(ctx, f.Path, func() (err error) {
+		changed, err = w.place(f)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return err
+	case err != nil:
+		return failed("file %s: %s", f.Path, reason(err))
+	case changed && f.Action == plans.ActionDelete:
+		w.log.Info("file removed", "path", f.Path)
+	case changed:
+		w.log.Info("file written", "path", f.Path)
+	default:
+		w.log.Debug("file is as wanted", "path", f.Path)
+	}
+	return nil
+}
+
+// RestoreFiles brings the plan's files back to the wanted state, runs nothing, and returns
+// the paths that were missing or different. It stops at the first that cannot be.
+func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error) {
+	release, err := e.acquire(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	w := &work{Engine: e, d: Delivery{Source: source, Plan: p}, log: e.Logger.With("source", source)}
+	for _, f := range p.Files {
+		was := false
+		err := w.withRoom(ctx, f.Path, func() (err error) {
+			was, err = w.place(f)
+			return err
+		})
+		if err != nil {
+			return changed, failed("file %s: %s", f.Path, reason(err))
+		}
+		if was {
+			changed = append(changed, f.Path)
+			w.log.Info("file put back", "path", f.Path)
+		}
+	}
+	return changed, nil
+}
+
+// place brings one file to its state on the host.
+func (e *Engine) place(f plans.File) (changed bool, err error) {
+	owner := hostfs.Owner{UID: f.UID, GID: f.GID}
+	really, redirected := e.redirect(f.Path)
+	if f.Action == plans.ActionDelete {
+		changed, err := e.host.Remove(f.Path, f.Directory)
+		if err != nil || !redirected {
+			return changed, err
+		}
+		more, err := e.host.Remove(really, f.Directory)
+		return changed || more, err
+	}
+	mode, err := f.Mode()
+	if err != nil {
+		return false, err
+	}
+	if f.Directory {
+		return e.host.Mkdir(f.Path, mode, owner)
+	}
+	content, err := f.Bytes()
+	if err != nil {
+		return false, err
+	}
+	changed, err = e.host.WriteFile(really, content, mode, owner)
+	// An operator may have made one directory a link to the other; then both places hold already.
+	if err != nil || !redirected || e.host.SameEntry(f.Path, really) {
+		return changed, err
+	}
+	linked, err := e.host.Link(f.Path, really)
+	return changed || linked, err
+}
+
+// redirect is where a regular file of this path is really kept.
+func (e *Engine) redirect(name string) (really string, redirected bool) {
+	name = path.Clean(name)
+	for _, r := range e.Redirects {
+		if rest, ok := strings.CutPrefix(name, path.Clean(r.Prefix)+"/"); ok {
+			return path.Join(r.Dir, rest), true
+		}
+	}
+	return name, false
+}

@@ -1,0 +1,252 @@
+// One-time instructions: each runs to its end exactly once for a delivery, except when
+// it dies with the host; then it runs again and is told so by its attempt number.
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+const (
+	// maxLost is how often an instruction may vanish without a result, by a reboot or because
+	// its supervisor was killed, before the plan fails: it may be what reboots the host.
+	maxLost = 5
+	// maxUnstarted is how often in a row a supervisor may fail to start.
+	maxUnstarted = 3
+)
+
+// instructions runs those that the ledger does not hold a result of.
+func (w *work) instructions(ctx context.Context) error {
+	for i := range w.ledger.Instructions {
+		in := &w.ledger.Instructions[i]
+		if in.Result == nil {
+			if err := w.instruction(ctx, i); err != nil {
+				return err
+			}
+		}
+		if !in.Result.Succeeded() {
+			return w.instructionFailed(i, in.Result.ExitCode, in.Result.Reason())
+		}
+	}
+	return nil
+}
+
+func (w *work) instructionFailed(i, code int, why string) error {
+	return &planError{instruction: i, exitCode: code, reason: fmt.Sprintf("instruction %s: %s", label(i, w.ledger.Instructions[i].Name), why)}
+}
+
+// instruction runs one to its end and puts the result into the ledger, not yet on disk: the
+// supervisor's own file holds it too.
+func (w *work) instruction(ctx context.Context, i int) error {
+	in := &w.ledger.Instructions[i]
+	log := w.log.With("instruction", label(i, in.Name))
+	for unstarted := 0; ; {
+		mine := !in.Open
+		result, err := w.try(ctx, i)
+		switch {
+		case err == nil:
+			in.Result, in.Open, w.dirty = &result, false, true
+			w.at("ended")
+			log.Info("instruction ended", "exitCode", result.ExitCode, "took", result.Ended.Sub(result.Started), "why", result.Reason())
+			return nil
+		case errors.Is(err, supervise.ErrLost):
+			w.killLeftovers(w.ledger, i)
+			in.Open, w.dirty = false, true
+			if in.Lost++; in.Lost >= maxLost {
+				return w.instructionFailed(i, -1, fmt.Sprintf("was started %d times and died with the host or its supervisor each time", in.Runs))
+			}
+			log.Warn("instruction was interrupted, it runs again", "times", in.Lost)
+		case errors.Is(err, supervise.ErrNeverStarted):
+			in.Open, w.dirty = false, true
+			in.Runs--
+			if !mine {
+				continue // an earlier life died between writing it down and starting it
+			}
+			if unstarted++; unstarted >= maxUnstarted {
+				return w.instructionFailed(i, -1, err.Error())
+			}
+			log.Warn("supervisor did not start, tried again", "error", err)
+			if err := again(ctx, unstarted); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// try waits for the end of the try that an earlier life left open, or makes a new one.
+func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
+	in := &w.ledger.Instructions[i]
+	log := w.log.With("instruction", label(i, in.Name))
+	var running *supervise.Running
+	if in.Open {
+		r, result, err := supervise.Attach(w.tryDir(w.ledger, i), in.Supervisor)
+		if errors.Is(err, supervise.ErrNeverStarted) && in.Boot != w.boot {
+			// What says otherwise may not have reached the disk before the host went down.
+			err = supervise.ErrLost
+		}
+		if err != nil {
+			return supervise.Result{}, err
+		}
+		if result != nil {
+			return *result, nil
+		}
+		log.Info("instruction still runs, attached to it", "supervisor", r.Identity.PID)
+		running = r
+	} else {
+		r, err := w.start(ctx, i)
+		if err != nil {
+			return supervise.Result{}, err
+		}
+		log.Info("instruction begins", "attempt", w.attempt(i), "supervisor", r.Identity.PID)
+		running = r
+	}
+	return w.await(ctx, running, log)
+}
+
+// await follows a running instruction to its end, or to the end of the context.
+func (w *work) await(ctx context.Context, running *supervise.Running, log *slog.Logger) (supervise.Result, error) {
+	defer w.linger(running)
+	lines := newLines(log, w.OutputLevel)
+	defer lines.flush()
+	return running.Wait(ctx, lines.chunk)
+}
+
+// attempt is the number of the try in the terms of the contract.
+func (w *work) attempt(i int) int { return w.d.Attempt + max(w.ledger.Instructions[i].Runs-1, 0) }
+
+// start stages the instruction, writes down that it starts, and starts it.
+func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
+	in := &w.ledger.Instructions[i]
+	if err := w.stage(ctx, i); err != nil {
+		return nil, err
+	}
+	in.Tries++
+	in.Runs++
+	dir := w.tryDir(w.ledger, i)
+	command, script, err := w.command(i, dir)
+	if err != nil {
+		return nil, w.instructionFailed(i, -1, err.Error())
+	}
+	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
+	if err := w.save(ctx); err != nil {
+		return nil, err
+	}
+	err = w.withRoom(ctx, dir, func() error { return prepare(dir, command, script) })
+	if err != nil {
+		return nil, fmt.Errorf("prepare the instruction in %s: %w", dir, err)
+	}
+	w.at("prepared")
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	running, err := supervise.Start(w.Supervisor, dir)
+	if err != nil {
+		return nil, w.unstarted(dir, err)
+	}
+	in.Supervisor = running.Identity
+	w.dirty = true
+	w.at("started")
+	// Only for the case that the work directory is removed under a running instruction, so a
+	// disk without room is no reason to wait.
+	if err := w.saveNow(); err != nil {
+		w.log.Warn("supervisor is not noted in the ledger", "error", err)
+	}
+	return running, nil
+}
+
+// unstarted makes sure that a supervisor which seems not to have started does not start later.
+func (w *work) unstarted(dir string, cause error) error {
+	_, _, err := supervise.Attach(dir, supervise.Identity{})
+	if errors.Is(err, supervise.ErrNeverStarted) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return cause
+}
+
+func prepare(dir string, c supervise.Command, script string) error {
+	if script != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, scriptFile), []byte(script), 0o700); err != nil {
+			return err
+		}
+	}
+	return supervise.Prepare(dir, c)
+}
+
+// stage makes the sandbox anew and unpacks the image into it.
+func (w *work) stage(ctx context.Context, i int) error {
+	image := w.d.Plan.Instructions[i].Image
+	if image != "" && w.dirty {
+		if err := w.save(ctx); err != nil { // fetching may take minutes, and is the first trace on the host
+			return err
+		}
+	}
+	dir := w.sandbox(w.ledger, i)
+	err := w.withRoom(ctx, dir, func() error { return w.fill(ctx, dir, image) })
+	switch {
+	case err == nil:
+		w.at("staged")
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case image == "":
+		return w.instructionFailed(i, -1, fmt.Sprintf("make its directory: %v", err))
+	}
+	return w.instructionFailed(i, -1, fmt.Sprintf("fetch image %s: %v", image, err))
+}
+
+// fill makes dir, empty but for the image.
+func (e *Engine) fill(ctx context.Context, dir, image string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	// The run's own directory is there unless somebody removed it.
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask
+		return err
+	}
+	if image == "" {
+		return nil
+	}
+	if e.Images == nil {
+		return errors.New("this agent cannot fetch images")
+	}
+	return e.Images.Stage(ctx, image, dir)
+}
+
+// killLeftovers ends what a lost try left running, before anything else of the plan runs.
+func (w *work) killLeftovers(l *ledger, i int) {
+	mark := envSandbox + "=" + w.sandbox(l, i)
+	if n := supervise.KillLeftovers(w.tryDir(l, i), l.Instructions[i].Supervisor, mark); n > 0 {
+		w.log.Warn("processes of an interrupted instruction killed", "instruction", label(i, l.Instructions[i].Name), "processes", n)
+	}
+}
+
+// command is what the supervisor runs, and the text of the script if that is one.
+func (w *work) command(i int, dir string) (supervise.Command, string, error) {
+	in := w.d.Plan.Instructions[i].Instruction
+	c, err := w.commandOf(in, w.sandbox(w.ledger, i), filepath.Join(dir, scriptFile), w.attempt(i))
+	if err != nil {
+		return supervise.Command{}, "", err
+	}
+	return supervise.Command{
+		Path: c.path, Args: c.args, Env: c.env, Dir: w.sandbox(w.ledger, i),
+		OutputLimit: w.OutputLimit, Timeout: w.Timeout,
+	}, in.Script, nil
+}

@@ -1,0 +1,209 @@
+// Periodic instructions: short questions and chores that come again. They run as direct
+// children, for one that dies with the agent comes again anyway.
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+const (
+	// failurePause times the failures in a row, at most failurePauses of them, is the pause
+	// after a failure.
+	failurePause  = 30 * time.Second
+	failurePauses = 6
+	// periodicAtOnce is how many run at the same time.
+	periodicAtOnce = 4
+	// periodicDrain is how long a child's output and its end are awaited, after it exited or
+	// was told to.
+	periodicDrain = 2 * time.Second
+)
+
+// NextPeriodic is when Periodic has something to do next, now at the earliest; ok is false
+// when it never has.
+func NextPeriodic(p *plans.Plan, last map[string]plans.PeriodicOutput, now time.Time) (next time.Time, ok bool) {
+	for _, in := range named(p) {
+		if at := dueAt(in, last[in.Name], now); !ok || at.Before(next) {
+			next, ok = at, true
+		}
+	}
+	return next, ok
+}
+
+// dueAt is when an instruction with this record runs again, now at the earliest. A record
+// of the future was made before the clock was set back, and does not count.
+func dueAt(in plans.PeriodicInstruction, record plans.PeriodicOutput, now time.Time) time.Time {
+	due := now
+	for _, wait := range []struct {
+		since time.Time
+		long  time.Duration
+	}{
+		{record.LastSuccessfulRunTime, in.Period()},
+		{record.LastFailedRunTime, failurePause * time.Duration(min(max(record.Failures, 1), failurePauses))},
+	} {
+		if at := wait.since.Add(wait.long); !wait.since.IsZero() && !wait.since.After(now) && at.After(due) {
+			due = at
+		}
+	}
+	return due
+}
+
+// named are the periodic instructions with a name of their own: without one there is no
+// record to tell when it ran.
+func named(p *plans.Plan) []plans.PeriodicInstruction {
+	var usable []plans.PeriodicInstruction
+	seen := map[string]bool{"": true}
+	for _, in := range p.PeriodicInstructions {
+		if !seen[in.Name] {
+			usable = append(usable, in)
+		}
+		seen[in.Name] = true
+	}
+	return usable
+}
+
+// Periodic runs the plan's periodic instructions that are due, all of them with force, and
+// returns the records of all of the plan's: new ones for those that ran, last for the
+// others. One that fails or takes long does not hold up the next, but the call returns
+// when all have ended. Nothing runs while an installer is about to restart the agent.
+func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
+	now := e.Now()
+	usable := named(p)
+	if left := len(p.PeriodicInstructions) - len(usable); left > 0 {
+		e.Logger.Debug("periodic instructions without a name of their own are left out", "number", left)
+	}
+	next := map[string]plans.PeriodicOutput{}
+	var due []plans.PeriodicInstruction
+	for _, in := range usable {
+		record, known := last[in.Name]
+		if known {
+			next[in.Name] = record
+		}
+		if force || !dueAt(in, record, now).After(now) {
+			due = append(due, in)
+		}
+	}
+	if len(due) == 0 || ctx.Err() != nil {
+		return next
+	}
+	if err := e.runPeriodic(ctx, due, next, now); err != nil {
+		e.Logger.Error("periodic instructions cannot run", "error", err)
+	}
+	return next
+}
+
+// runPeriodic runs the instructions, some at a time, and puts their records into records.
+func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstruction, records map[string]plans.PeriodicOutput, now time.Time) (err error) {
+	ok, err := e.interlock.enter()
+	if err != nil || !ok {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.interlock.leave()) }()
+	run, err := e.newRun()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(e.WorkDir, run)
+	if !e.PreserveWorkDir {
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	places := make(chan struct{}, periodicAtOnce)
+	for i, in := range due {
+		places <- struct{}{}
+		mu.Lock()
+		record := records[in.Name]
+		mu.Unlock()
+		group.Go(func() {
+			defer func() { <-places }()
+			record, ran := e.periodic(ctx, in, record, filepath.Join(dir, fmt.Sprintf("periodic_%d", i)), now)
+			if ran {
+				mu.Lock()
+				defer mu.Unlock()
+				records[in.Name] = record
+			}
+		})
+	}
+	group.Wait()
+	return nil
+}
+
+// periodic runs one instruction; ran is false when the agent stopped meanwhile, which is
+// nobody's failure.
+func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, before plans.PeriodicOutput, dir string, now time.Time) (record plans.PeriodicOutput, ran bool) {
+	log := e.Logger.With("periodic", in.Name)
+	stdout, stderr := supervise.NewBounded(e.OutputLimit), supervise.NewBounded(e.OutputLimit)
+	code, err := e.runDirectly(ctx, in.Instruction, dir, before.Failures+1, stdout, stderr)
+	if ctx.Err() != nil {
+		return before, false
+	}
+	record = plans.PeriodicOutput{Name: in.Name, Stdout: stdout.Bytes(), ExitCode: code}
+	if in.SaveStderrOutput {
+		record.Stderr = stderr.Bytes()
+	}
+	if err == nil && code == 0 {
+		record.LastSuccessfulRunTime = now
+		log.Debug("periodic instruction succeeded")
+		return record, true
+	}
+	record.LastSuccessfulRunTime, record.LastFailedRunTime, record.Failures = before.LastSuccessfulRunTime, now, before.Failures+1
+	log.Warn("periodic instruction failed", "exitCode", code, "failures", record.Failures, "error", err, "stderr", string(end(stderr.Bytes(), maxLine)))
+	return record, true
+}
+
+// runDirectly runs an instruction as a child of the agent and returns its exit code, -1 with
+// an error when it did not start or was killed.
+func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir string, attempt int, stdout, stderr *supervise.Bounded) (int, error) {
+	sandbox := dir
+	if err := e.fill(ctx, sandbox, in.Image); err != nil {
+		return -1, err
+	}
+	script := dir + "." + scriptFile
+	if in.Script != "" {
+		if err := os.WriteFile(script, []byte(in.Script), 0o700); err != nil {
+			return -1, err
+		}
+	}
+	c, err := e.commandOf(in, sandbox, script, attempt)
+	if err != nil {
+		return -1, err
+	}
+	if e.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
+		defer cancel()
+	}
+	cmd := exec.CommandContext(ctx, c.path)
+	cmd.Args, cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.args, c.env, sandbox, stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = periodicDrain
+	err = cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever of the group did not listen
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState != nil && ctx.Err() == nil:
+		return cmd.ProcessState.ExitCode(), nil // somebody it left behind holds the pipe
+	case errors.As(err, &exit) && exit.ExitCode() > 0 && ctx.Err() == nil:
+		return exit.ExitCode(), nil
+	case ctx.Err() != nil:
+		return -1, fmt.Errorf("killed: %w", ctx.Err())
+	}
+	return -1, err
+}

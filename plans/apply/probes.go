@@ -1,0 +1,182 @@
+// Probes: health questions that the agent asks on its own host, as contract and peers
+// know them from the kubelet.
+
+package apply
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+)
+
+const (
+	// probeBody is how much of an answer is read.
+	probeBody = 10 << 10
+	// probeRedirects is how many redirects on the same host are followed.
+	probeRedirects = 10
+	// probeAgent begins as servers expect of probes, some of which keep them out of their logs.
+	probeAgent = "kube-probe/drover"
+	// maxPEM bounds certificates and keys.
+	maxPEM = 1 << 20
+)
+
+// Probes asks every probe of the plan once, all at the same time, and returns the new
+// statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
+// whose initial delay is not over keeps its last status. The zero time means long ago.
+func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
+	now := e.Now()
+	next := map[string]plans.ProbeStatus{}
+	var mu sync.Mutex // guards next
+	var group sync.WaitGroup
+	for name, probe := range p.Probes {
+		before := last[name]
+		mu.Lock()
+		next[name] = before
+		mu.Unlock()
+		if since := now.Sub(applied); since >= 0 && since < probe.InitialDelay() {
+			continue
+		}
+		group.Go(func() {
+			err := e.ask(ctx, name, probe)
+			if ctx.Err() != nil {
+				return // the agent stops, which says nothing of the host's health
+			}
+			e.noteProbe(name, probe, err)
+			if errors.Is(err, errNoURL) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			next[name] = judge(probe, before, err == nil)
+		})
+	}
+	group.Wait()
+	return next
+}
+
+// judge counts one more answer.
+func judge(p plans.Probe, s plans.ProbeStatus, success bool) plans.ProbeStatus {
+	if success {
+		s.SuccessCount = min(s.SuccessCount+1, p.Successes())
+		if s.SuccessCount == p.Successes() {
+			s.Healthy, s.FailureCount = true, 0
+		}
+		return s
+	}
+	s.FailureCount = min(s.FailureCount+1, p.Failures())
+	if s.FailureCount == p.Failures() {
+		s.Healthy, s.SuccessCount = false, 0
+	}
+	return s
+}
+
+// errNoURL is a probe that cannot be asked at all and so is neither a success nor a failure.
+var errNoURL = errors.New("the url is none")
+
+// ask asks once; nil is a success.
+func (e *Engine) ask(ctx context.Context, name string, p plans.Probe) error {
+	target, err := url.Parse(p.HTTPGetAction.URL)
+	if err != nil || target.Host == "" {
+		return errNoURL
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return errNoURL
+	}
+	request.Header.Set("User-Agent", probeAgent)
+	request.Header.Set("Accept", "*/*")
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true,
+		TLSClientConfig: e.probeTLS(name, p.HTTPGetAction),
+	}
+	defer transport.CloseIdleConnections()
+	client := http.Client{Transport: transport, CheckRedirect: sameHost}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, probeBody)); err != nil {
+		return err
+	}
+	if answer.StatusCode < 200 || answer.StatusCode > 299 {
+		return fmt.Errorf("the answer is %s", answer.Status)
+	}
+	return nil
+}
+
+// sameHost follows redirects within the host that was asked; any other is left as the answer.
+func sameHost(next *http.Request, before []*http.Request) error {
+	if next.URL.Hostname() != before[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	if len(before) > probeRedirects {
+		return fmt.Errorf("more than %d redirects", probeRedirects)
+	}
+	return nil
+}
+
+// probeTLS is made anew each time, as the files may change. One that cannot be read is told
+// and left out: whether the probe can do without it is for the other side to say.
+func (e *Engine) probeTLS(name string, get plans.HTTPGet) *tls.Config {
+	if get.Insecure {
+		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the plan asks for it, and nothing is sent but the question
+	}
+	config := &tls.Config{}
+	if get.ClientCert != "" && get.ClientKey != "" {
+		certificate, err := e.keyPair(get)
+		if err == nil {
+			config.Certificates = []tls.Certificate{certificate}
+		}
+		e.note("probe/"+name+"/client", err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
+	}
+	if get.CACert != "" {
+		pool, err := e.pool(get.CACert)
+		config.RootCAs = pool
+		e.note("probe/"+name+"/ca", err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
+	}
+	return config
+}
+
+func (e *Engine) keyPair(get plans.HTTPGet) (tls.Certificate, error) {
+	certificate, err := e.host.ReadFile(get.ClientCert, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := e.host.ReadFile(get.ClientKey, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// pool is the system's authorities and the one in the file; nil, which is the system's, after an error.
+func (e *Engine) pool(path string) (*x509.CertPool, error) {
+	pem, err := e.host.ReadFile(path, maxPEM)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return pool, nil
+}
+
+func (e *Engine) noteProbe(name string, p plans.Probe, err error) {
+	e.note("probe/"+name, err, "probe fails", "probe", name, "url", p.HTTPGetAction.URL)
+}

@@ -1,0 +1,199 @@
+// One delivery on its way: files, then instructions, each struck off the ledger.
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// strikeEvery is how long struck-off files may stay unsaved. Doing them again is harmless,
+// so a crash may cost this much work; saving after each of thousands would cost more.
+const strikeEvery = time.Second
+
+// killPatience is how long an instruction that is killed may take to end: its grace, the
+// drain of its output, and time for a slow disk.
+const killPatience = 30 * time.Second
+
+// work is one delivery being applied.
+type work struct {
+	*Engine
+	d      Delivery
+	ledger *ledger
+	log    *slog.Logger
+	saved  time.Time // when the ledger was last put on disk
+	dirty  bool      // the ledger differs from the disk
+}
+
+// planError is a fault of the plan or the host that ends the apply as failed.
+type planError struct {
+	instruction int // or -1
+	reason      string
+	exitCode    int
+}
+
+func (e *planError) Error() string { return e.reason }
+
+func failed(format string, args ...any) error {
+	return &planError{instruction: -1, reason: fmt.Sprintf(format, args...), exitCode: -1}
+}
+
+// ended says whether the ledger on disk has the outcome of this delivery already.
+func (w *work) ended() (bool, error) {
+	l, err := w.load(w.d.Source)
+	if err != nil || l == nil || !l.of(w.d) {
+		return false, err
+	}
+	w.ledger = l
+	return l.Outcome != nil, nil
+}
+
+// report turns the ledger's outcome into the result.
+func (w *work) report(err error) (Result, error) {
+	if err != nil {
+		return Result{}, err
+	}
+	return w.result(w.d, w.ledger), nil
+}
+
+// open takes up the ledger of this delivery or begins one. A new one is saved before the
+// first step that touches the host, together with that step's own mark where it has one.
+func (w *work) open(ctx context.Context) error {
+	old, err := w.load(w.d.Source)
+	if err != nil {
+		return err
+	}
+	if old != nil && old.of(w.d) {
+		w.ledger = old
+		w.log.Info("apply resumed", "left", old.remaining())
+		return nil
+	}
+	if old != nil && old.Outcome == nil {
+		if err := w.settle(ctx, old); err != nil {
+			return err
+		}
+	}
+	w.ledger = newLedger(w.d, w.Now())
+	w.dirty = true
+	err = w.withRoom(ctx, w.WorkDir, func() (err error) {
+		w.ledger.Run, err = w.newRun()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make a working directory: %w", err)
+	}
+	w.log.Info("apply begins", "files", len(w.ledger.Files), "instructions", len(w.ledger.Instructions), "id", w.d.ID)
+	return nil
+}
+
+// settle waits for the instruction that a superseded plan left running: two installers at
+// once would be worse than a late one.
+func (w *work) settle(ctx context.Context, old *ledger) error {
+	for i, in := range old.Instructions {
+		if !in.Open {
+			continue
+		}
+		running, _, err := supervise.Attach(w.tryDir(old, i), in.Supervisor)
+		if errors.Is(err, supervise.ErrLost) {
+			w.killLeftovers(old, i)
+		}
+		if running == nil {
+			continue
+		}
+		wait := &waiter{e: w.Engine, source: w.d.Source}
+		wait.on("instruction "+label(i, in.Name)+" of the plan before", "it still runs", "the new plan begins when it ended")
+		_, err = w.await(ctx, running, w.log.With("instruction", label(i, in.Name)))
+		wait.over()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, supervise.ErrLost) {
+			w.killLeftovers(old, i)
+		}
+	}
+	return nil
+}
+
+// run does what the ledger still holds and leaves the outcome in it. An error means that it
+// is not done and not failed.
+func (w *work) run(ctx context.Context) error {
+	err := w.files(ctx)
+	if err == nil {
+		err = w.instructions(ctx)
+	}
+	var fault *planError
+	switch {
+	case err == nil:
+		return w.end(ctx, outcome{Succeeded: true, Instruction: -1})
+	case errors.As(err, &fault):
+		return w.end(ctx, outcome{Instruction: fault.instruction, Reason: fault.reason, ExitCode: fault.exitCode})
+	case errors.Is(context.Cause(ctx), ErrCancelled):
+		return w.takeBack(ctx)
+	}
+	return err
+}
+
+// end writes the outcome down.
+func (w *work) end(ctx context.Context, o outcome) error {
+	o.Ended = w.Now().UTC()
+	w.ledger.Outcome = &o
+	if err := w.save(ctx); err != nil {
+		w.ledger.Outcome = nil
+		return err
+	}
+	if o.Succeeded {
+		w.log.Info("apply succeeded")
+	} else {
+		w.log.Error("apply failed", "reason", o.Reason)
+	}
+	return nil
+}
+
+// takeBack kills the running instruction, if there is one, and ends the delivery as cancelled.
+func (w *work) takeBack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killPatience)
+	defer cancel()
+	cancelled := outcome{Instruction: -1, Reason: ErrCancelled.Error(), ExitCode: -1}
+	for i := range w.ledger.Instructions {
+		in := &w.ledger.Instructions[i]
+		if !in.Open {
+			continue
+		}
+		running, result, err := supervise.Attach(w.tryDir(w.ledger, i), in.Supervisor)
+		if running != nil {
+			result, err = w.killRunning(ctx, running)
+		}
+		if errors.Is(err, supervise.ErrLost) {
+			w.killLeftovers(w.ledger, i)
+		}
+		if result == nil {
+			continue // it never ran, or nobody knows how it ended
+		}
+		in.Result, in.Open = result, false
+		cancelled.Instruction, cancelled.ExitCode = i, result.ExitCode
+	}
+	return w.end(ctx, cancelled)
+}
+
+func (w *work) killRunning(ctx context.Context, running *supervise.Running) (*supervise.Result, error) {
+	defer w.linger(running)
+	if err := running.Kill(); err != nil {
+		w.log.Error("instruction cannot be killed", "error", err)
+	}
+	result, err := running.Wait(ctx, func(supervise.Chunk) {})
+	if err != nil {
+		return nil, err
+	}
+	return &result, nil
+}
+
+// linger gives a supervisor up that is done, or remembers to reap it.
+func (w *work) linger(r *supervise.Running) {
+	w.lingering = append(w.lingering, r)
+	w.reap()
+}
