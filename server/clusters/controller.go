@@ -22,6 +22,13 @@ import (
 // workers is how many clusters are worked on at once.
 const workers = 4
 
+// A cluster rests for some times as long as its last pass took before the next one, so that
+// one cluster takes a fifth of a core at most however much its machines report.
+const (
+	restFactor  = 4
+	longestRest = time.Second
+)
+
 // Options of a controller.
 type Options struct {
 	State    *state.State
@@ -130,6 +137,7 @@ func (c *Controller) work(ctx context.Context) {
 		if !ok {
 			return
 		}
+		started := time.Now()
 		again, err := c.pass(ctx, key)
 		var conflict *store.ConflictError
 		switch {
@@ -140,6 +148,6 @@ func (c *Controller) work(ctx context.Context) {
 			c.Logger.Error("cluster could not be worked on", "cluster", key, "error", err)
 			again = 5 * time.Second
 		}
-		c.queue.done(key, again)
+		c.queue.done(key, min(restFactor*time.Since(started), longestRest), again)
 	}
 }

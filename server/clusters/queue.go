@@ -70,17 +70,24 @@ func (q *queue) take(ctx context.Context) (key string, ok bool) {
 	}
 }
 
-// done gives a key back. It comes again at once when it was added meanwhile, else after the
-// given time; zero means only when it is added.
-func (q *queue) done(key string, again time.Duration) {
+// done gives a key back. When it was added meanwhile it comes again after a rest, which keeps
+// a cluster of thousands of machines, all of them reporting, from occupying a worker without end;
+// else it comes after the given time, and zero means only when it is added.
+func (q *queue) done(key string, rest, again time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.busy, key)
-	switch {
-	case q.queued[key]:
-		q.ready = append(q.ready, key)
-		q.signal()
-	case again > 0:
-		q.timers[key] = time.AfterFunc(again, func() { q.add(key) })
+	if !q.queued[key] {
+		delete(q.busy, key)
+		if again > 0 {
+			q.timers[key] = time.AfterFunc(again, func() { q.add(key) })
+		}
+		return
 	}
+	if rest > 0 {
+		time.AfterFunc(rest, func() { q.done(key, 0, 0) })
+		return
+	}
+	delete(q.busy, key)
+	q.ready = append(q.ready, key)
+	q.signal()
 }

@@ -1,0 +1,391 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// bed is a store with a controller whose outside world a test sets.
+type bed struct {
+	*testing.T
+	state   *state.State
+	control *Controller
+	applier *Applier
+	stop    func()
+
+	mu   sync.Mutex
+	now  time.Time
+	api  planner.API
+	here bool
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bed{T: t, state: st, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), api: planner.API{Cause: "no tunnel is open"}}
+	known, err := versions.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.control = New(Options{
+		State: st, Versions: known, Identity: "test", InstallerImage: func() string { return "" },
+		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
+		API:      func(string) planner.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
+		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
+	})
+	b.applier = &Applier{State: st, Now: b.clock}
+	return b
+}
+
+func (b *bed) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
+
+// run starts the controller; it stops with the test, or by b.stop.
+func (b *bed) run() {
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := b.control.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	}()
+	b.stop = sync.OnceFunc(func() { cancel(); <-done })
+	b.Cleanup(b.stop)
+}
+
+func (b *bed) set(change func()) {
+	b.mu.Lock()
+	change()
+	b.mu.Unlock()
+	b.control.Changed("fleet-default/harbour")
+}
+
+func (b *bed) apply(text string) []Result {
+	b.Helper()
+	known, err := versions.Load("")
+	if err != nil {
+		b.Fatal(err)
+	}
+	docs, err := clusterspec.Parse([]byte(text), known)
+	if err != nil {
+		b.Fatal(err)
+	}
+	results, err := b.applier.Apply(b.Context(), docs, "user-x", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return results
+}
+
+func (b *bed) register() {
+	b.Helper()
+	m := records.Machine{
+		Object:      records.Object{Namespace: "fleet-default", Name: "custom-0a1b2c3d4e5f", UID: "uid-1"},
+		ClusterName: "harbour", Roles: records.Roles{Etcd: true, ControlPlane: true, Worker: true}, OS: "linux",
+		Status: records.MachineStatus{Condition: records.Condition{State: records.Registering}, Since: b.clock()},
+	}
+	s := records.PlanSecret{Object: records.Object{
+		Namespace: m.Namespace, Name: m.PlanSecretName(), UID: "uid-2", Labels: map[string]string{"rke.cattle.io/cluster-name": "harbour"},
+	}}
+	if _, err := b.state.Store.Commit(b.Context(), b.state.Machines.Creating(m.Key(), m), b.state.PlanSecrets.Creating(s.Key(), s)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+const machineKey = "fleet-default/custom-0a1b2c3d4e5f"
+
+// wait waits until the machine satisfies a condition.
+func (b *bed) wait(what string, ok func(records.Machine) bool) records.Machine {
+	b.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		d, found := b.state.Machines.Get(machineKey)
+		if found && ok(d.Value) {
+			return d.Value
+		}
+		select {
+		case <-deadline:
+			b.Fatalf("%s: machine is %+v", what, d.Value.Status)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (b *bed) inState(s records.MachineState) func(records.Machine) bool {
+	return func(m records.Machine) bool { return m.Status.State == s }
+}
+
+// agent plays the agent: it changes the outcome in the plan Secret.
+func (b *bed) agent(change func(*plans.Outcome)) {
+	b.Helper()
+	_, err := b.state.PlanSecrets.Modify(b.Context(), machineKey+"-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
+		data := map[string][]byte{}
+		for k, v := range s.Data {
+			data[k] = v
+		}
+		o, err := plans.ReadOutcome(data)
+		if err != nil {
+			return s, err
+		}
+		change(&o)
+		s.Data = data
+		return s, o.Write(data)
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) planState() plans.State {
+	d, _ := b.state.PlanSecrets.Get(machineKey + "-machine-plan")
+	return plans.State(d.Value.Data[plans.KeyPlanState])
+}
+
+const harbour = `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}`
+
+func TestAMachineWalksToActiveAcrossARestart(t *testing.T) {
+	b := newBed(t)
+	b.run()
+	b.apply(harbour)
+	b.register()
+	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+	b.wait("waiting for the agent", b.inState(records.ApplyingPlan))
+	b.agent(func(o *plans.Outcome) { o.State, o.Revision = plans.StateInProgress, 1 })
+
+	// Another controller takes over in the middle; nothing is delivered twice.
+	b.stop()
+	before, _ := b.state.PlanSecrets.Get(machineKey + "-machine-plan")
+	b.run()
+	b.wait("still applying", b.inState(records.ApplyingPlan))
+	b.agent(func(o *plans.Outcome) {
+		o.State, o.AppliedChecksum, o.SuccessCount = plans.StateSucceeded, plans.Checksum(before.Value.Data[plans.KeyPlan]), 1
+	})
+	b.wait("probes", b.inState(records.WaitingForProbes))
+	b.agent(func(o *plans.Outcome) {
+		for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"} {
+			o.ProbeStatuses[name] = plans.ProbeStatus{Healthy: true}
+		}
+	})
+	waiting := b.wait("node", b.inState(records.WaitingForNode))
+	if !strings.Contains(waiting.Status.Cause, "no tunnel is open") || waiting.Status.Since.IsZero() {
+		t.Errorf("the wait does not name itself: %+v", waiting.Status)
+	}
+	b.set(func() {
+		b.api = planner.API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{
+			"uid-1": {Name: "pier-1", ProviderID: "k3s://pier-1", KubeletVersion: "v1.34.4+k3s1", Ready: true},
+		}}
+	})
+	active := b.wait("active", b.inState(records.Active))
+	var walked []string
+	for _, h := range active.Status.History {
+		walked = append(walked, string(h.State))
+	}
+	if got := strings.Join(walked, " → "); !strings.HasSuffix(got, "Applying plan → Waiting for probes → Waiting to register with Kubernetes → Active") {
+		t.Errorf("history = %s", got)
+	}
+	if d, _ := b.state.PlanSecrets.Get(machineKey + "-machine-plan"); plans.Checksum(d.Value.Data[plans.KeyPlan]) != plans.Checksum(before.Value.Data[plans.KeyPlan]) || d.Value.Data[plans.KeyPlanRevision][0] != '1' {
+		t.Error("the plan was delivered more than once")
+	}
+	cluster, _ := b.state.Clusters.Get("fleet-default/harbour")
+	if cluster.Value.Status.State != planner.ClusterActive && !b.eventually(func() bool {
+		c, _ := b.state.Clusters.Get("fleet-default/harbour")
+		return c.Value.Status.State == planner.ClusterActive && c.Value.Status.Initialized
+	}) {
+		t.Errorf("cluster = %+v", cluster.Value.Status)
+	}
+}
+
+func (b *bed) eventually(ok func() bool) bool {
+	for range 1000 {
+		if ok() {
+			return true
+		}
+		select {
+		case <-b.Context().Done():
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+func TestAFailedPlanIsTriedAgainWithBackOff(t *testing.T) {
+	b := newBed(t)
+	b.run()
+	b.apply(harbour)
+	b.register()
+	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+	fail := func() {
+		b.agent(func(o *plans.Outcome) {
+			o.State, o.FailureCount = plans.StateFailed, 1
+			o.FailedOutput = map[string][]byte{"install": []byte("no space left on device\n")}
+		})
+	}
+	fail()
+	m := b.wait("error", b.inState(records.Failed))
+	if f := m.Status.LastFailure; f == nil || f.Instruction != "install" || f.Output != "no space left on device\n" || !f.At.Equal(b.clock()) {
+		t.Fatalf("last failure = %+v", f)
+	}
+	if want := b.clock().Add(30 * time.Second); !m.Status.NextRetry.Equal(want) {
+		t.Errorf("next retry = %s, want %s", m.Status.NextRetry, want)
+	}
+	b.set(func() { b.now = b.now.Add(31 * time.Second) })
+	m = b.wait("first retry", func(m records.Machine) bool { return m.Status.Retries == 1 && b.planState() == plans.StatePending })
+	if m.Status.LastFailure == nil {
+		t.Error("the failure is forgotten while the plan is tried again")
+	}
+	fail()
+	m = b.wait("error again", b.inState(records.Failed))
+	if want := b.clock().Add(time.Minute); !m.Status.NextRetry.Equal(want) {
+		t.Errorf("second retry = %s, want %s", m.Status.NextRetry, want)
+	}
+	b.set(func() { b.now = b.now.Add(61 * time.Second) })
+	b.wait("second retry", func(m records.Machine) bool { return m.Status.Retries == 2 && b.planState() == plans.StatePending })
+	b.agent(func(o *plans.Outcome) { o.State = plans.StateSucceeded })
+	m = b.wait("succeeded", b.inState(records.WaitingForProbes))
+	if m.Status.LastFailure != nil || m.Status.Retries != 0 {
+		t.Errorf("after success: %+v", m.Status)
+	}
+}
+
+func TestApplyIsWholeOrNothing(t *testing.T) {
+	b := newBed(t)
+	if got := b.apply(harbour); got[0].Action != Created || !strings.HasPrefix(got[0].ID, "c-m-") || len(got[0].ID) != 12 {
+		t.Errorf("first apply = %+v", got)
+	}
+	if got := b.apply(harbour); got[0].Action != Unchanged {
+		t.Errorf("second apply = %+v", got)
+	}
+	changed := strings.Replace(harbour, "rkeConfig: {}", "rkeConfig: {provisionGeneration: 1}", 1)
+	if got := b.apply(changed); got[0].Action != Configured {
+		t.Errorf("changed apply = %+v", got)
+	}
+	d, _ := b.state.Clusters.Get("fleet-default/harbour")
+	if d.Value.Generation != 2 {
+		t.Errorf("generation = %d", d.Value.Generation)
+	}
+	if _, ok := b.state.RegistrationTokens.Get(d.Value.ID + "/default-token"); !ok {
+		t.Error("no registration token")
+	}
+
+	// The second document of this stream cannot be taken, so the first is not either.
+	known, err := versions.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := strings.Replace(harbour, "harbour", "quay", 1) + "\n---\n" + strings.Replace(harbour, "v1.34.4", "v1.33.6", 1)
+	docs, err := clusterspec.Parse([]byte(stream), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.applier.Apply(t.Context(), docs, "", false); err == nil || !strings.Contains(err.Error(), "cannot go back") {
+		t.Errorf("err = %v", err)
+	}
+	if _, ok := b.state.Clusters.Get("fleet-default/quay"); ok {
+		t.Error("a refused stream stored a cluster")
+	}
+	other := strings.Replace(harbour, "{name: harbour}", "{name: harbour, namespace: elsewhere}", 1)
+	docs, err = clusterspec.Parse([]byte(other), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.applier.Apply(t.Context(), docs, "", false); !errors.Is(err, ErrNotUnique) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestDryRunStoresNothing(t *testing.T) {
+	b := newBed(t)
+	known, err := versions.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := clusterspec.Parse([]byte(harbour), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := b.state.Store.Revision()
+	results, err := b.applier.Apply(t.Context(), docs, "", true)
+	if err != nil || results[0].Action != Created || b.state.Store.Revision() != revision {
+		t.Errorf("results = %+v, err = %v, revision %d → %d", results, err, revision, b.state.Store.Revision())
+	}
+}
+
+func TestRemovingAClusterLeavesNothing(t *testing.T) {
+	b := newBed(t)
+	b.run()
+	id := b.apply(harbour)[0].ID
+	b.register()
+	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+	if err := b.applier.Remove(t.Context(), "fleet-default/harbour"); err != nil {
+		t.Fatal(err)
+	}
+	if !b.eventually(func() bool {
+		return len(b.state.Clusters.List())+len(b.state.Machines.List())+len(b.state.PlanSecrets.List())+
+			len(b.state.ClusterSecrets.List())+len(b.state.RegistrationTokens.ListIn(id+"/")) == 0
+	}) {
+		t.Error("something of the cluster is left")
+	}
+}
+
+func TestRemovingAMachine(t *testing.T) {
+	b := newBed(t)
+	b.run()
+	b.apply(harbour)
+	b.register()
+	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+	if err := b.applier.RemoveMachine(t.Context(), machineKey); err != nil {
+		t.Fatal(err)
+	}
+	if !b.eventually(func() bool { return len(b.state.Machines.List())+len(b.state.PlanSecrets.List()) == 0 }) {
+		t.Error("something of the machine is left")
+	}
+	if _, ok := b.state.Clusters.Get("fleet-default/harbour"); !ok {
+		t.Error("the cluster went with its machine")
+	}
+}
+
+func TestQueueNeverGivesAKeyToTwoWorkers(t *testing.T) {
+	q := newQueue()
+	q.add("a")
+	q.add("a")
+	key, ok := q.take(t.Context())
+	if key != "a" || !ok {
+		t.Fatal(key, ok)
+	}
+	q.add("a")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if key, ok := q.take(ctx); ok {
+		t.Fatalf("%s was given out twice", key)
+	}
+	q.done("a", time.Millisecond, 0)
+	if key, ok := q.take(t.Context()); key != "a" || !ok {
+		t.Error("a change during the work was lost")
+	}
+	q.done("a", 0, time.Millisecond)
+	if key, ok := q.take(t.Context()); key != "a" || !ok {
+		t.Error("the key did not come again by itself")
+	}
+}

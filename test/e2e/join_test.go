@@ -1,0 +1,407 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/test/bed"
+	"github.com/drover-project/drover/test/bed/host"
+	"github.com/drover-project/drover/test/journey"
+)
+
+// walk is one journey under test.
+type walk struct {
+	*testing.T
+	*journey.Journey
+	ctx  context.Context
+	host *host.Host
+	join string
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sh runs a script on the host and must succeed.
+func (w *walk) sh(script string) string {
+	w.Helper()
+	out, err := w.host.Sh(w.ctx, script)
+	if err != nil {
+		w.Fatalf("on the host: %v", err)
+	}
+	return out
+}
+
+func (w *walk) drover(args ...string) string {
+	w.Helper()
+	out, err := w.Drover(w.ctx, args...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+func TestAHostJoinsAndBecomesActive(t *testing.T) {
+	module, err := filepath.Abs("../..")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	j, err := journey.Start(ctx, journey.Options{
+		Dir: dir, CacheDir: os.Getenv("DROVER_CACHE"), Module: module, Say: t.Logf, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	must(t, err)
+	w := &walk{T: t, Journey: j, ctx: ctx}
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.evidence()
+		}
+		if err := j.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, j.StartServer(ctx))
+	for _, step := range []struct {
+		name string
+		run  func(*walk)
+	}{
+		{"a bad document stores nothing", (*walk).badDocuments},
+		{"a good one is a cluster", (*walk).apply},
+		{"a wrong join leaves the host as it was", (*walk).badJoins},
+		{"the printed line joins", (*walk).joins},
+		{"killed in the middle of the apply", (*walk).killedInTheMiddle},
+		{"active by the word of the cluster's API", (*walk).active},
+		{"kubectl works through the server", (*walk).kubectl},
+		{"kubectl works on the plan's secret", (*walk).planSecrets},
+		{"the config stands in both places", (*walk).bothPlaces},
+		{"joining again changes nothing", (*walk).joinsAgain},
+		{"other roles are refused", (*walk).otherRoles},
+		{"a reboot changes nothing", (*walk).reboot},
+		{"each instruction ran once", (*walk).ranOnce},
+		{"a dropped plan runs", (*walk).dropped},
+		{"the original command line manages", (*walk).originalCommandLine},
+		{"uninstalling leaves the cluster", (*walk).uninstall},
+	} {
+		ok := t.Run(step.name, func(t *testing.T) {
+			sub := *w
+			sub.T = t
+			step.run(&sub)
+			w.host, w.join = sub.host, sub.join
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+// evidence prints what a person would look at first.
+func (w *walk) evidence() {
+	if log, err := os.ReadFile(w.ServerLog()); err == nil {
+		w.T.Logf("the server's log:\n%s", tail(string(log), 60))
+	}
+	if w.host == nil {
+		return
+	}
+	for _, unit := range []string{"rancher-system-agent", "k3s"} {
+		if log, err := w.host.Journal(w.ctx, unit); err == nil {
+			w.T.Logf("journal of %s:\n%s", unit, tail(log, 80))
+		}
+	}
+	if out, err := w.Drover(w.ctx, "machines", "ls", "-o", "yaml"); err == nil {
+		w.T.Log(out)
+	}
+}
+
+func tail(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func (w *walk) badDocuments() {
+	file := filepath.Join(w.Dir, "bad.yaml")
+	good, err := os.ReadFile(filepath.Join(w.Module, "examples/k3s.yaml"))
+	must(w.T, err)
+	for want, text := range map[string]string{
+		"bad.yaml:11: spec.kubernetesversion: is not a field here":                  strings.Replace(string(good), "kubernetesVersion", "kubernetesversion", 1),
+		"there is no data for \"v1.34.99+k3s1\"":                                    strings.Replace(string(good), "v1.34.4", "v1.34.99", 1),
+		"\"harbour\" is described twice":                                            string(good) + "---\n" + string(good),
+		"spec.rkeConfig.machineGlobalConfig.disabel: is no setting of v1.34.4+k3s1": strings.Replace(string(good), "disable:", "disabel:", 1),
+	} {
+		must(w.T, os.WriteFile(file, []byte(text), 0o600))
+		_, err := w.Drover(w.ctx, "apply", "-f", file)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "exit status 1") {
+			w.Errorf("apply said %v, want %q and exit status 1", err, want)
+		}
+	}
+	if out := w.drover("clusters", "ls", "-o", "json"); strings.TrimSpace(out) != "[]" {
+		w.Errorf("a refused document stored %s", out)
+	}
+}
+
+func (w *walk) apply() {
+	file := filepath.Join(w.Module, "examples/k3s.yaml")
+	for _, step := range []struct{ args, want string }{
+		{"--dry-run", "created (dry run)"}, {"", "created"}, {"--dry-run", "unchanged (dry run)"}, {"", "unchanged"},
+	} {
+		args := []string{"apply", "-f", file}
+		if step.args != "" {
+			args = append(args, step.args)
+		}
+		if out := w.drover(args...); !strings.HasSuffix(strings.TrimSpace(out), step.want) {
+			w.Errorf("apply %s said %q, want %s", step.args, out, step.want)
+		}
+	}
+}
+
+// inventory lists everything below the directories that joining may touch.
+func (w *walk) inventory() string {
+	return w.sh("find /etc /usr/local /var/lib/rancher /opt -newer /proc/1 2>/dev/null -printf '%p %T@ %s\n' | sort; ls /etc/systemd/system")
+}
+
+func (w *walk) badJoins() {
+	var err error
+	w.host, err = w.Host(w.ctx, "pier-1")
+	must(w.T, err)
+	w.join, err = w.JoinCommand(w.ctx, "harbour")
+	must(w.T, err)
+	before := w.inventory()
+	replaceAfter := func(flag, value string) string {
+		fields := strings.Fields(w.join)
+		for i, f := range fields {
+			if f == flag {
+				fields[i+1] = value
+			}
+		}
+		return strings.Join(fields, " ")
+	}
+	for _, tc := range []struct{ name, line, want string }{
+		{"checksum", replaceAfter("--ca-checksum", strings.Repeat("0", 64)), strings.Repeat("0", 64)},
+		{"token", replaceAfter("--token", strings.Repeat("b", 54)), "token"},
+		{"plain http", replaceAfter("--server", strings.Replace(w.URL, "https", "http", 1)), "http"},
+	} {
+		out, err := w.host.Sh(w.ctx, "("+tc.line+") 2>&1")
+		if err == nil || !strings.Contains(out+err.Error(), tc.want) {
+			w.Errorf("%s: %v %s", tc.name, err, out)
+		}
+		if after := w.inventory(); after != before {
+			w.Errorf("%s: the host changed:\n%s", tc.name, after)
+		}
+	}
+}
+
+func (w *walk) joins() {
+	started := time.Now()
+	out := w.sh(w.join)
+	w.T.Logf("joined in %s:\n%s", time.Since(started).Round(time.Millisecond), tail(strings.TrimSpace(out), 3))
+	list, err := w.Machines(w.ctx)
+	must(w.T, err)
+	if len(list) != 1 {
+		w.Fatalf("machines = %+v", list)
+	}
+}
+
+// killedInTheMiddle waits until the installer runs, then kills the server and restarts the agent.
+func (w *walk) killedInTheMiddle() {
+	must(w.T, bed.Await(w.ctx, "the installer to run", 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := w.host.Sh(ctx, "grep -q start /var/lib/rancher/k3s-standin/runs.log")
+		return err
+	}))
+	must(w.T, w.KillServer(w.ctx))
+	w.sh("systemctl restart rancher-system-agent")
+	if log := w.sh("cat /var/lib/rancher/k3s-standin/runs.log"); strings.Contains(log, "end") {
+		w.Fatalf("the installer was over before anything was killed, so this shows nothing:\n%s", log)
+	}
+	must(w.T, w.StartServer(w.ctx))
+	w.sh("systemctl restart rancher-system-agent")
+}
+
+func (w *walk) active() {
+	m, err := w.Await(w.ctx, "Active", func(m journey.Machine) { w.T.Logf("%s: %s", m.DroverState, m.Cause) })
+	must(w.T, err)
+	var walked []string
+	for _, h := range m.History {
+		walked = append(walked, h.State)
+	}
+	w.T.Logf("walked %s", strings.Join(walked, " → "))
+	for _, state := range []string{"Applying plan", "Waiting for probes", "Waiting to register with Kubernetes", "Active"} {
+		if !strings.Contains(strings.Join(walked, ","), state) {
+			w.Errorf("the machine was never %q", state)
+		}
+	}
+	show := w.drover("machines", "show", m.MachineName)
+	for _, want := range []string{"state", "since", "Active", "history"} {
+		if !strings.Contains(show, want) {
+			w.Errorf("machines show has no %q:\n%s", want, show)
+		}
+	}
+}
+
+func (w *walk) kubeconfig() string {
+	w.Helper()
+	file := filepath.Join(w.Dir, "kc")
+	must(w.T, os.WriteFile(file, []byte(w.drover("clusters", "kubeconfig", "harbour")), 0o600))
+	return file
+}
+
+func (w *walk) kubectl() {
+	out, err := w.Kubectl(w.ctx, "--kubeconfig", w.kubeconfig(), "get", "nodes", "-o", "wide")
+	must(w.T, err)
+	if !strings.Contains(out, " Ready ") || !strings.Contains(out, "v1.34.4+k3s1") {
+		w.Errorf("nodes:\n%s", out)
+	}
+}
+
+// planSecrets uses kubectl as an administrator would on a bad day.
+func (w *walk) planSecrets() {
+	token, err := os.ReadFile(filepath.Join(w.DataDir, "admin-token"))
+	must(w.T, err)
+	base := []string{"--server", w.URL, "--certificate-authority", filepath.Join(w.DataDir, "tls", "ca.crt"), "--token", strings.TrimSpace(string(token)), "-n", "fleet-default"}
+	run := func(args ...string) string {
+		w.Helper()
+		out, err := w.Kubectl(w.ctx, append(base, args...)...)
+		must(w.T, err)
+		return out
+	}
+	name := strings.TrimSpace(run("get", "secrets", "-o", "name"))
+	if !strings.HasPrefix(name, "secret/custom-") || !strings.HasSuffix(name, "-machine-plan") {
+		w.Fatalf("secrets = %q", name)
+	}
+	run("patch", name, "-p", `{"data":{"probe-period-seconds":"Mg=="}}`)
+	run("patch", name, "--type=merge", "-p", `{"metadata":{"annotations":{"seen":"yes"}}}`)
+	run("patch", name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/annotations/seen"}]`)
+	if got := run("get", name, "-o", "jsonpath={.data.probe-period-seconds}"); got != "Mg==" {
+		w.Errorf("probe-period-seconds = %q", got)
+	}
+	watchCtx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
+	defer cancel()
+	// The time limit ends the watch; what it printed until then counts.
+	out, _ := w.Kubectl(watchCtx, append(base, "get", "secrets", "-w", "-o", "name")...)
+	if !strings.Contains(out, name) {
+		w.Errorf("watch printed %q", out)
+	}
+}
+
+func (w *walk) bothPlaces() {
+	link := strings.TrimSpace(w.sh("readlink /etc/rancher/k3s/config.yaml.d/50-rancher.yaml"))
+	if want := "/var/lib/rancher/system-agent/etc/k3s/config.yaml.d/50-rancher.yaml"; link != want {
+		w.Errorf("50-rancher.yaml links to %q, want %s", link, want)
+	}
+	if mode := strings.TrimSpace(w.sh("stat -L -c '%a %U' /etc/rancher/k3s/config.yaml.d/50-rancher.yaml")); mode != "600 root" {
+		w.Errorf("mode and owner = %s", mode)
+	}
+}
+
+func (w *walk) joinsAgain() {
+	before := w.sh("cat /var/lib/rancher/k3s-standin/runs.log; stat -c %Y /etc/systemd/system/rancher-system-agent.service")
+	w.sh(w.join)
+	_, err := w.Await(w.ctx, "Active", nil)
+	must(w.T, err)
+	if after := w.sh("cat /var/lib/rancher/k3s-standin/runs.log; stat -c %Y /etc/systemd/system/rancher-system-agent.service"); after != before {
+		w.Errorf("joining again changed\n%s\nto\n%s", before, after)
+	}
+}
+
+func (w *walk) otherRoles() {
+	out, err := w.host.Sh(w.ctx, "("+strings.Replace(w.join, " --etcd --controlplane --worker", " --worker", 1)+") 2>&1")
+	if err == nil || !strings.Contains(out+err.Error(), "etcd") {
+		w.Errorf("other roles: %v %s", err, out)
+	}
+	list, err := w.Machines(w.ctx)
+	must(w.T, err)
+	if list[0].Refused == "" || list[0].DroverState != "Active" {
+		w.Errorf("the refused change is not shown: %+v", list[0])
+	}
+}
+
+func (w *walk) reboot() {
+	must(w.T, w.host.Reboot(w.ctx))
+	// The server sees the tunnel go; wait until the node is seen through a new one.
+	must(w.T, bed.Await(w.ctx, "the node to be Ready after the reboot", time.Second, func(ctx context.Context) error {
+		out, err := w.Kubectl(ctx, "--kubeconfig", filepath.Join(w.Dir, "kc"), "get", "nodes")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(out, " Ready ") {
+			return fmt.Errorf("nodes: %s", out)
+		}
+		return nil
+	}))
+	_, err := w.Await(w.ctx, "Active", nil)
+	must(w.T, err)
+}
+
+func (w *walk) ranOnce() {
+	log := w.sh("cat /var/lib/rancher/k3s-standin/runs.log")
+	if strings.Count(log, "start") != 1 || strings.Count(log, "end") != 1 {
+		w.Errorf("the install instruction ran more or less than once:\n%s", log)
+	}
+}
+
+// dropped puts a plan file where an operator would.
+func (w *walk) dropped() {
+	w.sh(`sed -i 's/^localEnabled:.*/localEnabled: true/' /var/lib/rancher/system-agent/etc/config.yaml && systemctl restart rancher-system-agent
+umask 077
+mkdir -p /var/lib/rancher/agent/plans
+cat > /var/lib/rancher/agent/plans/.hello.tmp <<'PLAN'
+{"files":[{"path":"/etc/drover-hello","content":"aGVsbG8K","permissions":"0640"}],
+ "instructions":[{"name":"count","command":"sh","args":["-c","echo ran >> /var/lib/drover-hello"],"saveOutput":true}]}
+PLAN
+mv /var/lib/rancher/agent/plans/.hello.tmp /var/lib/rancher/agent/plans/hello.plan`)
+	must(w.T, bed.Await(w.ctx, "the dropped plan", 200*time.Millisecond, func(ctx context.Context) error {
+		_, err := w.host.Sh(ctx, "test -s /var/lib/drover-hello && test -f /var/lib/rancher/agent/plans/hello.pos")
+		return err
+	}))
+	w.sh("systemctl restart rancher-system-agent; sleep 2")
+	if out := w.sh("cat /var/lib/drover-hello; stat -c %a /etc/drover-hello"); out != "ran\n640\n" {
+		w.Errorf("the dropped plan left %q", out)
+	}
+}
+
+// originalCommandLine runs the checks with Rancher's own CLI where it can be built.
+func (w *walk) originalCommandLine() {
+	script := filepath.Join(w.Module, "test/peer/rancher-cli.sh")
+	if _, err := os.Stat(script); os.IsNotExist(err) {
+		w.Skip("the original command line is not part of this tree")
+	}
+	token, err := os.ReadFile(filepath.Join(w.DataDir, "admin-token"))
+	must(w.T, err)
+	cmd := exec.CommandContext(w.ctx, "sh", script)
+	cmd.Env = append(os.Environ(), "RANCHER_URL="+w.URL, "RANCHER_TOKEN="+strings.TrimSpace(string(token)),
+		"RANCHER_CACERT="+filepath.Join(w.DataDir, "tls", "ca.crt"), "DROVER_CACHE="+w.Bed.Engine.CacheDir())
+	out, err := cmd.CombinedOutput()
+	w.T.Logf("%s", out)
+	must(w.T, err)
+}
+
+func (w *walk) uninstall() {
+	w.sh("system-agent-uninstall.sh || rancher-system-agent-uninstall.sh")
+	if out := w.sh("systemctl is-active k3s; test -f /etc/rancher/k3s/config.yaml.d/50-rancher.yaml && ! test -L /etc/rancher/k3s/config.yaml.d/50-rancher.yaml && echo plain; test -e /var/lib/rancher/system-agent/etc || echo gone"); out != "active\nplain\ngone\n" {
+		w.Errorf("after the uninstall: %q", out)
+	}
+	m, err := w.Machines(w.ctx)
+	must(w.T, err)
+	w.drover("machines", "rm", m[0].MachineName, "--yes")
+	w.drover("clusters", "rm", "harbour", "--yes")
+	must(w.T, bed.Await(w.ctx, "an empty server", 200*time.Millisecond, func(ctx context.Context) error {
+		out, err := w.Drover(ctx, "clusters", "ls", "-o", "json")
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(out) != "[]" {
+			return fmt.Errorf("clusters: %s", out)
+		}
+		return nil
+	}))
+}
