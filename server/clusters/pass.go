@@ -97,7 +97,15 @@ func (c *Controller) machine(ctx context.Context, o observed, d planner.Decision
 	if retry, ok := d.Retries[m.Name]; ok && plan == nil {
 		status.NextRetry = status.LastFailure.At.Add(retryDelay(retry.Attempt))
 		if again = status.NextRetry.Sub(now); again <= 0 {
+			// The state moves with the delivery: an agent that fails again before the next pass
+			// is then a new failure and not the old one still.
+			verdict.Condition = records.Condition{
+				State: records.ApplyingPlan, Cause: fmt.Sprintf("plan %s is delivered again, try %d", retry.Checksum[:8], retry.Attempt+1),
+				WaitingFor: "the agent on " + m.Name + " to take its plan",
+			}
+			verdict.Failure = nil
 			plan, again = retry.Plan, 0
+			status = nextStatus(m.Status, verdict, now)
 			status.RetriedChecksum, status.Retries, status.NextRetry = retry.Checksum, retry.Attempt, time.Time{}
 		}
 	} else {
