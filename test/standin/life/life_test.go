@@ -32,6 +32,9 @@ func TestLife(t *testing.T) {
 	h.write("manifests.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: deployed, namespace: kube-system}\ndata: {round: two}\n")
 	h.move("manifests.yaml", manifest)
 	h.awaitOutput("two", "get", "configmap", "deployed", "-n", "kube-system", "-o", "jsonpath={.data.round}")
+	h.write("manifests.yaml", "")
+	h.move("manifests.yaml", manifest)
+	h.awaitOutput("", "get", "configmap", "deployed", "-n", "kube-system", "--ignore-not-found", "-o", "name")
 	h.kubectl("create", "configmap", "survivor")
 	certificates := h.certificates()
 

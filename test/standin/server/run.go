@@ -71,6 +71,9 @@ func Run(ctx context.Context, settings *config.Server, options Options) error {
 	for _, p := range slices.Backward(s.processes) {
 		p.stop(s.log)
 	}
+	if err := os.RemoveAll(s.layout.scratch()); err != nil {
+		s.log.Warn("cannot remove the hollow kubelet's directory", "error", err)
+	}
 	if stopped {
 		return nil
 	}
