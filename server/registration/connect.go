@@ -1,0 +1,326 @@
+// The endpoint where a host becomes a machine.
+
+package registration
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/store"
+)
+
+// answerWithin is below the 60 s after which install.sh gives a registration up.
+const answerWithin = 50 * time.Second
+
+// tries bounds how often a registration starts over because the controller or a second
+// registration of the same host wrote at the same time.
+const tries = 20
+
+// connection is the answer; the file that the agent connects with.
+type connection struct {
+	Namespace  string `json:"namespace"`
+	SecretName string `json:"secretName"`
+	KubeConfig string `json:"kubeConfig"`
+	// TunnelURL is drover's own: where its agent opens the tunnel. The original ignores it.
+	TunnelURL string `json:"tunnelURL"`
+}
+
+func (g *Registration) connect(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	answer, warnings, err := g.register(ctx, r)
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
+	body, err := indented(answer)
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
+	norman.Uncached(w.Header())
+	for _, warning := range warnings {
+		w.Header().Add("Warning", fmt.Sprintf("299 drover %q", warning))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}
+
+// refuse answers with the sentence of the error; errors without one are the server's own.
+func (g *Registration) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	answer, ok := norman.AsError(err)
+	switch {
+	case ok:
+		g.log.Info("registration refused", "host", r.RemoteAddr, "status", answer.Status, "reason", answer.Message)
+	case errors.Is(err, context.DeadlineExceeded):
+		g.log.Error("registration took too long", "host", r.RemoteAddr, "error", err)
+		answer = norman.Errorf(http.StatusServiceUnavailable, norman.ClusterUnavailable, "the server could not store the registration in time; try again")
+		answer.RetryAfter = 5 * time.Second
+	default:
+		g.log.Error("registration failed", "host", r.RemoteAddr, "error", err)
+		answer = norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the server could not store the registration; its log says why")
+	}
+	g.reply.Fail(w, r, answer)
+}
+
+// register is the registration in its order: who may, what is asked, what is stored.
+func (g *Registration) register(ctx context.Context, r *http.Request) (connection, []string, error) {
+	cluster, err := g.admit(r)
+	if err != nil {
+		return connection{}, nil, err
+	}
+	asked, err := readRequest(r.Header)
+	if err != nil {
+		return connection{}, nil, err
+	}
+	server, err := g.serverURL(r)
+	if err != nil {
+		return connection{}, nil, err
+	}
+	var conflict *store.ConflictError
+	var exists *store.ExistsError
+	for try := range tries {
+		var done registered
+		done, err = g.store(ctx, cluster, asked)
+		if errors.As(err, &conflict) || errors.As(err, &exists) {
+			if err := pause(ctx, time.Duration(try+1)*5*time.Millisecond); err != nil {
+				return connection{}, nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return connection{}, nil, err
+		}
+		g.log.Info("machine registered", "host", r.RemoteAddr, "machine", done.machine.Key(), "cluster", cluster.Name,
+			"roles", done.machine.Roles.String(), "again", done.again, "applied", done.applied, "kept", done.kept)
+		answer, err := g.connection(server, done)
+		return answer, done.warnings(), err
+	}
+	return connection{}, nil, fmt.Errorf("store machine %s: others kept changing it: %w", machineName(asked.machineID), err)
+}
+
+// pause gives the view in memory time to reach what the other writer wrote.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("store a registration: %w", ctx.Err())
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// admit finds the cluster that the bearer's registration token is for.
+func (g *Registration) admit(r *http.Request) (records.Cluster, error) {
+	bearer, given := bearerToken(r)
+	if given {
+		cluster, err := g.clusterOf(bearer)
+		if err == nil {
+			return cluster, nil
+		}
+		// Only wrong tokens are counted, and a right one is never asked to wait: hosts
+		// behind one address must not lock each other out.
+		if wait := g.wrong.count(r.RemoteAddr, g.now()); wait > 0 {
+			e := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "too many wrong registration tokens from this address; %s", err.Message)
+			e.RetryAfter = wait
+			return records.Cluster{}, e
+		}
+		return records.Cluster{}, err
+	}
+	return records.Cluster{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
+		"no registration token: send it as \"Authorization: Bearer <token>\"")
+}
+
+// registered is what a registration left in the store.
+type registered struct {
+	machine       records.Machine
+	token         string
+	again         bool
+	applied, kept []string
+}
+
+func (d registered) warnings() []string {
+	var all []string
+	if d.again && len(d.applied) > 0 {
+		all = append(all, "changed: "+strings.Join(d.applied, "; "))
+	}
+	if len(d.kept) > 0 {
+		all = append(all, "not changed, since a plan was delivered already: "+strings.Join(d.kept, "; "))
+	}
+	return all
+}
+
+// store writes the machine and its plan Secret, both or none.
+func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked request) (registered, error) {
+	if err := g.elsewhere(cluster, asked.machineID); err != nil {
+		return registered{}, err
+	}
+	now := g.now().UTC().Truncate(time.Second)
+	key := cluster.Namespace + "/" + machineName(asked.machineID)
+	current, again := g.state.Machines.Get(key)
+	if !again {
+		m := newMachine(cluster, asked, now)
+		token := issue(&m)
+		secret := newPlanSecret(m, now)
+		_, err := g.state.Store.Commit(ctx, g.state.Machines.Creating(key, m), g.state.PlanSecrets.Creating(secret.Key(), secret))
+		return registered{machine: m, token: token}, err
+	}
+	return g.storeAgain(ctx, current, asked, now)
+}
+
+// storeAgain writes what becomes of a machine that registers again.
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked request, now time.Time) (registered, error) {
+	old := current.Value
+	if !old.Deleting.IsZero() {
+		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
+			"machine %s is being removed from cluster %s since %s; register again when it is gone", old.Name, old.ClusterName, old.Deleting.Format(time.RFC3339))
+	}
+	secretKey := old.Namespace + "/" + old.PlanSecretName()
+	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
+	v := weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
+	if v.refused {
+		return registered{}, g.record(ctx, current, v)
+	}
+	v.machine.Labels = undescribe(old).Labels
+	current.Value = describe(v.machine)
+	if len(v.applied) > 0 {
+		current.Value.Generation++
+	}
+	token := issue(&current.Value)
+	ops := []store.Op{g.state.Machines.Updating(current)}
+	switch {
+	case !hasSecret:
+		ops = append(ops, g.state.PlanSecrets.Creating(secretKey, newPlanSecret(current.Value, now)))
+	case len(v.applied) > 0:
+		secret.Value = describeSecret(secret.Value, current.Value)
+		ops = append(ops, g.state.PlanSecrets.Updating(secret))
+	}
+	_, err := g.state.Store.Commit(ctx, ops...)
+	return registered{machine: current.Value, token: token, again: true, applied: v.applied, kept: v.kept}, err
+}
+
+// record keeps what was refused where the machine's owner sees it, and is the refusal.
+func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v verdict) error {
+	if current.Value.Refused != v.machine.Refused {
+		current.Value.Refused = v.machine.Refused
+		if _, err := g.state.Machines.Update(ctx, current); err != nil {
+			return fmt.Errorf("store what was refused of machine %s: %w", current.Key, err)
+		}
+	}
+	m := current.Value
+	return norman.Errorf(http.StatusConflict, norman.Conflict,
+		"machine %s of cluster %s has a plan already and keeps what it is; refused: %s. Register with its roles (%s), or remove the machine, "+
+			"run rancher-system-agent-uninstall.sh on the host and register again", m.Name, m.ClusterName, strings.Join(v.kept, "; "), m.Roles)
+}
+
+// elsewhere refuses a host that is a machine of another cluster already.
+func (g *Registration) elsewhere(cluster records.Cluster, machineID string) error {
+	name := machineName(machineID)
+	for _, m := range g.machines.with(machineID) {
+		if m.ClusterID == cluster.ID {
+			continue
+		}
+		return norman.Errorf(http.StatusConflict, norman.Conflict,
+			"this host is machine %s of cluster %s already and cannot join cluster %s too; remove it there (drover machines rm %s), "+
+				"run rancher-system-agent-uninstall.sh on it, and register again", m.Name, m.ClusterName, cluster.Name, m.Name)
+	}
+	if m, ok := g.state.Machines.Get(cluster.Namespace + "/" + name); ok && m.Value.MachineID != machineID {
+		return norman.Errorf(http.StatusConflict, norman.Conflict,
+			"machine name %s is taken by a host with another machine id; remove the file cattle-id on this host and register again", name)
+	}
+	return nil
+}
+
+// serverURL is where the agent finds this server: the setting, or the address that the
+// host used, which is known to work for it.
+func (g *Registration) serverURL(r *http.Request) (string, error) {
+	if url := g.settings.ServerURL(); url != "" {
+		return url, nil
+	}
+	if !settings.ValidHost(r.Host) {
+		return "", norman.Errorf(http.StatusBadRequest, norman.InvalidFormat,
+			"header Host: %s is no host name, and setting server-url is empty", quoted(r.Host))
+	}
+	return "https://" + r.Host, nil
+}
+
+func (g *Registration) connection(server string, done registered) (connection, error) {
+	kubeConfig, err := kubeConfig(server, g.settings.CACerts(), done.token)
+	if err != nil {
+		return connection{}, err
+	}
+	return connection{
+		Namespace:  done.machine.Namespace,
+		SecretName: done.machine.PlanSecretName(),
+		KubeConfig: kubeConfig,
+		TunnelURL:  "wss" + strings.TrimPrefix(server, "https") + "/v3/connect/machine",
+	}, nil
+}
+
+// kubeConfig is a kubeconfig whose one cluster, user and context are called agent.
+func kubeConfig(server, ca, token string) (string, error) {
+	type named[T any] struct {
+		Name string `yaml:"name"`
+		Body T      `yaml:",inline"`
+	}
+	type cluster struct {
+		Cluster struct {
+			Server string `yaml:"server"`
+			CA     string `yaml:"certificate-authority-data,omitempty"`
+		} `yaml:"cluster"`
+	}
+	type user struct {
+		User struct {
+			Token string `yaml:"token"`
+		} `yaml:"user"`
+	}
+	type kubeContext struct {
+		Context struct {
+			Cluster string `yaml:"cluster"`
+			User    string `yaml:"user"`
+		} `yaml:"context"`
+	}
+	const name = "agent"
+	var c cluster
+	var u user
+	var k kubeContext
+	c.Cluster.Server = server
+	if ca != "" {
+		c.Cluster.CA = base64.StdEncoding.EncodeToString([]byte(ca))
+	}
+	u.User.Token = token
+	k.Context.Cluster, k.Context.User = name, name
+	b, err := yaml.Marshal(struct {
+		APIVersion     string               `yaml:"apiVersion"`
+		Kind           string               `yaml:"kind"`
+		Clusters       []named[cluster]     `yaml:"clusters"`
+		Users          []named[user]        `yaml:"users"`
+		Contexts       []named[kubeContext] `yaml:"contexts"`
+		CurrentContext string               `yaml:"current-context"`
+	}{
+		"v1", "Config", []named[cluster]{{name, c}}, []named[user]{{name, u}}, []named[kubeContext]{{name, k}}, name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the agent's kubeconfig: %w", err)
+	}
+	return string(b), nil
+}
+
+func indented(v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer to a registration: %w", err)
+	}
+	return append(b, '\n'), nil
+}

@@ -1,0 +1,120 @@
+// Package registration is how a host comes to a server: the install script and the
+// files it downloads, the CA it pins, the endpoint where it shows its registration
+// token and becomes a machine, and the token that its agent uses from then on.
+//
+// Wire source: rancher/system-agent install.sh, rancher/rancher pkg/capr/configserver
+// and pkg/systemtemplate.
+package registration
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+)
+
+// Options are what a Registration stands on.
+type Options struct {
+	State    *state.State
+	Settings *settings.Settings
+	// Assets are the files below /assets/, such as rancher-system-agent-amd64; nil serves the scripts only.
+	Assets fs.FS
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+	// Logger gets who registered and who was refused; default is to drop it.
+	Logger *slog.Logger
+}
+
+// Registration serves hosts that join. Run must run beside its handlers.
+type Registration struct {
+	state    *state.State
+	settings *settings.Settings
+	assets   *assets
+	now      func() time.Time
+	log      *slog.Logger
+	reply    norman.Replier
+	machines *machineIndex
+	retiring *retiring
+	wrong    *limiter
+}
+
+// New makes a Registration.
+func New(o Options) *Registration {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Registration{
+		state:    o.State,
+		settings: o.Settings,
+		assets:   newAssets(o.Assets),
+		now:      o.Now,
+		log:      o.Logger,
+		machines: newMachineIndex(o.State.Machines),
+		retiring: newRetiring(),
+		wrong:    newLimiter(),
+	}
+}
+
+// Routes adds the paths that are open without login.
+func (g *Registration) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", g.healthz)
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "pong") })
+	mux.HandleFunc("GET /cacerts", g.cacerts)
+	mux.HandleFunc("GET /rancherversion", g.version)
+	mux.HandleFunc("GET /system-agent-install.sh", g.installScript)
+	mux.HandleFunc("GET /assets/{name}", g.asset)
+	mux.HandleFunc("/assets/", g.noAsset)
+	mux.HandleFunc("/v3/connect/agent", g.connect) // the original takes any method
+}
+
+// Run persists what handlers noticed, until ctx ends; see MachineByToken.
+func (g *Registration) Run(ctx context.Context) error {
+	return g.retiring.run(ctx, g.state.Machines, g.log)
+}
+
+func (g *Registration) healthz(w http.ResponseWriter, _ *http.Request) {
+	if err := g.state.Store.Err(); err != nil {
+		g.log.Error("not healthy", "error", err)
+		text(w, http.StatusServiceUnavailable, "the store does not work; see the server's log")
+		return
+	}
+	text(w, http.StatusOK, "ok")
+}
+
+func (g *Registration) version(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	// Nobody is left to tell when this fails; the same holds for all writes to a client below.
+	_ = json.NewEncoder(w).Encode(struct{ Version, GitCommit, RancherPrime string }{
+		Version: g.settings.Get("server-version").Value, GitCommit: commit(), RancherPrime: "false",
+	})
+}
+
+// commit is the revision that this program was built from.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				return setting.Value
+			}
+		}
+	}
+	return "unknown"
+}
+
+// text answers with exactly this text.
+func text(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}

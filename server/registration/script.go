@@ -1,0 +1,81 @@
+// What install.sh is served with, and the CA that it pins.
+
+package registration
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	drover "github.com/drover-project/drover"
+	"github.com/drover-project/drover/server/api/norman"
+)
+
+// installScript serves install.sh behind lines that tell it where it came from.
+func (g *Registration) installScript(w http.ResponseWriter, r *http.Request) {
+	server, err := g.serverURL(r)
+	if err != nil {
+		e, _ := norman.AsError(err)
+		text(w, e.Status, e.Message+"\n")
+		return
+	}
+	norman.Uncached(w.Header())
+	text(w, http.StatusOK, g.scriptHeader(server)+string(drover.InstallScript))
+}
+
+// scriptHeader sets what a host should not have to type. Names and order are those of
+// Rancher, whose install.sh works behind this header too.
+func (g *Registration) scriptHeader(server string) string {
+	strict := "false"
+	if g.settings.StrictTLS() {
+		strict = "true"
+	}
+	var b strings.Builder
+	b.WriteString("#!/usr/bin/env sh\n")
+	fmt.Fprintf(&b, "export STRICT_VERIFY=%s\n", singleQuoted(strict))
+	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=%s\n", singleQuoted(server+"/assets"))
+	fmt.Fprintf(&b, "CATTLE_SERVER=%s\n", singleQuoted(server))
+	fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=%s\n", singleQuoted(g.settings.CAChecksum()))
+	return b.String()
+}
+
+// singleQuoted is the text as one word of a POSIX shell in which nothing is expanded.
+func singleQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// cacerts serves the CA of the server. An agent that has no checksum of it but a
+// registration token can ask for a proof: it sends base64(SHA-256(token)) and a nonce,
+// and only who knows the token can make the HMAC of the answer.
+func (g *Registration) cacerts(w http.ResponseWriter, r *http.Request) {
+	body := g.settings.CACerts()
+	nonce := r.Header.Get("X-Cattle-Nonce")
+	if bearer, ok := bearerToken(r); ok && nonce != "" && len(nonce) <= maxHeader {
+		if token, known := g.tokenByHash(bearer); known {
+			mac := hmac.New(sha512.New, []byte(token))
+			mac.Write([]byte(nonce))
+			mac.Write([]byte{0})
+			mac.Write([]byte(body))
+			mac.Write([]byte{0})
+			w.Header().Set("X-Cattle-Hash", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		}
+	}
+	text(w, http.StatusOK, body)
+}
+
+// tokenByHash finds a registration token by base64(SHA-256(token)).
+func (g *Registration) tokenByHash(hash string) (token string, ok bool) {
+	now := g.now()
+	for _, d := range g.state.RegistrationTokens.List() {
+		sum := sha256.Sum256([]byte(d.Value.Token))
+		if expires := d.Value.Expires; !expires.IsZero() && !now.Before(expires) {
+			continue
+		}
+		if same(base64.StdEncoding.EncodeToString(sum[:]), hash) {
+			token, ok = d.Value.Token, true
+		}
+	}
+	return token, ok
+}

@@ -1,0 +1,204 @@
+// The two kinds of tokens: the registration token, which many hosts of a cluster
+// share, and the machine token, which each host gets for its own.
+
+package registration
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// DefaultToken is the name of the registration token that each cluster has.
+const DefaultToken = "default-token"
+
+// NewToken is a fresh registration token that never expires.
+func NewToken(cluster records.Cluster, name string, now time.Time) records.RegistrationToken {
+	return records.RegistrationToken{
+		ClusterID:        cluster.ID,
+		ClusterNamespace: cluster.Namespace,
+		ClusterName:      cluster.Name,
+		Name:             name,
+		Token:            random.Secret(),
+		Created:          now.UTC().Truncate(time.Second),
+	}
+}
+
+// bearerToken is the token of the Authorization header; the scheme is read in any case.
+func bearerToken(r *http.Request) (string, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	return token, ok && strings.EqualFold(scheme, "bearer") && token != ""
+}
+
+// same compares secrets in a time that does not depend on where they differ.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// clusterOf is the cluster that hosts with this registration token may join now.
+func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error) {
+	denied := func(format string, args ...any) (records.Cluster, *norman.Error) {
+		return records.Cluster{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, format, args...)
+	}
+	hash := random.Hash(bearer)
+	var found *records.RegistrationToken
+	for _, d := range g.state.RegistrationTokens.List() {
+		if same(random.Hash(d.Value.Token), hash) {
+			found = &d.Value
+		}
+	}
+	if found == nil {
+		return denied("this registration token is not known: copy the cluster's join command again")
+	}
+	if !found.Expires.IsZero() && !g.now().Before(found.Expires) {
+		return denied("this registration token of cluster %s expired at %s: copy the cluster's join command again",
+			found.ClusterName, found.Expires.UTC().Format(time.RFC3339))
+	}
+	cluster, ok := g.state.Clusters.Get(found.ClusterNamespace + "/" + found.ClusterName)
+	if !ok || cluster.Value.ID != found.ClusterID {
+		return denied("this registration token is for another cluster, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
+	}
+	if !cluster.Value.Deleting.IsZero() {
+		return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict,
+			"cluster %s is being removed since %s and takes no machines", cluster.Value.Name, cluster.Value.Deleting.Format(time.RFC3339))
+	}
+	return cluster.Value, nil
+}
+
+// tokenPrefix begins every machine token: <prefix>.<namespace>.<machine>.<secret>.
+const tokenPrefix = "drover-machine"
+
+// issue gives the machine a new token and is that token; only its hash is kept. The
+// token that the host uses at present stays valid until the new one was used once: the
+// answer with the new one may never have arrived.
+func issue(m *records.Machine) (token string) {
+	token = strings.Join([]string{tokenPrefix, m.Namespace, m.Name, random.Secret()}, ".")
+	if m.PreviousTokenHash == "" {
+		m.PreviousTokenHash = m.TokenHash
+	}
+	m.TokenHash = random.Hash(token)
+	return token
+}
+
+// MachineByToken finds the machine, "<namespace>/<name>", that a machine token belongs
+// to. The first use of a new token ends the previous one: at once in this process, and
+// by Run for all servers and for good.
+func (g *Registration) MachineByToken(bearer string) (key string, ok bool) {
+	parts := strings.Split(bearer, ".")
+	if len(parts) != 4 || parts[0] != tokenPrefix {
+		return "", false
+	}
+	key = parts[1] + "/" + parts[2]
+	machine, found := g.state.Machines.Get(key)
+	hash := random.Hash(bearer)
+	m := machine.Value
+	switch {
+	case !found || m.TokenHash == "":
+		return "", false
+	case same(hash, m.TokenHash):
+		if m.PreviousTokenHash != "" {
+			g.retiring.add(key, m.PreviousTokenHash)
+		}
+		return key, true
+	case m.PreviousTokenHash != "" && same(hash, m.PreviousTokenHash):
+		return key, !g.retiring.has(key, hash)
+	}
+	return "", false
+}
+
+// retiring are previous tokens that are over, by machine, until the store says so.
+type retiring struct {
+	mu     sync.Mutex
+	hashes map[string]string
+	wake   chan struct{}
+}
+
+func newRetiring() *retiring {
+	return &retiring{hashes: map[string]string{}, wake: make(chan struct{}, 1)}
+}
+
+func (t *retiring) add(key, hash string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hashes[key] == hash {
+		return
+	}
+	t.hashes[key] = hash
+	select {
+	case t.wake <- struct{}{}:
+	default: // Run knows already
+	}
+}
+
+func (t *retiring) has(key, hash string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hashes[key] == hash
+}
+
+func (t *retiring) done(key, hash string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hashes[key] == hash {
+		delete(t.hashes, key)
+	}
+}
+
+func (t *retiring) all() map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]string, len(t.hashes))
+	for key, hash := range t.hashes {
+		all[key] = hash
+	}
+	return all
+}
+
+// retryAfter is how long the store is left alone after it refused a write.
+const retryAfter = 5 * time.Second
+
+// run strikes ended tokens off the machines until ctx ends.
+func (t *retiring) run(ctx context.Context, machines *store.Collection[records.Machine], log *slog.Logger) error {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.wake:
+		case <-again:
+		}
+		again = nil
+		for key, hash := range t.all() {
+			if err := retire(ctx, machines, key, hash); err != nil {
+				log.Error("the previous token of a machine could not be ended; trying again", "machine", key, "error", err)
+				again = time.After(retryAfter)
+				continue
+			}
+			t.done(key, hash)
+		}
+	}
+}
+
+func retire(ctx context.Context, machines *store.Collection[records.Machine], key, hash string) error {
+	var gone *store.NotFoundError
+	_, err := machines.Modify(ctx, key, func(m records.Machine) (records.Machine, error) {
+		if m.PreviousTokenHash != hash {
+			return m, store.ErrUnchanged
+		}
+		m.PreviousTokenHash = ""
+		return m, nil
+	})
+	if errors.As(err, &gone) {
+		return nil
+	}
+	return err
+}
