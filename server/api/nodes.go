@@ -1,0 +1,209 @@
+// The type node: a machine as clients of /v3 know it, with drover's own fields beside:
+// the registration state, its cause, and what it waits for.
+
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/records"
+)
+
+func (a *API) nodeKind() *kind {
+	text := norman.Field{Type: "string"}
+	role := norman.Field{Type: "boolean", Default: false}
+	return &kind{
+		schema: norman.Schema{
+			ID: "node", Plural: "nodes",
+			Fields: norman.Fields(map[string]norman.Field{
+				"clusterId": {Type: "reference[cluster]"}, "name": text, "nodeName": text, "requestedHostname": text, "hostname": text,
+				"ipAddress": text, "externalIpAddress": text, "providerId": text, "namespaceId": text, "description": text,
+				"etcd": role, "controlPlane": role, "worker": role, "imported": role, "unschedulable": role,
+				"customConfig": {Type: "json"}, "info": {Type: "json"}, "nodeTaints": {Type: "array[taint]"},
+				"nodePoolId": {Type: "reference[nodePool]", Nullable: true}, "nodeTemplateId": {Type: "string", Nullable: true},
+				"droverMachine": text, "droverState": text, "cause": text, "waitingFor": text, "nextStep": text, "refused": text,
+				"since": {Type: "date"}, "history": {Type: "array[transition]"}, "lastFailure": {Type: "json", Nullable: true},
+			}),
+			// People name a host in any of three ways; "nodes delete host-1" of the CLI relies on it.
+			Aliases: map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
+		},
+		list: a.listNodes,
+		get:  a.getNode,
+	}
+}
+
+func (a *API) listNodes(c *call) []norman.Object {
+	if !c.who.Admin {
+		return nil
+	}
+	docs := a.State.Machines.List()
+	objects := make([]norman.Object, len(docs))
+	for i, d := range docs {
+		objects[i] = nodeObject(d.Value)
+	}
+	return objects
+}
+
+func (a *API) getNode(c *call, id string) (norman.Object, bool) {
+	m, ok := a.visibleMachine(c, id)
+	if !ok {
+		return norman.Object{}, false
+	}
+	return nodeObject(m), true
+}
+
+func (a *API) visibleMachine(c *call, id string) (records.Machine, bool) {
+	clusterID, short, ok := strings.Cut(id, ":m-")
+	if !ok || !c.who.Admin {
+		return records.Machine{}, false
+	}
+	cluster, ok := a.clusterByID(clusterID)
+	if !ok {
+		return records.Machine{}, false
+	}
+	if d, ok := a.State.Machines.Get(cluster.Value.Namespace + "/custom-" + short); ok && nodeID(d.Value) == id {
+		return d.Value, true
+	}
+	for _, d := range a.State.Machines.ListIn(cluster.Value.Namespace + "/") {
+		if nodeID(d.Value) == id {
+			return d.Value, true
+		}
+	}
+	return records.Machine{}, false
+}
+
+// nodeID is "<cluster id>:m-<12 hex>", for the life of the machine: the hex digits of
+// its name, or of a hash of its key when the name has another form.
+func nodeID(m records.Machine) string {
+	short, ok := strings.CutPrefix(m.Name, "custom-")
+	if _, err := hex.DecodeString(short); !ok || err != nil || len(short) != 12 {
+		sum := sha256.Sum256([]byte(m.Key()))
+		short = hex.EncodeToString(sum[:6])
+	}
+	return m.ClusterID + ":m-" + short
+}
+
+func nodeObject(m records.Machine) norman.Object {
+	state := nodeSummary(m)
+	o := norman.Object{ID: nodeID(m), Fields: map[string]any{
+		"name": m.NodeName, "nodeName": "", "requestedHostname": m.NodeName, "hostname": m.NodeName,
+		"clusterId": m.ClusterID, "namespaceId": m.ClusterID, "nodePoolId": nil, "nodeTemplateId": nil,
+		"created": m.Created, "uuid": m.UID, "creatorId": nil, "annotations": orEmpty(m.Annotations), "labels": orEmpty(m.NodeLabels),
+		"etcd": m.Roles.Etcd, "controlPlane": m.Roles.ControlPlane, "worker": m.Roles.Worker,
+		"ipAddress": first(m.InternalAddress, m.Address), "externalIpAddress": first(m.Address),
+		"imported": false, "unschedulable": false, "nodeTaints": taints(m.NodeTaints),
+		"customConfig": map[string]any{
+			"address": first(m.Address), "internalAddress": first(m.InternalAddress), "label": orEmpty(m.NodeLabels), "taints": taints(m.NodeTaints),
+		},
+		"droverMachine": m.Key(), "droverState": string(droverState(m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
+		"nextStep": m.Status.NextStep, "since": m.Status.Since, "history": history(m), "refused": m.Refused, "lastFailure": nil,
+	}}
+	state.into(o.Fields)
+	if m.NodeName == "" {
+		o.Fields["name"] = m.Name
+	}
+	info := map[string]any{"os": map[string]string{"operatingSystem": m.OS}}
+	if n := m.Status.Node; n != nil {
+		o.Fields["nodeName"], o.Fields["hostname"], o.Fields["providerId"] = n.Name, n.Name, n.ProviderID
+		if m.NodeName == "" {
+			o.Fields["name"] = n.Name
+		}
+		info["kubernetes"] = map[string]string{"kubeletVersion": n.KubeletVersion}
+		if first(m.InternalAddress, m.Address) == "" {
+			o.Fields["ipAddress"] = first(n.Addresses)
+		}
+	}
+	o.Fields["info"] = info
+	if m.Status.LastFailure != nil {
+		o.Fields["lastFailure"] = *m.Status.LastFailure
+	}
+	if !m.Deleting.IsZero() {
+		o.Fields["removed"] = m.Deleting
+	}
+	return o
+}
+
+func droverState(m records.Machine) records.MachineState {
+	switch {
+	case !m.Deleting.IsZero():
+		return records.Removing
+	case m.Status.State == "":
+		return records.Registering
+	}
+	return m.Status.State
+}
+
+// nodeSummary is the state in the words that the peers' clients compare with.
+func nodeSummary(m records.Machine) summary {
+	message := m.Status.Cause
+	if message == "" && m.Status.WaitingFor != "" {
+		message = "waiting for " + m.Status.WaitingFor
+	}
+	switch droverState(m) {
+	case records.Registering:
+		return summary{"registering", "yes", message}
+	case records.Removing:
+		return summary{"removing", "yes", message}
+	case records.Failed:
+		return summary{"error", "error", message}
+	case records.Active:
+		if n := m.Status.Node; n != nil && !n.Ready {
+			return summary{"unavailable", "yes", n.NotReady}
+		}
+		return summary{"active", "no", ""}
+	case records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode:
+	}
+	return summary{"provisioning", "yes", message}
+}
+
+func history(m records.Machine) []records.Transition {
+	if m.Status.History == nil {
+		return []records.Transition{}
+	}
+	return m.Status.History
+}
+
+func taints(list []records.Taint) []records.Taint {
+	if list == nil {
+		return []records.Taint{}
+	}
+	return list
+}
+
+// first is the first text of the lists that is there.
+func first(lists ...[]string) string {
+	for _, list := range lists {
+		if len(list) > 0 {
+			return list[0]
+		}
+	}
+	return ""
+}
+
+// removeNode asks for the removal of a machine from its cluster.
+func (a *API) removeNode(c *call) (answer, error) {
+	m, ok := a.visibleMachine(c, c.id)
+	if !ok {
+		return answer{}, norman.Missing("node", c.id)
+	}
+	if err := a.Clusters.RemoveMachine(c.ctx(), m.Key()); err != nil {
+		return answer{}, err
+	}
+	return a.afterRemoval(c)
+}
+
+// nodePoolKind is published since older CLIs list node pools before they print a join
+// command; drover has none.
+func nodePoolKind() *kind {
+	return &kind{
+		schema: norman.Schema{
+			ID: "nodePool", Plural: "nodePools",
+			Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}, "clusterId": {Type: "reference[cluster]"}, "quantity": {Type: "int"}}),
+		},
+		list: func(*call) []norman.Object { return nil },
+		get:  func(*call, string) (norman.Object, bool) { return norman.Object{}, false },
+	}
+}

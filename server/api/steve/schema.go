@@ -1,0 +1,65 @@
+// Types of /v1 and what their resources look like to a caller.
+
+package steve
+
+import (
+	"maps"
+	"net/url"
+	"strings"
+)
+
+// Schema is a type.
+type Schema struct {
+	// Group, Version, Kind and Resource (the plural) are those of Kubernetes.
+	Group, Version, Kind, Resource string
+	Namespaced                     bool
+	// CollectionMethods and ResourceMethods are what the caller may do.
+	CollectionMethods, ResourceMethods []string
+}
+
+// ID is "<group>.<kind in lower case>".
+func (s Schema) ID() string { return s.Group + "." + strings.ToLower(s.Kind) }
+
+// Plural is the type's segment in URLs, "<group>.<resource>".
+func (s Schema) Plural() string { return s.Group + "." + s.Resource }
+
+// APIVersion is that of the objects.
+func (s Schema) APIVersion() string { return s.Group + "/" + s.Version }
+
+// Document is the schema as clients read it; base is the URL of the API.
+func (s Schema) Document(base string) map[string]any {
+	return map[string]any{
+		"id": s.ID(), "type": "schema", "pluralName": s.Plural(), "description": "",
+		"links":             map[string]string{"self": base + "/schemas/" + s.ID(), "collection": base + "/" + s.Plural()},
+		"collectionMethods": s.CollectionMethods, "resourceMethods": s.ResourceMethods, "resourceFields": map[string]any{},
+		"attributes": map[string]any{
+			"group": s.Group, "version": s.Version, "kind": s.Kind, "resource": s.Resource, "namespaced": s.Namespaced,
+		},
+	}
+}
+
+// Links are what the caller may do with a resource, beyond looking at it.
+type Links struct{ Update, Remove bool }
+
+// Present adds to an object what /v1 shows beside the Kubernetes fields.
+func (s Schema) Present(base string, o Object, id string, may Links) Object {
+	segments := strings.Split(id, "/")
+	for i := range segments {
+		segments[i] = url.PathEscape(segments[i])
+	}
+	self := base + "/" + s.Plural() + "/" + strings.Join(segments, "/")
+	links := map[string]string{"self": self, "view": self}
+	if may.Update {
+		links["update"] = self
+	}
+	if may.Remove {
+		links["remove"] = self
+	}
+	shown := make(Object, len(o)+4)
+	maps.Copy(shown, o)
+	shown["id"], shown["type"], shown["links"] = id, s.ID(), links
+	if _, ok := shown["actions"]; !ok {
+		shown["actions"] = map[string]string{}
+	}
+	return shown
+}
