@@ -240,7 +240,7 @@ func (w *walk) active() {
 			w.Errorf("the machine was never %q", state)
 		}
 	}
-	show := w.drover("machines", "show", m.MachineName)
+	show := w.drover("machines", "show", m.MachineName())
 	for _, want := range []string{"state", "since", "Active", "history"} {
 		if !strings.Contains(show, want) {
 			w.Errorf("machines show has no %q:\n%s", want, show)
@@ -392,7 +392,7 @@ func (w *walk) uninstall() {
 	}
 	m, err := w.Machines(w.ctx)
 	must(w.T, err)
-	w.drover("machines", "rm", m[0].MachineName, "--yes")
+	w.drover("machines", "rm", m[0].MachineName(), "--yes")
 	w.drover("clusters", "rm", "harbour", "--yes")
 	must(w.T, bed.Await(w.ctx, "an empty server", 200*time.Millisecond, func(ctx context.Context) error {
 		out, err := w.Drover(ctx, "clusters", "ls", "-o", "json")

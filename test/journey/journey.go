@@ -25,10 +25,8 @@ import (
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/bed/process"
 	"github.com/drover-project/drover/test/bed/registry"
+	"github.com/drover-project/drover/test/bed/standin"
 )
-
-// InstallerImage is the image that the example's version asks for.
-const InstallerImage = "rancher/system-agent-installer-k3s:v1.34.4-k3s1"
 
 // Options of a journey.
 type Options struct {
@@ -92,24 +90,20 @@ func (j *Journey) prepare(ctx context.Context) (err error) {
 		return nil
 	}
 	j.Say("building the stand-in k3s from the real Kubernetes components (about six minutes the first time, cached afterwards)")
-	if err := j.run(ctx, filepath.Join(j.Module, "test/standin/build.sh"), cache); err != nil {
+	files, err := standin.Build(ctx, j.Module, cache, io.Discard)
+	if err != nil {
 		return err
 	}
-	return j.serveImages(ctx)
+	return j.serveImages(ctx, files)
 }
 
 // serveImages puts the stand-in's installer image into a registry that hosts reach.
-func (j *Journey) serveImages(ctx context.Context) error {
+func (j *Journey) serveImages(ctx context.Context, files map[string]string) error {
 	images, err := registry.New(filepath.Join(j.Dir, "registry"))
 	if err != nil {
 		return err
 	}
-	scripts := filepath.Join(j.Module, "test/standin/image")
-	files := map[string]string{"k3s": j.Standin}
-	for _, name := range []string{"run.sh", "installer.sh", "k3s-killall.sh", "k3s-uninstall.sh"} {
-		files[name] = filepath.Join(scripts, name)
-	}
-	if err := images.PushInstaller(ctx, InstallerImage, files); err != nil {
+	if err := images.PushInstaller(ctx, standin.Ref, files); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(j.Bed.Engine.Gateway().String(), "0"))
@@ -217,7 +211,7 @@ func (j *Journey) JoinCommand(ctx context.Context, cluster string) (string, erro
 // Machine is what `drover machines` tells of a machine.
 type Machine struct {
 	Name        string    `json:"name"`
-	MachineName string    `json:"machineName"`
+	Key         string    `json:"droverMachine"` // <namespace>/<name>
 	NodeName    string    `json:"nodeName"`
 	DroverState string    `json:"droverState"`
 	Cause       string    `json:"cause"`
@@ -228,6 +222,12 @@ type Machine struct {
 		State string    `json:"state"`
 		At    time.Time `json:"at"`
 	} `json:"history"`
+}
+
+// MachineName is the name alone.
+func (m Machine) MachineName() string {
+	_, name, _ := strings.Cut(m.Key, "/")
+	return name
 }
 
 // Machines lists the machines.
@@ -260,7 +260,7 @@ func (j *Journey) Await(ctx context.Context, state string, see func(Machine)) (M
 		}
 		last = m
 		if m.DroverState != state {
-			return fmt.Errorf("machine %s is %q: %s", m.MachineName, m.DroverState, m.Cause)
+			return fmt.Errorf("machine %s is %q: %s", m.MachineName(), m.DroverState, m.Cause)
 		}
 		return nil
 	})

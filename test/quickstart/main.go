@@ -88,7 +88,7 @@ func walk(ctx context.Context, j *journey.Journey, out io.Writer, say func(strin
 		if m.Cause != "" {
 			line += ": " + m.Cause
 		}
-		say("%s  %s", m.MachineName, line)
+		say("%s  %s", m.MachineName(), line)
 	})
 	if err != nil {
 		return err

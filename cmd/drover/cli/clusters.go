@@ -109,7 +109,7 @@ func (a *app) clustersShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, machines, err := collect[machine](cmd.Context(), c, "/v3/nodes?limit=-1&clusterId="+url.QueryEscape(one.ID))
+			_, list, err := machines(cmd.Context(), c, "&clusterId="+url.QueryEscape(one.ID))
 			if err != nil {
 				return fmt.Errorf("list the machines of cluster %s: %w", one.Name, err)
 			}
@@ -119,8 +119,8 @@ func (a *app) clustersShow() *cobra.Command {
 				t.row("state", one.State)
 				t.row("message", orDash(one.TransitioningMessage))
 				t.row("version", orDash(one.Version.GitVersion))
-				t.row("machines", fmt.Sprint(len(machines)))
-				for _, m := range machines {
+				t.row("machines", fmt.Sprint(len(list)))
+				for _, m := range list {
 					t.row("  "+m.title(), m.stateText())
 				}
 			})

@@ -18,9 +18,7 @@ type machine struct {
 	Name         string    `json:"name"`
 	NodeName     string    `json:"nodeName"`
 	ClusterID    string    `json:"clusterId"`
-	ClusterName  string    `json:"clusterName"`
-	MachineName  string    `json:"machineName"`
-	Namespace    string    `json:"namespaceId"`
+	Machine      string    `json:"droverMachine"` // <namespace>/<name>
 	Etcd         bool      `json:"etcd"`
 	ControlPlane bool      `json:"controlPlane"`
 	Worker       bool      `json:"worker"`
@@ -44,11 +42,33 @@ type machine struct {
 	} `json:"lastFailure"`
 	Retries   int       `json:"retries"`
 	NextRetry time.Time `json:"nextRetry"`
+
+	clusterName string
+}
+
+// machines gets machines both as they are and as tables need them, with their clusters' names.
+func machines(ctx context.Context, c *client.Client, query string) ([]json.RawMessage, []machine, error) {
+	raw, list, err := collect[machine](ctx, c, "/v3/nodes?limit=-1"+query)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, known, err := collect[cluster](ctx, c, "/v3/clusters?limit=-1")
+	if err != nil {
+		return nil, nil, err
+	}
+	names := map[string]string{}
+	for _, one := range known {
+		names[one.ID] = one.Name
+	}
+	for i := range list {
+		list[i].clusterName = names[list[i].ClusterID]
+	}
+	return raw, list, nil
 }
 
 func (m machine) title() string {
-	if m.MachineName != "" {
-		return m.MachineName
+	if _, name, ok := strings.Cut(m.Machine, "/"); ok {
+		return name
 	}
 	return m.Name
 }
@@ -92,18 +112,18 @@ func (a *app) machinesList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := "/v3/nodes?limit=-1"
+			query := ""
 			if clusterName != "" {
 				_, one, err := a.find(cmd.Context(), c, clusterName)
 				if err != nil {
 					return err
 				}
-				path += "&clusterId=" + url.QueryEscape(one.ID)
+				query = "&clusterId=" + url.QueryEscape(one.ID)
 			}
 			if watch {
-				return a.follow(cmd.Context(), c, path)
+				return a.follow(cmd.Context(), c, query)
 			}
-			raw, list, err := collect[machine](cmd.Context(), c, path)
+			raw, list, err := machines(cmd.Context(), c, query)
 			if err != nil {
 				return fmt.Errorf("list machines: %w", err)
 			}
@@ -111,7 +131,7 @@ func (a *app) machinesList() *cobra.Command {
 			return a.show(raw, func(t *table) {
 				t.row("NAME", "NODE", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
 				for _, m := range list {
-					t.row(m.title(), orDash(m.NodeName), m.ClusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
+					t.row(m.title(), orDash(m.NodeName), m.clusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
 				}
 			})
 		},
@@ -122,12 +142,12 @@ func (a *app) machinesList() *cobra.Command {
 }
 
 // follow prints a line for each machine and for each change of its state.
-func (a *app) follow(ctx context.Context, c *client.Client, path string) error {
+func (a *app) follow(ctx context.Context, c *client.Client, query string) error {
 	last := map[string]string{}
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		_, list, err := collect[machine](ctx, c, path)
+		_, list, err := machines(ctx, c, query)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -151,7 +171,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, path string) error {
 }
 
 func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (json.RawMessage, machine, error) {
-	raw, list, err := collect[machine](ctx, c, "/v3/nodes?limit=-1")
+	raw, list, err := machines(ctx, c, "")
 	if err != nil {
 		return nil, machine{}, fmt.Errorf("find machine %s: %w", name, err)
 	}
@@ -183,7 +203,7 @@ func (a *app) machinesShow() *cobra.Command {
 func (m machine) describe(t *table, now time.Time) {
 	t.row("name", m.title())
 	t.row("node", orDash(m.NodeName))
-	t.row("cluster", fmt.Sprintf("%s (%s)", m.ClusterName, m.ClusterID))
+	t.row("cluster", fmt.Sprintf("%s (%s)", m.clusterName, m.ClusterID))
 	t.row("roles", m.roles())
 	t.row("address", orDash(m.IPAddress))
 	t.row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
@@ -232,7 +252,7 @@ func (a *app) machinesRemove() *cobra.Command {
 				return err
 			}
 			if !yes {
-				return fmt.Errorf("machine %s of cluster %s is %s; the server forgets it and its token; say --yes to do it", m.title(), m.ClusterName, m.DroverState)
+				return fmt.Errorf("machine %s of cluster %s is %s; the server forgets it and its token; say --yes to do it", m.title(), m.clusterName, m.DroverState)
 			}
 			if err := c.Send(cmd.Context(), "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove machine %s: %w", m.title(), err)
