@@ -53,6 +53,7 @@ type API struct {
 	routes map[string]map[string]route
 	subs   []subAPI
 	steve  []*steveKind
+	byID   *clusterIndex
 	log    *subscribe.Log
 	stop   []func()
 }
@@ -72,6 +73,8 @@ func New(o Options) *API {
 		o.Origin.ServerURL = o.Settings.ServerURL
 	}
 	a := &API{Options: o, log: subscribe.NewLog(o.Now)}
+	byID, stop := newClusterIndex(o.State.Clusters)
+	a.byID, a.stop = byID, append(a.stop, stop)
 	a.kinds, a.routes = a.build()
 	a.subs = a.subAPIs()
 	a.steve = a.steveKinds()

@@ -69,14 +69,7 @@ func (a *API) visibleCluster(c *call, id string) (store.Document[records.Cluster
 	return a.clusterByID(id)
 }
 
-func (a *API) clusterByID(id string) (store.Document[records.Cluster], bool) {
-	for _, d := range a.State.Clusters.List() {
-		if d.Value.ID == id {
-			return d, true
-		}
-	}
-	return store.Document[records.Cluster]{}, false
-}
+func (a *API) clusterByID(id string) (store.Document[records.Cluster], bool) { return a.byID.get(id) }
 
 // machineCounts is how many machines each cluster has, by cluster id.
 func (a *API) machineCounts() map[string]int {

@@ -31,14 +31,14 @@ const (
 // goroutine, so that the log is in the order of revisions.
 func (a *API) observe() {
 	s := a.State
-	a.stop = []func(){
+	a.stop = append(a.stop,
 		s.Clusters.Observe(noting[records.Cluster](a.log, ofClusters)),
 		s.Machines.Observe(noting[records.Machine](a.log, ofMachines)),
 		s.RegistrationTokens.Observe(noting[records.RegistrationToken](a.log, ofRegistrationTokens)),
 		s.Settings.Observe(noting[records.Setting](a.log, ofSettings)),
 		s.Tokens.Observe(noting[records.Token](a.log, ofTokens)),
 		s.Users.Observe(noting[records.User](a.log, ofUsers)),
-	}
+	)
 	a.log.Begin(s.Store.Revision())
 }
 

@@ -71,16 +71,14 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return newWithCost(st, now, log, bcrypt.DefaultCost)
-}
-
-func newWithCost(st *state.State, now func() time.Time, log *slog.Logger, cost int) *Auth {
-	unknown, _ := bcrypt.GenerateFromPassword([]byte("nobody"), cost) // the cost is valid and the text short
 	return &Auth{
-		state: st, now: now, log: log, cost: cost, unknown: unknown,
+		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(nobody),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 }
+
+// nobody is the hash, at the default cost, of a random text that was thrown away.
+const nobody = "$2a$10$aR3Mmgbj5tGY6KTCHMLrte8n7dhSZ0Z674qLiAofuizcuC0Q.9zVy"
 
 // Users are all users, sorted by id.
 func (a *Auth) Users() []records.User {

@@ -49,7 +49,15 @@ func open(t *testing.T) (*Auth, *state.State, *clock) {
 		}
 	})
 	c := &clock{at: time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)}
-	return newWithCost(st, c.now, slog.New(slog.DiscardHandler), bcrypt.MinCost), st, c
+	return cheap(st, c), st, c
+}
+
+// cheap hashes fast; everything else is as in the product.
+func cheap(st *state.State, c *clock) *Auth {
+	a := New(st, c.now, slog.New(slog.DiscardHandler))
+	a.cost = bcrypt.MinCost
+	a.unknown, _ = bcrypt.GenerateFromPassword([]byte("nobody"), bcrypt.MinCost)
+	return a
 }
 
 func addUser(t *testing.T, a *Auth, st *state.State, id, password string) records.User {
