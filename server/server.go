@@ -175,6 +175,9 @@ func (s *Server) certify(context.Context) error {
 
 func (s *Server) bootstrap(ctx context.Context) error {
 	s.settings = settings.New(s.state, s.Environ, settings.Defaults{ServerURL: s.names.url(s.ServerURL), CACerts: string(s.caPEM), Version: drover.Version})
+	if err := s.settings.Check(); err != nil {
+		return err
+	}
 	s.auth = auth.New(s.state, s.Now, s.Logger)
 	tokenFile := filepath.Join(s.DataDir, AdminTokenFile)
 	generated, err := s.auth.Bootstrap(ctx, s.BootstrapPassword, tokenFile)

@@ -218,7 +218,8 @@ func TestStampChangesOnlyForWhatNeedsARestart(t *testing.T) {
 		{"setting", strings.Replace(full, "k8s.lan", "k9s.lan", 1), nil, true},
 		{"registry", strings.Replace(full, "https://mirror.lan", "https://mirror2.lan", 1), nil, true},
 		{"provision generation", strings.Replace(full, "provisionGeneration: 2", "provisionGeneration: 3", 1), nil, true},
-		{"installer image", full, func(s *Snapshot) { s.InstallerImage = "mirror.lan/x-" }, true},
+		{"installer image", full, func(s *Snapshot) { s.InstallerImage = "mirror.lan/x-" }, false},
+		{"version", strings.Replace(full, "v1.34.4", "v1.34.3", 1), nil, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if after := stampOf(t, snapshot(t, tc.text, tc.change)); (after != before) != tc.restart {

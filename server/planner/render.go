@@ -78,8 +78,8 @@ func (r render) plan(renderer int) (plans.Plan, error) {
 	return plans.Plan{
 		Files: files,
 		Instructions: []plans.OneTimeInstruction{k3s.Install(image,
-			stamp(renderer, r.rke.ProvisionGeneration, image, config, files, restartKeys),
-			stamp(renderer, r.rke.ProvisionGeneration, image, config, files, drainKeys),
+			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, config, files, restartKeys),
+			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, config, files, drainKeys),
 			r.dataDir, r.server(), r.environment())},
 		Probes: k3s.Probes(k3s.Node{
 			Etcd: r.m.Roles.Etcd, ControlPlane: r.m.Roles.ControlPlane, Worker: r.m.Roles.Worker,
@@ -333,15 +333,16 @@ var (
 )
 
 // stamp is the hash that makes a node restart when it changes. Its input is a document of
-// values, not rendered bytes, so that a new layout of a file is no reason to restart.
-func stamp(renderer, generation int, image string, config map[string]any, files []plans.File, leaveOut []string) string {
+// values, not rendered bytes, so that a new layout of a file is no reason to restart; and it has
+// the version in it instead of the image, so that another registry is none either.
+func stamp(renderer, generation int, version string, config map[string]any, files []plans.File, leaveOut []string) string {
 	input := struct {
 		Renderer   int               `json:"renderer"`
 		Generation int               `json:"provisionGeneration"`
-		Image      string            `json:"image"`
+		Version    string            `json:"kubernetesVersion"`
 		Config     map[string]any    `json:"config"`
 		Files      map[string]string `json:"files"`
-	}{Renderer: renderer, Generation: generation, Image: image, Config: maps.Clone(config), Files: map[string]string{}}
+	}{Renderer: renderer, Generation: generation, Version: version, Config: maps.Clone(config), Files: map[string]string{}}
 	for _, key := range leaveOut {
 		delete(input.Config, key)
 	}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets scripts run the real command line as a program.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"drover": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			os.Exit(Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Getenv))
+		},
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			e.Setenv("ADDRESS", listener.Addr().String())
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("DROVER_DATA_DIR", filepath.Join(e.WorkDir, "data"))
+			e.Setenv("ASSETS", filepath.Join(e.WorkDir, "assets"))
+			e.Setenv("DROVER_BOOTSTRAP_PASSWORD", "a long first password")
+			return listener.Close()
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// await waits until the server of the script answers.
+			"await": func(ts *testscript.TestScript, _ bool, _ []string) {
+				client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+				var last error
+				for range 600 {
+					response, err := client.Get("https://" + ts.Getenv("ADDRESS") + "/ping")
+					if err == nil {
+						_ = response.Body.Close()
+						return
+					}
+					last = err
+					time.Sleep(25 * time.Millisecond)
+				}
+				ts.Fatalf("the server does not answer: %v", last)
+			},
+			// mode checks a file's permissions.
+			"mode": func(ts *testscript.TestScript, _ bool, args []string) {
+				info, err := os.Stat(ts.MkAbs(args[1]))
+				ts.Check(err)
+				if got := info.Mode().Perm().String(); got != args[0] {
+					ts.Fatalf("%s is %s, not %s", args[1], got, args[0])
+				}
+			},
+			// setenv-from sets a variable to the content of a file.
+			"setenv-from": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+			},
+		},
+	})
+}
