@@ -2,7 +2,12 @@
 
 package apply
 
-import "github.com/drover-project/drover/plans/apply/supervise"
+import (
+	"math"
+	"slices"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
 
 const (
 	// failureTail is how much of a failing instruction's output goes into Failure.
@@ -12,25 +17,10 @@ const (
 	outputShare = 2
 )
 
-// fit shortens the longest outputs until all together have at most limit bytes. The names are not counted.
+// fit shortens the longest outputs until all together have at most limit bytes. The names
+// and the lines that tell the cuts are not counted.
 func fit(outputs map[string][]byte, limit int) {
-	most := limit
-	for total(outputs, most) > limit {
-		// The short ones leave their part to the long ones.
-		long, room := 0, limit
-		for _, out := range outputs {
-			if len(out) >= most {
-				long++
-			} else {
-				room -= len(out)
-			}
-		}
-		if next := room / max(long, 1); next < most {
-			most = next
-		} else {
-			most--
-		}
-	}
+	most := share(outputs, limit)
 	for name, out := range outputs {
 		if len(out) > most {
 			short := supervise.NewBounded(most)
@@ -40,12 +30,20 @@ func fit(outputs map[string][]byte, limit int) {
 	}
 }
 
-func total(outputs map[string][]byte, most int) int {
-	n := 0
+// share is how long each output may be: the short ones leave their room to the long ones.
+func share(outputs map[string][]byte, room int) int {
+	var lengths []int
 	for _, out := range outputs {
-		n += min(len(out), most)
+		lengths = append(lengths, len(out))
 	}
-	return n
+	slices.Sort(lengths)
+	for i, n := range lengths {
+		if each := room / (len(lengths) - i); n > each {
+			return each
+		}
+		room -= n
+	}
+	return math.MaxInt
 }
 
 // end is the last n bytes.

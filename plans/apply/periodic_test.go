@@ -1,0 +1,240 @@
+package apply_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// periodic is a periodic instruction that runs a line of shell.
+func periodic(name, script string) plans.PeriodicInstruction {
+	return plans.PeriodicInstruction{Instruction: plans.Instruction{Name: name, Command: "sh", Args: []string{"-c", script}}}
+}
+
+func TestPeriodicRecords(t *testing.T) {
+	hour := noon.Add(-time.Hour)
+	tests := []struct {
+		name string
+		in   plans.PeriodicInstruction
+		last plans.PeriodicOutput
+		want plans.PeriodicOutput
+	}{
+		{
+			name: "first success, stderr not asked for",
+			in:   periodic("p", "echo out; echo err >&2"),
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte("out\n"), LastSuccessfulRunTime: noon},
+		},
+		{
+			name: "success after failures, stderr asked for",
+			in: func() plans.PeriodicInstruction {
+				in := periodic("p", "echo out $CATTLE_AGENT_ATTEMPT_NUMBER; echo err >&2")
+				in.SaveStderrOutput = true
+				return in
+			}(),
+			last: plans.PeriodicOutput{Name: "p", Failures: 3, LastFailedRunTime: hour, ExitCode: 1},
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte("out 4\n"), Stderr: []byte("err\n"), LastSuccessfulRunTime: noon},
+		},
+		{
+			name: "failure keeps the last success",
+			in:   periodic("p", "echo tried; exit 5"),
+			last: plans.PeriodicOutput{Name: "p", LastSuccessfulRunTime: hour, Failures: 1, LastFailedRunTime: hour},
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte("tried\n"), ExitCode: 5, LastSuccessfulRunTime: hour, Failures: 2, LastFailedRunTime: noon},
+		},
+		{
+			name: "killed by a signal",
+			in:   periodic("p", "kill -9 $$"),
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte{}, ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
+		},
+		{
+			name: "no such command",
+			in:   plans.PeriodicInstruction{Instruction: plans.Instruction{Name: "p", Command: "no-such-command-here"}},
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte{}, ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
+		},
+		{
+			name: "a name that is no file name",
+			in:   periodic("../../p", "pwd | grep -c /work/"),
+			want: plans.PeriodicOutput{Name: "../../p", Stdout: []byte("1\n"), LastSuccessfulRunTime: noon},
+		},
+		{
+			name: "a script",
+			in:   plans.PeriodicInstruction{Instruction: plans.Instruction{Name: "p", Script: "#!/bin/sh\necho script"}},
+			want: plans.PeriodicOutput{Name: "p", Stdout: []byte("script\n"), LastSuccessfulRunTime: noon},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.options.Now = func() time.Time { return noon }
+			last := map[string]plans.PeriodicOutput{test.in.Name: test.last, "of a plan before": {Name: "of a plan before"}}
+			got := h.engine().Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{test.in}}, last, false)
+			if diff := cmp.Diff(map[string]plans.PeriodicOutput{test.in.Name: test.want}, got); diff != "" {
+				t.Error(diff)
+			}
+			if names := list(t, h.path("work")); len(names) != 0 {
+				t.Errorf("left behind: %v", names)
+			}
+		})
+	}
+}
+
+func TestWhenPeriodicInstructionsAreDue(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	tests := []struct {
+		name   string
+		period int
+		last   plans.PeriodicOutput
+		force  bool
+		next   time.Time // noon: due
+	}{
+		{"never ran", 0, plans.PeriodicOutput{}, false, noon},
+		{"within the default of ten minutes", 0, plans.PeriodicOutput{LastSuccessfulRunTime: ago(599 * time.Second)}, false, noon.Add(time.Second)},
+		{"ten minutes over", 0, plans.PeriodicOutput{LastSuccessfulRunTime: ago(600 * time.Second)}, false, noon},
+		{"within its own period", 60, plans.PeriodicOutput{LastSuccessfulRunTime: ago(time.Second)}, false, noon.Add(59 * time.Second)},
+		{"within its period, forced", 60, plans.PeriodicOutput{LastSuccessfulRunTime: ago(time.Second)}, true, noon},
+		{"one failure", 1, plans.PeriodicOutput{Failures: 1, LastFailedRunTime: ago(29 * time.Second)}, false, noon.Add(time.Second)},
+		{"one failure, waited for", 1, plans.PeriodicOutput{Failures: 1, LastFailedRunTime: ago(30 * time.Second)}, false, noon},
+		{"a failure without a count", 1, plans.PeriodicOutput{LastFailedRunTime: ago(29 * time.Second)}, false, noon.Add(time.Second)},
+		{"four failures", 1, plans.PeriodicOutput{Failures: 4, LastFailedRunTime: ago(100 * time.Second)}, false, noon.Add(20 * time.Second)},
+		{"many failures wait three minutes", 1, plans.PeriodicOutput{Failures: 99, LastFailedRunTime: ago(179 * time.Second)}, false, noon.Add(time.Second)},
+		{"a failure within the period", 600, plans.PeriodicOutput{Failures: 1, LastFailedRunTime: ago(time.Minute), LastSuccessfulRunTime: ago(5 * time.Minute)}, false, noon.Add(5 * time.Minute)},
+		{"the clock was set back a day", 60, plans.PeriodicOutput{LastSuccessfulRunTime: ago(-24 * time.Hour)}, false, noon},
+		{"the clock was set back a day after a failure", 60, plans.PeriodicOutput{Failures: 2, LastFailedRunTime: ago(-24 * time.Hour)}, false, noon},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.options.Now = func() time.Time { return noon }
+			in := periodic("p", "echo new")
+			in.PeriodSeconds = test.period
+			p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{in}}
+			test.last.Name, test.last.Stdout = "p", []byte("old")
+			last := map[string]plans.PeriodicOutput{"p": test.last}
+			got := h.engine().Periodic(t.Context(), p, last, test.force)
+			if ran := string(got["p"].Stdout) == "new\n"; ran != test.next.Equal(noon) {
+				t.Errorf("ran = %v: %+v", ran, got)
+			}
+			if test.force {
+				return
+			}
+			if next, ok := apply.NextPeriodic(p, last, noon); !ok || !next.Equal(test.next) {
+				t.Errorf("next at %v, want %v", next, test.next)
+			}
+		})
+	}
+	if _, ok := apply.NextPeriodic(&plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{{}}}, nil, noon); ok {
+		t.Error("an instruction without a name is never due")
+	}
+}
+
+func TestPeriodicInstructionsDoNotHoldEachOtherUp(t *testing.T) {
+	h := newHost(t)
+	fifo := h.fifo("go")
+	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+		periodic("fails", "exit 1"),
+		periodic("slow", "read x < "+fifo),
+		periodic("", "touch "+h.path("nameless")),
+		periodic("releases", "echo go > "+fifo),
+		periodic("releases", "touch "+h.path("twice")),
+	}}
+	got := h.engine().Periodic(t.Context(), p, nil, true)
+	if len(got) != 3 || got["fails"].Failures != 1 || got["slow"].ExitCode != 0 || got["releases"].ExitCode != 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"nameless", "twice"} {
+		if _, err := os.Stat(h.path(name)); err == nil {
+			t.Errorf("the %s one ran", name)
+		}
+	}
+}
+
+func TestPeriodicInstructionThatLeavesAProcess(t *testing.T) {
+	h := newHost(t)
+	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "sleep 30 & echo done")}}
+	begin := time.Now()
+	got := h.engine().Periodic(t.Context(), p, nil, true)
+	if got["p"].ExitCode != 0 || string(got["p"].Stdout) != "done\n" || time.Since(begin) > 20*time.Second {
+		t.Errorf("%+v after %v", got["p"], time.Since(begin))
+	}
+}
+
+func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
+	tests := []struct {
+		name    string
+		timeout time.Duration
+		want    map[string]plans.PeriodicOutput
+	}{
+		{"the agent stops, which is no failure", 0, map[string]plans.PeriodicOutput{}},
+		{"its time limit", 300 * time.Millisecond, map[string]plans.PeriodicOutput{
+			"p": {Name: "p", Stdout: []byte("up\n"), ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.options.Now = func() time.Time { return noon }
+			h.options.Timeout = test.timeout
+			alive := h.path("alive")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.timeout == 0 {
+				go func() {
+					h.until("it runs", func() bool { _, err := os.Stat(alive); return err == nil })
+					cancel()
+				}()
+			}
+			// The child of the child would write on.
+			p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+				periodic("p", "(while :; do date > "+alive+"; sleep 0.01; done) & echo up; wait"),
+			}}
+			got := h.engine().Periodic(ctx, p, nil, true)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if err := os.Remove(alive); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(100 * time.Millisecond)
+			if _, err := os.Stat(alive); err == nil {
+				t.Error("its child goes on")
+			}
+		})
+	}
+}
+
+func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
+	h := newHost(t)
+	e := h.engine()
+	if err := os.WriteFile(filepath.Join(h.options.InterlockDir, "restart-pending"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]plans.PeriodicOutput{"p": {Name: "p", Stdout: []byte("old")}}
+	got := e.Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "echo new")}}, last, true)
+	if diff := cmp.Diff(last, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPeriodicOutputIsBounded(t *testing.T) {
+	h := newHost(t)
+	h.options.OutputLimit = 1000
+	got := h.engine().Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+		periodic("p", "echo begin; head -c 1048576 /dev/zero; echo end"),
+	}}, nil, true)
+	out := string(got["p"].Stdout)
+	if len(out) > 1100 || !strings.HasPrefix(out, "begin\n") || !strings.HasSuffix(out, "end\n") || !strings.Contains(out, "[1047586 bytes cut]") {
+		t.Errorf("%d bytes", len(out))
+	}
+}
