@@ -1,0 +1,278 @@
+// The few requests that the plan protocol needs, over HTTP/1.1: an idle agent then
+// holds one connection, for its watch, and none of HTTP/2's buffers.
+
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxBody bounds an answer and one event of a watch, in bytes. A Secret is below 1 MiB, and base64 adds a third.
+	maxBody = 4 << 20
+	// requestLimit bounds every request but a watch.
+	requestLimit = 30 * time.Second
+	// versionLimit bounds the first, small request.
+	versionLimit = 15 * time.Second
+	// dialLimit bounds name look-up and connect, the TLS handshake has as much again.
+	dialLimit = 15 * time.Second
+	// idleLimit is how long the connection of the last request is kept for the next.
+	idleLimit = 20 * time.Second
+)
+
+// StatusError is an answer of the server that is not a success.
+type StatusError struct {
+	Code       int
+	Message    string        // what the server said, shortened to one line
+	RetryAfter time.Duration // 0 when the server did not say
+}
+
+func (e *StatusError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("the server answered %d %s", e.Code, http.StatusText(e.Code))
+	}
+	return fmt.Sprintf("the server answered %d %s: %s", e.Code, http.StatusText(e.Code), e.Message)
+}
+
+// code is the HTTP status of an error from the server; 0 when it is another.
+func code(err error) int {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Code
+	}
+	return 0
+}
+
+// client speaks for one plan Secret.
+type client struct {
+	access    *Access
+	namespace string
+	name      string
+	agent     string // User-Agent
+	http      *http.Client
+}
+
+func newClient(access *Access, namespace, name, agent string) *client {
+	dialer := &net.Dialer{Timeout: dialLimit, KeepAliveConfig: net.KeepAliveConfig{
+		// A peer that is gone without a word is noticed after a minute.
+		Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 3,
+	}}
+	proxy := http.ProxyFromEnvironment
+	if access.Proxy != nil {
+		proxy = http.ProxyURL(access.Proxy)
+	}
+	return &client{access: access, namespace: namespace, name: name, agent: agent, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy:               proxy,
+			DialContext:         dialer.DialContext,
+			TLSClientConfig:     access.TLS.Clone(),
+			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+			TLSHandshakeTimeout: dialLimit,
+			MaxIdleConnsPerHost: 1,
+			IdleConnTimeout:     idleLimit,
+			DisableCompression:  true, // a bound on the body is then a bound on memory
+		},
+		// A redirect would carry the credentials elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// version asks for the server's version, the cheapest question that needs trust and credentials.
+func (c *client) version(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, versionLimit)
+	defer cancel()
+	answer, err := c.send(ctx, http.MethodGet, "/version", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(answer.Body, maxBody))
+	return err
+}
+
+// get reads the Secret.
+func (c *client) get(ctx context.Context) (*Secret, error) {
+	b, err := c.read(ctx, http.MethodGet, c.secrets()+"/"+c.name, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return parseSecret(b, c.namespace, c.name)
+}
+
+// put replaces the Secret and returns it as stored.
+func (c *client) put(ctx context.Context, s *Secret) (*Secret, error) {
+	body, err := s.encode()
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.read(ctx, http.MethodPut, c.secrets()+"/"+c.name, nil, body)
+	if err != nil {
+		return nil, err
+	}
+	return parseSecret(b, c.namespace, c.name)
+}
+
+// list reads the list that holds the Secret or nothing. The version is where a watch can begin.
+func (c *client) list(ctx context.Context) (s *Secret, version string, err error) {
+	b, err := c.read(ctx, http.MethodGet, c.secrets(), url.Values{"fieldSelector": {"metadata.name=" + c.name}, "limit": {"500"}}, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	var list struct {
+		Kind     string            `json:"kind"`
+		Metadata objectMeta        `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, "", fmt.Errorf("read the list of Secrets: %w", err)
+	}
+	if list.Kind != "SecretList" {
+		return nil, "", &foreignError{what: fmt.Sprintf("a %.40q", list.Kind)}
+	}
+	for _, item := range list.Items {
+		s, err := parseSecret(item, c.namespace, c.name)
+		var foreign *foreignError
+		if errors.As(err, &foreign) {
+			continue
+		}
+		return s, list.Metadata.ResourceVersion, err
+	}
+	return nil, list.Metadata.ResourceVersion, nil
+}
+
+func (c *client) secrets() string {
+	return "/api/v1/namespaces/" + c.namespace + "/secrets"
+}
+
+// read does a request and returns the whole answer.
+func (c *client) read(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	answer, err := c.send(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if err := wantJSON(answer); err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(answer.Body, maxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	if len(b) > maxBody {
+		return nil, fmt.Errorf("the answer to %s %s is longer than %d bytes", method, path, maxBody)
+	}
+	return b, nil
+}
+
+// send does a request and turns every answer but 2xx into a *StatusError.
+func (c *client) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	u := *c.access.Server
+	u.Path += path
+	u.RawQuery = query.Encode()
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	authorization, err := c.access.Authorization()
+	if err != nil {
+		return nil, err
+	}
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	r.Header.Set("Accept", "application/json, */*")
+	r.Header.Set("User-Agent", c.agent)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, plainError(err)
+	}
+	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, statusError(answer)
+}
+
+// plainError leaves out the URL that net/http puts in front: the path is always the same.
+func plainError(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return fmt.Errorf("%s: %w", strings.ToUpper(request.Op), request.Err)
+	}
+	return err
+}
+
+// status is Kubernetes' answer to what did not work.
+type status struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Code    int    `json:"code"`
+	Details struct {
+		RetryAfterSeconds int `json:"retryAfterSeconds"`
+	} `json:"details"`
+}
+
+func statusError(answer *http.Response) *StatusError {
+	e := &StatusError{Code: answer.StatusCode}
+	b, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what came is what there is to tell
+	var s status
+	if err := json.Unmarshal(b, &s); err == nil && s.Kind == "Status" {
+		e.Message = oneLine(s.Message)
+		e.RetryAfter = seconds(s.Details.RetryAfterSeconds)
+	} else if wantJSON(answer) == nil {
+		e.Message = oneLine(string(b))
+	}
+	if n, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
+		e.RetryAfter = seconds(n)
+	}
+	return e
+}
+
+// seconds bounds what a server may make us wait.
+func seconds(n int) time.Duration {
+	return time.Duration(min(max(n, 0), 300)) * time.Second
+}
+
+// wantJSON refuses a web page. Other content types are left to the JSON parser, since
+// small servers do not always name theirs.
+func wantJSON(answer *http.Response) error {
+	kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if err != nil || kind != "text/html" {
+		return nil
+	}
+	return &StatusError{Code: answer.StatusCode, Message: "a web page came where JSON belongs: is there a proxy or a login page in between?"}
+}
+
+// oneLine makes text from outside fit for a log line.
+func oneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + " …"
+	}
+	return s
+}

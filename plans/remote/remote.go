@@ -1,0 +1,194 @@
+// Package remote takes plans from the plan Secret of a server, Rancher's or drover's,
+// and reports into the same Secret.
+//
+// A Secret is watched, never polled. What it asks for is decided by a pure function,
+// Decide; the rest of the package keeps the watch open, performs the decision, and
+// writes back only keys that belong to agents, never over a newer plan. Nothing that a
+// server or a network does ends the source: it says what is wrong and tries again.
+//
+// Wire source: rancher/system-agent pkg/k8splan and the Kubernetes API of Secrets.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
+)
+
+// source is this package's name in the engine's ledgers.
+const source = "remote"
+
+// Applier is what performs plans; *apply.Engine is one.
+type Applier interface {
+	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
+	Abandon(ctx context.Context, source string) error
+	Pending(source string) (apply.Pending, bool, error)
+	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
+	Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput
+	Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus
+}
+
+var _ Applier = (*apply.Engine)(nil)
+
+// Options are what a Source is made of. Access, Namespace, SecretName and Engine are required.
+type Options struct {
+	Access     *Access
+	Namespace  string
+	SecretName string
+	Engine     Applier
+	UserAgent  string // default rancher-system-agent
+	// Changed is called with each new status, one call at a time. It must not block. Nil is allowed.
+	Changed func(Status)
+	Logger  *slog.Logger     // default slog.Default()
+	Now     func() time.Time // default time.Now
+}
+
+// Source follows one plan Secret.
+type Source struct {
+	o      Options
+	client *client
+
+	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
+	mail    chan *Secret
+	updates chan update // of the plan that stands
+
+	// The rest belongs to the goroutine of Run.
+	seen     bool // whether there is a Secret is known
+	current  *Secret
+	replaced []replaced
+	memory   Memory
+	standing *standing
+	resting  <-chan struct{} // closed when all goroutines of plans that stood before have ended; nil: there were none
+	forced   string          // the delivery whose periodic instructions were run after its apply
+	again    *time.Timer
+	faults   int // failures of the host in a row, which say nothing about the plan
+
+	mu     sync.Mutex
+	status Status
+}
+
+// objectName is what Kubernetes allows as a name, and keeps paths and queries plain.
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// New checks the options. Run does the work.
+func New(o Options) (*Source, error) {
+	switch {
+	case o.Access == nil || o.Engine == nil:
+		return nil, errors.New("remote: access or engine is missing")
+	case !objectName.MatchString(o.Namespace):
+		return nil, fmt.Errorf("remote: %.60q is no name of a namespace", o.Namespace)
+	case !objectName.MatchString(o.SecretName):
+		return nil, fmt.Errorf("remote: %.60q is no name of a Secret", o.SecretName)
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = "rancher-system-agent"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Source{
+		o:       o,
+		client:  newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent),
+		mail:    make(chan *Secret, 1),
+		updates: make(chan update),
+		again:   stoppedTimer(),
+		status:  Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
+	}, nil
+}
+
+// Run follows the Secret until the context ends, which is its error. All that it started has ended
+// then, except an instruction, which goes on for the agent's next life.
+func (s *Source) Run(ctx context.Context) error {
+	follow, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		f := &follower{c: s.client, log: s.o.Logger, deliver: s.deliver, connected: s.connected, failed: s.disconnected}
+		f.run(follow)
+	})
+	defer func() {
+		stop()
+		following.Wait()
+		s.stopTending()
+		if s.resting != nil {
+			<-s.resting
+		}
+		s.client.close()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case secret := <-s.mail:
+			s.observe(secret)
+		case <-s.again.C:
+		case u := <-s.updates:
+			s.tended(ctx, u)
+			continue
+		}
+		if s.seen {
+			s.settle(ctx)
+		}
+	}
+}
+
+// deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
+func (s *Source) deliver(secret *Secret) {
+	select {
+	case <-s.mail:
+	default:
+	}
+	s.mail <- secret
+}
+
+// replaced is a version that a write of ours has replaced.
+type replaced struct {
+	version string
+	at      time.Time
+}
+
+// echo is how long the watch may take to bring a version that we have replaced already.
+// Versions are told apart, never ordered; after this time a number that comes again is news.
+const echo = 30 * time.Second
+
+// observe takes up a version from the watch, unless it is known to be an old one.
+func (s *Source) observe(secret *Secret) {
+	s.seen = true
+	for _, old := range s.replaced {
+		if secret != nil && old.version == secret.ResourceVersion && s.o.Now().Sub(old.at) < echo {
+			return
+		}
+	}
+	s.current = secret
+}
+
+func (s *Source) outdate(version string) {
+	s.replaced = append(s.replaced, replaced{version: version, at: s.o.Now()})
+	if len(s.replaced) > 8 {
+		s.replaced = s.replaced[1:]
+	}
+}
+
+func (s *Source) wakeAt(t time.Time) {
+	if !t.IsZero() {
+		s.wake(t.Sub(s.o.Now()))
+	}
+}
+
+// wake has settle called again after a while.
+func (s *Source) wake(after time.Duration) { s.again.Reset(max(after, 10*time.Millisecond)) }
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}

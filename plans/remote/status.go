@@ -1,0 +1,84 @@
+package remote
+
+import (
+	"fmt"
+	"time"
+)
+
+// Status is how a source stands, for people.
+type Status struct {
+	// Connected says that the watch is open, or why it is not: since when, by what error, and
+	// when it is tried next.
+	Connected bool
+	Since     time.Time
+	Cause     error
+	Next      time.Time
+	// Doing is what the source does or waits for, and since when.
+	Doing      string
+	DoingSince time.Time
+	// Checksum is that of the plan it is about; empty when there is none.
+	Checksum string
+}
+
+// String is the status in one line.
+func (s Status) String() string {
+	if s.Connected || s.Since.IsZero() {
+		return s.Doing
+	}
+	why := "connecting to the server"
+	if s.Cause != nil {
+		why = s.Cause.Error()
+	}
+	return fmt.Sprintf("%s; not connected since %s: %s", s.Doing, s.Since.UTC().Format(time.RFC3339), why)
+}
+
+func (s *Source) doing(checksum, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.change(func(st *Status) bool {
+		if st.Doing == text && st.Checksum == checksum {
+			return false
+		}
+		st.Doing, st.DoingSince, st.Checksum = text, s.o.Now(), checksum
+		return true
+	})
+}
+
+func (s *Source) connected() {
+	s.change(func(st *Status) bool {
+		if st.Connected {
+			return false
+		}
+		st.Connected, st.Since, st.Cause, st.Next = true, s.o.Now(), nil, time.Time{}
+		return true
+	})
+}
+
+func (s *Source) disconnected(err error, next time.Duration) {
+	s.o.Logger.Warn("plan Secret cannot be watched", "error", err, "next", next.Round(time.Millisecond))
+	s.change(func(st *Status) bool {
+		if st.Connected || st.Since.IsZero() {
+			st.Connected, st.Since = false, s.o.Now()
+		}
+		st.Cause, st.Next = err, s.o.Now().Add(next)
+		return true
+	})
+}
+
+// change makes a change of the status known when there is one. Calls of Changed are in order.
+func (s *Source) change(f func(*Status) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f(&s.status) && s.o.Changed != nil {
+		s.o.Changed(s.status)
+	}
+}
+
+// Status is how the source stands now.
+func (s *Source) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// short is enough of a checksum to tell plans apart.
+func short(checksum string) string { return checksum[:min(len(checksum), 12)] }

@@ -1,0 +1,117 @@
+// Writing own keys into a Secret that the server may change at the same time.
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/backoff"
+)
+
+// supersededError says that a write was not made, as the Secret is about something else by now.
+type supersededError struct{ what string }
+
+func (e *supersededError) Error() string { return e.what }
+
+// store writes keys into the Secret until they are there. Each try is made on the newest
+// version known and only if that fits, so that a newer plan is never written over.
+// Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
+func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
+	pause := backoff.Backoff{Min: retryMin, Max: retryMax, Floor: 0.5}
+	for conflicts := 0; ; {
+		err := s.try(ctx, keys, fits)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case isSuperseded(err) || tooLarge(err):
+			return err
+		case code(err) == http.StatusConflict && conflicts < 5:
+			conflicts++
+			continue
+		}
+		wait := max(pause.Next(), retryAfter(err))
+		s.o.Logger.Warn("plan Secret cannot be written", "error", err, "next", wait.Round(time.Millisecond))
+		if err := s.pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// try is one try. After a conflict the newest version is read, so that the next has a chance.
+func (s *Source) try(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
+	base := s.current
+	switch {
+	case base == nil:
+		return &supersededError{"the plan Secret is gone"}
+	case base.holds(keys):
+		return nil // a write whose answer was lost
+	case !fits(base):
+		return &supersededError{"the plan Secret has moved on"}
+	}
+	stored, err := s.client.put(ctx, base.with(plans.MergeAgentKeys(base.Data, keys)))
+	if err == nil {
+		s.outdate(base.ResourceVersion)
+		s.current = stored
+		s.memory.Wrote = stored.ResourceVersion
+		return nil
+	}
+	if c := code(err); c != http.StatusConflict && c != http.StatusNotFound {
+		return err
+	}
+	fresh, lookErr := s.client.get(ctx)
+	switch {
+	case lookErr == nil:
+		if fresh.ResourceVersion != base.ResourceVersion {
+			s.outdate(base.ResourceVersion)
+		}
+		s.current = fresh
+	case code(lookErr) == http.StatusNotFound:
+		s.current = nil
+	default:
+		return fmt.Errorf("read the plan Secret after a conflict: %w", lookErr)
+	}
+	return err
+}
+
+// pause waits, or less when the watch brings a newer version.
+func (s *Source) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			return nil
+		case secret := <-s.mail:
+			s.observe(secret)
+			return nil
+		case <-s.updates:
+		}
+	}
+}
+
+func isSuperseded(err error) bool {
+	var newer *supersededError
+	return errors.As(err, &newer)
+}
+
+// tooLarge says whether the server finds the Secret too large. Kubernetes answers 422 to
+// data beyond 1 MiB and 413 to a request beyond its limit.
+func tooLarge(err error) bool {
+	c := code(err)
+	return c == http.StatusRequestEntityTooLarge || c == http.StatusUnprocessableEntity
+}
+
+func retryAfter(err error) time.Duration {
+	var answer *StatusError
+	if errors.As(err, &answer) {
+		return answer.RetryAfter
+	}
+	return 0
+}
