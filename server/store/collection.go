@@ -79,7 +79,7 @@ func (c *Collection[T]) bind(s *Store) error {
 	if c.store != nil {
 		return fmt.Errorf("collection %q is bound to a store already", c.name)
 	}
-	c.store = s
+	c.store, c.history.length = s, s.options.history
 	return nil
 }
 
@@ -197,6 +197,10 @@ func (c *Collection[T]) Modify(ctx context.Context, key string, change func(T) (
 func (c *Collection[T]) decode(e rawEvent) (*Document[T], error) {
 	d := &Document[T]{Key: e.key, Revision: e.revision}
 	if err := json.Unmarshal(e.value, &d.Value); err != nil {
+		if c.sensitive {
+			// The error of encoding/json can quote what it could not decode.
+			err = errors.New("the decrypted record is not the JSON expected")
+		}
 		return nil, fmt.Errorf("read %s/%s at revision %d: %w", c.name, e.key, e.revision, err)
 	}
 	return d, nil

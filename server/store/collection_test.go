@@ -1,46 +1,407 @@
 package store
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
-	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
+// note is the document of most tests.
 type note struct {
 	Text string            `json:"text"`
 	Tags map[string]string `json:"tags,omitempty"`
+	Body []byte            `json:"body,omitempty"`
 }
 
-func TestFirst(t *testing.T) {
-	start := time.Now()
-	notes := NewCollection[note]("notes", true)
-	s, err := Open(t.Context(), Options{DataDir: t.TempDir()}, notes)
+// openNotes opens a store with a plain and a sensitive collection and closes it at the
+// end of the test.
+func openNotes(tb testing.TB, dir string) (s *Store, plain, secret *Collection[note]) {
+	tb.Helper()
+	return openNotesWith(tb, Options{DataDir: dir})
+}
+
+func openNotesWith(tb testing.TB, o Options) (s *Store, plain, secret *Collection[note]) {
+	tb.Helper()
+	plain, secret = NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
+	o.UnsafeNoFsync = true
+	s, err := Open(tb.Context(), o, plain, secret)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Log("open", time.Since(start))
-	d, err := notes.Create(t.Context(), "a", note{Text: "x"})
-	if err != nil {
-		t.Fatal(err)
+	tb.Cleanup(func() { closeStore(tb, s) })
+	return s, plain, secret
+}
+
+func closeStore(tb testing.TB, s *Store) {
+	tb.Helper()
+	if err := s.Close(); err != nil {
+		tb.Error(err)
 	}
-	start = time.Now()
-	for range 100 {
-		d, err = notes.Modify(t.Context(), "a", func(n note) (note, error) { n.Text += "y"; return n, nil })
+}
+
+// must is the value of a call that has to succeed.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	s, plain, sensitive := openNotes(t, t.TempDir())
+	for name, c := range map[string]*Collection[note]{"plain": plain, "sensitive": sensitive} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			value := note{Text: "one", Tags: map[string]string{"a": "b"}, Body: []byte{0, 255}}
+			created := must(c.Create(ctx, "ns/a", value))(t)
+			got, ok := c.Get("ns/a")
+			if !ok || cmp.Diff(created, got) != "" || got.Revision != s.Revision() {
+				t.Errorf("after Create: %v %v, want %v at revision %d", got, ok, created, s.Revision())
+			}
+			if _, err := c.Create(ctx, "ns/a", value); !is[*ExistsError](err) {
+				t.Errorf("second Create: %v, want *ExistsError", err)
+			}
+
+			got.Value = note{Text: "two"}
+			updated := must(c.Update(ctx, got))(t)
+			if updated.Revision <= created.Revision {
+				t.Errorf("Update went from revision %d to %d", created.Revision, updated.Revision)
+			}
+			var conflict *ConflictError
+			if _, err := c.Update(ctx, got); !errors.As(err, &conflict) {
+				t.Errorf("Update of an old revision: %v, want *ConflictError", err)
+			} else if diff := cmp.Diff(&ConflictError{c.name, "ns/a", created.Revision, updated.Revision}, conflict); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := c.Update(ctx, Document[note]{Key: "ns/none", Revision: 1}); !is[*NotFoundError](err) {
+				t.Errorf("Update of nothing: %v, want *NotFoundError", err)
+			}
+			if _, err := c.Update(ctx, Document[note]{Key: "ns/a"}); err == nil {
+				t.Error("Update without a revision succeeded")
+			}
+
+			if err := c.Delete(ctx, "ns/a", created.Revision); !is[*ConflictError](err) {
+				t.Errorf("Delete of an old revision: %v, want *ConflictError", err)
+			}
+			if err := c.Delete(ctx, "ns/a", updated.Revision); err != nil {
+				t.Error(err)
+			}
+			if err := c.Delete(ctx, "ns/a", 0); !is[*NotFoundError](err) {
+				t.Errorf("Delete of nothing: %v, want *NotFoundError", err)
+			}
+			if _, ok := c.Get("ns/a"); ok {
+				t.Error("the document is still there")
+			}
+		})
+	}
+}
+
+// is says that an error has one of type E inside.
+func is[E error](err error) bool {
+	var target E
+	return errors.As(err, &target)
+}
+
+func TestList(t *testing.T) {
+	_, notes, _ := openNotes(t, t.TempDir())
+	for _, key := range []string{"b/2", "a/1", "b", "b/1", "c/1", "b0"} {
+		must(notes.Create(t.Context(), key, note{Text: key}))(t)
+	}
+	if err := notes.Delete(t.Context(), "c/1", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		list []Document[note]
+		want []string
+	}{
+		{"all", notes.List(), []string{"a/1", "b", "b/1", "b/2", "b0"}},
+		{"prefix", notes.ListIn("b/"), []string{"b/1", "b/2"}},
+		{"prefix of nothing", notes.ListIn("c/"), nil},
+		{"prefix behind all", notes.ListIn("z"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var keys []string
+			for _, d := range c.list {
+				keys = append(keys, d.Key)
+				if d.Value.Text != d.Key {
+					t.Errorf("%s has the value of %s", d.Key, d.Value.Text)
+				}
+			}
+			if diff := cmp.Diff(c.want, keys); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRefusedNames(t *testing.T) {
+	s, notes, _ := openNotes(t, t.TempDir())
+	before := s.Revision()
+	for _, c := range []struct{ name, key string }{
+		{"empty", ""},
+		{"long", strings.Repeat("x", 1025)},
+		{"not UTF-8", "a\xff"},
+		{"control character", "a\nb"},
+		{"zero", "a\x00b"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := notes.Create(t.Context(), c.key, note{}); err == nil {
+				t.Errorf("key %q was taken", c.key)
+			}
+		})
+	}
+	if s.Revision() != before {
+		t.Error("something was written")
+	}
+	for _, name := range []string{"", "a/b", "Notes", "a b"} {
+		if _, err := Open(t.Context(), Options{DataDir: t.TempDir()}, NewCollection[note](name, false)); err == nil {
+			t.Errorf("collection name %q was taken", name)
 		}
 	}
-	t.Log("100 writes", time.Since(start), d.Revision)
-	start = time.Now()
-	l, err := s.Campaign(t.Context(), "x", "me")
-	t.Log("campaign", time.Since(start), err)
-	start = time.Now()
-	if err := l.Resign(t.Context()); err != nil {
-		t.Error(err)
+	other := NewCollection[note]("notes", false)
+	if _, err := other.Create(t.Context(), "a", note{}); err == nil {
+		t.Error("a collection that was not opened took a document")
 	}
-	t.Log("resign", time.Since(start), err)
-	start = time.Now()
-	if err := s.Close(); err != nil {
+	if _, err := s.Commit(t.Context(), other.Creating("a", note{})); err == nil {
+		t.Error("a store took a document of a collection that is not its own")
+	}
+	if _, err := Open(t.Context(), Options{DataDir: t.TempDir()}, notes); err == nil {
+		t.Error("a collection was bound twice")
+	}
+}
+
+func TestCommitIsAllOrNothing(t *testing.T) {
+	s, notes, secrets := openNotes(t, t.TempDir())
+	a := must(notes.Create(t.Context(), "a", note{Text: "1"}))(t)
+	for _, c := range []struct {
+		name string
+		ops  []Op
+		want func(error) bool
+	}{
+		{"exists", []Op{secrets.Creating("x", note{}), notes.Creating("a", note{})}, is[*ExistsError]},
+		{"conflict", []Op{secrets.Creating("x", note{}), notes.Updating(Document[note]{Key: "a", Revision: a.Revision - 1})}, is[*ConflictError]},
+		{"not there", []Op{secrets.Creating("x", note{}), notes.Deleting("b", 0)}, is[*NotFoundError]},
+		{"twice", []Op{secrets.Creating("x", note{}), secrets.Creating("x", note{})}, func(err error) bool { return err != nil }},
+		{"no op", []Op{secrets.Creating("x", note{}), {}}, func(err error) bool { return err != nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := s.Revision()
+			if _, err := s.Commit(t.Context(), c.ops...); !c.want(err) {
+				t.Errorf("got error %v", err)
+			}
+			if _, ok := secrets.Get("x"); ok || s.Revision() != before {
+				t.Error("a part was written")
+			}
+		})
+	}
+	revision := must(s.Commit(t.Context(), notes.Updating(Document[note]{Key: "a", Revision: a.Revision, Value: note{Text: "2"}}),
+		secrets.Creating("x", note{Text: "3"})))(t)
+	gotA, _ := notes.Get("a")
+	gotX, _ := secrets.Get("x")
+	if gotA.Revision != revision || gotX.Revision != revision || gotA.Value.Text != "2" || gotX.Value.Text != "3" {
+		t.Errorf("after the commit of revision %d: %v and %v", revision, gotA, gotX)
+	}
+	if got := must(s.Commit(t.Context()))(t); got != revision {
+		t.Errorf("a commit of nothing has revision %d, want %d", got, revision)
+	}
+}
+
+func TestCommitOfMany(t *testing.T) {
+	s, notes, _ := openNotes(t, t.TempDir())
+	var ops []Op
+	for i := range 1100 {
+		ops = append(ops, notes.Creating(fmt.Sprint(i), note{}))
+	}
+	leader := must(s.Campaign(t.Context(), "many", "me"))(t)
+	if _, err := s.Commit(Fenced(t.Context(), leader), ops...); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("close", time.Since(start))
+	if got := len(notes.List()); got != len(ops) {
+		t.Errorf("%d documents, want %d", got, len(ops))
+	}
+	large := note{Body: make([]byte, 4<<20)}
+	must(notes.Create(t.Context(), "large", large))(t)
+	large.Body = make([]byte, 8<<20)
+	if _, err := notes.Create(t.Context(), "larger", large); err == nil || !strings.Contains(err.Error(), "max-request-bytes") {
+		t.Errorf("a document that is too large: %v", err)
+	}
+}
+
+func TestModify(t *testing.T) {
+	s, notes, _ := openNotes(t, t.TempDir())
+	created := must(notes.Create(t.Context(), "a", note{Tags: map[string]string{"n": ""}}))(t)
+
+	t.Run("nothing", func(t *testing.T) {
+		got, err := notes.Modify(t.Context(), "a", func(n note) (note, error) {
+			n.Tags["n"] = "changed in place"
+			return n, ErrUnchanged
+		})
+		if diff := cmp.Diff(created, got); diff != "" || err != nil || s.Revision() != created.Revision {
+			t.Errorf("%v, revision %d, %s", err, s.Revision(), diff)
+		}
+	})
+	t.Run("error", func(t *testing.T) {
+		want := errors.New("no")
+		if _, err := notes.Modify(t.Context(), "a", func(n note) (note, error) { return n, want }); err != want {
+			t.Errorf("got error %v", err)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		if _, err := notes.Modify(t.Context(), "b", func(n note) (note, error) { return n, nil }); !is[*NotFoundError](err) {
+			t.Errorf("got error %v", err)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				if _, err := notes.Modify(t.Context(), "a", func(n note) (note, error) {
+					n.Tags["n"] += "x"
+					return n, nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if got, _ := notes.Get("a"); got.Value.Tags["n"] != strings.Repeat("x", 20) {
+			t.Errorf("20 changes made %q", got.Value.Tags["n"])
+		}
+	})
+	t.Run("for ever", func(t *testing.T) {
+		tries := 0
+		_, err := notes.Modify(t.Context(), "a", func(n note) (note, error) {
+			tries++
+			current, _ := notes.Get("a")
+			must(notes.Update(t.Context(), current))(t)
+			return n, nil
+		})
+		if !is[*ConflictError](err) || tries != 100 {
+			t.Errorf("%d tries ended with %v", tries, err)
+		}
+	})
+}
+
+// Each writer finds its own writes as soon as they return, while many write.
+func TestReadYourWrites(t *testing.T) {
+	s, notes, _ := openNotes(t, t.TempDir())
+	observed := make(map[string]int64) // no lock: one goroutine calls, and Commit orders
+	var mu sync.Mutex
+	defer notes.Observe(func(e Event[note]) {
+		mu.Lock()
+		defer mu.Unlock()
+		observed[e.Key] = e.Revision
+	})()
+	var group sync.WaitGroup
+	for w := range 16 {
+		group.Go(func() {
+			key := fmt.Sprint("w/", w)
+			d, err := notes.Create(t.Context(), key, note{})
+			for i := 0; err == nil && i < 30; i++ {
+				got, ok := notes.Get(key)
+				mu.Lock()
+				seen := observed[key]
+				mu.Unlock()
+				if !ok || got.Revision != d.Revision || seen != d.Revision || s.Revision() < d.Revision {
+					t.Errorf("%s was written at %d, read at %d, observed at %d, store at %d", key, d.Revision, got.Revision, seen, s.Revision())
+				}
+				got.Value.Text = fmt.Sprint(i)
+				d, err = notes.Update(t.Context(), got)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "by open")
+	s, notes, secrets := openNotes(t, dir)
+	must(notes.Create(t.Context(), "a", note{Text: "1"}))(t)
+	must(notes.Create(t.Context(), "gone", note{}))(t)
+	must(secrets.Create(t.Context(), "b", note{Text: "2", Body: []byte{}}))(t)
+	if err := notes.Delete(t.Context(), "gone", 0); err != nil {
+		t.Fatal(err)
+	}
+	before, beforeNotes, beforeSecrets := s.Revision(), notes.List(), secrets.List()
+	closeStore(t, s)
+	if err := s.Err(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Err after Close: %v", err)
+	}
+	if _, err := notes.Create(t.Context(), "c", note{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Create after Close: %v", err)
+	}
+	if _, err := notes.Watch(t.Context(), before); !errors.Is(err, ErrClosed) {
+		t.Errorf("Watch after Close: %v", err)
+	}
+	if _, err := s.Campaign(t.Context(), "x", "me"); !errors.Is(err, ErrClosed) {
+		t.Errorf("Campaign after Close: %v", err)
+	}
+
+	s, notes, secrets = openNotes(t, dir)
+	if diff := cmp.Diff(beforeNotes, notes.List()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(beforeSecrets, secrets.List()); diff != "" {
+		t.Error(diff)
+	}
+	if s.Revision() < before {
+		t.Errorf("the revision went from %d to %d", before, s.Revision())
+	}
+	if d := must(notes.Create(t.Context(), "c", note{}))(t); d.Revision <= before {
+		t.Errorf("a new revision is %d, want more than %d", d.Revision, before)
+	}
+}
+
+func TestContextEnds(t *testing.T) {
+	_, notes, _ := openNotes(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := notes.Create(ctx, "a", note{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Create with an ended context: %v", err)
+	}
+	if _, err := Open(ctx, Options{DataDir: t.TempDir()}); err == nil {
+		t.Error("Open with an ended context succeeded")
+	}
+}
+
+func TestClone(t *testing.T) {
+	type inner struct{ List []string }
+	type value struct {
+		Map     map[string][]byte
+		Pointer *inner
+		Any     any
+		Structs []inner
+		Array   [1][]int
+		Nil     map[string]string
+	}
+	build := func() value {
+		return value{
+			Map: map[string][]byte{"a": {1}}, Pointer: &inner{[]string{"b"}}, Any: map[string]any{"c": []any{"d"}},
+			Structs: []inner{{[]string{"e"}}}, Array: [1][]int{{1}},
+		}
+	}
+	original := build()
+	copied := Clone(original)
+	if diff := cmp.Diff(original, copied); diff != "" {
+		t.Fatal(diff)
+	}
+	copied.Map["a"][0], copied.Pointer.List[0], copied.Structs[0].List[0], copied.Array[0][0] = 9, "x", "x", 9
+	copied.Any.(map[string]any)["c"].([]any)[0] = "x"
+	copied.Map["new"] = nil
+	if diff := cmp.Diff(build(), original); diff != "" {
+		t.Errorf("a change of the copy reached the original: %s", diff)
+	}
 }

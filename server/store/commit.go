@@ -87,6 +87,12 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 	if err := s.Err(); err != nil {
 		return 0, fmt.Errorf("write to the store: %w", err)
 	}
+	leader, fenced := fenceOf(ctx)
+	if fenced {
+		if err := leader.holds(s); err != nil {
+			return 0, err
+		}
+	}
 	if len(ops) == 0 {
 		return s.Revision(), nil
 	}
@@ -96,8 +102,7 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 			return 0, err
 		}
 	}
-	leader := fenceOf(ctx)
-	if leader != nil {
+	if fenced {
 		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))
 		t.reads = append(t.reads, clientv3.OpGet(leader.key, clientv3.WithKeysOnly()))
 	}
@@ -211,7 +216,7 @@ func (s *Store) explain(ops []Op, err error) error {
 	}
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("%s: the database is at its size limit; compact and defragment etcd, then disarm its alarm: %w", what, err)
+		return fmt.Errorf("%s: the database is at its size limit; a restart makes room in the embedded etcd, an external one has to be compacted, defragmented and its alarm disarmed: %w", what, err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return fmt.Errorf("%s: larger than etcd takes; an external etcd needs a greater --max-request-bytes: %w", what, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps):

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -115,6 +117,9 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
 	}
 	s.useClient(v3client.New(etcd.Server))
+	if err := s.makeRoom(ctx); err != nil {
+		return err
+	}
 	s.run(func() {
 		select {
 		case <-s.ctx.Done():
@@ -122,6 +127,36 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 			s.fail(fmt.Errorf("the embedded etcd in %s has stopped by itself", dir))
 		}
 	})
+	return nil
+}
+
+// makeRoom ends the alarm of a database that reached its size limit, which refuses all
+// writes for ever, after it has thrown away what is not needed. etcd raises it again
+// when that was not enough.
+func (s *Store) makeRoom(ctx context.Context) error {
+	alarms, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return fmt.Errorf("look for alarms of the embedded etcd: %w", err)
+	}
+	for _, alarm := range alarms.Alarms {
+		if alarm.Alarm != etcdserverpb.AlarmType_NOSPACE {
+			continue
+		}
+		s.log.Warn("the database had reached its size limit: dropping its history to make room")
+		now, err := s.client.Get(ctx, schemaKey, clientv3.WithCountOnly())
+		if err == nil {
+			_, err = s.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+		}
+		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return fmt.Errorf("compact the embedded etcd: %w", err)
+		}
+		if _, err := s.client.Defragment(ctx, ""); err != nil {
+			return fmt.Errorf("defragment the embedded etcd: %w", err)
+		}
+		if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
+			return fmt.Errorf("end the size alarm of the embedded etcd: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -165,6 +200,9 @@ func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 	cfg.MaxTxnOps = 4096
 	cfg.MaxRequestBytes = maxRequestBytes
 	cfg.QuotaBackendBytes = 8 << 30
+	if s.options.quotaBytes > 0 {
+		cfg.QuotaBackendBytes = s.options.quotaBytes
+	}
 	cfg.BootstrapDefragThresholdMegabytes = 512
 	// A view that is cut off for less than this many revisions resumes without reading
 	// everything again.

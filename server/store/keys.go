@@ -5,9 +5,9 @@ package store
 //	# comment
 //	drover-key <id, 16 hex digits> <secret, 32 bytes in base64>
 //
-// To rotate, put a new key into the file of every server, below the first line of a
-// key; restart them; move it to the top everywhere; restart them. Records get the new
-// key when they are written next.
+// To rotate, put a new key into the file of every server, below the other lines, and
+// restart them; then move it to the top everywhere and restart them. The first start
+// after that encrypts everything with it, and the old key can be taken out.
 
 import (
 	"bufio"
@@ -45,19 +45,11 @@ func (s *Store) readKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read %s from etcd: %w", canaryKey, err)
 	}
-	used, err := s.encrypted(ctx)
-	if err != nil {
-		return err
-	}
 	ring, err := readKeyFile(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && (len(stored.Kvs) > 0 || used != nil):
-		id := used
-		if len(stored.Kvs) > 0 {
-			id = stored.Kvs[0].Value
-		}
-		return fmt.Errorf("the secrets in the store are encrypted and the key file %s is missing: put back the file that holds %s",
-			path, describeKey(id))
+	case errors.Is(err, fs.ErrNotExist) && len(stored.Kvs) > 0:
+		return fmt.Errorf("the secrets%s are encrypted and the key file %s is missing: put back the file that holds %s",
+			s.where(), path, describeKey(stored.Kvs[0].Value))
 	case errors.Is(err, fs.ErrNotExist):
 		if ring, err = makeKeyFile(path); err != nil {
 			return err
@@ -77,23 +69,6 @@ func describeKey(record []byte) string {
 		return "its key"
 	}
 	return "key " + id.String()
-}
-
-// encrypted is some sensitive record of the store, nil when there is none.
-func (s *Store) encrypted(ctx context.Context) ([]byte, error) {
-	for name, c := range s.collections {
-		if !c.isSensitive() {
-			continue
-		}
-		response, err := s.client.Get(ctx, documentKey(name, ""), clientv3.WithPrefix(), clientv3.WithLimit(1))
-		if err != nil {
-			return nil, fmt.Errorf("read %s from etcd: %w", name, err)
-		}
-		if len(response.Kvs) > 0 {
-			return response.Kvs[0].Value, nil
-		}
-	}
-	return nil, nil
 }
 
 // checkCanary refuses a key file that does not belong to the store, and leaves the
@@ -132,7 +107,7 @@ func (s *Store) checkCanary(ctx context.Context, stored *clientv3.GetResponse) e
 		return fmt.Errorf("%s vanished from etcd while the store was opened: start again", canaryKey)
 	}
 	if _, err := s.keys.open(canaryKey, kvs[0].Value); err != nil {
-		return fmt.Errorf("another server has just begun this store with other keys than %s: %w", s.keys.path, err)
+		return fmt.Errorf("another server has just begun this store with its own key: copy its key file over %s: %w", s.keys.path, err)
 	}
 	return nil
 }
@@ -225,13 +200,27 @@ func (k *recordKey) line() string {
 	return fmt.Sprintf("%s %s %s\n", keyLine, k.id, base64.StdEncoding.EncodeToString(k.secret[:]))
 }
 
-// makeKeyFile makes a key and its file. A file that appears meanwhile is not touched.
-func makeKeyFile(path string) (*keyring, error) {
+// NewKey makes a key and returns it as a line of the key file, for rotation. The line is
+// a secret.
+func NewKey() (string, error) {
+	key, err := makeKey()
+	if err != nil {
+		return "", err
+	}
+	return key.line(), nil
+}
+
+func makeKey() (*recordKey, error) {
 	var secret [keySize]byte
 	if _, err := rand.Read(secret[:]); err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	key, err := newRecordKey(secret)
+	return newRecordKey(secret)
+}
+
+// makeKeyFile makes a key and its file. A file that appears meanwhile is not touched.
+func makeKeyFile(path string) (*keyring, error) {
+	key, err := makeKey()
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
@@ -26,27 +29,41 @@ type Leadership struct {
 	store    *Store
 	name     string
 	identity string
-	key      string // the leader's key in etcd
-	revision int64  // its create revision, which no later leader has
-	session  *concurrency.Session
-	election *concurrency.Election
+	key      string               // the leader's key in etcd
+	revision int64                // its create revision, which no later leader has
+	session  *concurrency.Session // keeps the lease, without which etcd deletes the key
 
 	lostOnce sync.Once
 	lost     chan struct{}
 }
 
-// leaderships are the elections that this store has won and not given back.
+// leaderships are the elections that this store has won and not given back, and the
+// leases of those and of the campaigns under way.
 type leaderships struct {
-	mu    sync.Mutex
-	byKey map[string]*Leadership
+	mu     sync.Mutex
+	byKey  map[string]*Leadership
+	leases map[clientv3.LeaseID]struct{}
+}
+
+func newLeaderships() *leaderships {
+	return &leaderships{byKey: make(map[string]*Leadership), leases: make(map[clientv3.LeaseID]struct{})}
+}
+
+func (ls *leaderships) addLease(id clientv3.LeaseID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.leases[id] = struct{}{}
+}
+
+func (ls *leaderships) removeLease(id clientv3.LeaseID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.leases, id)
 }
 
 func (ls *leaderships) add(l *Leadership) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.byKey == nil {
-		ls.byKey = make(map[string]*Leadership)
-	}
 	ls.byKey[l.key] = l
 }
 
@@ -66,56 +83,115 @@ func (ls *leaderships) deleted(key string) {
 	}
 }
 
-func (ls *leaderships) resignAll() {
-	ls.mu.Lock()
-	var all []*Leadership
-	for _, l := range ls.byKey {
-		all = append(all, l)
+// giveBack ends leaderships and campaigns while the store closes, so that nobody has to
+// wait for their leases to end.
+func (s *Store) giveBack() {
+	s.leaders.mu.Lock()
+	leaders := slices.Collect(maps.Values(s.leaders.byKey))
+	leases := slices.Collect(maps.Keys(s.leaders.leases))
+	s.leaders.mu.Unlock()
+	for _, l := range leaders {
+		l.lose()
 	}
-	ls.mu.Unlock()
-	for _, l := range all {
-		ctx, cancel := context.WithTimeout(l.store.ctx, resignTimeout)
-		_ = l.Resign(ctx)
-		cancel()
+	ctx, cancel := context.WithTimeout(s.ctx, resignTimeout)
+	defer cancel()
+	for _, id := range leases {
+		if _, err := s.client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			s.log.Warn("giving a leadership back failed: the next leader has to wait for its lease to end", "error", err)
+		}
 	}
 }
 
 // Campaign blocks until identity leads name, or ctx ends. Each call stands for itself,
 // also with the same identity. The leadership does not end with ctx.
 func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadership, error) {
-	if err := checkKey(name); err != nil {
-		return nil, fmt.Errorf("campaign for %q: %w", name, err)
-	}
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("campaign for %q: %w", name, err)
-	}
-	session, err := concurrency.NewSession(s.client, concurrency.WithTTL(leaseTTL), concurrency.WithContext(s.ctx))
+	l, err := s.campaign(ctx, name, identity)
 	if err != nil {
-		return nil, fmt.Errorf("campaign for %q: open a session with etcd: %w", name, err)
-	}
-	election := concurrency.NewElection(session, leadersPrefix+name)
-	if err := election.Campaign(ctx, identity); err != nil {
-		_ = session.Close()
 		return nil, fmt.Errorf("campaign for %q: %w", name, err)
-	}
-	l := &Leadership{
-		store: s, name: name, identity: identity, key: election.Key(), revision: election.Rev(),
-		session: session, election: election, lost: make(chan struct{}),
 	}
 	s.leaders.add(l)
-	if !s.run(func() {
-		select {
-		case <-session.Done():
-		case <-l.lost:
-		case <-s.failed:
-		case <-s.ctx.Done():
-		}
-		l.lose()
-	}) {
+	if !s.run(l.watch) {
 		l.lose()
 		return nil, fmt.Errorf("campaign for %q: %w", name, ErrClosed)
 	}
+	// The view tells of the deletion of a leader's key only what comes after add, so one
+	// that came before it is looked for.
+	response, err := s.client.Get(ctx, l.key, clientv3.WithKeysOnly())
+	if err == nil && (len(response.Kvs) == 0 || response.Kvs[0].CreateRevision != l.revision) {
+		l.lose()
+	}
 	return l, nil
+}
+
+func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadership, error) {
+	if err := checkKey(name); err != nil {
+		return nil, err
+	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	lease, err := s.client.Grant(ctx, leaseTTL)
+	if err != nil {
+		return nil, fmt.Errorf("get a lease from etcd: %w", err)
+	}
+	s.leaders.addLease(lease.ID)
+	session, err := concurrency.NewSession(s.client, concurrency.WithLease(lease.ID), concurrency.WithContext(s.ctx))
+	if err != nil {
+		s.leaders.removeLease(lease.ID)
+		return nil, fmt.Errorf("keep the lease from etcd: %w", err)
+	}
+	election := concurrency.NewElection(session, leadersPrefix+name)
+	abandon := func() {
+		_ = session.Close() // where this fails etcd ends the lease by itself
+		s.leaders.removeLease(lease.ID)
+	}
+	// In its own goroutine, since taking a candidacy back waits for etcd as long as it
+	// takes, also after ctx has ended.
+	won := make(chan error, 1)
+	if !s.run(func() {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		err := election.Campaign(ctx, identity)
+		if err != nil {
+			abandon()
+		}
+		won <- err
+	}) {
+		return nil, ErrClosed
+	}
+	select {
+	case err = <-won:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.run(func() {
+			if <-won == nil { // at the last moment
+				abandon()
+			}
+		})
+	case <-s.failed:
+		err = s.err
+	case <-s.ctx.Done():
+		err = ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Leadership{
+		store: s, name: name, identity: identity, key: election.Key(), revision: election.Rev(),
+		session: session, lost: make(chan struct{}),
+	}, nil
+}
+
+// watch waits for the end of the leadership.
+func (l *Leadership) watch() {
+	select {
+	case <-l.session.Done():
+	case <-l.lost:
+	case <-l.store.failed:
+	case <-l.store.ctx.Done():
+	}
+	l.lose()
 }
 
 // Lost is closed when the leadership is over, also by Resign.
@@ -131,8 +207,9 @@ func (l *Leadership) lose() {
 // Resign gives the leadership back, so that the next candidate has it at once.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.lose()
-	err := l.election.Resign(ctx)
-	if err := errors.Join(err, l.session.Close()); err != nil {
+	l.session.Orphan()
+	defer l.store.leaders.removeLease(l.session.Lease())
+	if _, err := l.store.client.Revoke(ctx, l.session.Lease()); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return fmt.Errorf("resign from %q: the next leader has to wait up to %d seconds: %w", l.name, leaseTTL, err)
 	}
 	return nil
@@ -164,12 +241,30 @@ func (s *Store) dropOldLeaders(ctx context.Context) error {
 type fenceKey struct{}
 
 // Fenced is a context below which every write to the store has, as a condition of its
-// transaction, that l is still the leader: *DeposedError when it is not.
+// transaction, that l is still the leader: *DeposedError when it is not. A nil l lets
+// nothing be written.
 func Fenced(ctx context.Context, l *Leadership) context.Context {
 	return context.WithValue(ctx, fenceKey{}, l)
 }
 
-func fenceOf(ctx context.Context) *Leadership {
-	l, _ := ctx.Value(fenceKey{}).(*Leadership)
-	return l
+// fenceOf is the leadership that writes below ctx are bound to; false when there is none.
+func fenceOf(ctx context.Context) (*Leadership, bool) {
+	l, fenced := ctx.Value(fenceKey{}).(*Leadership)
+	return l, fenced
+}
+
+// holds refuses what need not be tried: a leadership that is known to be over.
+func (l *Leadership) holds(s *Store) error {
+	if l == nil {
+		return errors.New("write to the store: the write is fenced by no leadership")
+	}
+	if l.store != s {
+		return fmt.Errorf("write to the store: the leadership %q is of another store", l.name)
+	}
+	select {
+	case <-l.lost:
+		return &DeposedError{Name: l.name, Identity: l.identity}
+	default:
+		return nil
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -16,14 +17,19 @@ import (
 // schemaRecord is the value of schemaKey.
 type schemaRecord struct {
 	Schema int `json:"schema"`
+	// From is the schema that a migration to Schema began with, which has not ended; 0
+	// while none is under way. Servers that know only From refuse the data from the
+	// beginning of the migration.
+	From int `json:"from,omitempty"`
 	// WrittenBy is the version of drover that brought the data to this schema.
 	WrittenBy string `json:"writtenBy"`
 }
 
-// currentSchema is what this server reads and writes: one for the beginning, and one
+// currentSchema is what this server reads and writes: 1 for the beginning, and one more
 // for each migration.
-func currentSchema() int { return 1 + len(migrations()) }
+func (s *Store) currentSchema() int { return 1 + len(s.migrations) }
 
+// checkSchema refuses data that this server does not understand, and marks a new store.
 func (s *Store) checkSchema(ctx context.Context) error {
 	response, err := s.client.Get(ctx, schemaKey)
 	if err != nil {
@@ -32,20 +38,32 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	if len(response.Kvs) == 0 {
 		return s.beginSchema(ctx)
 	}
-	return checkSchemaValue(response.Kvs[0].Value)
+	_, err = s.readSchema(response.Kvs[0].Value)
+	return err
 }
 
-// checkSchemaValue refuses data of a newer server.
-func checkSchemaValue(value []byte) error {
+// readSchema refuses data of a newer server.
+func (s *Store) readSchema(value []byte) (schemaRecord, error) {
 	var r schemaRecord
 	if err := json.Unmarshal(value, &r); err != nil {
-		return fmt.Errorf("read %s: %w", schemaKey, err)
+		return r, fmt.Errorf("read %s: %w", schemaKey, err)
 	}
-	if r.Schema > currentSchema() {
-		return fmt.Errorf("the data was written by a newer drover (%s, schema %d) and this is %s, which knows schemas up to %d: start the newer drover, or restore a backup made by this one",
-			r.WrittenBy, r.Schema, drover.Version, currentSchema())
+	if r.Schema > s.currentSchema() {
+		return r, fmt.Errorf("the data%s is of a newer drover (%s, schema %d) and this is %s, which knows schemas up to %d: start the newer drover, or restore a backup made by this one",
+			s.where(), r.WrittenBy, r.Schema, drover.Version, s.currentSchema())
 	}
-	return nil
+	if r.Schema < 1 || r.From < 0 || r.From >= r.Schema {
+		return r, fmt.Errorf("read %s: schema %d coming from %d cannot be: the data%s is damaged", schemaKey, r.Schema, r.From, s.where())
+	}
+	return r, nil
+}
+
+// where is " in <path>" of the embedded etcd, or " in etcd at <addresses>".
+func (s *Store) where() string {
+	if len(s.options.Endpoints) > 0 {
+		return " in etcd at " + strings.Join(s.options.Endpoints, ", ")
+	}
+	return " in " + s.options.DataDir
 }
 
 func (s *Store) beginSchema(ctx context.Context) error {
@@ -54,19 +72,23 @@ func (s *Store) beginSchema(ctx context.Context) error {
 		return fmt.Errorf("read %s from etcd: %w", documentsPrefix, err)
 	}
 	if len(documents.Kvs) > 0 {
-		return fmt.Errorf("etcd has documents below %s but no %s: the data is damaged or not drover's", documentsPrefix, schemaKey)
+		return fmt.Errorf("the data%s has documents but no %s: it is damaged or not drover's", s.where(), schemaKey)
 	}
-	value, err := json.Marshal(schemaRecord{Schema: currentSchema(), WrittenBy: drover.Version})
+	value, err := json.Marshal(schemaRecord{Schema: s.currentSchema(), WrittenBy: drover.Version})
 	if err != nil {
 		return err
 	}
-	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(schemaKey), "=", 0)).
-		Then(clientv3.OpPut(schemaKey, string(value))).Commit()
+	response, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(schemaKey), "=", 0)).
+		Then(clientv3.OpPut(schemaKey, string(value))).Else(clientv3.OpGet(schemaKey)).Commit()
 	if err != nil {
 		return fmt.Errorf("write %s to etcd: %w", schemaKey, err)
 	}
-	return nil
+	if response.Succeeded {
+		return nil
+	}
+	// Another server of the same etcd was quicker.
+	for _, kv := range response.Responses[0].GetResponseRange().Kvs {
+		_, err = s.readSchema(kv.Value)
+	}
+	return err
 }
-
-// migrations are the steps from each schema to the next, oldest first.
-func migrations() []struct{} { return nil }

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -38,6 +37,10 @@ type Options struct {
 	// UnsafeNoFsync lets the embedded etcd answer before the disk has the data, so that
 	// a crash of the machine loses writes. Tests and benchmarks only.
 	UnsafeNoFsync bool
+
+	// For tests only.
+	quotaBytes int64 // of the embedded etcd; default 8 GiB
+	history    int   // default historyLength
 }
 
 // Store is an open store. All methods may be called by many goroutines at once.
@@ -46,6 +49,7 @@ type Store struct {
 	log         *slog.Logger
 	client      *clientv3.Client
 	keys        *keyring
+	migrations  []migration
 	collections map[string]Bindable
 	view        progress
 	applying    revisionMark
@@ -59,7 +63,7 @@ type Store struct {
 	failed   chan struct{}
 	err      error // written before failed is closed
 
-	leaders leaderships
+	leaders *leaderships
 
 	closeOnce sync.Once
 	closeErr  error
@@ -67,23 +71,30 @@ type Store struct {
 	undo []func() error
 }
 
-// openTimeout bounds how long Open waits for etcd to answer.
-const openTimeout = 60 * time.Second
-
 // Open opens the store, loads all documents of the collections into memory and keeps
 // them up to date until Close. ctx bounds the opening only. A collection can be bound
 // once.
-func Open(ctx context.Context, o Options, cs ...Bindable) (_ *Store, err error) {
+func Open(ctx context.Context, o Options, cs ...Bindable) (*Store, error) {
+	return openWith(ctx, o, migrations(), cs...)
+}
+
+func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.KeyFile == "" && o.DataDir != "" {
 		o.KeyFile = filepath.Join(o.DataDir, "encryption.key")
 	}
+	if o.history == 0 {
+		o.history = historyLength
+	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	s := &Store{options: o, log: o.Logger, collections: make(map[string]Bindable), failed: make(chan struct{})}
+	s := &Store{
+		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
+		failed: make(chan struct{}), leaders: newLeaderships(),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -96,17 +107,15 @@ func Open(ctx context.Context, o Options, cs ...Bindable) (_ *Store, err error) 
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	// The steps in their order: each may refuse, and none changes anything that a later
-	// refusal would have to take back, but for the embedded etcd's own files.
+	// In this order, so that whatever refuses to open comes before whatever changes data.
 	for _, step := range []func(context.Context) error{
 		s.takeDataDir,
 		s.connect,
 		s.checkSchema,
 		s.readKeys,
-		s.load,
 		s.dropOldLeaders,
+		s.migrate,
+		s.load,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -153,7 +162,9 @@ func (s *Store) bind(c Bindable) error {
 // for all of it. It is safe to call it more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
-		s.leaders.resignAll()
+		if s.Err() == nil {
+			s.giveBack()
+		}
 		s.runLock.Lock()
 		s.cancel()
 		s.runLock.Unlock()

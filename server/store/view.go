@@ -67,6 +67,15 @@ func (s *Store) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	written, err := s.rekey(ctx, kvs)
+	if err != nil {
+		return err
+	}
+	if written > 0 {
+		if kvs, revision, err = s.readAll(ctx, documentsPrefix); err != nil {
+			return err
+		}
+	}
 	documents, err := s.sort(kvs)
 	if err != nil {
 		return err
@@ -219,7 +228,8 @@ func (s *Store) special(e *clientv3.Event) error {
 	key := string(e.Kv.Key)
 	switch {
 	case key == schemaKey && e.Type == clientv3.EventTypePut:
-		return checkSchemaValue(e.Kv.Value)
+		_, err := s.readSchema(e.Kv.Value)
+		return err
 	case strings.HasPrefix(key, leadersPrefix) && e.Type == clientv3.EventTypeDelete:
 		s.leaders.deleted(key)
 	}

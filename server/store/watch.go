@@ -51,19 +51,20 @@ const historyLength = 10_000
 // history is a ring of the last events, oldest first from start. All events after the
 // revision floor are in it.
 type history[T any] struct {
+	length int
 	floor  int64
 	events []*Event[T]
 	start  int
 }
 
 func (h *history[T]) add(e *Event[T]) {
-	if len(h.events) < historyLength {
+	if len(h.events) < h.length {
 		h.events = append(h.events, e)
 		return
 	}
 	h.floor = h.events[h.start].Revision
 	h.events[h.start] = e
-	h.start = (h.start + 1) % historyLength
+	h.start = (h.start + 1) % h.length
 }
 
 func (h *history[T]) at(i int) *Event[T] { return h.events[(h.start+i)%len(h.events)] }
@@ -91,6 +92,7 @@ type Watcher[T any] struct {
 	wake   chan struct{} // holds one token when pending has news
 	behind chan struct{} // closed when too much was pending
 	since  int64
+	limit  int // of pending
 
 	mu      sync.Mutex
 	pending []*Event[T]
@@ -142,6 +144,7 @@ func (c *Collection[T]) watch(ctx context.Context, since int64, text string, isP
 		wake:   make(chan struct{}, 1),
 		behind: make(chan struct{}),
 		since:  since,
+		limit:  s.options.history,
 	}
 	// Under the lock, so that no event comes between history and live ones.
 	c.mu.Lock()
@@ -156,10 +159,9 @@ func (c *Collection[T]) watch(ctx context.Context, since int64, text string, isP
 	if !ok {
 		return nil, fmt.Errorf("watch %s from revision %d: %w", c.name, since, ErrTooOld)
 	}
-	w.pending = past
 	remove := c.watchers.add(w, text, isPrefix)
 	if !s.run(func() {
-		w.run(ctx, s)
+		w.run(ctx, s, past)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		remove()
@@ -170,8 +172,9 @@ func (c *Collection[T]) watch(ctx context.Context, since int64, text string, isP
 	return w, nil
 }
 
-// run hands pending events to the reader until the watch ends.
-func (w *Watcher[T]) run(ctx context.Context, s *Store) {
+// run hands the events of the past and then the pending ones to the reader until the
+// watch ends.
+func (w *Watcher[T]) run(ctx context.Context, s *Store, events []*Event[T]) {
 	var reason error
 	defer func() {
 		w.mu.Lock()
@@ -188,17 +191,13 @@ func (w *Watcher[T]) run(ctx context.Context, s *Store) {
 		case <-s.failed:
 			reason = s.err
 		case <-w.behind:
-			reason = fmt.Errorf("the watcher is more than %d events behind: %w", historyLength, ErrTooOld)
+			reason = fmt.Errorf("the watcher is more than %d events behind: %w", w.limit, ErrTooOld)
 		default:
 			return false
 		}
 		return true
 	}
 	for {
-		w.mu.Lock()
-		events := w.pending
-		w.pending = nil
-		w.mu.Unlock()
 		for _, e := range events {
 			if ended() {
 				return
@@ -221,6 +220,9 @@ func (w *Watcher[T]) run(ctx context.Context, s *Store) {
 		case <-s.failed:
 		case <-w.behind:
 		}
+		w.mu.Lock()
+		events, w.pending = w.pending, nil
+		w.mu.Unlock()
 	}
 }
 
@@ -235,7 +237,7 @@ func (w *Watcher[T]) push(e *Event[T]) {
 	switch {
 	case w.fell:
 		return
-	case len(w.pending) >= historyLength:
+	case len(w.pending) >= w.limit:
 		w.fell, w.pending = true, nil
 		close(w.behind)
 		return

@@ -3,7 +3,6 @@ package store
 // This file holds what becomes of etcd's log lines, which etcd writes by zap.
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -57,7 +56,7 @@ func (c slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 }
 
 func (c slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	c.log.Log(context.TODO(), slog.LevelError, "etcd reports an error", append(attributes(fields), "message", entry.Message)...)
+	c.log.Error("etcd reports an error", append(attributes(fields), "message", entry.Message)...)
 	return nil
 }
 

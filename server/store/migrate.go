@@ -1,0 +1,223 @@
+package store
+
+// This file holds changes of all documents at once: migrations to a newer schema, and
+// to a newer key of the encryption at rest.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/drover-project/drover"
+)
+
+// migration brings the documents from one schema to the next.
+type migration struct {
+	// what says what it does, for the log and for errors.
+	what string
+	// change decides what to write. It must give nothing more to write when it is given
+	// its own result, since a crash can end it in the middle and it is then run again.
+	change func(documents []plainDocument) (changes []plainDocument, err error)
+}
+
+// plainDocument is a document whose type is not known, decrypted.
+type plainDocument struct {
+	collection string
+	key        string
+	sensitive  bool
+	value      []byte // JSON; nil in a change deletes the document
+}
+
+// migrations are the steps between schemas in their order: the first leads from schema
+// 1 to 2. One that was released is never changed or taken away.
+func migrations() []migration { return nil }
+
+// batchSize is how many documents one transaction of a migration writes: an external
+// etcd takes 128 operations unless it was told otherwise.
+const batchSize = 100
+
+// migrate performs the migrations that the data has not seen, one server at a time.
+func (s *Store) migrate(ctx context.Context) error {
+	_, done, err := s.storedSchema(ctx)
+	if err != nil || done {
+		return err
+	}
+	leader, err := s.Campaign(ctx, "migration", fmt.Sprintf("drover %s", drover.Version))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = leader.Resign(ctx) }() // where this fails the lease ends by itself
+	record, done, err := s.storedSchema(ctx)  // again: another server may have done it meanwhile
+	if err != nil || done {
+		return err
+	}
+	from := record.Schema
+	if record.From > 0 {
+		from = record.From
+	}
+	for schema := from; schema < s.currentSchema(); schema++ {
+		step := s.migrations[schema-1]
+		s.log.Info("migrating the data", "from", schema, "to", schema+1, "change", step.what)
+		if err := s.writeSchema(ctx, leader, schemaRecord{Schema: s.currentSchema(), From: schema}); err != nil {
+			return err
+		}
+		if err := s.perform(ctx, leader, step); err != nil {
+			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.what, err)
+		}
+	}
+	return s.writeSchema(ctx, leader, schemaRecord{Schema: s.currentSchema()})
+}
+
+// storedSchema is the schema of the data, and whether it is this server's.
+func (s *Store) storedSchema(ctx context.Context) (schemaRecord, bool, error) {
+	response, err := s.client.Get(ctx, schemaKey)
+	if err != nil {
+		return schemaRecord{}, false, fmt.Errorf("read %s from etcd: %w", schemaKey, err)
+	}
+	if len(response.Kvs) == 0 {
+		return schemaRecord{}, false, fmt.Errorf("%s vanished from etcd while the store was opened: start again", schemaKey)
+	}
+	record, err := s.readSchema(response.Kvs[0].Value)
+	return record, record.Schema == s.currentSchema() && record.From == 0, err
+}
+
+func (s *Store) writeSchema(ctx context.Context, leader *Leadership, record schemaRecord) error {
+	record.WrittenBy = drover.Version
+	value, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return s.writeBatch(ctx, leader, nil, []clientv3.Op{clientv3.OpPut(schemaKey, string(value))})
+}
+
+// perform runs one migration over all documents.
+func (s *Store) perform(ctx context.Context, leader *Leadership, step migration) error {
+	kvs, _, err := s.readAll(ctx, documentsPrefix)
+	if err != nil {
+		return err
+	}
+	revisions := make(map[string]int64, len(kvs))
+	documents := make([]plainDocument, 0, len(kvs))
+	for _, kv := range kvs {
+		collection, key, ok := splitKey(string(kv.Key))
+		if !ok {
+			continue
+		}
+		d := plainDocument{collection: collection, key: key, value: kv.Value, sensitive: isSealed(kv.Value)}
+		if d.sensitive {
+			if d.value, err = s.keys.open(string(kv.Key), kv.Value); err != nil {
+				return fmt.Errorf("read %s/%s: %w", collection, key, err)
+			}
+		}
+		revisions[string(kv.Key)] = kv.ModRevision
+		documents = append(documents, d)
+	}
+	changes, err := step.change(documents)
+	if err != nil {
+		return err
+	}
+	var conditions []clientv3.Cmp
+	var writes []clientv3.Op
+	for _, d := range changes {
+		key := documentKey(d.collection, d.key)
+		value := d.value
+		if d.sensitive && value != nil {
+			if value, err = s.keys.seal(key, value); err != nil {
+				return fmt.Errorf("write %s/%s: %w", d.collection, d.key, err)
+			}
+		}
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(key), "=", revisions[key]))
+		if value == nil {
+			writes = append(writes, clientv3.OpDelete(key))
+		} else {
+			writes = append(writes, clientv3.OpPut(key, string(value)))
+		}
+	}
+	for len(writes) > 0 {
+		n := min(batchSize, len(writes))
+		if err := s.writeBatch(ctx, leader, conditions[:n], writes[:n]); err != nil {
+			return err
+		}
+		conditions, writes = conditions[n:], writes[n:]
+	}
+	return nil
+}
+
+// writeBatch writes as the leader, if the documents are as they were read.
+func (s *Store) writeBatch(ctx context.Context, leader *Leadership, conditions []clientv3.Cmp, writes []clientv3.Op) error {
+	conditions = append([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision)}, conditions...)
+	response, err := s.client.Txn(ctx).If(conditions...).Then(writes...).Commit()
+	if err != nil {
+		return fmt.Errorf("write to etcd: %w", err)
+	}
+	if !response.Succeeded {
+		return errors.New("another server changed the data at the same time: stop the servers of older versions and start again")
+	}
+	return nil
+}
+
+func isSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic[:3])) }
+
+// rekey encrypts with the first key what is encrypted with another, so that a key can
+// be taken out of the file after a start with its successor as the first. It returns
+// how many records it wrote.
+func (s *Store) rekey(ctx context.Context, kvs []*mvccpb.KeyValue) (int, error) {
+	var conditions []clientv3.Cmp
+	var writes []clientv3.Op
+	for _, kv := range kvs {
+		sealed, err := s.resealed(kv)
+		if err != nil {
+			return 0, err
+		}
+		if sealed != nil {
+			conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
+			writes = append(writes, clientv3.OpPut(string(kv.Key), string(sealed)))
+		}
+	}
+	count := 0
+	for len(writes) > 0 {
+		n := min(batchSize, len(writes))
+		response, err := s.client.Txn(ctx).If(conditions[:n]...).Then(writes[:n]...).Commit()
+		if err != nil {
+			return count, fmt.Errorf("encrypt with key %s what is encrypted with another: %w", s.keys.first.id, err)
+		}
+		if response.Succeeded { // if not, another server is writing them; the next start sees to the rest
+			count += n
+		}
+		conditions, writes = conditions[n:], writes[n:]
+	}
+	if count > 0 {
+		s.log.Info("encrypted the secrets in the store with the first key of the key file", "key", s.keys.first.id, "records", count)
+	}
+	return count, nil
+}
+
+// resealed is a record encrypted with the first key; nil when there is nothing to do.
+func (s *Store) resealed(kv *mvccpb.KeyValue) ([]byte, error) {
+	if !isSealed(kv.Value) {
+		return nil, nil
+	}
+	name := strings.TrimPrefix(string(kv.Key), documentsPrefix)
+	id, err := recordKeyID(kv.Value)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if id == s.keys.first.id {
+		return nil, nil
+	}
+	plain, err := s.keys.open(string(kv.Key), kv.Value)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	sealed, err := s.keys.seal(string(kv.Key), plain)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", name, err)
+	}
+	return sealed, nil
+}
