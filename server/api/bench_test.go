@@ -1,0 +1,290 @@
+package api
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+var rewrite = flag.Bool("update", false, "write the golden files anew")
+
+// caPEM stands for the PEM of a CA: the API hands it on and never reads it.
+const caPEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+// start is when a bench begins.
+var start = time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
+
+// bench is an API over a real store, with an administrator and a user without any right.
+type bench struct {
+	t       testing.TB
+	st      *state.State
+	auth    *auth.Auth
+	set     *settings.Settings
+	api     *API
+	handler http.Handler
+	logs    *syncBuffer
+
+	mu sync.Mutex
+	at time.Time
+
+	admin, user string // texts of tokens
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (b *bench) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = b.at.Add(d)
+}
+
+type benchOptions struct {
+	serverURL string
+	environ   map[string]string
+	proxy     http.Handler
+	ping      time.Duration
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return newBenchWith(t, benchOptions{serverURL: "https://drover.example", ping: time.Hour})
+}
+
+func newBenchWith(t testing.TB, o benchOptions) *bench {
+	t.Helper()
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bench{t: t, st: st, at: start, logs: &syncBuffer{}}
+	b.wire(o)
+	for _, u := range []records.User{
+		{ID: "user-admin", Username: "admin", DisplayName: "Default Admin", Admin: true, Created: start},
+		{ID: "u-bob", Username: "bob", DisplayName: "Bob", Created: start},
+	} {
+		if _, err := st.Users.Create(t.Context(), u.ID, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.admin, b.user = b.token("user-admin", records.Token{Name: "token-admin"}), b.token("u-bob", records.Token{Name: "token-boblo"})
+	return b
+}
+
+// wire makes everything above the store, as a start of the server does.
+func (b *bench) wire(o benchOptions) {
+	b.t.Helper()
+	known, err := versions.Load("")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
+	b.auth = auth.New(b.st, b.now, log)
+	b.api = New(Options{
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: known, Now: b.now, Logger: log, Ping: o.ping, KubeProxy: o.proxy,
+		Registration: registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now}),
+		Clusters:     &clusters.Applier{State: b.st, Now: b.now},
+	})
+	b.t.Cleanup(b.api.Close)
+	b.handler = b.api.Handler()
+}
+
+func (b *bench) token(userID string, t records.Token) string {
+	b.t.Helper()
+	t.UserID = userID
+	text, _, err := b.auth.IssueToken(b.t.Context(), t)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}
+
+// addCluster stores a cluster with a fixed id and its default token, as applying does.
+func (b *bench) addCluster(name, id string, shape func(*records.Cluster)) records.Cluster {
+	b.t.Helper()
+	cl := records.Cluster{
+		Object: records.Object{Namespace: "fleet-default", Name: name, UID: "uid-" + name, Generation: 1, Created: start},
+		ID:     id, CreatorID: "user-admin",
+		Spec:   clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}},
+		Status: records.ClusterStatus{State: "pending", Message: "waiting for at least one control plane, etcd, and worker node to be registered", Since: start},
+	}
+	if shape != nil {
+		shape(&cl)
+	}
+	if _, err := b.st.Clusters.Create(b.t.Context(), cl.Key(), cl); err != nil {
+		b.t.Fatal(err)
+	}
+	token := records.RegistrationToken{
+		ClusterID: id, ClusterNamespace: cl.Namespace, ClusterName: name, Name: "default-token", Token: strings.Repeat("x7", 27), Created: start,
+	}
+	if _, err := b.st.RegistrationTokens.Create(b.t.Context(), token.Key(), token); err != nil {
+		b.t.Fatal(err)
+	}
+	return cl
+}
+
+func active(cl *records.Cluster) {
+	cl.Status = records.ClusterStatus{
+		ObservedGeneration: 1, Initialized: true, Ready: true, Connected: true, State: "active", Since: start.Add(12 * time.Minute),
+		Version: "v1.34.4+k3s1", APIEndpoint: "https://192.0.2.10:6443",
+	}
+}
+
+// addMachine stores a machine of a cluster; short is 12 hex digits.
+func (b *bench) addMachine(cl records.Cluster, short string, shape func(*records.Machine)) records.Machine {
+	b.t.Helper()
+	m := records.Machine{
+		Object:      records.Object{Namespace: cl.Namespace, Name: "custom-" + short, UID: "uid-" + short, Created: start},
+		ClusterName: cl.Name, ClusterID: cl.ID, MachineID: "machine-" + short, OS: "linux",
+		Roles: records.Roles{Etcd: true, ControlPlane: true, Worker: true}, TokenHash: "c0ffee-token-hash", PreviousTokenHash: "c0ffee-previous-hash",
+	}
+	if shape != nil {
+		shape(&m)
+	}
+	if _, err := b.st.Machines.Create(b.t.Context(), m.Key(), m); err != nil {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+// result is an answer.
+type result struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   map[string]any
+}
+
+func (r result) text(key string) string { s, _ := r.body[key].(string); return s }
+
+func (r result) data() []map[string]any {
+	list, _ := r.body["data"].([]any)
+	data := make([]map[string]any, len(list))
+	for i := range list {
+		data[i], _ = list[i].(map[string]any)
+	}
+	return data
+}
+
+func (r result) ids() string {
+	var ids []string
+	for _, o := range r.data() {
+		id, _ := o["id"].(string)
+		ids = append(ids, id)
+	}
+	return strings.Join(ids, " ")
+}
+
+func (r result) has(m, key string) bool {
+	inner, _ := r.body[m].(map[string]any)
+	_, ok := inner[key]
+	return ok
+}
+
+// request asks as the bearer of a token ("" for nobody), with further headers as pairs.
+func (b *bench) request(method, target, token, body string, header ...string) result {
+	b.t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host, r.TLS, r.RemoteAddr = "drover.example", &tls.ConnectionState{}, "192.0.2.1:4711"
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	answer := result{status: w.Code, header: w.Header(), raw: w.Body.Bytes()}
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && w.Header().Get("Content-Encoding") == "" && len(answer.raw) > 0 {
+		if err := json.Unmarshal(answer.raw, &answer.body); err != nil {
+			b.t.Fatalf("%s %s: %v: %s", method, target, err, answer.raw)
+		}
+	}
+	return answer
+}
+
+func (b *bench) get(target string) result { b.t.Helper(); return b.request("GET", target, b.admin, "") }
+
+// want asks as the administrator and insists on the status.
+func (b *bench) want(status int, method, target, body string) result {
+	b.t.Helper()
+	r := b.request(method, target, b.admin, body)
+	if r.status != status {
+		b.t.Fatalf("%s %s: status %d, want %d: %s", method, target, r.status, status, r.raw)
+	}
+	return r
+}
+
+// golden compares the body with a file; texts that differ each time are replaced before.
+func (r result) golden(t *testing.T, name string, replace ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, r.raw, "", "  "); err != nil {
+		t.Fatalf("%v: %s", err, r.raw)
+	}
+	got := strings.NewReplacer(replace...).Replace(out.String())
+	path := filepath.Join("testdata", name+".json")
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func discard(r *http.Response) { _, _ = io.Copy(io.Discard, r.Body); _ = r.Body.Close() }
