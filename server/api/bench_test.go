@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -129,6 +130,7 @@ func (b *bench) wire(o benchOptions) {
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
+	b.auth.UnsafeCheapPasswords()
 	b.api = New(Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: known, Now: b.now, Logger: log, Ping: o.ping, KubeProxy: o.proxy,
 		Registration: registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now}),
@@ -194,6 +196,25 @@ func (b *bench) addMachine(cl records.Cluster, short string, shape func(*records
 		b.t.Fatal(err)
 	}
 	return m
+}
+
+// addMachines stores many machines, a hundred at a time.
+func (b *bench) addMachines(cl records.Cluster, n int) {
+	b.t.Helper()
+	var ops []store.Op
+	for i := range n {
+		m := records.Machine{
+			Object:      records.Object{Namespace: cl.Namespace, Name: fmt.Sprintf("custom-%012x", i), Created: start},
+			ClusterName: cl.Name, ClusterID: cl.ID, OS: "linux", Roles: records.Roles{Worker: true},
+		}
+		ops = append(ops, b.st.Machines.Creating(m.Key(), m))
+		if len(ops) == 100 || i == n-1 {
+			if _, err := b.st.Store.Commit(b.t.Context(), ops...); err != nil {
+				b.t.Fatal(err)
+			}
+			ops = nil
+		}
+	}
 }
 
 // result is an answer.

@@ -60,7 +60,7 @@ func (a *API) serveV3(c *call, seg []string) {
 		}
 		a.serveSchemas(c, c.urls, schemas, seg[1:])
 	case "subscribe":
-		a.subscribeNorman(c, c.query(), "")
+		a.subscribeNorman(c, subAPI{}, "")
 	default:
 		if sub, ok := a.subOf(first); ok && a.serveSub(c, sub, seg[1:]) {
 			return
@@ -312,9 +312,7 @@ func (a *API) serveInContext(c *call, sub subAPI, u norman.URLs, id string, seg 
 	case name == "schemas":
 		a.serveSchemas(c, u, sub.schemas, seg[1:])
 	case name == "subscribe":
-		values := c.query()
-		values.Set(sub.filter, id)
-		a.subscribeNorman(c, values, sub.filter)
+		a.subscribeNorman(c, sub, id)
 	case k != nil && len(seg) == 1 && k.schema.Fields[sub.filter].Type != "":
 		within := []norman.Condition{{Field: sub.filter, Modifier: "eq", Values: []string{id}}}
 		a.serveCollection(c, k, func(c *call) []norman.Object {

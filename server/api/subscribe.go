@@ -110,15 +110,19 @@ func (a *API) affected(c *call, change subscribe.Change) []shown {
 	return nil
 }
 
-// subscribeNorman is /v3/subscribe. The query selects types and, like a list, objects;
-// within is the field that the kinds must have when the path gives a context.
-func (a *API) subscribeNorman(c *call, values url.Values, within string) {
+// subscribeNorman is /v3/subscribe. The query selects types and, like a list, objects.
+// In the context of one cluster or project there are that and what refers to it.
+func (a *API) subscribeNorman(c *call, sub subAPI, id string) {
+	values := c.query()
 	var kinds []*kind
 	for _, k := range a.kinds {
 		asked := len(values["resourceTypes"]) == 0 || slices.ContainsFunc(values["resourceTypes"], func(name string) bool { return a.kindOf(name) == k })
-		if _, has := k.schema.Fields[within]; asked && (within == "" || has) {
+		if _, refers := k.schema.Fields[sub.filter]; asked && (id == "" || refers || k == sub.kind) {
 			kinds = append(kinds, k)
 		}
+	}
+	if id != "" {
+		values.Set(sub.filter, id)
 	}
 	if len(kinds) == 0 {
 		c.fail(norman.Errorf(http.StatusNotFound, norman.NotFound, "none of the types asked for exists here"))
@@ -128,7 +132,7 @@ func (a *API) subscribeNorman(c *call, values url.Values, within string) {
 		return func(change subscribe.Change) []subscribe.Frame {
 			var frames []subscribe.Frame
 			for _, s := range a.affected(c, change) {
-				if !slices.Contains(kinds, s.kind) {
+				if !slices.Contains(kinds, s.kind) || s.kind == sub.kind && s.id != id {
 					continue
 				}
 				if f, ok := a.frameOf(c, s, values); ok {

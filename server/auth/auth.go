@@ -77,6 +77,12 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 	}
 }
 
+// UnsafeCheapPasswords makes passwords cheap to hash, and so to guess. Tests only.
+func (a *Auth) UnsafeCheapPasswords() {
+	a.cost = bcrypt.MinCost
+	a.unknown, _ = bcrypt.GenerateFromPassword([]byte("nobody"), a.cost) // the cost is valid and the text short
+}
+
 // nobody is the hash, at the default cost, of a random text that was thrown away.
 const nobody = "$2a$10$aR3Mmgbj5tGY6KTCHMLrte8n7dhSZ0Z674qLiAofuizcuC0Q.9zVy"
 

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
-
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -55,8 +53,7 @@ func open(t *testing.T) (*Auth, *state.State, *clock) {
 // cheap hashes fast; everything else is as in the product.
 func cheap(st *state.State, c *clock) *Auth {
 	a := New(st, c.now, slog.New(slog.DiscardHandler))
-	a.cost = bcrypt.MinCost
-	a.unknown, _ = bcrypt.GenerateFromPassword([]byte("nobody"), bcrypt.MinCost)
+	a.UnsafeCheapPasswords()
 	return a
 }
 

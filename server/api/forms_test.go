@@ -1,0 +1,329 @@
+package api
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// TestURLSpace: the many ways in which clients write one path.
+func TestURLSpace(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	project, _ := projectIDs("c-m-h4rb0r55")
+	for _, c := range []struct {
+		target, schemas string
+		status          int
+	}{
+		{"/v3", "/v3/schemas", 200},
+		{"/v3/", "/v3/schemas", 200},
+		{"//v3//clusters", "/v3/schemas", 200},
+		{"/v3/cluster", "/v3/schemas", 200},
+		{"/v3/CLUSTERS", "/v3/schemas", 200},
+		{"/v3/clusters/", "/v3/cluster/schemas", 200},
+		{"/v3/projects/", "/v3/project/schemas", 200},
+		{"/v3/clusters/c-m-h4rb0r55", "/v3/cluster/c-m-h4rb0r55/schemas", 200},
+		{"/v3/cluster/c-m-h4rb0r55/", "/v3/cluster/c-m-h4rb0r55/schemas", 200},
+		{"/v3/clusters/c-m-h4rb0r55/schemas", "/v3/cluster/c-m-h4rb0r55/schemas", 200},
+		{"/v3/cluster/c-m-h4rb0r55/schemas/namespace", "/v3/cluster/c-m-h4rb0r55/schemas", 200},
+		{"/v3/clusters/c-m-h4rb0r55/nodes", "/v3/cluster/c-m-h4rb0r55/schemas", 200},
+		{"/v3/projects/" + project, "/v3/project/" + project + "/schemas", 200},
+		{"/v3/project/" + project + "/schemas", "/v3/project/" + project + "/schemas", 200},
+		{"/v3/project/" + project + "/workloads", "/v3/project/" + project + "/schemas", 404},
+		{"/v3/project/" + project + "/nodes", "/v3/project/" + project + "/schemas", 404},
+		{"/v3/project/c-m-h4rb0r55:p-zzzzz", "/v3/schemas", 404},
+		{"/v3/clusterRegistrationTokens/c-m-h4rb0r55:default-token", "/v3/schemas", 200},
+		{"/v3/clusterregistrationtoken/c-m-h4rb0r55%3Adefault-token", "/v3/schemas", 200},
+		{"/v3/clusterregistrationtoken/c-m-h4rb0r55%2Fdefault-token", "/v3/schemas", 404},
+		{"/v3/clusters/local:%2F%2Fu-bob", "/v3/schemas", 404},
+		{"/v3/schemas/CLUSTER", "/v3/schemas", 200},
+		{"/v3/schemas/nothing", "/v3/schemas", 404},
+		{"/v1", "/v1/schemas", 200},
+		{"/v1/schemas/provisioning.cattle.io.cluster", "/v1/schemas", 200},
+		{"/k8s/clusters/local/v1", "/k8s/clusters/local/v1/schemas", 200},
+		{"/k8s/clusters/local/v1/schemas", "/k8s/clusters/local/v1/schemas", 200},
+		{"/k8s/clusters/local/api/v1/nodes", "", 404},
+		{"/v3-public", "/v3-public/schemas", 200},
+		{"/v3-public/schemas", "", 200},
+		{"/V3-PUBLIC/LOCALPROVIDERS/LOCAL", "", 200},
+	} {
+		r := b.get(c.target)
+		want := c.schemas
+		if want != "" {
+			want = "https://drover.example" + want
+		}
+		if r.status != c.status || r.header.Get("X-API-Schemas") != want {
+			t.Errorf("%s: status %d, schemas at %q; want %d, %q", c.target, r.status, r.header.Get("X-API-Schemas"), c.status, want)
+		}
+		if want != "" { // what the header names has to answer
+			if s := b.get(strings.TrimPrefix(want, "https://drover.example")); s.status != 200 || s.text("type") != "collection" || s.body["data"] == nil {
+				t.Errorf("%s: its schemas: %d %s", c.target, s.status, s.raw)
+			}
+		}
+	}
+	if got := b.get("/v3/clusters/c-m-h4rb0r55/nodes").data(); len(got) != 9 {
+		t.Errorf("%d nodes in the context of their cluster", len(got))
+	}
+	if got := b.get("/v3/cluster/c-m-qqqqqqqq/nodes").data(); len(got) != 0 {
+		t.Errorf("%d nodes in the context of another cluster", len(got))
+	}
+	if got := b.get("/v3/cluster/c-m-qqqqqqqq/projects").data(); len(got) != 2 {
+		t.Errorf("%d projects in the context of a cluster", len(got))
+	}
+}
+
+// TestLinksCanBeFollowed: each link of each resource answers.
+func TestLinksCanBeFollowed(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	followed := 0
+	for _, target := range []string{
+		"/v3", "/v3/clusters", "/v3/nodes", "/v3/projects", "/v3/settings", "/v3/tokens", "/v3/users", "/v3/clusterregistrationtokens", "/v3/schemas",
+		"/v1", "/v1/schemas", "/v1/provisioning.cattle.io.clusters", "/v1/cluster.x-k8s.io.machines", "/v1/management.cattle.io.clusters",
+		"/k8s/clusters/local/v1/provisioning.cattle.io.clusters", "/v3-public", "/v3-public/authproviders",
+	} {
+		r := b.get(target)
+		for _, o := range append(r.data(), r.body) {
+			links, _ := o["links"].(map[string]any)
+			for name, link := range links {
+				s, _ := link.(string)
+				path, ours := strings.CutPrefix(s, "https://drover.example")
+				if !ours {
+					t.Fatalf("%s: link %s is %v", target, name, link)
+				}
+				if path == "" {
+					path = "/"
+				}
+				want := 200
+				if name == "subscribe" {
+					want = http.StatusUpgradeRequired
+				}
+				if got := b.get(path); got.status != want {
+					t.Errorf("%s: link %s, %s: status %d", target, name, path, got.status)
+				}
+				followed++
+			}
+		}
+	}
+	if followed < 100 {
+		t.Errorf("only %d links", followed)
+	}
+}
+
+func TestListParameters(t *testing.T) {
+	b := newBench(t)
+	cl, _ := harbour(b)
+	for query, want := range map[string]string{
+		"name=host-1":          "m-0f31c2aa9d10",
+		"state=error":          "m-000000000006",
+		"droverState=Removing": "m-000000000007",
+		"limit=2":              "m-000000000001 m-000000000002",
+		"sort=state&limit=1":   "m-0f31c2aa9d10",
+		"clusterId=other":      "",
+		"worker=false":         "",
+		"limit=1&marker=" + cl.ID + ":m-000000000003": "m-000000000003",
+	} {
+		if got := strings.ReplaceAll(b.get("/v3/nodes?"+query).ids(), cl.ID+":", ""); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	for query, want := range map[string]string{
+		"filter=metadata.name=harb":                          "fleet-default/harbour",
+		"filter=metadata.name='harb'":                        "",
+		"filter=metadata.name=harb,metadata.name=quay":       "fleet-default/harbour fleet-default/quay",
+		"filter=metadata.name!=harb":                         "fleet-default/quay",
+		"filter=metadata.state.name=active&filter=spec.x!=y": "fleet-default/harbour",
+		"sort=-metadata.name":                                "fleet-default/quay fleet-default/harbour",
+		"limit=1":                                            "fleet-default/harbour",
+		"limit=1&continue=1":                                 "fleet-default/quay",
+		"pagesize=1&page=2":                                  "fleet-default/quay",
+		"pagesize=1&page=9":                                  "",
+		listQ:                                                "fleet-default/harbour fleet-default/quay",
+		"filter=status.conditions.type='Connected'&sort=a,-b[c]": "fleet-default/harbour fleet-default/quay",
+	} {
+		if got := b.get("/v1/provisioning.cattle.io.clusters?" + query).ids(); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	if got := b.get("/v1/provisioning.cattle.io.clusters/fleet-default").ids(); got != "fleet-default/harbour fleet-default/quay" {
+		t.Errorf("a namespace: %q", got)
+	}
+	if got := b.get("/v1/provisioning.cattle.io.clusters/other").ids(); got != "" {
+		t.Errorf("another namespace: %q", got)
+	}
+	for _, o := range b.get("/v1/provisioning.cattle.io.clusters?exclude=status.conditions&exclude=spec").data() {
+		status, _ := o["status"].(map[string]any)
+		if o["spec"] != nil || status["conditions"] != nil || status["clusterName"] == nil {
+			t.Errorf("excluded fields: %v", o)
+		}
+	}
+}
+
+// TestManyNodes follows next over 2500 nodes.
+func TestManyNodes(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	b.addMachines(cl, 2500)
+	seen := map[string]bool{}
+	for target := "/v3/nodes?limit=1000&clusterId=" + cl.ID; target != ""; {
+		r := b.want(http.StatusOK, "GET", target, "")
+		for _, o := range r.data() {
+			seen[fmt.Sprint(o["id"])] = true
+		}
+		page, _ := r.body["pagination"].(map[string]any)
+		next, _ := page["next"].(string)
+		if (next == "") != (len(seen) == 2500) || page["partial"] != true {
+			t.Fatalf("after %d nodes: %v", len(seen), page)
+		}
+		target = strings.TrimPrefix(next, "https://drover.example")
+	}
+	if got := b.get("/v3/clusters/" + cl.ID).body["nodeCount"]; got != float64(2500) {
+		t.Errorf("nodeCount %v", got)
+	}
+}
+
+func TestFormsOfAnswers(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	if r := b.request("GET", "/v3/clusters/c-m-h4rb0r55", b.admin, "", "Accept", "application/yaml"); !strings.Contains(string(r.raw), "\nnodeCount: 9\n") {
+		t.Errorf("YAML: %.200s", r.raw)
+	}
+	r := b.request("GET", "/v3/clusters", b.admin, "", "Accept-Encoding", "gzip")
+	z, err := gzip.NewReader(strings.NewReader(string(r.raw)))
+	if err != nil || r.header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("gzip: %v %v", err, r.header)
+	}
+	if text, err := io.ReadAll(z); err != nil || !strings.Contains(string(text), "c-m-h4rb0r55") {
+		t.Errorf("gzip: %v", err)
+	}
+	schemas := b.get("/v3/schemas")
+	if again := b.request("GET", "/v3/schemas", b.admin, "", "If-None-Match", schemas.header.Get("ETag")); again.status != http.StatusNotModified || len(again.raw) != 0 {
+		t.Errorf("schemas again: %d", again.status)
+	}
+	if r := b.request("GET", "/v3", b.admin, "", "User-Agent", "Mozilla/5.0", "Accept", "text/html,*/*"); !strings.Contains(r.header.Get("Set-Cookie"), "CSRF=") {
+		t.Errorf("a browser gets no CSRF cookie: %v", r.header)
+	}
+	if r := b.request("HEAD", "/v3/clusters", b.admin, ""); r.status != 200 {
+		t.Errorf("HEAD: %d", r.status)
+	}
+}
+
+func TestBodies(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	r := b.want(http.StatusOK, "PUT", "/v3/clusters/"+cl.ID, `{"name":"harbour","descriptoin":"x","nodeCount":7,"links":null,"actions":{},"Z":1}`)
+	if got := r.header.Get("X-Drover-Ignored-Fields"); got != "Z,descriptoin" {
+		t.Errorf("ignored fields %q", got)
+	}
+	if r := b.want(http.StatusOK, "PUT", "/v3/clusters/"+cl.ID, `{"name":"harbour"}`); r.header.Get("X-Drover-Ignored-Fields") != "" {
+		t.Error("fields are named that were not ignored")
+	}
+	for _, target := range []string{"/v3/settings/ui-pl", "/v3/clusters/" + cl.ID} {
+		if r := b.request("PUT", target, b.admin, strings.Repeat("x", 3<<20)); r.status != http.StatusRequestEntityTooLarge || r.header.Get("Connection") != "close" {
+			t.Errorf("%s: 3 MiB: %d", target, r.status)
+		}
+	}
+	if r := b.request("POST", "/v1-drover/apply", b.admin, strings.Repeat("#", 3<<20)); r.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("3 MiB of YAML: %d", r.status)
+	}
+	if r := b.request("POST", "/v3-public/localProviders/local?action=login", "", strings.Repeat("x", 3<<19)); r.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("1.5 MiB before login: %d", r.status)
+	}
+	if r := b.request("POST", "/v3/settings/ui-pl?_method=PUT", b.admin, `value=form`, "Content-Type", "application/x-www-form-urlencoded"); r.text("value") != "form" {
+		t.Errorf("an overridden method with a form: %s", r.raw)
+	}
+	if r := b.request("GET", "/v3/settings/ui-pl?_method=PUT", b.admin, `{"value":"get"}`); r.text("value") != "form" {
+		t.Errorf("a GET changed something: %s", r.raw)
+	}
+}
+
+// TestTooLongBodyOverTheWire: a client that sends 3 MiB reads the answer before the connection ends.
+func TestTooLongBodyOverTheWire(t *testing.T) {
+	b := newBench(t)
+	server := httptest.NewServer(b.handler)
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "PUT", server.URL+"/v3/settings/ui-pl", strings.NewReader(strings.Repeat("x", 3<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+b.admin)
+	response, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	discard(response)
+	if response.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %s", response.Status)
+	}
+}
+
+func TestKubeProxyIsAsked(t *testing.T) {
+	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", proxy: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.EscapedPath())
+	})})
+	if r := b.get("/k8s/clusters/c-m-x/api/v1/namespaces/a%2Fb"); string(r.raw) != "/k8s/clusters/c-m-x/api/v1/namespaces/a%2Fb" {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	if r := b.get("/k8s/nothing"); r.status != 404 {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+}
+
+func TestClusterChanges(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) {
+		active(c)
+		c.Labels, c.Annotations = map[string]string{"a": "1", "b": "2"}, map[string]string{"x": "y"}
+	})
+	target := "/v3/clusters/" + cl.ID
+	r := b.want(http.StatusOK, "PUT", target, `{"name":"harbour","description":"boats","labels":{"a":null,"c":"3"}}`)
+	labels := fmt.Sprint(r.body["labels"])
+	if r.text("description") != "boats" || labels != "map[b:2 c:3]" || fmt.Sprint(r.body["annotations"]) != "map[field.cattle.io/description:boats x:y]" {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.want(http.StatusOK, "PUT", target+"?_replace=true", `{"name":"harbour","labels":{"d":"4"}}`); fmt.Sprint(r.body["labels"]) != "map[d:4]" || r.text("description") != "boats" {
+		t.Errorf("%s", r.raw)
+	}
+	for body, code := range map[string]string{
+		`{}`: "MissingRequired", `{"name":"other"}`: "InvalidOption", `{"name":"harbour","labels":{"a":1}}`: "InvalidFormat",
+		`{"name":"harbour","labels":[]}`: "InvalidFormat", `{"name":7}`: "InvalidFormat", `[]`: "InvalidBodyContent",
+	} {
+		if r := b.request("PUT", target, b.admin, body); r.status != 422 || r.text("code") != code {
+			t.Errorf("%s: %s", body, r.raw)
+		}
+	}
+	if stored, _ := b.st.Clusters.Get(cl.Key()); stored.Value.Generation != 1 {
+		t.Errorf("a description is a new generation, %d", stored.Value.Generation)
+	}
+	r = b.want(http.StatusOK, "DELETE", target, "")
+	if r.text("state") != "removing" || r.text("transitioning") != "yes" || r.text("removed") == "" || r.text("transitioningMessage") == "" {
+		t.Errorf("%s", r.raw)
+	}
+	if err := b.st.Clusters.Delete(t.Context(), cl.Key(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.get(target); r.status != 404 {
+		t.Errorf("when it is gone: %d", r.status)
+	}
+}
+
+func BenchmarkThousandClusters(b *testing.B) {
+	x := newBench(b)
+	for i := range 1000 {
+		cl := x.addCluster(fmt.Sprintf("cluster-%d", i), fmt.Sprintf("c-m-%08d", i), active)
+		x.addMachine(cl, fmt.Sprintf("%012x", i), nil)
+	}
+	for _, target := range []string{"/v3/clusters", "/v3/nodes", "/v1/provisioning.cattle.io.clusters"} {
+		b.Run(target, func(b *testing.B) {
+			for b.Loop() {
+				x.get(target)
+			}
+		})
+	}
+}
