@@ -168,7 +168,7 @@ check_switches() {
     esac
     timeout=${CATTLE_REGISTRATION_TIMEOUT:-900}
     case $timeout in
-        *[!0-9]* | ???????*) die "CATTLE_REGISTRATION_TIMEOUT \"$timeout\" is not a number of seconds" ;;
+        *[!0-9]* | 0?* | ???????*) die "CATTLE_REGISTRATION_TIMEOUT \"$timeout\" is not a number of seconds" ;;
     esac
     case ${ARCH:-$(uname -m)} in
         amd64 | x86_64) arch=amd64 ;;
@@ -849,8 +849,7 @@ environment_text() {
 hold_agent() {
     state=$(systemctl is-active "$UNIT" 2>/dev/null) || :
     case $state in
-        active | activating | reloading | deactivating) ;;
-        *) return 0 ;;
+        inactive | failed | unknown) return 0 ;;
     esac
     pending=$CATTLE_ROOT$var_dir/interlock/restart-pending
     printf '' >"$pending" || die "cannot write $var_dir/interlock/restart-pending"

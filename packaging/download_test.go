@@ -136,14 +136,8 @@ func TestSources(t *testing.T) {
 func TestLocalFiles(t *testing.T) {
 	eachShell(t, func(t *testing.T, sh shell) {
 		h := newHost(t, sh)
-		h.env = []string{
-			"CATTLE_REMOTE_ENABLED=false", "CATTLE_LOCAL_ENABLED=true", "CATTLE_PRESERVE_WORKDIR=TRUE",
-			"CATTLE_AGENT_BINARY_LOCAL=true", "CATTLE_AGENT_BINARY_LOCAL_LOCATION=" + agentBinary,
-		}
-		wantRefusal(t, h.install(), "CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION")
-		h.write(h.tools+"/uninstall.sh", "#!/bin/sh\n", 0o600)
-		h.env = append(h.env, "CATTLE_AGENT_UNINSTALL_LOCAL=true", "CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION="+h.tools+"/uninstall.sh")
-		if res := h.install(); res.code != 0 {
+		h.env = []string{"CATTLE_PRESERVE_WORKDIR=TRUE"}
+		if res := h.installAlone(); res.code != 0 {
 			t.Fatal(res.stderr)
 		}
 		if got := h.logged("curl"); got != nil {
@@ -188,6 +182,7 @@ func TestRetries(t *testing.T) {
 	s.on("/healthz", say(503, "starting", "Retry-After", "7"), say(429, "", "Retry-After", "4000"), ok)
 	s.on("/v3/connect/agent", say(503, `{"message":"waiting for etcd"}`, "Retry-After", "soon"), say(500, "x", "Retry-After", "0"), ok)
 	s.on("/assets/rancher-system-agent-"+runtime.GOARCH, say(503, ""), ok)
+	h.env = []string{"CATTLE_REGISTRATION_TIMEOUT="}
 	res := h.mustJoin(s, "--worker")
 	if diff := cmp.Diff([]string{"5", "7", "60", "5", "1", "5"}, h.logged("sleep")); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)

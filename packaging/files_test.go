@@ -114,7 +114,6 @@ func TestUpgradeOfOriginal(t *testing.T) {
 }
 
 func TestEnvironmentFile(t *testing.T) {
-	s := newServer(t, newAuthority(t, "drover"))
 	tests := []struct {
 		name, before string
 		env          []string
@@ -152,7 +151,9 @@ func TestEnvironmentFile(t *testing.T) {
 					h.write(h.root+envFile, tt.before, 0o644)
 				}
 				h.env = tt.env
-				h.mustJoin(s, "--worker")
+				if res := h.installAlone(); res.code != 0 {
+					t.Fatal(res.stderr)
+				}
 				if diff := cmp.Diff(tt.want, h.read(envFile)); diff != "" {
 					t.Errorf("environment file (-want +got):\n%s", diff)
 				}
@@ -165,7 +166,6 @@ func TestEnvironmentFile(t *testing.T) {
 }
 
 func TestDirectories(t *testing.T) {
-	s := newServer(t, newAuthority(t, "drover"))
 	transactional := func(h *host) { h.write(h.root+"/usr/sbin/transactional-update", "", 0o755) }
 	mounts := func(lines string) func(h *host) {
 		return func(h *host) { h.write(h.root+"/proc/self/mounts", lines, 0o644) }
@@ -219,11 +219,13 @@ func TestDirectories(t *testing.T) {
 					prepare(h)
 				}
 				h.env = tt.env
-				h.mustJoin(s, "--worker")
+				if res := h.installAlone(); res.code != 0 {
+					t.Fatal(res.stderr)
+				}
 				for path, mode := range map[string]string{
 					tt.prefix + "/bin/rancher-system-agent": "-rwxr-xr-x", tt.prefix + "/bin/rancher-system-agent-uninstall.sh": "-rwxr-xr-x",
-					tt.config: "drwx------", tt.config + "/config.yaml": "-rw-------", tt.config + "/cattle-id": "-rw-------",
-					tt.vars: "drwx------", tt.vars + "/interlock": "drwx------", tt.vars + "/rancher2_connection_info.json": "-rw-------",
+					tt.config: "drwx------", tt.config + "/config.yaml": "-rw-------",
+					tt.vars: "drwx------", tt.vars + "/interlock": "drwx------",
 				} {
 					if got := h.modes()[path]; got != mode {
 						t.Errorf("%s has mode %q, want %s", path, got, mode)
@@ -234,7 +236,7 @@ func TestDirectories(t *testing.T) {
 						t.Errorf("the unit has no %q:\n%s", line, h.read(unitFile))
 					}
 				}
-				if !strings.Contains(h.read(tt.config+"/config.yaml"), "connectionInfoFile: "+tt.vars+"/rancher2_connection_info.json\n") {
+				if !strings.Contains(h.read(tt.config+"/config.yaml"), "interlockDirectory: "+tt.vars+"/interlock\n") {
 					t.Errorf("config.yaml:\n%s", h.read(tt.config+"/config.yaml"))
 				}
 				env := h.read(envFile)

@@ -138,9 +138,9 @@ func newHost(t *testing.T, sh shell) *host {
 	// The log says whether the agent was held back ("held") at that moment.
 	h.tool("systemctl", `[ ! -e `+h.root+interlock+`/restart-pending ] || held=" held"
 echo "$*$held" >>`+h.log+`/systemctl
-case $1 in is-active) [ -e `+h.log+`/active ] && echo active || { echo inactive; exit 3; } ;; esac
+case $1 in is-active) [ -e `+h.log+`/active ] && cat `+h.log+`/active || { echo inactive; exit 3; } ;; esac
 [ ! -e `+h.log+`/fails-"$1" ]`)
-	h.tool("curl", `echo "$*" >>`+h.log+`/curl
+	h.tool("curl", `echo "${CATTLE_TOKEN:+environment: $CATTLE_TOKEN }$*" >>`+h.log+`/curl
 for a; do case $a in */headers) ls -l "$a" >>`+h.log+`/headers ;; esac; done
 exec `+curl+` "$@"`)
 	return h
@@ -181,6 +181,7 @@ func (h *host) command(ctx context.Context, script []byte, args ...string) *exec
 	cmd.Env = append([]string{
 		"PATH=" + h.tools + ":" + os.Getenv("PATH"), "TMPDIR=" + h.tmp, "CATTLE_ROOT=" + h.root,
 		"NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1",
+		"CATTLE_REGISTRATION_TIMEOUT=30", // pauses take no time here, so a wrong retry would run hot for long
 	}, h.env...)
 	return cmd
 }
@@ -220,6 +221,17 @@ func (h *host) mustJoin(s *server, args ...string) result {
 		h.t.Fatalf("install.sh ended with %d\nstdout: %s\nstderr: %s", res.code, res.stdout, res.stderr)
 	}
 	return res
+}
+
+// installAlone installs an agent that has no server, which needs no downloads and is quick.
+func (h *host) installAlone() result {
+	h.t.Helper()
+	h.write(h.tools+"/uninstall.sh", string(readFile(uninstallScript)), 0o644)
+	h.env = append(h.env,
+		"CATTLE_REMOTE_ENABLED=false", "CATTLE_LOCAL_ENABLED=true",
+		"CATTLE_AGENT_BINARY_LOCAL=true", "CATTLE_AGENT_BINARY_LOCAL_LOCATION="+agentBinary,
+		"CATTLE_AGENT_UNINSTALL_LOCAL=true", "CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION="+h.tools+"/uninstall.sh")
+	return h.install()
 }
 
 // read returns a file of the host.

@@ -14,7 +14,6 @@ import (
 
 func TestInterlock(t *testing.T) {
 	sh := shells(t)[0]
-	ca := newAuthority(t, "drover")
 	mark := func(h *host, name string) { h.write(h.root+interlock+"/"+name, "", 0o600) }
 	const unit = " rancher-system-agent.service"
 	start := []string{"daemon-reload held", "enable" + unit + " held", "restart" + unit + " held"}
@@ -27,32 +26,33 @@ func TestInterlock(t *testing.T) {
 		fails   string
 	}{
 		{name: "agent not running", prepare: func(h *host) { mark(h, "applyinator-active") }, want: []string{"is-active" + unit, "daemon-reload", "enable" + unit, "restart" + unit}},
-		{name: "agent idle", prepare: func(h *host) { h.write(h.log+"/active", "", 0o600) }, want: slices.Concat([]string{"is-active" + unit}, start)},
+		{name: "agent idle", prepare: func(h *host) { h.write(h.log+"/active", "active\n", 0o600) }, want: slices.Concat([]string{"is-active" + unit}, start)},
+		{name: "agent starts", prepare: func(h *host) { h.write(h.log+"/active", "activating\n", 0o600) }, want: slices.Concat([]string{"is-active" + unit}, start)},
 		{name: "agent applies a plan for two seconds", prepare: func(h *host) {
-			h.write(h.log+"/active", "", 0o600)
+			h.write(h.log+"/active", "active\n", 0o600)
 			mark(h, "applyinator-active")
 			h.tool("sleep", `echo "$1" >>`+h.log+`/sleep; [ "$(wc -l <`+h.log+`/sleep)" -lt 2 ] || rm `+h.root+interlock+`/applyinator-active`)
 		}, want: slices.Concat([]string{"is-active" + unit, poll, poll}, start), sleeps: 2},
 		{name: "agent dies meanwhile", prepare: func(h *host) {
-			h.write(h.log+"/active", "", 0o600)
+			h.write(h.log+"/active", "active\n", 0o600)
 			mark(h, "applyinator-active")
 			h.tool("sleep", `echo "$1" >>`+h.log+`/sleep; rm `+h.log+`/active`)
 		}, want: slices.Concat([]string{"is-active" + unit, poll, poll}, start), sleeps: 1},
 		{name: "mark left behind", prepare: func(h *host) {
-			h.write(h.log+"/active", "", 0o600)
+			h.write(h.log+"/active", "active\n", 0o600)
 			mark(h, "applyinator-active")
 		}, want: slices.Concat([]string{"is-active" + unit}, slices.Repeat([]string{poll}, 301), start), sleeps: 300},
 		{name: "restart fails", prepare: func(h *host) {
-			h.write(h.log+"/active", "", 0o600)
+			h.write(h.log+"/active", "active\n", 0o600)
 			h.write(h.log+"/fails-restart", "", 0o600)
 		}, want: slices.Concat([]string{"is-active" + unit}, start), fails: "journalctl"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, h := newServer(t, ca), newHost(t, sh)
+			h := newHost(t, sh)
 			tt.prepare(h)
-			res := h.join(s, "--worker")
+			res := h.installAlone()
 			if tt.fails == "" && res.code != 0 {
 				t.Fatal(res.stderr)
 			}
@@ -82,7 +82,7 @@ func TestKilled(t *testing.T) {
 				s, h := newServer(t, ca), newHost(t, sh)
 				h.write(h.root+"/usr/local/bin/rancher-system-agent", "old", 0o755)
 				h.write(h.root+interlock+"/applyinator-active", "", 0o600)
-				h.write(h.log+"/active", "", 0o600)
+				h.write(h.log+"/active", "active\n", 0o600)
 				before := h.read("/usr/local/bin/rancher-system-agent")
 				cmd := h.command(t.Context(), readFile(installScript), append(joinFlags(s), "--worker")...)
 				stdout, err := cmd.StdoutPipe()

@@ -73,6 +73,7 @@ func TestRefusedArguments(t *testing.T) {
 		{name: "nothing enabled", args: good, env: []string{"CATTLE_REMOTE_ENABLED=False"}, want: []string{"CATTLE_REMOTE_ENABLED", "CATTLE_LOCAL_ENABLED"}},
 		{name: "log level", args: good, env: []string{"CATTLE_AGENT_LOGLEVEL=loud"}, want: []string{`"loud"`}},
 		{name: "timeout", args: good, env: []string{"CATTLE_REGISTRATION_TIMEOUT=5m"}, want: []string{`"5m"`}},
+		{name: "octal timeout", args: good, env: []string{"CATTLE_REGISTRATION_TIMEOUT=090"}, want: []string{`"090"`}},
 		{name: "architecture", args: good, env: []string{"ARCH=mips"}, want: []string{"mips"}},
 		{name: "relative directory", args: good, env: []string{"CATTLE_AGENT_VAR_DIR=var"}, want: []string{"CATTLE_AGENT_VAR_DIR", `"var"`}},
 		{name: "directory with blank", args: good, env: []string{"CATTLE_AGENT_CONFIG_DIR=/etc/a b"}, want: []string{"CATTLE_AGENT_CONFIG_DIR"}},
@@ -115,6 +116,7 @@ func TestRefusedOnThisHost(t *testing.T) {
 			h.write(h.root+"/var/lib/rancher/system-agent/etc/cattle-id", "a b\n", 0o600)
 		}, `"a b"`},
 		{"long machine id", func(h *host) { h.env = append(h.env, "CATTLE_ID="+strings.Repeat("a", 64)) }, "63"},
+		{"certificate that openssl cannot read", func(h *host) { h.tool("openssl", "exit 1") }, "openssl cannot read"},
 		{"interface without address", func(h *host) {
 			h.write(h.root+"/sys/class/net/ens3/address", "", 0o644)
 			h.tool("ip", ":")
@@ -161,7 +163,7 @@ func TestRefusedServer(t *testing.T) {
 		{name: "endless CA", path: "/cacerts", answer: say(200, strings.Repeat("a", 2<<20)), want: []string{"larger than 1024 KiB"}},
 		{name: "CA not there", path: "/cacerts", answer: say(404, "no"), want: []string{"/cacerts", "404 (no)"}},
 		{name: "not healthy at all", path: "/healthz", answer: say(404, page), want: []string{"/healthz", "404"}},
-		{name: "redirect to http", path: "/healthz", answer: redirect("http://127.0.0.1:1/"), want: []string{"/healthz", "http"}},
+		{name: "redirect to http", path: "/healthz", answer: redirect("http://127.0.0.1:1/"), want: []string{"/healthz", "rotocol"}},
 		{name: "token in JSON", path: connect, answer: say(401, "{\n  \"status\": 401,\n  \"message\": \"token \\\"x\\\" has expired\"\n}\n"), want: []string{`(token "x" has expired)`, "401", "not installed"}},
 		{name: "token in text", path: connect, answer: say(403, "this token is of another cluster\n"), want: []string{"(this token is of another cluster)", "403"}},
 		{name: "control characters", path: connect, answer: say(401, "no\x1b[2J\x07 way"), want: []string{"(no[2J way)"}},

@@ -47,7 +47,7 @@ func TestUninstall(t *testing.T) {
 		const config = "/var/lib/rancher/system-agent/etc"
 		h.write(h.root+config+"/k3s/config.yaml.d/50-rancher.yaml", "token: secret\n", 0o600)
 		h.write(h.root+config+"/k3s/a b.yaml", "a b\n", 0o644)
-		h.write(h.root+config+"/rke2/dir/one.yaml", "one\n", 0o644)
+		h.write(h.root+config+"/rke2/dir/one.yaml", "one\n", 0o755)
 		h.write(h.root+"/srv/elsewhere", "elsewhere\n", 0o644)
 		h.link(h.root+config+"/k3s/config.yaml.d/50-rancher.yaml", "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml")
 		h.link("../../../"+config+"/k3s/a b.yaml", "/etc/rancher/k3s/a b.yaml")
