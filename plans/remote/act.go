@@ -4,7 +4,6 @@ package remote
 
 import (
 	"context"
-	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
@@ -72,7 +71,7 @@ func (s *Source) confirm(ctx context.Context) (confirmed, decideAgain bool) {
 	fresh, err := s.client.get(ctx)
 	if err != nil {
 		s.o.Logger.Warn("plan Secret cannot be confirmed", "error", err)
-		s.wake(retryMax)
+		s.wake(s.pace.retryMax)
 		return false, false
 	}
 	if fresh.UID == s.current.UID && fresh.ResourceVersion == s.current.ResourceVersion {
@@ -105,7 +104,7 @@ func (s *Source) goesOn(err error, what string) bool {
 		return true
 	}
 	s.o.Logger.Error("plan Secret cannot be written", "what", what, "error", err)
-	s.wake(retryMax)
+	s.wake(s.pace.retryMax)
 	return false
 }
 
@@ -211,7 +210,7 @@ func (s *Source) samePlan(fresh *Secret, checksum string) bool {
 
 // hostFault says that this host stands in the way, and has it tried again.
 func (s *Source) hostFault(checksum, what string, err error) {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute, Floor: 0.5}
+	pause := backoff.Backoff{Min: s.pace.retryMin, Max: 2 * s.pace.retryMax, Floor: 0.5}
 	for range s.faults {
 		pause.Next()
 	}

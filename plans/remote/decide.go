@@ -147,7 +147,8 @@ func (c *cause) legacy() Decision {
 	reported := failed || c.outcome.AppliedChecksum == c.checksum
 	// What the ledger finished and nobody was told of is told, not done again.
 	untold := !reported && c.memory.Executed != c.checksum
-	resumable := pending.ID != "" && pending.Checksum == c.checksum && (!pending.Finished || untold)
+	ours := strings.HasPrefix(pending.ID, c.secret.UID+"/") && pending.Checksum == c.checksum
+	resumable := ours && (!pending.Finished || untold)
 	d := c.execute(Apply, c.failures()+1)
 	d.ID = fmt.Sprintf("%s/%s/%d", c.secret.UID, c.checksum[:12], c.now.UnixNano())
 	if resumable {

@@ -28,6 +28,16 @@ const (
 	steadyWatch = 10 * time.Second
 )
 
+// pace is how patient a source is. Tests are less so.
+type pace struct {
+	retryMin, retryMax time.Duration
+	mark               time.Duration
+}
+
+func (p pace) backoff() backoff.Backoff {
+	return backoff.Backoff{Min: p.retryMin, Max: p.retryMax, Floor: 0.5}
+}
+
 var (
 	errNoMark     = errors.New("the server accepts sendInitialEvents and sends none")
 	errShortWatch = errors.New("the server ended the watch at once")
@@ -35,8 +45,9 @@ var (
 
 // follower watches the Secret.
 type follower struct {
-	c   *client
-	log *slog.Logger
+	c    *client
+	log  *slog.Logger
+	pace pace
 	// deliver gets each version in order, nil when there is no Secret. It must not block.
 	deliver func(*Secret)
 	// connected and failed tell how the connection is; next is when it is tried again.
@@ -50,7 +61,7 @@ type follower struct {
 
 // run follows until the context ends.
 func (f *follower) run(ctx context.Context) {
-	pause := backoff.Backoff{Min: retryMin, Max: retryMax, Floor: 0.5}
+	pause := f.pace.backoff()
 	greet := true
 	for ctx.Err() == nil {
 		err := f.once(ctx, greet)
@@ -150,9 +161,14 @@ func (f *follower) watch(ctx context.Context, initial bool) error {
 	opened := time.Now()
 	defer func() { f.steady = time.Since(opened) >= steadyWatch }()
 
-	late := time.AfterFunc(markLimit, func() { s.cancel(errNoMark) })
+	late := time.AfterFunc(f.pace.mark, func() { s.cancel(errNoMark) })
 	defer late.Stop()
 	told := !initial // what exists now
+	defer func() {
+		if !told {
+			f.version = "" // a later watch would begin behind what was never told
+		}
+	}()
 	for {
 		if told {
 			late.Stop()

@@ -54,6 +54,7 @@ type Options struct {
 type Source struct {
 	o      Options
 	client *client
+	pace   pace
 
 	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
 	mail    chan *Secret
@@ -99,6 +100,7 @@ func New(o Options) (*Source, error) {
 	return &Source{
 		o:       o,
 		client:  newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent),
+		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit},
 		mail:    make(chan *Secret, 1),
 		updates: make(chan update),
 		again:   stoppedTimer(),
@@ -112,7 +114,7 @@ func (s *Source) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := &follower{c: s.client, log: s.o.Logger, deliver: s.deliver, connected: s.connected, failed: s.disconnected}
+		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, connected: s.connected, failed: s.disconnected}
 		f.run(follow)
 	})
 	defer func() {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/backoff"
 )
 
 // supersededError says that a write was not made, as the Secret is about something else by now.
@@ -22,7 +21,7 @@ func (e *supersededError) Error() string { return e.what }
 // version known and only if that fits, so that a newer plan is never written over.
 // Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
-	pause := backoff.Backoff{Min: retryMin, Max: retryMax, Floor: 0.5}
+	pause := s.pace.backoff()
 	for conflicts := 0; ; {
 		err := s.try(ctx, keys, fits)
 		switch {
