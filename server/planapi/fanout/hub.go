@@ -1,0 +1,225 @@
+// Package fanout hands each change of a plan Secret to those who watch it, as the
+// events of a Kubernetes watch. It is fed by the store's one view: nothing asks again
+// and again, a change is encoded once for all, and an idle watch is a connection and a
+// few KiB. It also knows who is there, since an agent's open watch is its only sign of
+// life.
+//
+// Wire source: k8s.io/apiserver's watch handler, client-go's reflector.
+package fanout
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Document is a plan Secret with its revision.
+type Document = store.Document[records.PlanSecret]
+
+// change is one change of a Secret, shared by all streams that send it.
+type change struct {
+	Document
+	once    sync.Once
+	encoded []byte
+}
+
+func (c *change) object(encode func(Document) []byte) []byte {
+	c.once.Do(func() { c.encoded = encode(c.Document) })
+	return c.encoded
+}
+
+// tombstone is a Secret that was removed, for watches that begin before that.
+type tombstone struct {
+	revision int64
+	object   records.Object
+	key      string
+}
+
+// maxTombstones bounds how many removals can be told later.
+const maxTombstones = 2048
+
+// machineStreams is how many watches one machine may have; the oldest gives way, since
+// it may be one whose host is gone without a word.
+const machineStreams = 4
+
+// Options are what a Hub stands on; all are needed but Logger and the times.
+type Options struct {
+	Store   *store.Store
+	Secrets *store.Collection[records.PlanSecret]
+	// Encode is the JSON of a Secret, without a newline at its end.
+	Encode func(Document) []byte
+	// Now is the clock of presence; default time.Now.
+	Now func() time.Time
+	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
+	// both ways; default 45 s.
+	Heartbeat time.Duration
+	// Grace is how long an agent whose watch ended still counts as there; default 10 s.
+	// Agents open a new watch every 5 to 10 minutes, and a restarted agent needs five seconds.
+	Grace time.Duration
+	// Logger gets watches that could not begin; default is to drop it.
+	Logger *slog.Logger
+}
+
+// Hub knows all open watches.
+type Hub struct {
+	options  Options
+	presence *presence
+	buffers  buffers
+	stop     func() // ends the feed
+	// running counts each stream, who holds its connection, and who sends on it.
+	running sync.WaitGroup
+
+	mu         sync.Mutex
+	closed     bool
+	byKey      map[string][]*stream
+	wide       map[*stream]struct{} // those of more than one Secret
+	tombstones []tombstone          // oldest first
+	// floor is the revision up to which removals may be forgotten.
+	floor int64
+}
+
+// New makes a Hub that follows the store from now on; Close ends that.
+func New(o Options) *Hub {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 45 * time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{options: o, presence: newPresence(o.Now, o.Grace), byKey: map[string][]*stream{}, wide: map[*stream]struct{}{}}
+	h.stop = o.Secrets.Observe(h.observe)
+	h.floor = o.Store.Revision()
+	return h
+}
+
+// Presence says whether the agent of a Secret is there and since when; when it is not,
+// since is when its last watch ended, zero for never.
+func (h *Hub) Presence(key string) (since time.Time, connected bool) { return h.presence.of(key) }
+
+// OnPresence calls f whenever an agent comes or goes, one call at a time. f must not
+// block.
+func (h *Hub) OnPresence(f func(key string, connected bool)) { h.presence.tell(f) }
+
+// observe runs in the store's view, one change after the other.
+func (h *Hub) observe(e store.Event[records.PlanSecret]) {
+	c := &change{Document: Document{Key: e.Key, Revision: e.Revision, Value: e.Value}}
+	gone := e.Type == store.Deleted
+	h.mu.Lock()
+	if gone {
+		h.bury(tombstone{revision: e.Revision, key: e.Key, object: e.Value.Object})
+	}
+	for _, s := range h.byKey[e.Key] {
+		s.offer(c, e.Old, gone)
+	}
+	for s := range h.wide {
+		s.offer(c, e.Old, gone)
+	}
+	h.mu.Unlock()
+	if gone {
+		h.presence.forget(e.Key)
+	}
+}
+
+func (h *Hub) bury(t tombstone) {
+	if len(h.tombstones) == maxTombstones {
+		h.floor = h.tombstones[0].revision
+		h.tombstones = slices.Delete(h.tombstones, 0, 1)
+	}
+	h.tombstones = append(h.tombstones, t)
+}
+
+// add makes a stream known, and is the removals after since that it has to tell about.
+// complete is false when some of them may be forgotten, open is false when the server
+// is closing. When open, the caller calls running.Done once it lets the connection go.
+func (h *Hub) add(s *stream, since int64) (gone []tombstone, complete, open bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, false, false
+	}
+	h.running.Add(2) // the stream, which leave ends, and the caller
+	if s.scope.Key == "" {
+		h.wide[s] = struct{}{}
+	} else {
+		h.byKey[s.scope.Key] = append(h.byKey[s.scope.Key], s)
+	}
+	if since < 0 {
+		return nil, true, true
+	}
+	for _, t := range h.tombstones {
+		if t.revision > since && s.scope.Covers(t.key) && s.scope.Matches(t.object) {
+			gone = append(gone, t)
+		}
+	}
+	return gone, since >= h.floor, true
+}
+
+// Remembers says whether all removals after a revision are known.
+func (h *Hub) Remembers(since int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return since >= h.floor
+}
+
+// surplus is the machine's streams of a key that have to give way, oldest first.
+func (h *Hub) surplus(key string) []*stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var machines []*stream
+	for _, s := range h.byKey[key] {
+		if s.machine {
+			machines = append(machines, s)
+		}
+	}
+	return machines[:max(0, len(machines)-machineStreams)]
+}
+
+// remove is the end of a stream.
+func (h *Hub) remove(s *stream) {
+	h.mu.Lock()
+	key := s.scope.Key
+	if key == "" {
+		delete(h.wide, s)
+	} else {
+		rest := slices.DeleteFunc(h.byKey[key], func(other *stream) bool { return other == s })
+		if len(rest) == 0 {
+			delete(h.byKey, key)
+		} else {
+			h.byKey[key] = rest
+		}
+	}
+	h.mu.Unlock()
+	if s.machine {
+		h.presence.closed(key)
+	}
+}
+
+// Close ends all watches in order and waits for them.
+func (h *Hub) Close() {
+	h.stop()
+	h.presence.stop()
+	h.mu.Lock()
+	h.closed = true
+	all := make([]*stream, 0, len(h.wide)+len(h.byKey))
+	for s := range h.wide {
+		all = append(all, s)
+	}
+	for _, streams := range h.byKey {
+		all = append(all, streams...)
+	}
+	h.mu.Unlock()
+	for _, s := range all {
+		s.finish()
+	}
+	h.running.Wait()
+}

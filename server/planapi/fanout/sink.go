@@ -1,0 +1,174 @@
+// How events reach a client. On HTTP/1.1 the connection is taken over from the HTTP
+// server, whose buffers and goroutines cost several times what an idle watch needs; on
+// HTTP/2 that is not possible, and the handler stays.
+
+package fanout
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// sendTimeout is how long a client may take to take what is sent to it.
+const sendTimeout = 15 * time.Second
+
+// peerTimeout is how long a host may be silent on the network before it counts as gone.
+const peerTimeout = 60 * time.Second
+
+// eventOverhead is the room of an event beside its object, and of its chunk's frame.
+const eventOverhead = 64
+
+// maxPooled is the largest buffer that is kept for the next event.
+const maxPooled = 256 << 10
+
+// buffers are shared by all sinks, as only few of them send at a time.
+type buffers struct{ pool sync.Pool }
+
+func (p *buffers) take(size int) []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok && cap(*b) >= size {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, size)
+}
+
+func (p *buffers) give(b []byte) {
+	if cap(b) <= maxPooled {
+		p.pool.Put(&b)
+	}
+}
+
+// rawSink is an HTTP/1.1 connection of its own, with a chunk for each event.
+type rawSink struct {
+	conn    net.Conn
+	buffers *buffers
+}
+
+// takeOver takes the connection and answers 200. Its error is http.ErrNotSupported
+// when the connection cannot be taken; nothing is sent then.
+func takeOver(w http.ResponseWriter, r *http.Request, b *buffers) (*rawSink, error) {
+	if !r.ProtoAtLeast(1, 1) {
+		return nil, fmt.Errorf("take the connection of a watch over: no chunks in %s: %w", r.Proto, http.ErrNotSupported)
+	}
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("take the connection of a watch over: %w", err)
+	}
+	if rw.Reader.Buffered() > 0 {
+		_ = conn.Close()
+		return nil, errors.New("take the connection of a watch over: the client sent more than its request")
+	}
+	s := &rawSink{conn: conn, buffers: b}
+	watchNetwork(conn)
+	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: no-cache, private\r\nConnection: close\r\n" +
+		"Transfer-Encoding: chunked\r\nDate: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n\r\n"
+	if err := s.write([]byte(head)); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *rawSink) send(kind string, object []byte) error {
+	const head = 10 // a chunk's size in hex and its line end
+	size := len(`{"type":"","object":}`) + len(kind) + len(object) + 1
+	b := s.buffers.take(size + head + eventOverhead)
+	defer func() { s.buffers.give(b) }()
+	b = append(strconv.AppendInt(b, int64(size), 16), "\r\n"...)
+	b = appendEvent(b, kind, object)
+	b = append(b, "\r\n"...)
+	return s.write(b)
+}
+
+func (s *rawSink) write(b []byte) error {
+	// A deadline is real time, whatever clock the server's records have.
+	if err := s.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return fmt.Errorf("send to a watch: %w", err)
+	}
+	if _, err := s.conn.Write(b); err != nil {
+		return fmt.Errorf("send to a watch: %w", err)
+	}
+	return nil
+}
+
+func (s *rawSink) end() {
+	_ = s.write([]byte("0\r\n\r\n"))
+	_ = s.conn.Close()
+}
+
+func (s *rawSink) cut() { _ = s.conn.Close() }
+
+// awaitPeer blocks until the client has gone. A client that sends something on a
+// connection that is one answer is no better than gone.
+func (s *rawSink) awaitPeer() {
+	awaitReadable(s.conn)
+	var b [1]byte
+	_, _ = s.conn.Read(b[:])
+}
+
+// watchNetwork makes the kernel notice within peerTimeout that a host lost its power or
+// its network, both when data are under way and when none are.
+func watchNetwork(conn net.Conn) {
+	conn = bottom(conn)
+	if c, ok := conn.(interface {
+		SetKeepAliveConfig(net.KeepAliveConfig) error
+	}); ok {
+		const probes = 3
+		_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerTimeout / 2, Interval: peerTimeout / 2 / probes, Count: probes})
+	}
+	setUserTimeout(conn, peerTimeout)
+}
+
+// bottom is the connection below TLS and other layers that tell what is below them.
+func bottom(conn net.Conn) net.Conn {
+	for {
+		c, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = c.NetConn()
+	}
+}
+
+// handlerSink is an answer that its handler waits for.
+type handlerSink struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buffers *buffers
+}
+
+func newHandlerSink(w http.ResponseWriter, b *buffers) (*handlerSink, error) {
+	s := &handlerSink{w: w, control: http.NewResponseController(w), buffers: b}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-cache, private")
+	w.WriteHeader(http.StatusOK)
+	if err := s.control.Flush(); err != nil {
+		return nil, fmt.Errorf("begin a watch: %w", err)
+	}
+	// The server's own limits are for answers that end by themselves.
+	_ = s.control.SetReadDeadline(time.Time{})
+	_ = s.control.SetWriteDeadline(time.Time{})
+	return s, nil
+}
+
+func (s *handlerSink) send(kind string, object []byte) error {
+	b := s.buffers.take(len(object) + eventOverhead)
+	defer func() { s.buffers.give(b) }()
+	b = appendEvent(b, kind, object)
+	_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // not every server has deadlines
+	defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
+	if _, err := s.w.Write(b); err != nil {
+		return fmt.Errorf("send to a watch: %w", err)
+	}
+	if err := s.control.Flush(); err != nil {
+		return fmt.Errorf("send to a watch: %w", err)
+	}
+	return nil
+}
+
+func (s *handlerSink) end() {}
+func (s *handlerSink) cut() {}

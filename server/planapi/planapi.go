@@ -1,0 +1,136 @@
+// Package planapi serves the part of the Kubernetes API that system agents use: the
+// plan Secrets, read, watched and updated by their own machines, and by an
+// administrator with kubectl. It is not a Kubernetes API server: everything else is
+// answered with a sentence.
+//
+// Wire source: k8s.io/apiserver and client-go as rancher/system-agent uses them.
+package planapi
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/planapi/fanout"
+	"github.com/drover-project/drover/server/state"
+)
+
+// Options are what an API stands on.
+type Options struct {
+	State *state.State
+	// Machine finds the machine, "<namespace>/<name>", of a bearer token.
+	Machine func(bearer string) (machineKey string, ok bool)
+	// Admin says whether a request comes from an administrator, who may read and change all plan Secrets.
+	Admin func(r *http.Request) (ok bool)
+	// Now is the clock of what is stored; default time.Now.
+	Now func() time.Time
+	// Logger gets refusals and faults; default is to drop them.
+	Logger *slog.Logger
+	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
+	// both ways; default 45 s.
+	Heartbeat time.Duration
+}
+
+// API serves plan Secrets.
+type API struct {
+	state     *state.State
+	machine   func(string) (string, bool)
+	admin     func(*http.Request) bool
+	now       func() time.Time
+	log       *slog.Logger
+	hub       *fanout.Hub
+	closeOnce sync.Once
+}
+
+// New makes an API that follows the store from now on; Close ends that.
+func New(o Options) *API {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &API{
+		state:   o.State,
+		machine: o.Machine,
+		admin:   o.Admin,
+		now:     o.Now,
+		log:     o.Logger,
+		hub: fanout.New(fanout.Options{
+			Store: o.State.Store, Secrets: o.State.PlanSecrets, Encode: encodeSecret, Now: o.Now, Heartbeat: o.Heartbeat, Logger: o.Logger,
+		}),
+	}
+}
+
+// Close ends all watches in order and waits until nothing of them runs any more. The
+// HTTP server does not know of them: call Close before its Shutdown returns.
+func (a *API) Close() { a.closeOnce.Do(a.hub.Close) }
+
+// Watching says whether the agent of a plan Secret, "<namespace>/<name>", is there: it
+// has its watch open, since when; or since when it has not, zero for never. A watch
+// that ends and is opened again within a few seconds was never gone.
+func (a *API) Watching(secretKey string) (since time.Time, connected bool) {
+	return a.hub.Presence(secretKey)
+}
+
+// OnPresence calls f whenever an agent comes or goes, one call at a time. f must not
+// block. Call OnPresence before the first request is served.
+func (a *API) OnPresence(f func(secretKey string, connected bool)) { a.hub.OnPresence(f) }
+
+// Routes adds the paths. Each handler answers every method, so that all refusals have
+// the form that Kubernetes clients read.
+func (a *API) Routes(mux *http.ServeMux) {
+	for path, f := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"/version":                               a.version,
+		"/api":                                   a.versions,
+		"/apis":                                  a.groups,
+		"/api/v1":                                a.resources,
+		"/api/v1/namespaces":                     a.namespaces,
+		"/api/v1/namespaces/{namespace}":         a.namespace,
+		"/api/v1/secrets":                        a.secrets,
+		"/api/v1/namespaces/{namespace}/secrets": a.secrets,
+		"/api/v1/namespaces/{namespace}/secrets/{name}": a.secret,
+		"/api/v1/": a.unknown,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if err := f(w, r); err != nil {
+				a.refuse(w, r, err)
+			}
+		})
+	}
+}
+
+// caller is who asks. The zero value may do nothing.
+type caller struct {
+	admin bool
+	// secret is the key of the one Secret that a machine may see.
+	secret string
+}
+
+// may says whether the caller may see and change this Secret.
+func (c caller) may(key string) bool { return c.admin || c.secret != "" && c.secret == key }
+
+// caller finds out who asks; its error is a 401.
+func (a *API) caller(r *http.Request) (caller, error) {
+	if bearer, ok := bearerToken(r); ok {
+		if key, ok := a.machine(bearer); ok {
+			return caller{secret: key + secretSuffix}, nil
+		}
+	}
+	if a.admin(r) {
+		return caller{admin: true}, nil
+	}
+	return caller{}, unauthorized()
+}
+
+// secretSuffix makes the key of the plan Secret of a machine's key; see records.Machine.PlanSecretName.
+const secretSuffix = "-machine-plan"
+
+// bearerToken is the token of the Authorization header; the scheme is read in any case.
+func bearerToken(r *http.Request) (string, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	return token, ok && strings.EqualFold(scheme, "bearer") && token != ""
+}

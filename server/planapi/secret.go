@@ -1,0 +1,284 @@
+// One Secret: GET, PUT, PATCH.
+
+package planapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// maxBody is room for a Secret of the largest size, its appliedPlan and its base64.
+const maxBody = 4 << 20
+
+func (a *API) secret(w http.ResponseWriter, r *http.Request) error {
+	who, err := a.caller(r)
+	if err != nil {
+		return err
+	}
+	key := r.PathValue("namespace") + "/" + r.PathValue("name")
+	if !who.may(key) {
+		return forbidden("Secret " + key)
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		if r.URL.Query().Get("watch") != "" {
+			return badRequest("one Secret is watched through the list, with fieldSelector=metadata.name=%s", r.PathValue("name"))
+		}
+		d, err := a.get(key)
+		if err != nil {
+			return err
+		}
+		sendBytes(w, http.StatusOK, append(encodeSecret(d), '\n'))
+		return nil
+	case http.MethodPut:
+		return a.put(w, r, who, key)
+	case http.MethodPatch:
+		if !who.admin {
+			return forbidden("with PATCH")
+		}
+		return a.patch(w, r, key)
+	case http.MethodDelete, http.MethodPost:
+		if !who.admin {
+			return forbidden("with " + r.Method)
+		}
+		return methodNotAllowed(r, "a plan Secret lives and ends with its machine; drover machines rm removes both")
+	}
+	return methodNotAllowed(r, "a Secret takes GET, PUT and PATCH")
+}
+
+func (a *API) get(key string) (document, error) {
+	d, ok := a.state.PlanSecrets.Get(key)
+	if !ok {
+		return document{}, notFound(baseName(key))
+	}
+	return d, nil
+}
+
+// put replaces a Secret. A machine's update is weighed by agentWrite.
+func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string) error {
+	if err := checkBodyType(r); err != nil {
+		return err
+	}
+	content, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	change := a.adminChange(content)
+	if !who.admin {
+		change = a.agentChange(content)
+	}
+	return a.write(w, r, key, change)
+}
+
+func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
+	content, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	apply, err := readPatch(r.Header.Get("Content-Type"), content)
+	if err != nil {
+		return err
+	}
+	return a.write(w, r, key, func(d document) (records.PlanSecret, string, error) {
+		patched, err := apply(encodeSecret(d))
+		if err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		next, version, err := a.adminChange(patched)(d)
+		if version == decimal(d.Revision) {
+			version = "" // the patch did not name one: it is meant for whatever is there
+		}
+		return next, version, err
+	})
+}
+
+// changeFunc makes the next Secret of the stored one. version is the resourceVersion
+// that the client's change is made for, or "" when it is for any.
+type changeFunc func(d document) (next records.PlanSecret, version string, err error)
+
+func (a *API) agentChange(content []byte) changeFunc {
+	return func(d document) (records.PlanSecret, string, error) {
+		var b body[json.RawMessage]
+		if err := decodeBody(content, &b); err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		if err := b.check(d); err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		if b.Metadata.ResourceVersion == "" {
+			return records.PlanSecret{}, "", invalid(d.Value.Name, "metadata.resourceVersion: must be specified for an update by a machine")
+		}
+		sent, err := agentData(b.Data)
+		if err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		return agentWrite(d.Value, sent, a.now()), b.Metadata.ResourceVersion, nil
+	}
+}
+
+func (a *API) adminChange(content []byte) changeFunc {
+	return func(d document) (records.PlanSecret, string, error) {
+		var b body[[]byte]
+		if err := decodeBody(content, &b); err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		if err := b.check(d); err != nil {
+			return records.PlanSecret{}, "", err
+		}
+		next, err := adminWrite(d.Value, b)
+		return next, b.Metadata.ResourceVersion, err
+	}
+}
+
+// writeTries bounds how often a change that is for any version starts over.
+const writeTries = 20
+
+// write makes a change durable and answers with what is stored then.
+func (a *API) write(w http.ResponseWriter, r *http.Request, key string, change changeFunc) error {
+	dryRun := r.URL.Query().Get("dryRun") != ""
+	for try := range writeTries {
+		d, version, err := a.writeOnce(r.Context(), key, change, dryRun)
+		var moved *store.ConflictError
+		var gone *store.NotFoundError
+		switch {
+		case errors.As(err, &moved) && version == "" && try+1 < writeTries:
+			a.reach(r.Context(), moved.Current)
+			continue
+		case errors.As(err, &moved):
+			return conflict(baseName(key), version, moved.Current)
+		case errors.As(err, &gone):
+			return notFound(baseName(key))
+		case err != nil:
+			return err
+		}
+		sendBytes(w, http.StatusOK, append(encodeSecret(d), '\n'))
+		return nil
+	}
+	return nil // not reached: the last try returns
+}
+
+func (a *API) writeOnce(ctx context.Context, key string, change changeFunc, dryRun bool) (document, string, error) {
+	d, err := a.get(key)
+	if err != nil {
+		return document{}, "", err
+	}
+	next, version, err := change(d)
+	if err != nil {
+		return document{}, version, err
+	}
+	if wanted, err := parseVersion(version); err != nil {
+		return document{}, version, err
+	} else if version != "" && wanted != d.Revision {
+		// Another server may have answered this client with a version that this one is about to see.
+		if wanted > d.Revision && a.reach(ctx, wanted) {
+			if now, ok := a.state.PlanSecrets.Get(key); ok && now.Revision != d.Revision {
+				return a.writeOnce(ctx, key, change, dryRun)
+			}
+		}
+		return document{}, version, &store.ConflictError{Key: key, Wanted: wanted, Current: d.Revision}
+	}
+	if err := checkSize(next); err != nil {
+		return document{}, version, err
+	}
+	if unchanged(d.Value, next) {
+		return d, version, nil
+	}
+	d.Value = next
+	if dryRun {
+		return d, version, nil
+	}
+	d, err = a.state.PlanSecrets.Update(ctx, d)
+	return d, version, err
+}
+
+// Reading of another server's newest version is waited for so long, in steps.
+const (
+	reachWithin = 500 * time.Millisecond
+	reachStep   = 10 * time.Millisecond
+)
+
+// reach waits until this server's view has a revision that exists already on another;
+// it is false when the view does not come there.
+func (a *API) reach(ctx context.Context, revision int64) bool {
+	if a.state.Store.Revision() >= revision {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachWithin)
+	defer cancel()
+	step := time.NewTicker(reachStep)
+	defer step.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-step.C:
+			if a.state.Store.Revision() >= revision {
+				return true
+			}
+		}
+	}
+}
+
+// parseVersion reads a resourceVersion; "" is 0.
+func parseVersion(version string) (int64, error) {
+	if version == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil || n < 0 {
+		return 0, badRequest("resourceVersion %.40q is not a decimal number", version)
+	}
+	return n, nil
+}
+
+// checkBodyType takes JSON only; clients that can speak protobuf fall back to it.
+func checkBodyType(r *http.Request) error {
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != "application/json" {
+		return unsupportedType("the body is " + strconv.Quote(given) + ", but must be application/json")
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, fail(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the body has more than the %d bytes allowed; a Secret's data may be %d", maxBody, maxData)
+	case err != nil:
+		return nil, badRequest("the body could not be read: %v", err)
+	}
+	return content, nil
+}
+
+func decodeBody(content []byte, into any) error {
+	if err := json.Unmarshal(content, into); err != nil {
+		return badRequest("the body is not a Secret in JSON: %v", err)
+	}
+	return nil
+}
+
+// baseName is the name of a "<namespace>/<name>".
+func baseName(key string) string {
+	for i := len(key) - 1; i >= 0; i-- {
+		if key[i] == '/' {
+			return key[i+1:]
+		}
+	}
+	return key
+}
