@@ -18,6 +18,8 @@ type names struct {
 	dns  []string
 	ips  []net.IP
 	port int
+	// only is the one address that the server listens on; empty when it listens on all.
+	only string
 }
 
 // hostNames gathers this host's name and addresses, what the administrator added, and the host of the given URL.
@@ -25,6 +27,10 @@ func hostNames(listen net.Addr, extra []string, serverURL string) (names, error)
 	n := names{dns: []string{"localhost"}}
 	if tcp, ok := listen.(*net.TCPAddr); ok {
 		n.port = tcp.Port
+		if !tcp.IP.IsUnspecified() {
+			n.only = tcp.IP.String()
+			n.add(n.only)
+		}
 	}
 	if host, err := os.Hostname(); err == nil {
 		n.add(host)
@@ -43,7 +49,7 @@ func hostNames(listen net.Addr, extra []string, serverURL string) (names, error)
 	}
 	if serverURL != "" {
 		u, err := url.Parse(serverURL)
-		if err != nil || u.Scheme != "https" || u.Host == "" {
+		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
 			return n, fmt.Errorf("--server-url %q is not of the form https://host[:port]", serverURL)
 		}
 		n.add(u.Hostname())
@@ -71,18 +77,29 @@ func (n names) url(given string) string {
 	if given != "" {
 		return given
 	}
-	host := "localhost"
+	host := n.only
 	for _, ip := range n.ips {
-		if !ip.IsLoopback() {
+		if host == "" && !ip.IsLoopback() {
 			host = ip.String()
-			break
 		}
+	}
+	if host == "" {
+		host = "localhost"
 	}
 	if n.port == 443 {
 		if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 			return "https://[" + host + "]"
 		}
 		return "https://" + host
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(n.port))
+}
+
+// local is the URL by which commands on this host reach the server.
+func (n names) local() string {
+	host := n.only
+	if host == "" {
+		host = "localhost"
 	}
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(n.port))
 }

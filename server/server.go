@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -121,10 +120,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	o := s.Store
 	o.DataDir, o.Logger = s.DataDir, s.Logger
 	s.state, err = state.Open(ctx, o)
-	if err != nil {
-		return fmt.Errorf("open the store: %w", err)
-	}
-	return nil
+	return err
 }
 
 func (s *Server) close() {
@@ -188,7 +184,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 	if generated != "" {
 		fmt.Fprintf(s.Out, "first login: user admin, password %s (shown only now)\n", generated)
 	}
-	local := []byte("https://localhost:" + strconv.Itoa(s.names.port) + "\n")
+	local := []byte(s.names.local() + "\n")
 	if err := os.WriteFile(filepath.Join(s.DataDir, LocalURLFile), local, 0o644); err != nil {
 		return fmt.Errorf("write the server's local address: %w", err)
 	}

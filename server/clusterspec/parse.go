@@ -6,6 +6,7 @@ package clusterspec
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/strictyaml"
@@ -38,7 +39,7 @@ func Parse(data []byte, known *versions.Data) ([]Document, error) {
 		if doc.Metadata.Namespace == "" {
 			doc.Metadata.Namespace = DefaultNamespace
 		}
-		bad = append(bad, check(doc, decoded, known)...)
+		bad = append(bad, without(check(doc, decoded, known), bad)...)
 		key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
 		if line, ok := first[key]; ok && doc.Metadata.Name != "" {
 			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: decoded.Line("metadata.name"),
@@ -53,6 +54,14 @@ func Parse(data []byte, known *versions.Data) ([]Document, error) {
 		return nil, errs
 	}
 	return docs, nil
+}
+
+// without leaves out complaints about fields that could not even be read: that a field is missing
+// says nothing new to somebody who just learned that it is misspelt.
+func without(errs, read strictyaml.Errors) strictyaml.Errors {
+	return slices.DeleteFunc(errs, func(e strictyaml.Error) bool {
+		return slices.ContainsFunc(read, func(r strictyaml.Error) bool { return strings.EqualFold(r.Path, e.Path) })
+	})
 }
 
 // ParseSpec reads and checks one document whose kind, version and name come from elsewhere

@@ -194,6 +194,7 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 		at := join(path, key)
 		if i, ok := fields[key]; ok {
 			d.value(at, val, v.Field(i))
+			d.decoded.lines[at] = k.Line
 			return
 		}
 		if d.Ignore != nil && d.Ignore(at) {
@@ -212,9 +213,10 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	m := reflect.MakeMap(v.Type())
-	d.pairs(path, n, func(key string, _, val *yaml.Node) {
+	d.pairs(path, n, func(key string, k, val *yaml.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(join(path, key), val, item)
+		d.decoded.lines[join(path, key)] = k.Line
 		m.SetMapIndex(reflect.ValueOf(key), item)
 	})
 	v.Set(m)
