@@ -729,7 +729,8 @@ obtain() {
 
 # try_agent ARGUMENT ...: the new agent itself must accept what it will be started with
 try_agent() {
-    "$agent" "$@" >"$work/try.log" 2>&1 </dev/null && return 0
+    # A group, because a shell itself reports a crash of its command.
+    { "$agent" "$@"; } >"$work/try.log" 2>&1 </dev/null && return 0
     tail -n 1 "$work/try.log" >"$work/try.last"
     printable "$work/try.last"
     die "the agent from $source failed at $1${REPLY:+: $REPLY}; nothing was replaced"
