@@ -16,7 +16,7 @@ import (
 
 type serverFlags struct {
 	server.Options
-	etcdCA, etcdCert, etcdKey, logLevel string
+	etcdCA, etcdCert, etcdKey, logLevel, pprof string
 }
 
 func (a *app) serverCommand() *cobra.Command {
@@ -34,7 +34,14 @@ DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
 			if err != nil {
 				return err
 			}
-			return server.Run(cmd.Context(), o)
+			if f.pprof == "" {
+				return server.Run(cmd.Context(), o)
+			}
+			stop, err := serveProfiles(cmd.Context(), f.pprof)
+			if err != nil {
+				return err
+			}
+			return errors.Join(server.Run(cmd.Context(), o), stop())
 		},
 	}
 	flags := cmd.Flags()
@@ -52,6 +59,8 @@ DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
 	flags.StringVar(&f.AssetsDir, "assets", "", "directory with the agents that hosts download (default: those inside this binary, else beside it)")
 	flags.StringVar(&f.VersionData, "version-data", "", "file with Kubernetes versions beyond the built-in ones")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
+	cmd.Flag("pprof").Hidden = true
 	return cmd
 }
 

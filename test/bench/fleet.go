@@ -1,0 +1,362 @@
+// Thousands of agents on one server: what each of them costs while nothing happens, and
+// how long a new plan takes to all of them and back.
+
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+)
+
+// Budgets of a server. The roll-out's hold for 5,000 agents on two cores, and are asked of
+// fewer agents in proportion.
+const (
+	maxIdleAgent   = 40 << 10 // bytes
+	budgetAgents   = 5000
+	maxRollOut     = 6 * time.Second
+	maxAfter       = 400 // MiB
+	rollOutLimit   = 5 * time.Minute
+	connectAtOnce  = 32
+	registerAtOnce = 64
+)
+
+// fleets measures each number of agents on a server of its own.
+func (b *bench) fleets(ctx context.Context) error {
+	// The simulated agents are not what is measured: their garbage shall not take the server's processors.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	for _, n := range b.agents {
+		if err := enoughFiles(2 * n); err != nil {
+			return err
+		}
+		if err := b.fleet(ctx, n); err != nil {
+			return fmt.Errorf("%d agents: %w", n, err)
+		}
+		debug.FreeOSMemory()
+	}
+	return nil
+}
+
+// fleet is one server and its simulated agents.
+type fleet struct {
+	server *server
+	shared *shared
+	agents []*simulated
+	failed chan error // the first agent that cannot go on
+	group  sync.WaitGroup
+}
+
+func (b *bench) fleet(ctx context.Context, n int) (err error) {
+	dir := filepath.Join(b.dir, fmt.Sprint("fleet-", n))
+	b.say("%d agents: starting a server", n)
+	s, err := b.startServer(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop(ctx), os.RemoveAll(dir)) }()
+	f := &fleet{server: s, agents: make([]*simulated, n), failed: make(chan error, 1)}
+	if f.shared, err = newShared(s, n); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer f.group.Wait()
+	defer f.close()
+	defer cancel()
+	if err := b.connectFleet(ctx, f); err != nil {
+		return err
+	}
+	return b.rollOut(ctx, f)
+}
+
+// connectFleet registers and connects all agents, and measures what that costs the server.
+func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
+	n := len(f.agents)
+	empty, emptyHeap, err := f.server.settled(ctx)
+	if err != nil {
+		return err
+	}
+	b.say("%d agents: registering", n)
+	began := time.Now()
+	err = inParallel(n, registerAtOnce, func(i int) error {
+		m, err := f.server.register(ctx, fmt.Sprint("bench-", i))
+		f.agents[i] = &simulated{machine: m, shared: f.shared}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	registering := time.Since(began)
+	f.server.http.CloseIdleConnections()
+	registered, registeredHeap, err := f.server.settled(ctx)
+	if err != nil {
+		return err
+	}
+	b.say("%d agents: connecting", n)
+	began = time.Now()
+	if err := inParallel(n, connectAtOnce, func(i int) error { return f.agents[i].connect(ctx) }); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	connecting := time.Since(began)
+	for _, a := range f.agents {
+		f.group.Go(func() { f.fail(ctx, a.follow(ctx)) })
+	}
+	watching, watchingHeap, err := f.server.settled(ctx)
+	if err != nil {
+		return err
+	}
+	perAgent := func(after, before int64) float64 { return float64(after-before) / float64(n) }
+	name := fmt.Sprintf("%d agents: ", n)
+	idle := perAgent(watching.resident, registered.resident)
+	b.table.measure(name+"server memory for one idle agent (resident)", kib(idle), idle, "≤ 40 KiB", maxIdleAgent)
+	b.table.note(name+"of that in use by the server's heap, stacks",
+		kib(perAgent(watchingHeap.live, registeredHeap.live))+", "+kib(perAgent(watchingHeap.stacks, registeredHeap.stacks)))
+	all := perAgent(watching.resident, empty.resident)
+	b.table.measure(name+"same with the documents of its machine (resident)", kib(all), all, "≤ 40 KiB", maxIdleAgent)
+	b.table.note(name+"of that in use by the server's heap, stacks",
+		kib(perAgent(watchingHeap.live, emptyHeap.live))+", "+kib(perAgent(watchingHeap.stacks, emptyHeap.stacks)))
+	b.table.note(name+"registered, connected within", fmt.Sprintf("%.1f s, %.1f s", registering.Seconds(), connecting.Seconds()))
+	return nil
+}
+
+// rollOut writes a new plan to all agents and waits until the outcomes of all are stored.
+func (b *bench) rollOut(ctx context.Context, f *fleet) error {
+	n := len(f.agents)
+	requests, wanted, err := f.plans()
+	if err != nil {
+		return err
+	}
+	writers := make([]*conn, min(b.writers, n))
+	for i := range writers {
+		if writers[i], err = f.shared.dialer.dial(ctx); err != nil {
+			return err
+		}
+		defer writers[i].close()
+	}
+	profiled := b.startProfile(ctx, f.server, n)
+	cpu, err := cpuOf(f.server.process.PID())
+	if err != nil {
+		return err
+	}
+	b.say("%d agents: rolling a plan out", n)
+	began := time.Now()
+	var group sync.WaitGroup
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	for _, c := range writers {
+		group.Go(func() {
+			var buffer []byte
+			for i := range next {
+				var err error
+				if buffer, err = c.ask(requests[i], buffer); err != nil {
+					f.fail(ctx, fmt.Errorf("write the plan of %s: %w", f.agents[i].secret, err))
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	written := time.Since(began)
+	if err := f.await(ctx, wanted); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	used, err := cpuOf(f.server.process.PID())
+	if err != nil {
+		return err
+	}
+	after, err := memoryOf(f.server.process.PID())
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%d agents: ", n)
+	limit := maxRollOut * time.Duration(n) / budgetAgents
+	b.table.measure(name+"new plan to all, all reported back", fmt.Sprintf("%.2f s", took.Seconds()), float64(took), fmt.Sprintf("≤ %.1f s", limit.Seconds()), float64(limit))
+	b.table.note(name+"of that until the last plan was written; server's processor time", fmt.Sprintf("%.2f s; %.2f s", written.Seconds(), (used-cpu).Seconds()))
+	b.table.bytes(name+"server memory after that (resident)", after.resident, maxAfter)
+	settled, h, err := f.server.settled(ctx)
+	if err != nil {
+		return err
+	}
+	b.table.note(name+"at its highest; once settled, of that heap in use", inMiB(settled.peak)+"; "+inMiB(settled.resident)+", "+inMiB(h.live))
+	if err := profiled(); err != nil {
+		return err
+	}
+	return f.verify(ctx, wanted)
+}
+
+// plans is the request that writes each agent's plan, and the checksums of the plans.
+func (f *fleet) plans() (requests [][]byte, wanted map[string]bool, err error) {
+	wanted = make(map[string]bool, len(f.agents))
+	for _, a := range f.agents {
+		plan, err := rolledOut(a.secret)
+		if err != nil {
+			return nil, nil, err
+		}
+		body, err := patch(plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		wanted[plans.Checksum(plan)] = true
+		requests = append(requests, request(nil, http.MethodPatch, a.path(), f.server.admin, "application/merge-patch+json", body))
+	}
+	return requests, wanted, nil
+}
+
+// rolledOut is a plan of the size and form that a k3s worker gets, different for each machine.
+func rolledOut(name string) ([]byte, error) {
+	config := fmt.Sprintf("{\n  \"node-name\": %q,\n  \"server\": \"https://10.0.0.1:9345\",\n  \"token\": %q\n}\n", name, strings.Repeat("t", 54))
+	file := func(path, content string) plans.File {
+		return plans.File{Path: path, Content: base64.StdEncoding.EncodeToString([]byte(content)), Permissions: "600"}
+	}
+	p := plans.Plan{
+		Files: []plans.File{
+			file("/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", config),
+			file("/etc/rancher/k3s/registries.yaml", strings.Repeat("# mirrors of this site\n", 20)),
+			file("/var/lib/rancher/k3s/server/manifests/rancher/cluster-agent.yaml", strings.Repeat("kind: ConfigMap\n", 30)),
+		},
+		Instructions: []plans.OneTimeInstruction{{SaveOutput: true, Instruction: plans.Instruction{
+			Name: "install", Image: "rancher/system-agent-installer-k3s:v1.34.4-k3s1", Command: "sh", Args: []string{"-c", "run.sh"},
+			Env: []string{"INSTALL_K3S_SKIP_ENABLE=false", "INSTALL_K3S_EXEC=agent", "RESTART_STAMP=" + plans.Checksum([]byte(name))},
+		}}},
+		Probes: map[string]plans.Probe{"kubelet": {
+			InitialDelaySeconds: 1, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 2, HTTPGetAction: plans.HTTPGet{URL: "http://127.0.0.1:10248/healthz"},
+		}},
+	}
+	return p.Marshal()
+}
+
+// await waits until the outcome of each wanted plan is stored.
+func (f *fleet) await(ctx context.Context, wanted map[string]bool) error {
+	timeout := time.NewTimer(rollOutLimit)
+	defer timeout.Stop()
+	for left := len(wanted); left > 0; {
+		select {
+		case sum := <-f.shared.done:
+			if !wanted[sum] {
+				return fmt.Errorf("an agent was given plan %s, which nobody wrote", sum)
+			}
+			left--
+		case err := <-f.failed:
+			return err
+		case <-timeout.C:
+			return fmt.Errorf("%d of %d outcomes did not come within %s", left, len(wanted), rollOutLimit)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// verify reads everything once more as the administrator.
+func (f *fleet) verify(ctx context.Context, wanted map[string]bool) error {
+	var list struct {
+		Items []struct {
+			Data map[string][]byte `json:"data"`
+		} `json:"items"`
+	}
+	if err := f.server.get(ctx, "/api/v1/secrets", &list); err != nil {
+		return err
+	}
+	done := 0
+	for _, item := range list.Items {
+		outcome, err := plans.ReadOutcome(item.Data)
+		if err == nil && outcome.State == plans.StateSucceeded && wanted[outcome.AppliedChecksum] &&
+			outcome.AppliedChecksum == plans.Checksum(item.Data[plans.KeyPlan]) && outcome.Revision == 1 && outcome.SuccessCount == 1 {
+			done++
+		}
+	}
+	if done != len(f.agents) {
+		return fmt.Errorf("the server holds the outcome of %d plans of %d", done, len(f.agents))
+	}
+	return nil
+}
+
+// fail notes the first failure, unless everything is ending anyway.
+func (f *fleet) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	select {
+	case f.failed <- err:
+	default:
+	}
+}
+
+func (f *fleet) close() {
+	for _, a := range f.agents {
+		if a != nil {
+			a.watch.close()
+		}
+	}
+}
+
+// startProfile takes the server's profiles when they are asked for.
+func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func() error) {
+	if b.profile == "" {
+		return func() error { return nil }
+	}
+	const seconds = 10
+	type taken struct {
+		text []byte
+		err  error
+	}
+	cpu := make(chan taken, 1)
+	go func() {
+		text, err := s.profile(ctx, fmt.Sprintf("profile?seconds=%d", seconds))
+		cpu <- taken{text, err}
+	}()
+	return func() error {
+		heap, err := s.profile(ctx, "heap")
+		got := <-cpu
+		if err := errors.Join(err, got.err); err != nil {
+			return fmt.Errorf("take profiles: %w", err)
+		}
+		return errors.Join(
+			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("cpu-%d.pprof", n)), got.text, 0o600),
+			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("heap-%d.pprof", n)), heap, 0o600))
+	}
+}
+
+// inParallel calls f for 0 to n-1, some at once, and stops at the first error.
+func inParallel(n, atOnce int, f func(int) error) error {
+	var group sync.WaitGroup
+	next, failed := make(chan int), make(chan error, atOnce)
+	for range min(atOnce, n) {
+		group.Go(func() {
+			for i := range next {
+				if err := f(i); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	var err error
+	for i := 0; i < n && err == nil; i++ {
+		select {
+		case next <- i:
+		case err = <-failed:
+		}
+	}
+	close(next)
+	group.Wait()
+	select {
+	case late := <-failed:
+		return errors.Join(err, late)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,158 @@
+// Command bench prints drover's measures on this machine beside their budgets: the agent's
+// size and memory, the time from a plan to its outcome, and what a server needs for
+// thousands of agents. It uses the real binaries below bin/ (`make bench` builds them) over
+// real TLS and a disk that is synced; only the thousands of agents are simulated, each with
+// connections of its own. It fails when something does not work, never because of a time:
+// other work on the machine is none of drover's business.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	agents  []int
+	rounds  int
+	cold    int
+	writers int
+	skip    []string
+	profile string
+}
+
+func parse(args []string, errs io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	agents := flags.String("agents", "1000,5000", "numbers of simulated agents, each measured on a fresh server")
+	skip := flags.String("skip", "", "parts to leave out, of "+strings.Join(partNames(), ","))
+	flags.IntVar(&o.rounds, "rounds", 100, "plans to time on one real agent")
+	flags.IntVar(&o.cold, "cold", 3, "of them after so long a rest that the agent has given its idle connection up")
+	flags.IntVar(&o.writers, "writers", 64, "how many plans are written at once in a roll-out")
+	flags.StringVar(&o.profile, "profile", "", "directory for profiles of the servers during roll-outs")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	for _, text := range strings.FieldsFunc(*agents, isComma) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return o, fmt.Errorf("-agents: %q is no number of agents", text)
+		}
+		o.agents = append(o.agents, n)
+	}
+	for _, name := range strings.FieldsFunc(*skip, isComma) {
+		if !slices.Contains(partNames(), name) {
+			return o, fmt.Errorf("-skip: there is no part %q, only %s", name, strings.Join(partNames(), ", "))
+		}
+		o.skip = append(o.skip, name)
+	}
+	if o.rounds < 1 || o.writers < 1 || o.cold < 0 {
+		return o, errors.New("-rounds and -writers are at least 1, -cold at least 0")
+	}
+	return o, nil
+}
+
+func isComma(r rune) bool { return r == ',' }
+
+// bench is one run.
+type bench struct {
+	options
+	module string // the sources, where bin/ is
+	dir    string // everything that is made, removed at the end
+	table  *table
+	say    func(format string, args ...any)
+}
+
+// part is a group of measures that can be left out.
+type part struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+var parts = [...]part{
+	{"agent", (*bench).agentSize},
+	{"latency", (*bench).latency},
+	{"drop", (*bench).drop},
+	{"fleet", (*bench).fleets},
+}
+
+func partNames() []string {
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) (err error) {
+	o, err := parse(args, errs)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, table: newTable()}
+	started := time.Now()
+	b.say = func(format string, args ...any) {
+		fmt.Fprintf(errs, "%6.1fs  %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+	}
+	if b.module, err = os.Getwd(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(b.module, "go.mod")); err != nil {
+		return errors.New("run it in drover's source directory, as `make bench` does")
+	}
+	if err := raiseFileLimit(); err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp("", "drover-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if err := b.machine(); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if slices.Contains(b.skip, p.name) {
+			continue
+		}
+		if err := p.run(b, ctx); err != nil {
+			// What was measured until then is still true.
+			_ = b.table.print(out)
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return b.table.print(out)
+}
+
+// machine notes what the figures depend on.
+func (b *bench) machine() error {
+	sync, err := syncTime(b.dir)
+	if err != nil {
+		return err
+	}
+	b.table.note("this machine", fmt.Sprintf("%d cores, %s/%s; writing and syncing 4 KiB takes %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, inMillis(sync)))
+	return nil
+}
