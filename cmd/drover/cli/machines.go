@@ -40,10 +40,10 @@ type machine struct {
 		Instruction string    `json:"instruction"`
 		Output      string    `json:"output"`
 	} `json:"lastFailure"`
-	Retries   int       `json:"retries"`
-	NextRetry time.Time `json:"nextRetry"`
 
 	clusterName string
+	retries     int
+	nextRetry   time.Time
 }
 
 // machines gets machines both as they are and as tables need them, with their clusters' names.
@@ -191,10 +191,23 @@ func (a *app) machinesShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, m, err := a.findMachine(cmd.Context(), c, args[0])
+			_, m, err := a.findMachine(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
+			// The list has what every client of a node reads; drover's own view has all of it.
+			var raw json.RawMessage
+			if err := c.Get(cmd.Context(), "/v1-drover/machines/"+m.Machine, &raw); err != nil {
+				return fmt.Errorf("show machine %s: %w", m.title(), err)
+			}
+			var detail struct {
+				Retries   int       `json:"retries"`
+				NextRetry time.Time `json:"nextRetry"`
+			}
+			if err := json.Unmarshal(raw, &detail); err != nil {
+				return fmt.Errorf("read machine %s: %w", m.title(), err)
+			}
+			m.retries, m.nextRetry = detail.Retries, detail.NextRetry
 			return a.show(raw, func(t *table) { m.describe(t, time.Now()) })
 		},
 	}
@@ -229,8 +242,8 @@ func (m machine) describe(t *table, now time.Time) {
 		what = "instruction " + f.Instruction + " of " + what
 	}
 	t.row("last failure", fmt.Sprintf("%s  %s", f.At.Format(time.RFC3339), what))
-	if !m.NextRetry.IsZero() {
-		t.row("next try", fmt.Sprintf("%s (number %d)", m.NextRetry.Format(time.RFC3339), m.Retries+1))
+	if !m.nextRetry.IsZero() {
+		t.row("next try", fmt.Sprintf("%s (number %d)", m.nextRetry.Format(time.RFC3339), m.retries+1))
 	}
 	lines := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-20):] {
