@@ -47,6 +47,7 @@ test_needs() {
 		curl curl
 		openssl openssl
 		shellcheck shellcheck
+		busybox busybox-static
 		/etc/ssl/certs/ca-certificates.crt ca-certificates
 	NEEDS
 }
