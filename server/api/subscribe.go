@@ -114,6 +114,7 @@ func (a *API) affected(c *call, change subscribe.Change) []shown {
 // In the context of one cluster or project there are that and what refers to it.
 func (a *API) subscribeNorman(c *call, sub subAPI, id string) {
 	values := c.query()
+	values.Del("since") // says where to begin; it is a field of nodes, too
 	var kinds []*kind
 	for _, k := range a.kinds {
 		asked := len(values["resourceTypes"]) == 0 || slices.ContainsFunc(values["resourceTypes"], func(name string) bool { return a.kindOf(name) == k })

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,11 @@ func SetSession(w http.ResponseWriter, tokenText string, expires time.Time) {
 func EnsureForgeryCookie(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(ForgeryCookie); err == nil && len(c.Value) == 32 {
 		return
+	}
+	for _, set := range w.Header().Values("Set-Cookie") {
+		if strings.HasPrefix(set, ForgeryCookie+"=") {
+			return
+		}
 	}
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the process when the system has no randomness

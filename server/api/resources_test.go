@@ -1,0 +1,299 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+)
+
+func TestSettings(t *testing.T) {
+	b := newBenchWith(t, benchOptions{environ: map[string]string{"CATTLE_UI_BRAND": "suse"}})
+	for _, c := range []struct {
+		name, setting, body string
+		status              int
+		code                string
+	}{
+		{"no scheme", "server-url", `{"value":"foo"}`, 422, "InvalidFormat"},
+		{"with a path", "server-url", `{"value":"https://a.example/x"}`, 422, "InvalidFormat"},
+		{"good", "server-url", `{"value":"https://a.example"}`, 200, ""},
+		{"back to the default", "server-url", `{"value":""}`, 200, ""},
+		{"no value", "server-url", `{}`, 422, "MissingRequired"},
+		{"a number", "server-url", `{"value":3}`, 422, "InvalidFormat"},
+		{"of the environment", "ui-brand", `{"value":"x"}`, 405, "MethodNotAllow"},
+		{"never written", "cacerts", `{"value":"x"}`, 405, "MethodNotAllow"},
+		{"unknown", "nothing", `{"value":"x"}`, 404, "NotFound"},
+		{"as clients send back what they read", "ui-pl", `{"id":"ui-pl","name":"ui-pl","value":"y","default":"drover","customized":false,"links":{},"actions":{}}`, 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := b.request("PUT", "/v3/settings/"+c.setting, b.admin, c.body)
+			if r.status != c.status || r.text("code") != c.code {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+		})
+	}
+	if r := b.get("/v3/settings/ui-brand"); r.text("source") != "env" || r.text("value") != "suse" || r.body["customized"] != true {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.get("/v3/settings?source=db"); r.ids() != "ui-pl" {
+		t.Errorf("stored: %s", r.ids())
+	}
+	// Terraform reads these when it starts.
+	for _, name := range []string{"k8s-version", "server-version", "server-url", "telemetry-opt", "ui-default-landing", "install-uuid"} {
+		b.want(http.StatusOK, "GET", "/v3/settings/"+name, "")
+	}
+}
+
+func TestRegistrationTokens(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	const types = "/v3/clusterregistrationtokens"
+	for _, c := range []struct {
+		name, body string
+		status     int
+		code       string
+	}{
+		{"named", `{"clusterId":"c-m-h4rb0r55","name":"ci"}`, 201, ""},
+		{"again", `{"clusterId":"c-m-h4rb0r55","name":"ci"}`, 409, "AlreadyExists"},
+		{"default-token exists", `{"clusterId":"c-m-h4rb0r55","name":"default-token"}`, 409, "AlreadyExists"},
+		{"no cluster", `{"name":"x"}`, 422, "MissingRequired"},
+		{"unknown cluster", `{"clusterId":"c-m-none"}`, 422, "InvalidReference"},
+		{"bad name", `{"clusterId":"c-m-h4rb0r55","name":"a/b"}`, 422, "InvalidCharacters"},
+		{"without a name", `{"clusterId":"c-m-h4rb0r55"}`, 201, ""},
+	} {
+		r := b.request("POST", types, b.admin, c.body)
+		if r.status != c.status || r.text("code") != c.code {
+			t.Errorf("%s: %d %s", c.name, r.status, r.raw)
+		}
+		if c.status == 201 && (len(r.text("token")) != 54 || !strings.Contains(r.text("nodeCommand"), r.text("token")) || r.text("command") == "" || r.text("state") != "active") {
+			t.Errorf("%s: %s", c.name, r.raw)
+		}
+	}
+	named := b.get(types + "/c-m-h4rb0r55:ci")
+	if named.text("token") == b.get(types+"/c-m-h4rb0r55:default-token").text("token") || !strings.Contains(named.text("nodeCommand"), named.text("token")) {
+		t.Errorf("two tokens are the same: %s", named.raw)
+	}
+	b.want(http.StatusNoContent, "DELETE", types+"/c-m-h4rb0r55:ci", "")
+	b.want(http.StatusNotFound, "GET", types+"/c-m-h4rb0r55:ci", "")
+
+	before := b.get(types + "/c-m-h4rb0r55:default-token").text("token")
+	b.want(http.StatusNoContent, "DELETE", types+"/c-m-h4rb0r55:default-token", "")
+	after := b.get(types + "/c-m-h4rb0r55:default-token").text("token")
+	if len(after) != 54 || after == before {
+		t.Errorf("the default token was not rotated")
+	}
+
+	expired := registration.NewToken(cl, "old", start)
+	expired.Expires = start.Add(time.Hour)
+	if _, err := b.st.RegistrationTokens.Create(t.Context(), expired.Key(), expired); err != nil {
+		t.Fatal(err)
+	}
+	b.pass(time.Hour)
+	if r := b.get(types + "/c-m-h4rb0r55:old"); r.text("transitioning") != "error" || r.text("expiresAt") != "2026-09-01T11:00:00Z" {
+		t.Errorf("expired: %s", r.raw)
+	}
+}
+
+func TestRegistrationTokenWithoutServerURL(t *testing.T) {
+	b := newBenchWith(t, benchOptions{})
+	b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	r := b.get("/v3/clusterregistrationtokens/c-m-h4rb0r55:default-token")
+	if r.text("command") != "" || r.text("nodeCommand") != "" || r.text("transitioning") != "error" || r.text("transitioningMessage") != "setting server-url is empty" {
+		t.Errorf("%s", r.raw)
+	}
+	b.want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":"https://late.example"}`)
+	r = b.get("/v3/clusterregistrationtokens/c-m-h4rb0r55:default-token")
+	if !strings.Contains(r.text("nodeCommand"), "--server https://late.example ") || r.text("state") != "active" {
+		t.Errorf("%s", r.raw)
+	}
+}
+
+func TestKubeconfigs(t *testing.T) {
+	b := newBenchWith(t, benchOptions{})
+	b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) { c.Status.State, c.Status.Ready = "unavailable", false })
+	const target = "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig"
+	read := func() kubeconfig {
+		r := b.want(http.StatusOK, "POST", target, "")
+		var k kubeconfig
+		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil || r.text("type") != "generateKubeconfigOutput" {
+			t.Fatalf("%v: %s", err, r.raw)
+		}
+		return k
+	}
+	k := read()
+	if k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/c-m-h4rb0r55" { // without server-url, as the client sees the server
+		t.Errorf("%+v", k)
+	}
+	if r := b.get("/v3/tokens?userId=user-admin"); !strings.Contains(r.ids(), "kubeconfig-user-admin") {
+		t.Errorf("tokens %s", r.ids())
+	}
+	b.want(http.StatusOK, "PUT", "/v3/settings/kubeconfig-generate-token", `{"value":"false"}`)
+	b.want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":"https://d.example:8443"}`)
+	before := len(b.auth.Tokens())
+	k = read()
+	if k.Users[0].User.Token != "" || k.Users[0].User.Exec == nil || fmt.Sprint(k.Users[0].User.Exec.Args) != "[token --server=d.example:8443 --user=user-admin]" {
+		t.Errorf("%+v", k.Users)
+	}
+	if len(b.auth.Tokens()) != before {
+		t.Error("a token was made that nobody has")
+	}
+	if r := b.request("POST", "/v1/management.cattle.io.clusters/c-m-h4rb0r55?action=generateKubeconfig", b.admin, ""); r.status != http.StatusTemporaryRedirect ||
+		r.header.Get("Location") != "https://drover.example"+target {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+}
+
+const document = `apiVersion: provisioning.cattle.io/v1
+kind: Cluster
+metadata:
+  name: %s
+spec:
+  kubernetesVersion: v1.34.4+k3s1
+  rkeConfig:
+    machineGlobalConfig:
+      tls-san: [%s]
+`
+
+func TestApply(t *testing.T) {
+	b := newBench(t)
+	one, two := fmt.Sprintf(document, "one-1", "a"), fmt.Sprintf(document, "two-2", "a")
+	actions := func(r result) string {
+		results, _ := r.body["results"].([]any)
+		s := []string{}
+		for _, x := range results {
+			m, _ := x.(map[string]any)
+			s = append(s, fmt.Sprint(m["name"], " ", m["action"]))
+		}
+		return strings.Join(s, ", ")
+	}
+	if r := b.want(200, "POST", "/v1-drover/apply?dryRun=true", one+"---\n"+two); actions(r) != "one-1 created, two-2 created" || r.body["dryRun"] != true {
+		t.Errorf("dry run: %s", r.raw)
+	}
+	if n := len(b.st.Clusters.List()); n != 0 {
+		t.Fatalf("a dry run stored %d clusters", n)
+	}
+	r := b.request("POST", "/v1-drover/apply", b.admin, one+"---\n"+strings.Replace(two, "tls-san: [a]", "tls-sann: [a]", 1))
+	errs, _ := r.body["errors"].([]any)
+	if r.status != 422 || len(errs) == 0 {
+		t.Fatalf("%d %s", r.status, r.raw)
+	}
+	first, _ := errs[0].(map[string]any)
+	if first["path"] != "spec.rkeConfig.machineGlobalConfig.tls-sann" || first["line"] != 19.0 || first["reason"] == "" {
+		t.Errorf("%v", first)
+	}
+	if n := len(b.st.Clusters.List()); n != 0 {
+		t.Fatalf("half of it was stored: %d clusters", n)
+	}
+	if r := b.want(200, "POST", "/v1-drover/apply", one+"---\n"+two); actions(r) != "one-1 created, two-2 created" {
+		t.Errorf("apply: %s", r.raw)
+	}
+	if r := b.want(200, "POST", "/v1-drover/apply?dryRun=true", one+"---\n"+two); actions(r) != "one-1 unchanged, two-2 unchanged" {
+		t.Errorf("preview after the apply: %s", r.raw)
+	}
+	if r := b.want(200, "POST", "/v1-drover/apply", fmt.Sprintf(document, "one-1", "b")); actions(r) != "one-1 configured" {
+		t.Errorf("change: %s", r.raw)
+	}
+	if r := b.request("POST", "/v1-drover/apply?dryRun=maybe", b.admin, one); r.status != 422 || r.text("fieldName") != "dryRun" {
+		t.Errorf("%s", r.raw)
+	}
+	// What belongs to a cluster is there with it.
+	id := b.get("/v1/provisioning.cattle.io.clusters/fleet-default/one-1").body["status"].(map[string]any)["clusterName"].(string)
+	if r := b.get("/v3/clusterregistrationtokens?clusterId=" + id); r.ids() != id+":default-token" {
+		t.Errorf("registration tokens: %s", r.ids())
+	}
+	if r := b.get("/v3/projects?clusterId=" + id); len(r.data()) != 2 {
+		t.Errorf("projects: %s", r.ids())
+	}
+	key := "fleet-default/one-1"
+	if _, err := b.st.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) { c.Deleting = start; return c, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.request("POST", "/v1-drover/apply", b.admin, one); r.status != 409 || r.text("code") != "Conflict" {
+		t.Errorf("while it is being removed: %d %s", r.status, r.raw)
+	}
+}
+
+func TestSteveClusters(t *testing.T) {
+	for _, base := range []string{"/v1", "/k8s/clusters/local/v1"} {
+		t.Run(base, func(t *testing.T) {
+			b := newBench(t)
+			types := base + "/provisioning.cattle.io.clusters"
+			body := `{"metadata":{"name":"harbour","namespace":"fleet-default","labels":{"a":"1"}},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{"machineGlobalConfig":{"tls-san":["a"]}}}}`
+			r := b.want(http.StatusCreated, "POST", types, body)
+			links, _ := r.body["links"].(map[string]any)
+			self := "https://drover.example" + types + "/fleet-default/harbour"
+			if r.text("id") != "fleet-default/harbour" || r.text("type") != "provisioning.cattle.io.cluster" || links["self"] != self || links["update"] != self || links["remove"] != self {
+				t.Errorf("%s", r.raw)
+			}
+			if r := b.request("POST", types, b.admin, body); r.status != 409 || r.text("code") != "AlreadyExists" {
+				t.Errorf("again: %d %s", r.status, r.raw)
+			}
+			target := types + "/fleet-default/harbour"
+			read := string(b.get(target).raw)
+			changed := strings.Replace(read, `"tls-san":["a"]`, `"tls-san":["b"]`, 1)
+			if changed == read {
+				t.Fatal("the test changes nothing")
+			}
+			if r := b.want(http.StatusOK, "PUT", target, changed); !strings.Contains(string(r.raw), `"tls-san":["b"]`) {
+				t.Errorf("PUT: %s", r.raw)
+			}
+			if r := b.request("PUT", target, b.admin, changed); r.status != 409 || r.text("code") != "Conflict" {
+				t.Errorf("PUT of what was read before: %d %s", r.status, r.raw)
+			}
+			if r := b.want(http.StatusOK, "PUT", target, string(b.get(target).raw)); r.header.Get("X-Drover-Result") != "unchanged" {
+				t.Errorf("PUT of what was just read: %v", r.header)
+			}
+			for name, c := range map[string]struct {
+				contentType, body string
+				status            int
+				has               string
+			}{
+				"merge":             {"application/merge-patch+json", `{"spec":{"rkeConfig":{"machineGlobalConfig":{"tls-san":["c"]}}}}`, 200, `"tls-san":["c"]`},
+				"JSON":              {"application/json-patch+json", `[{"op":"replace","path":"/spec/rkeConfig/machineGlobalConfig/tls-san/0","value":"d"}]`, 200, `"tls-san":["d"]`},
+				"JSON without path": {"application/json-patch+json", `[{"op":"remove","path":"/spec/nothing"}]`, 422, "InvalidBodyContent"},
+				"test fails":        {"application/json-patch+json", `[{"op":"test","path":"/kind","value":"x"}]`, 422, "InvalidBodyContent"},
+				"not JSON":          {"application/merge-patch+json", `{`, 422, "InvalidBodyContent"},
+				"unknown kind":      {"application/strategic-merge-patch+json", `{}`, 415, "InvalidType"},
+				"unknown field":     {"application/merge-patch+json", `{"spec":{"rkeConfig":{"nothing":1}}}`, 422, "spec.rkeConfig.nothing"},
+				"another name":      {"application/merge-patch+json", `{"metadata":{"name":"other"}}`, 422, "InvalidOption"},
+				"an old version":    {"application/merge-patch+json", `{"metadata":{"resourceVersion":"1"}}`, 409, "Conflict"},
+			} {
+				if r := b.request("PATCH", target, b.admin, c.body, "Content-Type", c.contentType); r.status != c.status || !strings.Contains(string(r.raw), c.has) {
+					t.Errorf("patch %s: %d %s", name, r.status, r.raw)
+				}
+			}
+			if r := b.request("PUT", target, b.admin, `{"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`); r.status != 422 || r.text("fieldName") != "metadata.resourceVersion" {
+				t.Errorf("PUT without a version: %d %s", r.status, r.raw)
+			}
+			if r := b.request("POST", types, b.admin, `{"metadata":{"generateName":"x-"},"spec":{}}`); r.status != 422 || r.text("fieldName") != "metadata.generateName" {
+				t.Errorf("generateName: %d %s", r.status, r.raw)
+			}
+			if r := b.request("POST", types, b.admin, `{"metadata":{"name":"x-1"},"spec":{"kubernetesVersion":"v9.9.9+k3s1","rkeConfig":{}}}`); r.status != 422 || r.text("fieldName") != "spec.kubernetesVersion" {
+				t.Errorf("unknown version: %d %s", r.status, r.raw)
+			}
+			if r := b.want(http.StatusOK, "DELETE", target, ""); !strings.Contains(string(r.raw), `"deletionTimestamp":"2026-09-01T10:00:00Z"`) || !strings.Contains(string(r.raw), `"name":"removing"`) {
+				t.Errorf("DELETE: %s", r.raw)
+			}
+		})
+	}
+}
+
+// TestCopiesInPatches: a few lines that copy copies do not become gigabytes.
+func TestCopiesInPatches(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	ops := []string{`{"op":"add","path":"/spec/x","value":{"a":"` + strings.Repeat("x", 1000) + `"}}`}
+	for i := range 40 {
+		ops = append(ops, fmt.Sprintf(`{"op":"copy","from":"/spec/x","path":"/spec/x/%d"}`, i))
+	}
+	r := b.request("PATCH", "/v1/provisioning.cattle.io.clusters/fleet-default/harbour", b.admin, "["+strings.Join(ops, ",")+"]", "Content-Type", "application/json-patch+json")
+	if r.status != 422 {
+		t.Errorf("%d", r.status)
+	}
+}
