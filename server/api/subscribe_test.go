@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -336,4 +338,28 @@ func TestSubscribeSteve(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("resource.remove", "management.cattle.io.clusters", "c-m-h4rb0r55")
+}
+
+// TestSubscribeByCurl is the test of websockets that is in many guides, with its key of 13 bytes.
+func TestSubscribeByCurl(t *testing.T) {
+	b := newBenchWith(t, benchOptions{serverURL: "https://drover.example", ping: 10 * time.Millisecond})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(serveBench(b).URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "GET /v3/subscribe HTTP/1.1\r\nHost: drover.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Key: SGVsbG8sIHdvcmxkIQ==\r\nSec-WebSocket-Version: 13\r\nAuthorization: Bearer %s\r\n\r\n", b.admin)
+	br := bufio.NewReader(conn)
+	response, err := http.ReadResponse(br, nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Accept") != "qGEgH3En71di5rrssAZTmtRTyFk=" {
+		t.Fatalf("%v %v", response, err)
+	}
+	line, err := br.ReadString('}')
+	if err != nil || !strings.Contains(line, `{"name":"ping","revision":"`) {
+		t.Errorf("%q %v", line, err)
+	}
 }

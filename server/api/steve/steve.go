@@ -138,14 +138,13 @@ func number(text string) int {
 // matches is one filter: alternatives joined by commas, each field=value or
 // field!=value. A value in single quotes is matched as a whole, any other as a part.
 func matches(o Object, filter string) bool {
-	if filter == "" {
-		return true
-	}
+	understood := false
 	for one := range strings.SplitSeq(filter, ",") {
 		path, value, ok := strings.Cut(one, "=")
 		if !ok {
 			continue
 		}
+		understood = true
 		path, negated := strings.CutSuffix(path, "!")
 		exact := len(value) >= 2 && value[0] == '\'' && value[len(value)-1] == '\''
 		if exact || len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
@@ -158,7 +157,7 @@ func matches(o Object, filter string) bool {
 			return true
 		}
 	}
-	return false
+	return !understood
 }
 
 func order(objects []Object, fields string) {
