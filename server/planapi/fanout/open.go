@@ -46,14 +46,13 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Watch) {
 	case err == nil:
 		s.sink = raw
 	case errors.Is(err, http.ErrNotSupported):
-		s.sink, err = newHandlerSink(w, &h.buffers)
-	}
-	if err != nil {
+		s.sink = newHandlerSink(w, &h.buffers)
+	default:
 		h.options.Logger.Debug("watch not begun", "error", err)
 		return // the connection is gone, there is nobody to answer
 	}
 	if !h.attach(s, q.Start) {
-		s.sink.cut()
+		s.sink.cut() // closing; the client will ask another server
 		return
 	}
 	if raw != nil {
@@ -102,9 +101,7 @@ func (h *Hub) attach(s *stream, from Start) bool {
 		frames, s.closing = []frame{expiredFrame(fmt.Sprintf("too old resource version: %d: list again", from.Since))}, true
 	}
 	s.queue = frames
-	if len(frames) > 0 {
-		s.wake()
-	}
+	s.wake() // sends the header in any case: who sees it is known to be there
 	s.timer = time.AfterFunc(s.pause(), s.tick)
 	s.mu.Unlock()
 	if s.machine {

@@ -48,8 +48,8 @@ type rawSink struct {
 	buffers *buffers
 }
 
-// takeOver takes the connection and answers 200. Its error is http.ErrNotSupported
-// when the connection cannot be taken; nothing is sent then.
+// takeOver takes the connection. Its error is http.ErrNotSupported when that is not
+// possible and the answer is still the handler's.
 func takeOver(w http.ResponseWriter, r *http.Request, b *buffers) (*rawSink, error) {
 	if !r.ProtoAtLeast(1, 1) {
 		return nil, fmt.Errorf("take the connection of a watch over: no chunks in %s: %w", r.Proto, http.ErrNotSupported)
@@ -62,15 +62,14 @@ func takeOver(w http.ResponseWriter, r *http.Request, b *buffers) (*rawSink, err
 		_ = conn.Close()
 		return nil, errors.New("take the connection of a watch over: the client sent more than its request")
 	}
-	s := &rawSink{conn: conn, buffers: b}
 	watchNetwork(conn)
+	return &rawSink{conn: conn, buffers: b}, nil
+}
+
+func (s *rawSink) begin() error {
 	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nCache-Control: no-cache, private\r\nConnection: close\r\n" +
 		"Transfer-Encoding: chunked\r\nDate: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n\r\n"
-	if err := s.write([]byte(head)); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return s, nil
+	return s.write([]byte(head))
 }
 
 func (s *rawSink) send(kind string, object []byte) error {
@@ -141,25 +140,28 @@ type handlerSink struct {
 	buffers *buffers
 }
 
-func newHandlerSink(w http.ResponseWriter, b *buffers) (*handlerSink, error) {
-	s := &handlerSink{w: w, control: http.NewResponseController(w), buffers: b}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-cache, private")
-	w.WriteHeader(http.StatusOK)
-	if err := s.control.Flush(); err != nil {
-		return nil, fmt.Errorf("begin a watch: %w", err)
-	}
-	// The server's own limits are for answers that end by themselves.
+func newHandlerSink(w http.ResponseWriter, b *buffers) *handlerSink {
+	return &handlerSink{w: w, control: http.NewResponseController(w), buffers: b}
+}
+
+func (s *handlerSink) begin() error {
+	s.w.Header().Set("Content-Type", "application/json")
+	s.w.Header().Set("Cache-Control", "no-cache, private")
+	s.w.WriteHeader(http.StatusOK)
+	// The server's own limits are for answers that end by themselves; not every server has deadlines.
 	_ = s.control.SetReadDeadline(time.Time{})
 	_ = s.control.SetWriteDeadline(time.Time{})
-	return s, nil
+	if err := s.control.Flush(); err != nil {
+		return fmt.Errorf("begin a watch: %w", err)
+	}
+	return nil
 }
 
 func (s *handlerSink) send(kind string, object []byte) error {
 	b := s.buffers.take(len(object) + eventOverhead)
 	defer func() { s.buffers.give(b) }()
 	b = appendEvent(b, kind, object)
-	_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // not every server has deadlines
+	_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout))
 	defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
 	if _, err := s.w.Write(b); err != nil {
 		return fmt.Errorf("send to a watch: %w", err)

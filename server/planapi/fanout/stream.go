@@ -48,6 +48,8 @@ const maxQueue = 4096
 
 // sink carries events to one client. Its calls come one at a time, but for cut.
 type sink interface {
+	// begin sends the header, before everything else.
+	begin() error
 	// send writes one event; it does not block for much longer than sendTimeout.
 	send(kind string, object []byte) error
 	// end tells the client that the stream is complete, and lets it go.
@@ -64,6 +66,7 @@ type stream struct {
 	bookmarks bool
 	machine   bool
 	until     time.Time // when the client asked it to end
+	begun     bool      // the header is sent; only run knows
 
 	mu      sync.Mutex
 	queue   []frame
@@ -127,6 +130,12 @@ func (s *stream) wake() {
 
 // run sends until the queue is empty.
 func (s *stream) run() {
+	if !s.begun {
+		s.begun = true
+		if err := s.sink.begin(); err != nil {
+			s.abort()
+		}
+	}
 	for {
 		s.mu.Lock()
 		if s.ended || len(s.queue) == 0 {

@@ -1,0 +1,290 @@
+package planapi_test
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	clientfeatures "k8s.io/client-go/features"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-project/drover/server/planapi"
+)
+
+func (f *fixture) config(token string) *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
+	return &rest.Config{Host: f.server.URL, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca, ServerName: "example.com"}}
+}
+
+func (f *fixture) clientset(t *testing.T, token string) *kubernetes.Clientset {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(f.config(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestClientGoDiscovery is what the original agent and kubectl do at their start.
+func TestClientGoDiscovery(t *testing.T) {
+	f := setUp(t)
+	c, err := discovery.NewDiscoveryClientForConfig(f.config(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := restmapper.GetAPIGroupResources(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(schema.GroupKind{Kind: "Secret"}, "v1")
+	if err != nil || mapping.Resource.Resource != "secrets" || mapping.Scope.Name() != "namespace" {
+		t.Errorf("mapping %+v, %v", mapping, err)
+	}
+	version, err := c.ServerVersion()
+	if err != nil || version.Minor != "34" {
+		t.Errorf("version %+v, %v", version, err)
+	}
+}
+
+func TestClientGoUpdate(t *testing.T) {
+	f := setUp(t)
+	f.set(t, oneKey, "plan", "{}", "plan-state", "pending")
+	config := f.config(one)
+	config.ContentType = "application/json" // as agents have it; the typed clients of client-go would send protobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secretsOf := client.CoreV1().Secrets(namespace)
+	read, err := secretsOf.Get(t.Context(), one+suffix, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := read.DeepCopy(), read.DeepCopy()
+	first.Data["plan-state"], first.Data["failed-output"] = []byte("in-progress"), nil
+	written, err := secretsOf.Update(t.Context(), first, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string][]byte{"plan": []byte("{}"), "plan-state": []byte("in-progress"), "failed-output": {}}, written.Data); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := secretsOf.Update(t.Context(), second, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a stale update: %v", err)
+	}
+	if _, err := f.clientset(t, one).CoreV1().Secrets(namespace).Update(t.Context(), written, metav1.UpdateOptions{}); !apierrors.IsUnsupportedMediaType(err) {
+		t.Errorf("an update in protobuf: %v", err)
+	}
+	if _, err := secretsOf.Get(t.Context(), two+suffix, metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("another machine's Secret: %v", err)
+	}
+	if _, err := f.clientset(t, "nobody").CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
+		t.Errorf("an unknown token: %v", err)
+	}
+	admin := f.clientset(t, "admin").CoreV1().Secrets(namespace)
+	if _, err := admin.Get(t.Context(), "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a Secret that is not there: %v", err)
+	}
+	if _, err := admin.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1"}); !apierrors.IsResourceExpired(err) {
+		t.Errorf("a watch from long ago: %v", err)
+	}
+	patched, err := admin.Patch(t.Context(), one+suffix, types.StrategicMergePatchType, []byte(`{"stringData":{"x":"y"}}`), metav1.PatchOptions{})
+	if err != nil || string(patched.Data["x"]) != "y" {
+		t.Errorf("a patch: %v", err)
+	}
+	all, err := f.clientset(t, "admin").CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{Limit: 1})
+	if err != nil || len(all.Items) != 2 || all.Continue != "" {
+		t.Errorf("all Secrets: %v, %v", all, err)
+	}
+}
+
+// informer runs client-go's reflector over Secrets and tells each change.
+func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, streamed bool) (cache.Store, <-chan string) {
+	t.Helper()
+	told := make(chan string, 1000)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = fieldSelector
+			return c.CoreV1().Secrets(namespace).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = fieldSelector
+			return c.CoreV1().Secrets(namespace).Watch(ctx, o)
+		},
+	}
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	gates, ok := clientfeatures.FeatureGates().(interface {
+		Set(clientfeatures.Feature, bool) error
+	})
+	if !ok {
+		t.Fatal("client-go's feature gates cannot be set")
+	}
+	if err := gates.Set(clientfeatures.WatchListClient, streamed); err != nil {
+		t.Fatal(err)
+	}
+	r := cache.NewReflectorWithOptions(lw, &corev1.Secret{}, tellingStore{store, told}, cache.ReflectorOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.RunWithContext(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return store, told
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// tellingStore tells what a reflector does to it.
+type tellingStore struct {
+	cache.Store
+	told chan<- string
+}
+
+func (s tellingStore) Add(obj any) error { return s.tell("add", obj, s.Store.Add(obj)) }
+func (s tellingStore) Update(obj any) error {
+	return s.tell("update", obj, s.Store.Update(obj))
+}
+func (s tellingStore) Delete(obj any) error { return s.tell("delete", obj, s.Store.Delete(obj)) }
+func (s tellingStore) Replace(all []any, version string) error {
+	err := s.Store.Replace(all, version)
+	s.told <- "replace"
+	return err
+}
+
+func (s tellingStore) tell(what string, obj any, err error) error {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		s.told <- what + " " + string(secret.Data["plan"])
+	}
+	return err
+}
+
+func await(t *testing.T, told <-chan string, want string) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	var heard []string
+	for {
+		select {
+		case got := <-told:
+			if got == want {
+				return
+			}
+			heard = append(heard, got)
+		case <-deadline:
+			t.Fatalf("heard %q, but not %q", heard, want)
+		}
+	}
+}
+
+// TestClientGoInformer: both generations of client-go follow one Secret.
+func TestClientGoInformer(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		streamed bool
+		options  []option
+	}{
+		{"list and watch", false, nil},
+		{"streamed list", true, nil},
+		{"list and watch over HTTP/2", false, []option{http2}},
+		{"streamed list over HTTP/2", true, []option{http2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := setUp(t, append(c.options, heartbeat(50*time.Millisecond))...)
+			f.set(t, oneKey, "plan", "a")
+			var lists atomic.Int32
+			config := f.config(one)
+			config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Query().Get("watch") == "" {
+						lists.Add(1)
+					}
+					return rt.RoundTrip(r)
+				})
+			})
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store, told := informer(t, client, fields.OneTermEqualSelector("metadata.name", one+suffix).String(), c.streamed)
+			await(t, told, "replace")
+			f.set(t, oneKey, "plan", "b")
+			await(t, told, "update b")
+			f.set(t, namespace+"/"+two+suffix, "plan", "other")
+			f.remove(t, oneKey)
+			await(t, told, "delete b")
+			f.create(t, one)
+			await(t, told, "add ")
+			f.set(t, oneKey, "plan", "c")
+			await(t, told, "update c")
+			if keys := store.ListKeys(); len(keys) != 1 || keys[0] != oneKey {
+				t.Errorf("it has %q", keys)
+			}
+			if want := map[bool]int32{false: 1, true: 0}[c.streamed]; lists.Load() != want {
+				t.Errorf("%d lists, want %d", lists.Load(), want)
+			}
+		})
+	}
+}
+
+// TestClientGoSurvivesRestart: what is removed while the server is down is only known
+// by listing again, which "too old" makes an informer do.
+func TestClientGoSurvivesRestart(t *testing.T) {
+	for _, streamed := range []bool{false, true} {
+		t.Run(map[bool]string{false: "list and watch", true: "streamed list"}[streamed], func(t *testing.T) {
+			f := setUp(t)
+			var handler atomic.Pointer[http.ServeMux]
+			start := func() *planapi.API {
+				api := planapi.New(planapi.Options{
+					State:   f.state,
+					Machine: func(string) (string, bool) { return "", false },
+					Admin:   func(*http.Request) bool { return true },
+				})
+				mux := http.NewServeMux()
+				api.Routes(mux)
+				handler.Store(mux)
+				return api
+			}
+			api := start()
+			f.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.Load().ServeHTTP(w, r) }))
+			t.Cleanup(f.server.Close)
+			store, told := informer(t, f.clientset(t, "admin"), "", streamed)
+			await(t, told, "replace")
+			f.set(t, oneKey, "plan", "a")
+			await(t, told, "update a")
+
+			handler.Store(http.NewServeMux()) // down
+			api.Close()
+			f.remove(t, oneKey)
+			api = start()
+			t.Cleanup(api.Close)
+			await(t, told, "replace")
+			if keys := store.ListKeys(); len(keys) != 1 || keys[0] != namespace+"/"+two+suffix {
+				t.Errorf("after the restart it has %q", keys)
+			}
+			f.set(t, namespace+"/"+two+suffix, "plan", "b")
+			await(t, told, "update b")
+		})
+	}
+}
