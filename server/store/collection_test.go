@@ -57,6 +57,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	s, plain, sensitive := openNotes(t, t.TempDir())
 	for name, c := range map[string]*Collection[note]{"plain": plain, "sensitive": sensitive} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +113,7 @@ func is[E error](err error) bool {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	_, notes, _ := openNotes(t, t.TempDir())
 	for _, key := range []string{"b/2", "a/1", "b", "b/1", "c/1", "b0"} {
 		must(notes.Create(t.Context(), key, note{Text: key}))(t)
@@ -145,6 +147,7 @@ func TestList(t *testing.T) {
 }
 
 func TestRefusedNames(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	before := s.Revision()
 	for _, c := range []struct{ name, key string }{
@@ -181,6 +184,7 @@ func TestRefusedNames(t *testing.T) {
 }
 
 func TestCommitIsAllOrNothing(t *testing.T) {
+	t.Parallel()
 	s, notes, secrets := openNotes(t, t.TempDir())
 	a := must(notes.Create(t.Context(), "a", note{Text: "1"}))(t)
 	for _, c := range []struct {
@@ -217,6 +221,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 }
 
 func TestCommitOfMany(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	var ops []Op
 	for i := range 1100 {
@@ -238,6 +243,7 @@ func TestCommitOfMany(t *testing.T) {
 }
 
 func TestModify(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	created := must(notes.Create(t.Context(), "a", note{Tags: map[string]string{"n": ""}}))(t)
 
@@ -294,6 +300,7 @@ func TestModify(t *testing.T) {
 
 // Each writer finds its own writes as soon as they return, while many write.
 func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	observed := make(map[string]int64) // no lock: one goroutine calls, and Commit orders
 	var mu sync.Mutex
@@ -327,6 +334,7 @@ func TestReadYourWrites(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "by open")
 	s, notes, secrets := openNotes(t, dir)
 	must(notes.Create(t.Context(), "a", note{Text: "1"}))(t)
@@ -366,6 +374,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestContextEnds(t *testing.T) {
+	t.Parallel()
 	_, notes, _ := openNotes(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -378,6 +387,7 @@ func TestContextEnds(t *testing.T) {
 }
 
 func TestClone(t *testing.T) {
+	t.Parallel()
 	type inner struct{ List []string }
 	type value struct {
 		Map     map[string][]byte

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,6 +127,9 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadership, error) {
 	if err := checkKey(name); err != nil {
 		return nil, err
+	}
+	if strings.Contains(name, "/") {
+		return nil, errors.New("the name of a leadership holds no slash, which would make it part of another")
 	}
 	if err := s.Err(); err != nil {
 		return nil, err

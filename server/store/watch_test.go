@@ -42,6 +42,7 @@ func take(t *testing.T, w *Watcher[note], n int) []happened {
 }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	s, notes, secrets := openNotes(t, t.TempDir())
 	start := s.Revision()
 	live := must(notes.Watch(t.Context(), start))(t)
@@ -92,6 +93,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchEnds(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	canceled := must(notes.Watch(ctx, s.Revision()))(t)
@@ -126,6 +128,7 @@ func TestWatchEnds(t *testing.T) {
 // A watch can only begin where history is known, and a reader that does not read is
 // let go instead of holding everybody up.
 func TestWatchTooOld(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s, notes, _ := openNotesWith(t, Options{DataDir: dir, history: 100})
 	first := must(notes.Create(t.Context(), "first", note{}))(t).Revision
@@ -187,6 +190,7 @@ func TestWatchTooOld(t *testing.T) {
 
 // Watchers that begin while others write miss nothing and get nothing twice.
 func TestWatchWhileWriting(t *testing.T) {
+	t.Parallel()
 	s, notes, _ := openNotes(t, t.TempDir())
 	const writes = 300
 	done := make(chan struct{})
@@ -224,6 +228,7 @@ func TestWatchWhileWriting(t *testing.T) {
 }
 
 func TestObserve(t *testing.T) {
+	t.Parallel()
 	s, notes, secrets := openNotes(t, t.TempDir())
 	var got []happened
 	var revisions []int64

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNewerSchema(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, _, _ := openNotes(t, dir)
+	var got schemaRecord
+	if err := json.Unmarshal(must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Value, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(schemaRecord{Schema: 1, WrittenBy: "v0.0.0-dev"}, got); diff != "" {
+		t.Error(diff)
+	}
+	// A newer server of the same etcd begins to migrate while this one runs.
+	must(s.client.Put(t.Context(), schemaKey, `{"schema":2,"from":1,"writtenBy":"v9.1.0"}`))(t)
+	<-s.Failed()
+	want := "the data in " + dir + " is of a newer drover (v9.1.0, schema 2) and this is v0.0.0-dev, which knows schemas up to 1: start the newer drover, or restore a backup made by this one"
+	if got := s.Err().Error(); got != want {
+		t.Errorf("the running store ended with\n%s, want\n%s", got, want)
+	}
+	closeStore(t, s)
+	refusesToOpen(t, dir, "open the store: "+want)
+}
+
+func TestDamagedSchema(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, want string }{
+		{"not JSON", "x", "read /drover/schema"},
+		{"none", "{}", "cannot be"},
+		{"backwards", `{"schema":1,"from":1}`, "cannot be"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, _, _ := openNotes(t, dir)
+			must(s.client.Put(t.Context(), schemaKey, c.value))(t)
+			<-s.Failed()
+			closeStore(t, s)
+			refusesToOpen(t, dir, c.want)
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		dir := t.TempDir()
+		s, notes, _ := openNotes(t, dir)
+		must(notes.Create(t.Context(), "a", note{}))(t)
+		must(s.client.Delete(t.Context(), schemaKey))(t)
+		closeStore(t, s)
+		refusesToOpen(t, dir, "the data in "+dir+" has documents but no /drover/schema")
+	})
+}
+
+// rename is a migration: documents of notes get another text, those called gone are
+// deleted, and one is added to secrets.
+func rename(from, to string) migration {
+	return migration{what: "rename", change: func(documents []plainDocument) ([]plainDocument, error) {
+		var changes []plainDocument
+		done := false
+		for _, d := range documents {
+			var n note
+			if err := json.Unmarshal(d.value, &n); err != nil {
+				return nil, err
+			}
+			switch {
+			case d.key == to:
+				done = true
+			case d.key == "gone":
+				d.value = nil
+				changes = append(changes, d)
+			case n.Text == from:
+				d.value = []byte(`{"text":"` + to + `"}`)
+				changes = append(changes, d)
+			}
+		}
+		if !done {
+			changes = append(changes, plainDocument{collection: "secrets", key: to, sensitive: true, value: []byte(`{}`)})
+		}
+		return changes, nil
+	}}
+}
+
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, notes, secrets := openNotes(t, dir)
+	var ops []Op
+	for i := range 250 { // more than one transaction takes
+		ops = append(ops, notes.Creating(fmt.Sprint(i), note{Text: "one"}))
+	}
+	ops = append(ops, secrets.Creating("s", note{Text: "one"}), notes.Creating("gone", note{}), notes.Creating("other", note{Text: "other"}))
+	must(s.Commit(t.Context(), ops...))(t)
+	closeStore(t, s)
+
+	openAt := func(steps ...migration) (*Store, *Collection[note], *Collection[note], error) {
+		notes, secrets := NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes, secrets)
+		return s, notes, secrets, err
+	}
+	// The second migration fails: the data is neither of schema 1 nor of 3.
+	broken := migration{what: "break", change: func([]plainDocument) ([]plainDocument, error) { return nil, errors.New("no luck") }}
+	_, _, _, err := openAt(rename("one", "two"), broken)
+	if err == nil || !strings.Contains(err.Error(), "migrate the data in "+dir+" from schema 2 to 3 (break): no luck") {
+		t.Errorf("a migration that fails: %v", err)
+	}
+	refusesToOpen(t, dir, "is of a newer drover (v0.0.0-dev, schema 3)")
+	if _, _, _, err := openAt(rename("one", "two")); err == nil {
+		t.Error("a server that knows only the first migration opens the data")
+	}
+
+	// A newer server whose migration works takes it up where it stood.
+	s, notes, secrets, err = openAt(rename("one", "two"), rename("two", "three"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]int)
+	for _, d := range notes.List() {
+		counts["notes "+d.Value.Text]++
+	}
+	for _, d := range secrets.List() {
+		counts["secrets "+d.Key+" "+d.Value.Text]++
+	}
+	want := map[string]int{"notes three": 250, "notes other": 1, "secrets s three": 1, "secrets two ": 1, "secrets three ": 1}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Error(diff)
+	}
+	var record schemaRecord
+	if err := json.Unmarshal(must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Value, &record); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(schemaRecord{Schema: 3, WrittenBy: "v0.0.0-dev"}, record); diff != "" {
+		t.Error(diff)
+	}
+	before := s.Revision()
+	closeStore(t, s)
+
+	s, _, _, err = openAt(rename("one", "two"), rename("two", "three"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Revision() != before {
+		t.Errorf("opening migrated data wrote something: revision %d, was %d", s.Revision(), before)
+	}
+	closeStore(t, s)
+	refusesToOpen(t, dir, "schema 3")
+
+	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []migration{broken})
+	if err != nil {
+		t.Fatalf("new data has nothing to migrate: %v", err)
+	}
+	closeStore(t, fresh)
+}
