@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/api/norman"
-	"github.com/drover-project/drover/server/api/subscribe"
 )
 
 // serveRoots is GET /: the roots of all versions.
@@ -357,6 +356,3 @@ func plural(id string) string {
 	}
 	return id + "s"
 }
-
-// isUpgrade says that the client wants a websocket.
-func isUpgrade(r *http.Request) bool { return subscribe.IsUpgrade(r) }

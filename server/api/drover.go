@@ -5,7 +5,6 @@ package api
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -49,9 +48,9 @@ func (a *API) applyDocuments(c *call) (answer, error) {
 	default:
 		return answer{}, norman.Invalid(norman.InvalidOption, "dryRun", "%.40q is neither true nor false", value)
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, clusterspec.MaxSize))
+	data, err := norman.ReadBody(c.w, c.r, clusterspec.MaxSize)
 	if err != nil {
-		return answer{}, norman.FromBody(err)
+		return answer{}, err
 	}
 	docs, err := clusterspec.Parse(data, a.Versions)
 	if err != nil {

@@ -225,7 +225,7 @@ func TestBodies(t *testing.T) {
 		t.Error("fields are named that were not ignored")
 	}
 	for _, target := range []string{"/v3/settings/ui-pl", "/v3/clusters/" + cl.ID} {
-		if r := b.request("PUT", target, b.admin, strings.Repeat("x", 3<<20)); r.status != http.StatusRequestEntityTooLarge || r.header.Get("Connection") != "close" {
+		if r := b.request("PUT", target, b.admin, strings.Repeat("x", 3<<20)); r.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: 3 MiB: %d", target, r.status)
 		}
 	}
@@ -243,12 +243,46 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestTooLongBodyOverTheWire: a client that sends 3 MiB reads the answer before the connection ends.
+// TestTooLongBodyOverTheWire: a client that sends 3 MiB reads the answer, and its
+// connection goes on; one that sends without end is cut off after the answer.
 func TestTooLongBodyOverTheWire(t *testing.T) {
 	b := newBench(t)
-	server := httptest.NewServer(b.handler)
+	server := httptest.NewUnstartedServer(b.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
 	defer server.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "PUT", server.URL+"/v3/settings/ui-pl", strings.NewReader(strings.Repeat("x", 3<<20)))
+	for _, c := range []struct {
+		name string
+		size int64
+	}{{"3 MiB", 3 << 20}, {"endless", 1 << 30}} {
+		r, err := http.NewRequestWithContext(t.Context(), "PUT", server.URL+"/v3/settings/ui-pl", io.LimitReader(zeros{}, c.size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+b.admin)
+		response, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		discard(response)
+		if response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %s", c.name, response.Status)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestSubscribeOverHTTP2 says what to do instead of breaking the connection.
+func TestSubscribeOverHTTP2(t *testing.T) {
+	b := newBench(t)
+	server := httptest.NewUnstartedServer(b.handler)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/v3/subscribe", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,8 +292,8 @@ func TestTooLongBodyOverTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	discard(response)
-	if response.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("status %s", response.Status)
+	if response.ProtoMajor != 2 || response.StatusCode != http.StatusUpgradeRequired || response.Header.Get("Upgrade") != "" {
+		t.Errorf("%s %s %v", response.Proto, response.Status, response.Header)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -146,13 +145,7 @@ func (a *API) steveKubeconfig(c *steveCall) (answer, error) {
 	return answer{status: http.StatusTemporaryRedirect}, nil
 }
 
-func (c *steveCall) body() ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.limit))
-	if err != nil {
-		return nil, norman.FromBody(err)
-	}
-	return data, nil
-}
+func (c *steveCall) body() ([]byte, error) { return norman.ReadBody(c.w, c.r, c.limit) }
 
 // sent is what clients may leave out of an object, since the URL says it.
 type sent struct {

@@ -179,8 +179,10 @@ func (c *call) sawRemoved(s shown) bool {
 // stream makes the request a websocket and serves it to its end. The identity is
 // looked at again before each change is shown.
 func (a *API) stream(c *call, show func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame) {
-	if !isUpgrade(c.r) {
-		c.w.Header().Set("Upgrade", "websocket")
+	if c.r.ProtoMajor != 1 || !subscribe.IsUpgrade(c.r) {
+		if c.r.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
+			c.w.Header().Set("Upgrade", "websocket")
+		}
 		c.fail(norman.Errorf(http.StatusUpgradeRequired, "UpgradeRequired",
 			"this is a websocket: ask over HTTP/1.1 with the headers Connection: Upgrade and Upgrade: websocket"))
 		return

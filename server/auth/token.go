@@ -42,7 +42,7 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 		if err != nil {
 			return "", records.Token{}, fmt.Errorf("issue a token: %w", err)
 		}
-		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "expires", t.Expires, "description", t.Description)
+		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "ttl_ms", t.TTLMillis, "description", t.Description)
 		return t.Name + ":" + key, t, nil
 	}
 }

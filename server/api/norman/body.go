@@ -21,6 +21,26 @@ const (
 	PublicBody = 1 << 20
 )
 
+// drain is how much of a body that is too long is still read, in bytes: many clients
+// send all of it before they look at the answer, and a connection that ends before is
+// all they would tell their user.
+const drain = 16 << 20
+
+// ReadBody reads a body of at most limit bytes. The error is an *Error.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	if err != nil {
+		return nil, Errorf(http.StatusUnprocessableEntity, InvalidBodyContent, "the body could not be read: %v", err)
+	}
+	if int64(len(data)) <= limit {
+		return data, nil
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, drain)); err != nil || n == drain {
+		w.Header().Set("Connection", "close") // the rest is not worth reading
+	}
+	return nil, Errorf(http.StatusRequestEntityTooLarge, TooLarge, "the body is longer than the %d bytes allowed", limit)
+}
+
 // Input is the object in a request's body.
 type Input struct {
 	fields map[string]any
@@ -29,9 +49,9 @@ type Input struct {
 // ReadInput reads the body by its content type; a missing or unknown one is taken for
 // JSON, since clients forget it. No body is an empty object. The error is an *Error.
 func ReadInput(w http.ResponseWriter, r *http.Request, limit int64) (Input, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	data, err := ReadBody(w, r, limit)
 	if err != nil {
-		return Input{}, FromBody(err)
+		return Input{}, err
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Input{}, nil

@@ -4,7 +4,6 @@ package norman
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -81,12 +80,4 @@ func Missing(what, id string) *Error {
 // Invalid is a 422 about one field.
 func Invalid(code, field, format string, args ...any) *Error {
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
-}
-
-// FromBody turns what reading a body gave into an answer: 413 when it was too long.
-func FromBody(err error) *Error {
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return Errorf(http.StatusRequestEntityTooLarge, TooLarge, "the body is longer than the %d bytes allowed", tooLarge.Limit)
-	}
-	return Errorf(http.StatusUnprocessableEntity, InvalidBodyContent, "the body could not be read: %v", err)
 }

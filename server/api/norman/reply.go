@@ -42,9 +42,6 @@ func (p *Replier) Fail(w http.ResponseWriter, r *http.Request, e *Error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds()+0.999)))
 	}
-	if e.Status == http.StatusRequestEntityTooLarge {
-		w.Header().Set("Connection", "close") // the rest of the body is not worth reading
-	}
 	p.Send(w, r, e.Status, e)
 }
 
