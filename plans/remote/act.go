@@ -13,6 +13,7 @@ import (
 // settle acts on the current Secret until it asks for nothing more.
 func (s *Source) settle(ctx context.Context) {
 	for ctx.Err() == nil {
+		s.turn()
 		pending, _, err := s.o.Engine.Pending(source)
 		if err != nil {
 			s.hostFault("", "the ledger cannot be read", err)
@@ -155,9 +156,11 @@ func (s *Source) during(do func(), changed func()) {
 		do()
 	}()
 	for {
+		s.turn()
 		select {
 		case <-done:
 			return
+		case <-s.pings:
 		case secret := <-s.mail:
 			s.observe(secret)
 			changed()

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -59,6 +60,8 @@ type Source struct {
 	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
 	mail    chan *Secret
 	updates chan update // of the plan that stands
+	pings   chan struct{}
+	turned  atomic.Int64 // when the loop last turned, Unix nanoseconds
 
 	// The rest belongs to the goroutine of Run.
 	seen     bool // whether there is a Secret is known
@@ -103,6 +106,7 @@ func New(o Options) (*Source, error) {
 		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit},
 		mail:    make(chan *Secret, 1),
 		updates: make(chan update),
+		pings:   make(chan struct{}),
 		again:   stoppedTimer(),
 		status:  Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
 	}, nil
@@ -127,12 +131,15 @@ func (s *Source) Run(ctx context.Context) error {
 		s.client.close()
 	}()
 	for {
+		s.turn()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case secret := <-s.mail:
 			s.observe(secret)
 		case <-s.again.C:
+		case <-s.pings:
+			continue
 		case u := <-s.updates:
 			s.tended(ctx, u)
 			continue
@@ -142,6 +149,24 @@ func (s *Source) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// busyLimit is how long the loop may be away: a conflict costs two requests, and a disk may be slow.
+const busyLimit = 3 * requestLimit
+
+// Alive says whether the source still turns: it answers, or it was seen within the time
+// that its requests may take. It is for a watchdog.
+func (s *Source) Alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	select {
+	case s.pings <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return s.o.Now().Sub(time.Unix(0, s.turned.Load())) < busyLimit
+	}
+}
+
+func (s *Source) turn() { s.turned.Store(s.o.Now().UnixNano()) }
 
 // deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
 func (s *Source) deliver(secret *Secret) {

@@ -543,3 +543,31 @@ func TestLegacyFlow(t *testing.T) {
 	stop()
 	wantCalls(t, e, "apply a legacy attempt 1", "apply b legacy attempt 1")
 }
+
+func TestAlive(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
+	release := make(chan struct{})
+	e := &engine{onApply: func(context.Context, apply.Delivery) (apply.Result, error) {
+		<-release
+		return apply.Result{Succeeded: true}, nil
+	}}
+	src, stop := follow(t, s, e)
+	waitUntil(t, "a plan is applied", func() bool { return e.count("apply") == 1 })
+	if !src.Alive(t.Context()) {
+		t.Error("not alive during an apply")
+	}
+	close(release)
+	s.wantState(t, "succeeded")
+	if !src.Alive(t.Context()) {
+		t.Error("not alive while watching")
+	}
+	stop()
+	s.clock.Store(int64(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if src.Alive(ctx) {
+		t.Error("alive after its end")
+	}
+}

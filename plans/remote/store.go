@@ -82,11 +82,13 @@ func (s *Source) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
+		s.turn()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.C:
 			return nil
+		case <-s.pings:
 		case secret := <-s.mail:
 			s.observe(secret)
 			return nil

@@ -1,0 +1,175 @@
+// Rancher-system-agent runs on every host of a cluster as a systemd service: it takes
+// plans from its server or from a directory and performs them. It replaces the agent of
+// the same name that Rancher ships, and install.sh calls its validators.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/daemon"
+	"github.com/drover-project/drover/daemon/config"
+	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/remote"
+	"github.com/drover-project/drover/tunnel"
+)
+
+const name = "rancher-system-agent"
+
+const usage = `usage: rancher-system-agent <command>
+
+  sentinel                    take plans and perform them until stopped; what the systemd unit runs
+  validate-config FILE        check an agent configuration
+  validate-connection FILE    check connection information
+  version                     print the version
+  help                        print this
+
+environment of sentinel:
+  CATTLE_AGENT_CONFIG              configuration file
+  RANCHER_SYSTEM_AGENT_CONFIG_DIR  directory with config.yaml, when CATTLE_AGENT_CONFIG is not set
+  CATTLE_LOGLEVEL                  trace, debug, info (default), warn or error
+  CATTLE_AGENT_STRICT_VERIFY       accepted for compatibility: the server's CA is always verified
+  HTTP_PROXY, HTTPS_PROXY, NO_PROXY
+`
+
+// superviseCommand runs one instruction below a process of its own. It is for the agent itself.
+const superviseCommand = "supervise-instruction"
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run performs a command and returns the exit code: 0, or 1 after one line that says why.
+func run(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	version := flags.Bool("version", false, "")
+	flags.BoolVar(version, "v", false, "")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case err != nil:
+		return fail(stderr, err)
+	case *version:
+		return printVersion(stdout)
+	}
+	args = flags.Args()
+	if len(args) == 0 {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	command, args := args[0], args[1:]
+	switch command {
+	case "help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	case "version":
+		return printVersion(stdout)
+	case superviseCommand:
+		if len(args) != 1 {
+			return fail(stderr, fmt.Errorf("%s needs one directory", superviseCommand))
+		}
+		return supervise.Supervise(args[0])
+	case "validate-config":
+		return validate(stderr, command, args, validateConfig)
+	case "validate-connection":
+		return validate(stderr, command, args, validateConnection)
+	case "sentinel":
+		if len(args) > 0 {
+			return fail(stderr, errors.New("sentinel takes no arguments"))
+		}
+		return sentinel(stdout, stderr)
+	}
+	return fail(stderr, fmt.Errorf("no such command: %q; see %s help", command, name))
+}
+
+func fail(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	return 1
+}
+
+func printVersion(stdout io.Writer) int {
+	fmt.Fprintf(stdout, "%s version %s\n", name, drover.Version)
+	return 0
+}
+
+func validate(stderr io.Writer, command string, args []string, check func(path string) error) int {
+	if len(args) != 1 {
+		return fail(stderr, fmt.Errorf("%s needs one file", command))
+	}
+	if err := check(args[0]); err != nil {
+		return fail(stderr, err)
+	}
+	return 0
+}
+
+func validateConfig(path string) error {
+	_, err := config.LoadAgent(path)
+	return err
+}
+
+func validateConnection(path string) error {
+	c, err := config.LoadConnection(path)
+	if err != nil {
+		return err
+	}
+	if _, err := remote.ParseKubeconfig(c.KubeConfig); err != nil {
+		return fmt.Errorf("connection information %s: %w", path, err)
+	}
+	return nil
+}
+
+// sentinel is the agent's life. Its errors are of this host and go to the journal with the rest.
+func sentinel(stdout, stderr io.Writer) int {
+	if os.Geteuid() != 0 {
+		return fail(stderr, errors.New("sentinel has to run as root, because plans change the host"))
+	}
+	level, err := parseLevel(os.Getenv("CATTLE_LOGLEVEL"))
+	if err != nil {
+		return fail(stderr, err)
+	}
+	log := newLogger(stdout, level, os.Getenv("JOURNAL_STREAM") != "")
+	tunnel.LogTo(log)
+	executable, err := os.Executable()
+	if err != nil {
+		return fail(stderr, fmt.Errorf("find this program: %w", err))
+	}
+	watchdog, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("watchdog settings cannot be read and are ignored", "error", err)
+	}
+	saveMemory()
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the agent at once
+	log.Info(name, "version", drover.Version, "pid", os.Getpid())
+	err = daemon.Run(ctx, daemon.Options{
+		Getenv:     os.Getenv,
+		Supervisor: []string{executable, superviseCommand},
+		UserAgent:  fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
+		Notify: func(state string) error {
+			_, err := systemd.SdNotify(false, state)
+			return err
+		},
+		Watchdog: watchdog,
+		Logger:   log,
+	})
+	if err != nil {
+		log.Error("agent cannot go on", "error", err)
+		return 1
+	}
+	return 0
+}

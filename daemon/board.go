@@ -1,0 +1,103 @@
+// The board: what each part says of itself, and the one line that people see of it.
+
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/remote"
+	"github.com/drover-project/drover/tunnel"
+)
+
+// maxStatus bounds the line, in bytes; systemd shows no more.
+const maxStatus = 500
+
+// board is written by all parts and read by whoever tells people.
+type board struct {
+	changed chan struct{} // has one entry when there is something new
+
+	mu     sync.Mutex
+	remote remote.Status
+	tunnel tunnel.Status
+	waits  map[string]apply.Wait // by source
+	faults map[string]error      // by part
+}
+
+func newBoard() *board {
+	return &board{changed: make(chan struct{}, 1), waits: map[string]apply.Wait{}, faults: map[string]error{}}
+}
+
+func (b *board) change(f func()) {
+	b.mu.Lock()
+	f()
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (b *board) setRemote(s remote.Status) { b.change(func() { b.remote = s }) }
+func (b *board) setTunnel(s tunnel.Status) { b.change(func() { b.tunnel = s }) }
+
+func (b *board) setWait(w apply.Wait) {
+	b.change(func() {
+		if w.For == "" {
+			delete(b.waits, w.Source)
+		} else {
+			b.waits[w.Source] = w
+		}
+	})
+}
+
+func (b *board) setFault(part string, err error) {
+	b.change(func() {
+		if err == nil {
+			delete(b.faults, part)
+		} else {
+			b.faults[part] = err
+		}
+	})
+}
+
+// line is what the agent does or waits for, the most pressing first.
+func (b *board) line() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var said []string
+	for _, source := range sorted(b.waits) {
+		w := b.waits[source]
+		said = append(said, fmt.Sprintf("%s waits for %s since %s: %s, %s", source, w.For, w.Since.UTC().Format(time.RFC3339), w.Cause, w.Next))
+	}
+	for _, part := range sorted(b.faults) {
+		said = append(said, fmt.Sprintf("%s does not work: %v", part, b.faults[part]))
+	}
+	if s := b.remote.String(); s != "" {
+		said = append(said, s)
+	}
+	if b.tunnel.Cause != nil {
+		said = append(said, b.tunnel.String())
+	}
+	if len(said) == 0 {
+		said = append(said, "watching")
+	}
+	line := strings.Join(strings.Fields(strings.Join(said, "; ")), " ")
+	if len(line) > maxStatus {
+		line = strings.ToValidUTF8(line[:maxStatus], "") + " …"
+	}
+	return line
+}
+
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,198 @@
+// Package hostservice is what a host offers to its server through the tunnel: a short
+// table of targets, and a small HTTP service inside the agent. Everything else is
+// refused here, on the host, whatever the server asks for.
+package hostservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/drover-project/drover/tunnel"
+)
+
+// Address is the in-process service, as the server dials it.
+const Address = "drover-agent:80"
+
+const (
+	// maxKubeconfig bounds the file that is handed out, in bytes.
+	maxKubeconfig = 1 << 20
+	// requestLimit bounds a request and its answer, idleLimit the time between two.
+	requestLimit = 15 * time.Second
+	idleLimit    = time.Minute
+)
+
+// targets are the only addresses of the host that may be dialled, all by tcp.
+var targets = map[string]string{
+	"127.0.0.1:6443": "the Kubernetes API",
+	"[::1]:6443":     "the Kubernetes API",
+	"localhost:6443": "the Kubernetes API",
+	"127.0.0.1:9345": "the RKE2 supervisor",
+}
+
+// runtimes are the distributions whose kubeconfig can be asked for.
+var runtimes = map[string]string{
+	"k3s":  "/etc/rancher/k3s/k3s.yaml",
+	"rke2": "/etc/rancher/rke2/rke2.yaml",
+}
+
+// Options are what a Service is made of.
+type Options struct {
+	// Root is put before every path on the host; empty is the host itself.
+	Root string
+	// Owner is the user id that files have to belong to before they are handed out; 0 is root.
+	Owner  int
+	Logger *slog.Logger // default slog.Default()
+}
+
+// Service serves the server through the tunnel.
+type Service struct {
+	o        Options
+	incoming chan net.Conn
+	stopped  chan struct{}
+	once     sync.Once // closes stopped
+}
+
+// New makes a service; Run serves.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Service{o: o, incoming: make(chan net.Conn), stopped: make(chan struct{})}
+}
+
+// Dial is the policy of the tunnel: it opens the few targets that the server needs.
+func (s *Service) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if network == "tcp" && address == Address {
+		return s.inProcess(ctx)
+	}
+	if network != "tcp" || targets[address] == "" {
+		s.o.Logger.Warn("tunnel target is refused", "network", network, "address", address)
+		return nil, &tunnel.RefusedError{Network: network, Address: address, Reason: "this host does not offer it"}
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+func (s *Service) inProcess(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case s.incoming <- there:
+		return here, nil
+	case <-s.stopped:
+		return nil, errors.New("the agent is stopping")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Run serves the in-process service until the context ends. It can be called once.
+func (s *Service) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.handler(), ReadTimeout: requestLimit, WriteTimeout: requestLimit, IdleTimeout: idleLimit,
+		MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelDebug),
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	err := server.Serve(listener{s})
+	if errors.Is(err, http.ErrServerClosed) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("serve the in-process service: %w", err)
+}
+
+func (s *Service) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/kubeconfig", s.kubeconfig)
+	return mux
+}
+
+// kubeconfig hands out the administrator's kubeconfig of the distribution on this host.
+func (s *Service) kubeconfig(w http.ResponseWriter, r *http.Request) {
+	runtime := r.URL.Query().Get("runtime")
+	path, ok := runtimes[runtime]
+	if !ok {
+		http.Error(w, "runtime has to be k3s or rke2", http.StatusBadRequest)
+		return
+	}
+	b, err := s.read(path)
+	if err != nil {
+		code := http.StatusNotFound
+		if !errors.Is(err, fs.ErrNotExist) {
+			code = http.StatusForbidden
+			s.o.Logger.Warn("kubeconfig is not handed out", "error", err)
+		}
+		http.Error(w, err.Error(), code)
+		return
+	}
+	s.o.Logger.Info("kubeconfig is handed out to the server", "path", path)
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Write(b)
+}
+
+// read returns a file that only root can have made.
+func (s *Service) read(path string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(s.o.Root, path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s is not there yet: %w", path, fs.ErrNotExist)
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("%s is a symbolic link", path)
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be opened", path)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be looked at", path)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case !ok || int(owner.Uid) != s.o.Owner:
+		return nil, fmt.Errorf("%s does not belong to root", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("%s has mode %04o, so others can write it", path, info.Mode().Perm())
+	case info.Size() > maxKubeconfig:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, maxKubeconfig)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read", path)
+	}
+	return b, nil
+}
+
+// listener accepts what Dial connected.
+type listener struct{ s *Service }
+
+func (l listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.s.incoming:
+		return c, nil
+	case <-l.s.stopped:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l listener) Close() error {
+	l.s.once.Do(func() { close(l.s.stopped) })
+	return nil
+}
+
+func (l listener) Addr() net.Addr { return addr{} }
+
+type addr struct{}
+
+func (addr) Network() string { return "tcp" }
+func (addr) String() string  { return Address }

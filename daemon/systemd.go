@@ -1,0 +1,56 @@
+// What systemd is told: that the agent is ready, what it does, and that it lives.
+
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/drover-project/drover/plans/backoff"
+)
+
+// tellEvery is the least distance between two status lines.
+const tellEvery = 250 * time.Millisecond
+
+// notify tells systemd. That it cannot be told is no reason to stop.
+func (a *agent) notify(state string) {
+	if a.Notify == nil {
+		return
+	}
+	if err := a.Notify(state); err != nil {
+		a.Logger.Debug("systemd cannot be told", "state", state, "error", err)
+	}
+}
+
+// tell keeps the status line up to date.
+func (a *agent) tell(ctx context.Context) {
+	last := ""
+	for {
+		if line := a.board.line(); line != last {
+			a.notify("STATUS=" + line)
+			last = line
+		}
+		if backoff.Wait(ctx, tellEvery) != nil {
+			return
+		}
+		select {
+		case <-a.board.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watchdog gives signs of life as long as the source of plans gives them.
+func (a *agent) watchdog(ctx context.Context) {
+	for {
+		if a.remote == nil || a.remote.Alive(ctx) {
+			a.notify("WATCHDOG=1")
+		} else if ctx.Err() == nil {
+			a.Logger.Error("source of plans gives no sign of life", "part", "plan Secret")
+		}
+		if backoff.Wait(ctx, a.Watchdog/3) != nil {
+			return
+		}
+	}
+}
