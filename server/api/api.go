@@ -95,7 +95,7 @@ func (a *API) Close() {
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
-	recorder := &statusRecorder{ResponseWriter: w}
+	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 	c := &call{api: a, w: recorder, r: r, urls: a.Origin.URLs(r), limit: norman.MaxBody}
 	c.method = c.effectiveMethod()
 	path, err := norman.SplitPath(r.URL.EscapedPath())

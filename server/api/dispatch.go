@@ -39,6 +39,11 @@ func (a *API) serveV3(c *call, seg []string) {
 	if len(seg) > 0 {
 		first = strings.ToLower(seg[0])
 	}
+	if first == "import" { // kubectl fetches manifests here, without login, and shows plain text
+		norman.Uncached(c.w.Header())
+		http.Error(c.w, "there is no manifest at this address: this version of drover does not import clusters", http.StatusNotFound)
+		return
+	}
 	if k := a.kindOf(first); k != nil && len(seg) == 2 && c.reading() && a.isOpen(k, seg[1]) {
 		a.serveOpen(c, k, seg[1])
 		return

@@ -309,6 +309,13 @@ func TestKubeProxyIsAsked(t *testing.T) {
 	}
 }
 
+func TestImportIsRefusedInPlainText(t *testing.T) {
+	b := newBench(t)
+	if r := b.request("GET", "/v3/import/abc_c-m-x.yaml", "", ""); r.status != 404 || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain") {
+		t.Errorf("%d %v %s", r.status, r.header, r.raw)
+	}
+}
+
 func TestClusterChanges(t *testing.T) {
 	b := newBench(t)
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) {
