@@ -72,11 +72,24 @@ func appendMap(b []byte, name string, m map[string]string) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
+	if isPlain(s) {
+		return append(append(append(b, '"'), s...), '"')
+	}
 	quoted, err := json.Marshal(s)
 	if err != nil {
 		return append(b, `""`...) // cannot happen: every string has a JSON form
 	}
 	return append(b, quoted...)
+}
+
+// isPlain says whether a string is its own JSON: nothing in it needs an escape.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
 }
 
 // encodedSize is about what appendSecret needs.

@@ -86,6 +86,11 @@ func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
 	if err != nil {
 		return err
 	}
+	if r.Header.Get("Content-Type") == typeMerge {
+		if change, ok := plainMerge(content); ok {
+			return a.write(w, r, key, change)
+		}
+	}
 	apply, err := readPatch(r.Header.Get("Content-Type"), content)
 	if err != nil {
 		return err
