@@ -60,7 +60,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	defer m.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
 	defer m.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		if e.Old == nil || e.Type == store.Deleted {
+		// Thousands of workers may come at once, and none of them changes where an API is.
+		if was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane; was != is {
 			signal()
 		}
 	})()
