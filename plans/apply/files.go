@@ -77,7 +77,10 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 			was, err = w.place(f)
 			return err
 		})
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return changed, ctx.Err()
+		case err != nil:
 			return changed, failed("file %s: %s", f.Path, reason(err))
 		}
 		if was {

@@ -1,0 +1,105 @@
+// Looking through the directory.
+
+package drop
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	planSuffix     = ".plan"
+	positionSuffix = ".pos"
+	skipSuffix     = ".skip"
+)
+
+// found is what a look at the directory found.
+type found struct {
+	plans []string          // paths, in order
+	skip  map[string]bool   // base names
+	open  map[string]string // why a directory cannot be trusted, by path
+}
+
+// round looks at everything once, applies what is to be applied, and says when there will
+// be something to do without a notification.
+func (s *Source) round(ctx context.Context) (next time.Duration) {
+	next = s.o.Sweep
+	if err := s.directory(); err != nil { // somebody may have removed it
+		s.note(s.o.Dir, "directory of plans cannot be used", err)
+		return next
+	}
+	f := found{skip: map[string]bool{}, open: map[string]string{}}
+	s.walk(s.o.Dir, "", &f)
+	slices.Sort(f.plans)
+	for path := range s.plans {
+		if _, there := slices.BinarySearch(f.plans, path); !there {
+			s.removed(path)
+		}
+	}
+	for _, path := range f.plans {
+		if ctx.Err() != nil {
+			return next
+		}
+		p := s.plans[path]
+		if p == nil {
+			p = s.newDropped(path)
+			s.plans[path] = p
+		}
+		if wait := s.consider(ctx, p, f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]); wait < next {
+			next = wait
+		}
+	}
+	return next
+}
+
+// walk collects what is below dir. untrusted is why a directory above cannot be trusted.
+func (s *Source) walk(dir, untrusted string, f *found) {
+	if untrusted == "" {
+		untrusted = distrust(dir)
+	}
+	f.open[dir] = untrusted
+	// Watched first, then read: what comes in between is seen twice, not never.
+	if s.watcher != nil {
+		s.note(dir+" (watch)", "directory cannot be watched, it is looked at now and then", s.watcher.Add(dir))
+	}
+	entries, err := os.ReadDir(dir)
+	s.note(dir, "directory cannot be read, what is in it is left alone", err)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.IsDir():
+			s.walk(path, untrusted, f)
+		case strings.HasSuffix(entry.Name(), skipSuffix):
+			f.skip[strings.TrimSuffix(entry.Name(), skipSuffix)] = true
+		case strings.HasSuffix(entry.Name(), planSuffix) && !strings.HasPrefix(entry.Name(), "."):
+			f.plans = append(f.plans, path)
+		}
+	}
+}
+
+// distrust says why others than the agent's own user could put plans into a directory.
+func distrust(dir string) string {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err.Error()
+	}
+	return writableByOthers("directory "+dir, info)
+}
+
+// writableByOthers says why a file or directory is not safe from others; empty: it is.
+func writableByOthers(what string, info fs.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Sprintf("%s belongs to user %d and not to user %d, whom the agent runs as", what, st.Uid, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Sprintf("%s has mode %04o, others than its owner can write it: chmod go-w", what, info.Mode().Perm())
+	}
+	return ""
+}
