@@ -97,6 +97,9 @@ func newBench(t testing.TB) *bench {
 
 func newBenchWith(t testing.TB, o benchOptions) *bench {
 	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel() // most of a test's time is etcd's waiting for its own election
+	}
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
 	if err != nil {
 		t.Fatal(err)
