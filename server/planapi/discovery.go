@@ -5,6 +5,7 @@
 package planapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -45,6 +46,20 @@ func (a *API) resources(w http.ResponseWriter, r *http.Request) error {
 			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "patch", "update", "watch"}},
 		},
 	})
+}
+
+// openAPI says, in as few words as kubectl edit understands, that the server looks at
+// the fields of a Secret itself; without it kubectl wants a whole schema to do that.
+const openAPI = `{"openapi":"3.0.0","info":{"title":"drover","version":"v1"},"paths":{"/api/v1/namespaces/{namespace}/secrets/{name}":{"patch":{` +
+	`"parameters":[{"name":"fieldValidation","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":"OK"}},` +
+	`"x-kubernetes-group-version-kind":{"group":"","version":"v1","kind":"Secret"}}}}}`
+
+func (a *API) openAPIRoot(w http.ResponseWriter, r *http.Request) error {
+	return a.answer(w, r, json.RawMessage(`{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1"}}}`))
+}
+
+func (a *API) openAPIDocument(w http.ResponseWriter, r *http.Request) error {
+	return a.answer(w, r, json.RawMessage(openAPI))
 }
 
 // answer serves a document that never changes.

@@ -92,7 +92,9 @@ func (a *API) Routes(mux *http.ServeMux) {
 		"/api/v1/secrets":                        a.secrets,
 		"/api/v1/namespaces/{namespace}/secrets": a.secrets,
 		"/api/v1/namespaces/{namespace}/secrets/{name}": a.secret,
-		"/api/v1/": a.unknown,
+		"/api/v1/":           a.unknown,
+		"/openapi/v3":        a.openAPIRoot,
+		"/openapi/v3/api/v1": a.openAPIDocument,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {

@@ -69,7 +69,9 @@ type Hub struct {
 	options  Options
 	presence *presence
 	buffers  buffers
-	stop     func() // ends the feed
+	// sendTimeout is how long a client may take to receive one event.
+	sendTimeout time.Duration
+	stop        func() // ends the feed
 	// running counts each stream, who holds its connection, and who sends on it.
 	running sync.WaitGroup
 
@@ -96,9 +98,14 @@ func New(o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hub{options: o, presence: newPresence(o.Now, o.Grace), byKey: map[string][]*stream{}, wide: map[*stream]struct{}{}}
+	h := &Hub{
+		options: o, presence: newPresence(o.Now, o.Grace), sendTimeout: sendTimeout,
+		byKey: map[string][]*stream{}, wide: map[*stream]struct{}{},
+	}
 	h.stop = o.Secrets.Observe(h.observe)
-	h.floor = o.Store.Revision()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.floor = max(h.floor, o.Store.Revision())
 	return h
 }
 

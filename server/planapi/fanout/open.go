@@ -41,12 +41,12 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Watch) {
 		until: time.Now().Add(q.Duration), // real time, see left
 		done:  make(chan struct{}),
 	}
-	raw, err := takeOver(w, r, &h.buffers)
+	raw, err := h.takeOver(w, r)
 	switch {
 	case err == nil:
 		s.sink = raw
 	case errors.Is(err, http.ErrNotSupported):
-		s.sink = newHandlerSink(w, &h.buffers)
+		s.sink = &handlerSink{w: w, control: http.NewResponseController(w), hub: h}
 	default:
 		h.options.Logger.Debug("watch not begun", "error", err)
 		return // the connection is gone, there is nobody to answer

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// sendTimeout is how long a client may take to take what is sent to it.
+// sendTimeout is how long a client may take to receive what is sent to it.
 const sendTimeout = 15 * time.Second
 
 // peerTimeout is how long a host may be silent on the network before it counts as gone.
@@ -44,13 +44,13 @@ func (p *buffers) give(b []byte) {
 
 // rawSink is an HTTP/1.1 connection of its own, with a chunk for each event.
 type rawSink struct {
-	conn    net.Conn
-	buffers *buffers
+	conn net.Conn
+	hub  *Hub
 }
 
 // takeOver takes the connection. Its error is http.ErrNotSupported when that is not
 // possible and the answer is still the handler's.
-func takeOver(w http.ResponseWriter, r *http.Request, b *buffers) (*rawSink, error) {
+func (h *Hub) takeOver(w http.ResponseWriter, r *http.Request) (*rawSink, error) {
 	if !r.ProtoAtLeast(1, 1) {
 		return nil, fmt.Errorf("take the connection of a watch over: no chunks in %s: %w", r.Proto, http.ErrNotSupported)
 	}
@@ -63,7 +63,7 @@ func takeOver(w http.ResponseWriter, r *http.Request, b *buffers) (*rawSink, err
 		return nil, errors.New("take the connection of a watch over: the client sent more than its request")
 	}
 	watchNetwork(conn)
-	return &rawSink{conn: conn, buffers: b}, nil
+	return &rawSink{conn: conn, hub: h}, nil
 }
 
 func (s *rawSink) begin() error {
@@ -75,8 +75,8 @@ func (s *rawSink) begin() error {
 func (s *rawSink) send(kind string, object []byte) error {
 	const head = 10 // a chunk's size in hex and its line end
 	size := len(`{"type":"","object":}`) + len(kind) + len(object) + 1
-	b := s.buffers.take(size + head + eventOverhead)
-	defer func() { s.buffers.give(b) }()
+	b := s.hub.buffers.take(size + head + eventOverhead)
+	defer func() { s.hub.buffers.give(b) }()
 	b = append(strconv.AppendInt(b, int64(size), 16), "\r\n"...)
 	b = appendEvent(b, kind, object)
 	b = append(b, "\r\n"...)
@@ -85,7 +85,7 @@ func (s *rawSink) send(kind string, object []byte) error {
 
 func (s *rawSink) write(b []byte) error {
 	// A deadline is real time, whatever clock the server's records have.
-	if err := s.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := s.conn.SetWriteDeadline(time.Now().Add(s.hub.sendTimeout)); err != nil {
 		return fmt.Errorf("send to a watch: %w", err)
 	}
 	if _, err := s.conn.Write(b); err != nil {
@@ -137,11 +137,7 @@ func bottom(conn net.Conn) net.Conn {
 type handlerSink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	buffers *buffers
-}
-
-func newHandlerSink(w http.ResponseWriter, b *buffers) *handlerSink {
-	return &handlerSink{w: w, control: http.NewResponseController(w), buffers: b}
+	hub     *Hub
 }
 
 func (s *handlerSink) begin() error {
@@ -158,10 +154,10 @@ func (s *handlerSink) begin() error {
 }
 
 func (s *handlerSink) send(kind string, object []byte) error {
-	b := s.buffers.take(len(object) + eventOverhead)
-	defer func() { s.buffers.give(b) }()
+	b := s.hub.buffers.take(len(object) + eventOverhead)
+	defer func() { s.hub.buffers.give(b) }()
 	b = appendEvent(b, kind, object)
-	_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout))
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.hub.sendTimeout))
 	defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
 	if _, err := s.w.Write(b); err != nil {
 		return fmt.Errorf("send to a watch: %w", err)
