@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -80,7 +82,7 @@ func longMerge(d document, patch string) (records.PlanSecret, error) {
 	if err != nil {
 		return records.PlanSecret{}, err
 	}
-	next, _, err := new(API).adminChange(patched)(d)
+	next, _, err := new(API).adminChange(httptest.NewRequest(http.MethodPatch, "/", nil), patched)(d)
 	return next, err
 }
 

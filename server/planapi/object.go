@@ -114,7 +114,10 @@ type body[Value any] struct {
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
 		Annotations     map[string]string `json:"annotations"`
+		Finalizers      []string          `json:"finalizers"`
+		OwnerReferences []json.RawMessage `json:"ownerReferences"`
 	} `json:"metadata"`
+	Immutable  bool              `json:"immutable"`
 	Type       string            `json:"type"`
 	Data       map[string]Value  `json:"data"`
 	StringData map[string]string `json:"stringData"`

@@ -3,6 +3,7 @@
 package planapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/records"
@@ -74,7 +76,7 @@ func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string
 	if err != nil {
 		return err
 	}
-	change := a.adminChange(content)
+	change := a.adminChange(r, content)
 	if !who.admin {
 		change = a.agentChange(content)
 	}
@@ -100,7 +102,7 @@ func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
 		if err != nil {
 			return records.PlanSecret{}, "", err
 		}
-		next, version, err := a.adminChange(patched)(d)
+		next, version, err := a.adminChange(r, patched)(d)
 		if version == decimal(d.Revision) {
 			version = "" // the patch did not name one: it is meant for whatever is there
 		}
@@ -132,8 +134,14 @@ func (a *API) agentChange(content []byte) changeFunc {
 	}
 }
 
-func (a *API) adminChange(content []byte) changeFunc {
+func (a *API) adminChange(r *http.Request, content []byte) changeFunc {
+	strict := r.URL.Query().Get("fieldValidation") == "Strict"
 	return func(d document) (records.PlanSecret, string, error) {
+		if strict {
+			if err := checkFields(content); err != nil {
+				return records.PlanSecret{}, "", err
+			}
+		}
 		var b body[[]byte]
 		if err := decodeBody(content, &b); err != nil {
 			return records.PlanSecret{}, "", err
@@ -274,6 +282,16 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func decodeBody(content []byte, into any) error {
 	if err := json.Unmarshal(content, into); err != nil {
 		return badRequest("the body is not a Secret in JSON: %v", err)
+	}
+	return nil
+}
+
+// checkFields refuses fields that a Secret does not have, which is what kubectl asks for.
+func checkFields(content []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&corev1.Secret{}); err != nil {
+		return badRequest("strict decoding error: %v", err)
 	}
 	return nil
 }

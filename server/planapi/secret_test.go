@@ -252,10 +252,10 @@ func TestPutRefusals(t *testing.T) {
 	}
 	big, percent := strings.Repeat("x", 1<<20), "%"
 	for _, c := range []struct {
-		name, token, contentType string
-		body                     any
-		code                     int
-		message                  string
+		name, token, contentType, query string
+		body                            any
+		code                            int
+		message                         string
 	}{
 		{name: "not JSON", body: "plan: x", code: 400, message: "not a Secret in JSON"},
 		{name: "other kind", body: with(func(s *secret) { s.Kind = "ConfigMap" }), code: 400, message: "ConfigMap"},
@@ -273,6 +273,8 @@ func TestPutRefusals(t *testing.T) {
 		{name: "annotation syntax", token: "admin", body: with(func(s *secret) { s.Metadata.Annotations = map[string]string{"": "c"} }), code: 422, message: "metadata.annotations"},
 		{name: "annotation size", token: "admin", body: with(func(s *secret) { s.Metadata.Annotations = map[string]string{"a": big} }), code: 422, message: "262144"},
 		{name: "data key", token: "admin", body: with(func(s *secret) { s.Data = map[string]*string{"a/b": b64("x")} }), code: 422, message: "data[a/b]"},
+		{name: "a field that would be lost", token: "admin", body: `{"immutable":true}`, code: 422, message: "keeps data, labels and annotations only"},
+		{name: "an unknown field", token: "admin", query: "?fieldValidation=Strict", body: `{"dta":{}}`, code: 400, message: `unknown field "dta"`},
 		{name: "nothing there", token: "custom-nothing", body: read.secret, code: 404, message: "not found"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +288,7 @@ func TestPutRefusals(t *testing.T) {
 			if contentType == "" {
 				contentType = "application/json"
 			}
-			a := f.do(t, http.MethodPut, path, token, contentType, c.body)
+			a := f.do(t, http.MethodPut, path+c.query, token, contentType, c.body)
 			if a.HTTP != c.code || a.Kind != "Status" || !strings.Contains(a.Message, c.message) {
 				t.Errorf("%d %.300s, want %d and %q", a.HTTP, a.Text, c.code, c.message)
 			}
