@@ -14,7 +14,7 @@ import (
 
 // maxUnpacked bounds what a gzipped output may unpack to: a Secret is below 1 MiB,
 // and a small one must not become gigabytes in the reader's memory.
-const maxUnpacked = 64 << 20
+const maxUnpacked = 32 << 20
 
 // PeriodicOutput is the record of one periodic instruction.
 type PeriodicOutput struct {
@@ -60,6 +60,9 @@ func DecodeOutputs(b []byte) (map[string][]byte, error) {
 	outputs := map[string][]byte{}
 	if err := unpack("instruction outputs", b, &outputs); err != nil {
 		return nil, err
+	}
+	if outputs == nil { // JSON null
+		outputs = map[string][]byte{}
 	}
 	return outputs, nil
 }
@@ -163,6 +166,9 @@ func unpack(what string, b []byte, into any) error {
 	if len(plain) > maxUnpacked {
 		return fmt.Errorf("decompress %s: more than %d bytes", what, maxUnpacked)
 	}
+	if n := bytes.Count(plain, []byte{'{'}); n > maxObjects {
+		return fmt.Errorf("decode %s: more than %d objects", what, maxObjects)
+	}
 	if err := json.Unmarshal(plain, into); err != nil {
 		return fmt.Errorf("decode %s: %w", what, err)
 	}
@@ -190,5 +196,5 @@ func parseTime(s string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return t.UTC()
 }

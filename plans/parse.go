@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"sort"
 	"strings"
 )
@@ -19,6 +20,10 @@ import (
 // MaxSize is the largest plan that Parse reads, in bytes. A plan in a Secret is
 // below 1 MiB; dropped files may be somewhat larger.
 const MaxSize = 4 << 20
+
+// maxObjects bounds the objects of one document: an empty one takes three bytes of JSON,
+// but a hundred times that in memory.
+const maxObjects = 100_000
 
 // FieldError says which field of a plan is wrong and why.
 type FieldError struct {
@@ -46,6 +51,9 @@ func Parse(b []byte) (*Plan, error) {
 	if len(b) > MaxSize {
 		return nil, &FieldError{Reason: fmt.Sprintf("%d bytes are more than the %d allowed", len(b), MaxSize)}
 	}
+	if n := bytes.Count(b, []byte{'{'}); n > maxObjects {
+		return nil, &FieldError{Reason: fmt.Sprintf("%d opening braces are more than the %d allowed", n, maxObjects)}
+	}
 	var p Plan
 	if err := json.Unmarshal(b, &p); err != nil {
 		return nil, jsonError(err)
@@ -61,12 +69,35 @@ func jsonError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &wrongType):
-		return &FieldError{Field: wrongType.Field, Reason: fmt.Sprintf("is a %s where a %s belongs", wrongType.Value, wrongType.Type)}
+		return &FieldError{Field: wrongType.Field, Reason: fmt.Sprintf("is %s where %s belongs", article(wrongType.Value), kind(wrongType.Type))}
 	case errors.As(err, &syntax):
 		return &FieldError{Reason: fmt.Sprintf("not JSON, at byte %d: %v", syntax.Offset, syntax)}
 	default:
 		return &FieldError{Reason: fmt.Sprintf("not JSON: %v", err)}
 	}
+}
+
+// kind is the JSON name of what a Go type is read from.
+func kind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a whole number"
+	}
+}
+
+func article(noun string) string {
+	if strings.HasPrefix(noun, "a") || strings.HasPrefix(noun, "o") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // Validate checks everything that can be checked without a host. Its error is a *FieldError.

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"strconv"
 	"time"
 )
@@ -92,10 +93,7 @@ type PeriodicInstruction struct {
 
 // Period is the distance between two successful runs.
 func (p PeriodicInstruction) Period() time.Duration {
-	if p.PeriodSeconds <= 0 {
-		return 600 * time.Second
-	}
-	return time.Duration(p.PeriodSeconds) * time.Second
+	return secondsOr(p.PeriodSeconds, 600)
 }
 
 // Probe is a health question that the agent asks on its own host.
@@ -129,8 +127,9 @@ func (p Probe) Successes() int { return countOr(p.SuccessThreshold, 1) }
 // Failures is the number of failures in a row that make the probe unhealthy.
 func (p Probe) Failures() int { return countOr(p.FailureThreshold, 3) }
 
+// secondsOr clamps at 68 years, which no plan outlives: a Duration ends not far above.
 func secondsOr(n, absent int) time.Duration {
-	return time.Duration(countOr(n, absent)) * time.Second
+	return time.Duration(min(countOr(n, absent), math.MaxInt32)) * time.Second
 }
 
 func countOr(n, absent int) int {

@@ -32,9 +32,11 @@ const (
 	KeyAppliedPlan           = "appliedPlan"             // server: copy of plan once applied
 )
 
-// FailureOutput is the name under which drover's agent reports why a plan could not
-// be applied when no instruction of that plan is to blame: bad content, a file that
-// cannot be written, an image that cannot be fetched.
+// FailureOutput is the name under which drover's agent reports, beside the output of the
+// instruction that failed, why a plan could not be applied: its first line is one
+// sentence, about bad content, a file that cannot be written, an image that cannot be
+// fetched, or an instruction and its exit code. Output of a failing instruction that has
+// no name follows it.
 const FailureOutput = "drover-failure"
 
 // agentKeys are the keys that an agent writes. plan-state is among them: see MayMove.
@@ -78,7 +80,7 @@ func ReadDelivery(data map[string][]byte) Delivery {
 		ProbePeriod:      DefaultProbePeriod,
 	}
 	if n := number(data[KeyProbePeriodSeconds], 0); n > 0 {
-		d.ProbePeriod = time.Duration(n) * time.Second
+		d.ProbePeriod = secondsOr(n, 0)
 	}
 	return d
 }

@@ -97,16 +97,14 @@ type Delivery struct {
 	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instructions' first run below this ID; a
 	// run that has to be repeated because it died with the host counts on from there.
 	Attempt int
-	// Outputs are the saved outputs of the source's plan before; those that this plan still
-	// names stay in the result until its own instruction ran.
-	Outputs map[string][]byte
 }
 
 // Result is how an apply ended.
 type Result struct {
 	Succeeded bool
-	// Outputs are the saved outputs of one-time instructions by name, the failing one's
-	// included whether it asked or not. After a failure plans.FailureOutput is the reason.
+	// Outputs are the saved outputs of the instructions that ran, by name, the failing one's
+	// included whether it asked or not; none of an earlier plan, so that the last is the one
+	// that failed. After a failure plans.FailureOutput is the reason.
 	Outputs map[string][]byte
 	// Failure is nil exactly when Succeeded.
 	Failure *Failure

@@ -35,9 +35,7 @@ func TestApplyAWholePlan(t *testing.T) {
 		Files:        []plans.File{dir, conf, old},
 		Instructions: []plans.OneTimeInstruction{shell("step-a", "echo hi; echo there >&2"), unsaved},
 	}
-	got := h.apply(p, func(d *apply.Delivery) {
-		d.Outputs = map[string][]byte{"step-a": []byte("older"), "of another plan": []byte("x")}
-	})
+	got := h.apply(p)
 	want := apply.Result{Succeeded: true, Outputs: map[string][]byte{"step-a": []byte("hi\nthere\n")}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -95,7 +93,7 @@ func TestFailures(t *testing.T) {
 				return plans.Plan{Instructions: []plans.OneTimeInstruction{shell("step-a", "echo a"), failing, h.counting("next", "")}}
 			},
 			failure: apply.Failure{Instruction: "step-b", Reason: "instruction step-b: exit code 7", Output: []byte("tried\nwhy\n"), ExitCode: 7},
-			outputs: map[string]string{"step-a": "a\n", "step-b": "tried\nwhy\n", plans.FailureOutput: "instruction step-b: exit code 7\n", "next": "older"},
+			outputs: map[string]string{"step-a": "a\n", "step-b": "tried\nwhy\n", plans.FailureOutput: "instruction step-b: exit code 7\n"},
 		},
 		{
 			name: "one without a name",
@@ -105,7 +103,7 @@ func TestFailures(t *testing.T) {
 				return plans.Plan{Instructions: []plans.OneTimeInstruction{failing, h.counting("next", "")}}
 			},
 			failure: apply.Failure{Instruction: "instructions[0]", Reason: "instruction instructions[0]: ended by signal SIGKILL", Output: []byte("tried\n"), ExitCode: -1},
-			outputs: map[string]string{plans.FailureOutput: "instruction instructions[0]: ended by signal SIGKILL\ntried\n", "next": "older"},
+			outputs: map[string]string{plans.FailureOutput: "instruction instructions[0]: ended by signal SIGKILL\ntried\n"},
 		},
 		{
 			name: "no such command",
@@ -114,7 +112,7 @@ func TestFailures(t *testing.T) {
 				return plans.Plan{Instructions: []plans.OneTimeInstruction{in, h.counting("next", "")}}
 			},
 			failure: apply.Failure{Instruction: "x", Reason: `instruction x: command "no-such-command-here" is not in the agent's PATH ` + os.Getenv("PATH"), ExitCode: -1},
-			outputs: map[string]string{plans.FailureOutput: `instruction x: command "no-such-command-here" is not in the agent's PATH ` + os.Getenv("PATH") + "\n", "next": "older"},
+			outputs: map[string]string{plans.FailureOutput: `instruction x: command "no-such-command-here" is not in the agent's PATH ` + os.Getenv("PATH") + "\n"},
 		},
 		{
 			name: "a file cannot be written",
@@ -122,7 +120,7 @@ func TestFailures(t *testing.T) {
 				return plans.Plan{Files: []plans.File{file("/a", "first"), file("/a/b", "x"), file("/c", "")}, Instructions: []plans.OneTimeInstruction{h.counting("next", "")}}
 			},
 			failure: apply.Failure{Reason: "file /a/b: not a directory", ExitCode: -1},
-			outputs: map[string]string{plans.FailureOutput: "file /a/b: not a directory\n", "next": "older"},
+			outputs: map[string]string{plans.FailureOutput: "file /a/b: not a directory\n"},
 		},
 		{
 			name: "an image without a stager",
@@ -131,15 +129,14 @@ func TestFailures(t *testing.T) {
 				return plans.Plan{Instructions: []plans.OneTimeInstruction{in, h.counting("next", "")}}
 			},
 			failure: apply.Failure{Instruction: "install", Reason: "instruction install: fetch image example.org/x:1: this agent cannot fetch images", ExitCode: -1},
-			outputs: map[string]string{plans.FailureOutput: "instruction install: fetch image example.org/x:1: this agent cannot fetch images\n", "next": "older"},
+			outputs: map[string]string{plans.FailureOutput: "instruction install: fetch image example.org/x:1: this agent cannot fetch images\n"},
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
-			d := func(d *apply.Delivery) { d.Outputs = map[string][]byte{"next": []byte("older")} }
-			got := h.apply(test.plan(h), d)
+			got := h.apply(test.plan(h))
 			if got.Succeeded || got.Failure == nil {
 				t.Fatalf("%+v", got)
 			}

@@ -214,9 +214,6 @@ func (e *Engine) result(d Delivery, l *ledger) Result {
 	r := Result{Succeeded: l.Outcome.Succeeded, Outputs: map[string][]byte{}}
 	failed := l.Outcome.Instruction
 	for i, in := range d.Plan.Instructions {
-		if in.SaveOutput && d.Outputs[in.Name] != nil {
-			r.Outputs[in.Name] = d.Outputs[in.Name]
-		}
 		if l.Instructions[i].Result == nil || (!in.SaveOutput && i != failed) {
 			continue
 		}

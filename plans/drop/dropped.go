@@ -189,13 +189,9 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 	if pos.FailedChecksum != p.checksum {
 		pos.FailureCount = 0
 	}
-	outputs, err := plans.DecodeOutputs(pos.Output)
-	if err != nil {
-		outputs = nil // refused when it was read
-	}
 	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applying, Failures: pos.FailureCount})
 	result, err := s.o.Engine.Apply(ctx, apply.Delivery{
-		Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount, Outputs: outputs,
+		Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount,
 	})
 	switch {
 	case ctx.Err() != nil:

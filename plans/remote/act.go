@@ -123,7 +123,7 @@ func (s *Source) apply(ctx context.Context, d Decision) bool {
 	var err error
 	s.during(func() {
 		result, err = s.o.Engine.Apply(work, apply.Delivery{
-			Source: source, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt, Outputs: before.AppliedOutput,
+			Source: source, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt,
 		})
 	}, func() {
 		if s.current != nil && s.samePlan(s.current, d.Checksum) && plans.ReadDelivery(s.current.Data).State == plans.StateCancelled {
