@@ -9,7 +9,7 @@ GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
-	cp $(AGENT_DIR)/rancher-system-agent-$(shell go env GOARCH) bin/rancher-system-agent
+	cp --remove-destination $(AGENT_DIR)/rancher-system-agent-$(shell go env GOARCH) bin/rancher-system-agent
 
 agents: ## the agents that hosts download from a server
 	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-amd64 ./cmd/rancher-system-agent

@@ -300,6 +300,7 @@ func (s *Server) serve(parent context.Context) error {
 	}
 	run("run the cluster controller", s.control.Run)
 	run("watch the clusters' nodes", s.nodes.Run)
+	run("clean up tokens", s.purgeTokens)
 	run("serve https", func(context.Context) error { return web.ServeTLS(s.listener, "", "") })
 	run("keep the store", func(ctx context.Context) error {
 		select {
@@ -325,6 +326,23 @@ func (s *Server) serve(parent context.Context) error {
 		return cause
 	}
 	return nil
+}
+
+// purgeTokens forgets tokens that ended a while ago; people still see them until then.
+func (s *Server) purgeTokens(ctx context.Context) error {
+	const every, keep = time.Hour, 7 * 24 * time.Hour
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if err := s.auth.Purge(ctx, keep); err != nil && ctx.Err() == nil {
+			s.Logger.Warn("old tokens could not be removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }
 
 func notify(log *slog.Logger, state string) {

@@ -42,7 +42,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, path, rawPath := split(r.URL)
 	cluster, ok := p.find(id)
-	if !ok || !(caller.Admin || caller.ClusterID == id) {
+	if !ok || !caller.Admin {
 		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("there is no cluster %q", id))
 		return
 	}

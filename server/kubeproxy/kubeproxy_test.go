@@ -115,6 +115,7 @@ func TestRefusals(t *testing.T) {
 		{"no credential", admin, "/k8s/clusters/c-m-abcd2345/version", map[string]string{"Authorization": ""}, nil, 401, "Unauthorized", "must authenticate"},
 		{"unknown cluster", admin, "/k8s/clusters/c-m-zzzzzzzz/version", nil, nil, 404, "NotFound", `there is no cluster "c-m-zzzzzzzz"`},
 		{"somebody without rights", auth.Identity{UserID: "u-1"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
+		{"somebody without rights and a token of this cluster", auth.Identity{UserID: "u-1", ClusterID: "c-m-abcd2345"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
 		{"token of another cluster", auth.Identity{Admin: true, ClusterID: "c-m-other234"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 401, "Unauthorized", "limited to cluster c-m-other234"},
 		{"acting as somebody else", admin, "/k8s/clusters/c-m-abcd2345/version", map[string]string{"Impersonate-User": "bob"}, nil, 403, "Forbidden", "--as"},
 		{"no tunnel", admin, "/k8s/clusters/c-m-abcd2345/version", nil, &nodes.UnavailableError{Cause: "no tunnel is open"}, 503, "ServiceUnavailable", "cluster c-m-abcd2345 (harbour) cannot be reached: no tunnel is open"},
