@@ -26,7 +26,9 @@ const quiet = 15 * time.Second
 // scene is a host with an agent, registered at a server that it reaches by a wire.
 type scene struct {
 	*testing.T
-	server *server
+	api    *api
+	server *server // nil under Kubernetes
+	ours   bool    // the agent is drover's
 	wire   *wire
 	host   *host
 	id     string
@@ -34,12 +36,12 @@ type scene struct {
 }
 
 // secret is the name of the machine's plan Secret.
-func (c *scene) secret() *secret { c.Helper(); return c.server.secret(c.given.SecretName) }
+func (c *scene) secret() *secret { c.Helper(); return c.api.secret(c.given.SecretName) }
 
 func (c *scene) deliver(p plans.Plan) (checksum string) {
 	c.Helper()
 	text := encode(c.T, p)
-	c.server.deliver(c.given.SecretName, text)
+	c.api.deliver(c.given.SecretName, text)
 	return plans.Checksum(text)
 }
 
@@ -60,6 +62,7 @@ func (c *scene) awaitState(state plans.State) *secret {
 func newScene(t *testing.T, s *server, agent string) *scene {
 	t.Helper()
 	c := &scene{T: t, server: s.in(t), id: id(t, 1)}
+	c.api = &c.server.api
 	c.given = c.server.register(c.id)
 	c.wire = newWire(c.server)
 	c.host = newHost(t, agent, c.given.through(t, s.url, c.wire.url))
@@ -113,22 +116,42 @@ func (c *scene) startUp() []string {
 	} else {
 		all = append(all, "WATCH from the start 200")
 	}
-	return append(all, "GET /api 200", "GET /apis 200", "GET /api/v1 200")
+	all = append(all, "GET /api 200", "GET /apis 200")
+	if c.server == nil { // Kubernetes tells all in these two
+		return all
+	}
+	return append(all, "GET /api/v1 200")
 }
 
-// appliesAndIsQuiet is the whole good path, step by step on the wire.
-func (c *scene) appliesAndIsQuiet(env ...string) {
+// started starts the agent and waits until it takes plans; the next request has the number that is returned.
+func (c *scene) started(env ...string) (requests int) {
+	c.Helper()
 	c.host.start(env...)
+	if c.ours {
+		await(c.T, "the agent's watch", func() error {
+			if got := c.wire.texts(0); !slices.Contains(got, "WATCH from the start 200") {
+				return fmt.Errorf("so far %q", got)
+			}
+			return nil
+		})
+		return len(c.wire.requests())
+	}
 	want := c.startUp()
 	await(c.T, "the start-up sequence", func() error {
-		if got := c.wire.texts(0); len(got) < len(want) || slices.ContainsFunc(got, func(s string) bool { return strings.HasSuffix(s, " 0") }) {
+		if got := c.wire.texts(0); len(got) < len(want) {
 			return fmt.Errorf("so far %q", got)
 		}
 		return nil
 	})
-	if diff := cmp.Diff(want, c.wire.texts(0)); diff != "" {
+	if diff := cmp.Diff(want, c.wire.settled(c.T, 0)); diff != "" {
 		c.Errorf("start-up (-want +got):\n%s", diff)
 	}
+	return len(want)
+}
+
+// appliesAndIsQuiet is the whole good path, step by step on the wire.
+func (c *scene) appliesAndIsQuiet(env ...string) {
+	n := c.started(env...)
 	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer well.Close()
 	sick := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
@@ -145,10 +168,19 @@ func (c *scene) appliesAndIsQuiet(env ...string) {
 		},
 	})
 	stored := c.awaitState(plans.StateSucceeded)
-	c.checkOutcome(stored, checksum)
-	if diff := cmp.Diff([]string{"PUT in-progress 200", "PUT succeeded 200"}, c.wire.texts(len(want))); diff != "" {
+	if c.ours { // it tells the end of the apply first, then what comes of probes and periodic instructions
+		await(c.T, "the rest", func() error {
+			stored = c.secret()
+			o := stored.outcome(c.T)
+			if o.ProbeStatuses["sick"].FailureCount == 0 || !o.ProbeStatuses["well"].Healthy || len(o.PeriodicOutput) == 0 {
+				return fmt.Errorf("the outcome is %+v", o)
+			}
+			return nil
+		})
+	} else if diff := cmp.Diff([]string{"PUT in-progress 200", "PUT succeeded 200"}, c.wire.settled(c.T, n)); diff != "" {
 		c.Errorf("a plan on the wire (-want +got):\n%s", diff)
 	}
+	c.checkOutcome(stored, checksum)
 	before := len(c.wire.requests())
 	time.Sleep(quiet)
 	if idle := c.wire.texts(before); len(idle) > 0 {
@@ -178,7 +210,7 @@ func (c *scene) checkOutcome(stored *secret, checksum string) {
 	if diff := cmp.Diff(want, o, cmpopts.EquateEmpty()); diff != "" {
 		c.Errorf("the outcome (-want +got):\n%s", diff)
 	}
-	if plans.Checksum(stored.Data[plans.KeyAppliedPlan]) != checksum {
+	if c.server != nil && plans.Checksum(stored.Data[plans.KeyAppliedPlan]) != checksum {
 		c.Errorf("appliedPlan is %q", stored.Data[plans.KeyAppliedPlan])
 	}
 	info, err := os.Stat(c.host.path("made/a/conf"))

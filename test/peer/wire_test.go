@@ -18,7 +18,9 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -187,6 +189,19 @@ func (w *wire) texts(n int) []string {
 	for _, s := range w.requests()[n:] {
 		all = append(all, s.String())
 	}
+	return all
+}
+
+// settled are the texts since the n-th, once all of them are answered.
+func (w *wire) settled(t *testing.T, n int) (all []string) {
+	t.Helper()
+	await(t, "answers to all requests", func() error {
+		all = w.texts(n)
+		if slices.ContainsFunc(all, func(s string) bool { return strings.HasSuffix(s, " 0") }) {
+			return fmt.Errorf("so far %q", all)
+		}
+		return nil
+	})
 	return all
 }
 

@@ -1,0 +1,131 @@
+//go:build e2e
+
+// What all tests here use: programs that are built, commands that are run, things that are waited for.
+
+package peer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/test/bed"
+)
+
+const (
+	namespace = "fleet-default"
+	// soon is by when everything happens that has to.
+	soon = 30 * time.Second
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits for something that happens soon.
+func await(t *testing.T, what string, check func() error) {
+	t.Helper()
+	awaitFor(t, soon, what, check)
+}
+
+func awaitFor(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	must(t, bed.Await(ctx, what, 50*time.Millisecond, func(context.Context) error { return check() }))
+}
+
+// binaries is a directory for what build makes.
+var binaries string
+
+func TestMain(m *testing.M) {
+	code := 1
+	var err error
+	if binaries, err = os.MkdirTemp("", "drover-peer-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+		_ = os.RemoveAll(binaries)
+	}
+	os.Exit(code)
+}
+
+// building keeps tests from building the same thing at once.
+var building sync.Mutex
+
+// build builds a command of this module, once for all tests.
+func build(t *testing.T, name string) (path string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	path = filepath.Join(binaries, name)
+	if _, err := os.Stat(path); err != nil {
+		run(t, "go", "build", "-o", path, "github.com/drover-project/drover/cmd/"+name)
+	}
+	return path
+}
+
+// cacheDir holds what later runs use again.
+func cacheDir() string {
+	if dir := os.Getenv("DROVER_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/drover"
+}
+
+// original builds the original agent unless that is done.
+func original(t *testing.T) (path string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	return strings.TrimSpace(run(t, "./build-agent.sh", filepath.Join(cacheDir(), "peer")))
+}
+
+// run runs a command that must succeed, and is its standard output.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	return runWith(t, nil, name, args...)
+}
+
+func runWith(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// freeAddress is a loopback address that nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// tail is the end of a file.
+func tail(file string, n int) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(string(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
