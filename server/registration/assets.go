@@ -74,7 +74,7 @@ func (g *Registration) asset(w http.ResponseWriter, r *http.Request) {
 
 // noAsset is a plain 404: a page in its place would be installed as the agent.
 func (g *Registration) noAsset(w http.ResponseWriter, r *http.Request) {
-	text(w, http.StatusNotFound, fmt.Sprintf("there is no file %s here; /assets/%s lists what there is\n", quoted(path.Base(r.URL.Path)), sums))
+	text(w, http.StatusNotFound, fmt.Sprintf("there is no file %.80q here; /assets/%s lists what there is\n", path.Base(r.URL.Path), sums))
 }
 
 func contentType(name string) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/wish"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -81,7 +82,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	if err != nil {
 		return connection{}, nil, err
 	}
-	asked, err := readRequest(r.Header)
+	asked, err := wish.Read(r.Header)
 	if err != nil {
 		return connection{}, nil, err
 	}
@@ -108,7 +109,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 		answer, err := g.connection(server, done)
 		return answer, done.warnings(), err
 	}
-	return connection{}, nil, fmt.Errorf("store machine %s: others kept changing it: %w", machineName(asked.machineID), err)
+	return connection{}, nil, fmt.Errorf("store machine %s: others kept changing it: %w", machineName(asked.MachineID), err)
 }
 
 // pause gives the view in memory time to reach what the other writer wrote.
@@ -162,12 +163,12 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked request) (registered, error) {
-	if err := g.elsewhere(cluster, asked.machineID); err != nil {
+func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked wish.Request) (registered, error) {
+	if err := g.elsewhere(cluster, asked.MachineID); err != nil {
 		return registered{}, err
 	}
 	now := g.now().UTC().Truncate(time.Second)
-	key := cluster.Namespace + "/" + machineName(asked.machineID)
+	key := cluster.Namespace + "/" + machineName(asked.MachineID)
 	current, again := g.state.Machines.Get(key)
 	if !again {
 		m := newMachine(cluster, asked, now)
@@ -180,7 +181,7 @@ func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked
 }
 
 // storeAgain writes what becomes of a machine that registers again.
-func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked request, now time.Time) (registered, error) {
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked wish.Request, now time.Time) (registered, error) {
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
@@ -188,13 +189,13 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
-	v := weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
-	if v.refused {
+	v := wish.Weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
+	if v.Refused {
 		return registered{}, g.record(ctx, current, v)
 	}
-	v.machine.Labels = undescribe(old).Labels
-	current.Value = describe(v.machine)
-	if len(v.applied) > 0 {
+	v.Machine.Labels = undescribe(old).Labels
+	current.Value = describe(v.Machine)
+	if len(v.Applied) > 0 {
 		current.Value.Generation++
 	}
 	token := issue(&current.Value)
@@ -202,18 +203,18 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	switch {
 	case !hasSecret:
 		ops = append(ops, g.state.PlanSecrets.Creating(secretKey, newPlanSecret(current.Value, now)))
-	case len(v.applied) > 0:
+	case len(v.Applied) > 0:
 		secret.Value = describeSecret(secret.Value, current.Value)
 		ops = append(ops, g.state.PlanSecrets.Updating(secret))
 	}
 	_, err := g.state.Store.Commit(ctx, ops...)
-	return registered{machine: current.Value, token: token, again: true, applied: v.applied, kept: v.kept}, err
+	return registered{machine: current.Value, token: token, again: true, applied: v.Applied, kept: v.Kept}, err
 }
 
 // record keeps what was refused where the machine's owner sees it, and is the refusal.
-func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v verdict) error {
-	if current.Value.Refused != v.machine.Refused {
-		current.Value.Refused = v.machine.Refused
+func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v wish.Verdict) error {
+	if current.Value.Refused != v.Machine.Refused {
+		current.Value.Refused = v.Machine.Refused
 		if _, err := g.state.Machines.Update(ctx, current); err != nil {
 			return fmt.Errorf("store what was refused of machine %s: %w", current.Key, err)
 		}
@@ -221,7 +222,7 @@ func (g *Registration) record(ctx context.Context, current store.Document[record
 	m := current.Value
 	return norman.Errorf(http.StatusConflict, norman.Conflict,
 		"machine %s of cluster %s has a plan already and keeps what it is; refused: %s. Register with its roles (%s), or remove the machine, "+
-			"run rancher-system-agent-uninstall.sh on the host and register again", m.Name, m.ClusterName, strings.Join(v.kept, "; "), m.Roles)
+			"run rancher-system-agent-uninstall.sh on the host and register again", m.Name, m.ClusterName, strings.Join(v.Kept, "; "), m.Roles)
 }
 
 // elsewhere refuses a host that is a machine of another cluster already.
@@ -250,7 +251,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 	}
 	if !settings.ValidHost(r.Host) {
 		return "", norman.Errorf(http.StatusBadRequest, norman.InvalidFormat,
-			"header Host: %s is no host name, and setting server-url is empty", quoted(r.Host))
+			"header Host: %.80q is no host name, and setting server-url is empty", r.Host)
 	}
 	return "https://" + r.Host, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/wish"
 )
 
 // Labels and annotations of machines and plan Secrets.
@@ -44,18 +45,18 @@ func machineName(machineID string) string {
 }
 
 // newMachine is the machine of a host that registers for the first time.
-func newMachine(cluster records.Cluster, asked request, now time.Time) records.Machine {
-	m := apply(records.Machine{
+func newMachine(cluster records.Cluster, asked wish.Request, now time.Time) records.Machine {
+	m := wish.Apply(records.Machine{
 		Object: records.Object{
 			Namespace:  cluster.Namespace,
-			Name:       machineName(asked.machineID),
+			Name:       machineName(asked.MachineID),
 			UID:        random.UID(),
 			Generation: 1,
 			Created:    now,
 		},
 		ClusterName: cluster.Name,
 		ClusterID:   cluster.ID,
-		MachineID:   asked.machineID,
+		MachineID:   asked.MachineID,
 	}, asked)
 	m.Status = records.MachineStatus{
 		Condition: records.Condition{
@@ -90,7 +91,7 @@ func describe(m records.Machine) records.Machine {
 func undescribe(m records.Machine) records.Machine {
 	m.Labels = maps.Clone(m.Labels)
 	for key, value := range m.NodeLabels {
-		if m.Labels[key] == value && key != labelOS {
+		if m.Labels[key] == value && key != wish.LabelOS {
 			delete(m.Labels, key)
 		}
 	}
@@ -126,7 +127,7 @@ func commonLabels(m records.Machine) map[string]string {
 		labelCAPIClusterName: m.ClusterName,
 		labelMachineID:       m.MachineID,
 		labelNodeName:        m.NodeName,
-		labelOS:              m.OS,
+		wish.LabelOS:         m.OS,
 	}
 }
 

@@ -46,13 +46,16 @@ func (g *Registration) scriptHeader(server string) string {
 // singleQuoted is the text as one word of a POSIX shell in which nothing is expanded.
 func singleQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
+// maxNonce bounds what is mixed into a proof, in bytes.
+const maxNonce = 1024
+
 // cacerts serves the CA of the server. An agent that has no checksum of it but a
 // registration token can ask for a proof: it sends base64(SHA-256(token)) and a nonce,
 // and only who knows the token can make the HMAC of the answer.
 func (g *Registration) cacerts(w http.ResponseWriter, r *http.Request) {
 	body := g.settings.CACerts()
 	nonce := r.Header.Get("X-Cattle-Nonce")
-	if bearer, ok := bearerToken(r); ok && nonce != "" && len(nonce) <= maxHeader {
+	if bearer, ok := bearerToken(r); ok && nonce != "" && len(nonce) <= maxNonce {
 		if token, known := g.tokenByHash(bearer); known {
 			mac := hmac.New(sha512.New, []byte(token))
 			mac.Write([]byte(nonce))

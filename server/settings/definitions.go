@@ -57,6 +57,7 @@ func definitions(d Defaults) []definition {
 		{name: "server-version", value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
 		{name: "server-version-type", value: "drover", readOnly: "it is the release that runs"},
 		{name: "system-agent-install-script"},
+		{name: "system-agent-installer-image"},
 		{name: "system-agent-installer-image", value: "rancher/system-agent-installer-"},
 		{name: "system-agent-version", value: d.Version, readOnly: "it is the release that runs"},
 		{name: "system-default-registry"},

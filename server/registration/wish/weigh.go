@@ -1,7 +1,7 @@
 // What becomes of a registration: a pure decision over the machine as it is and what
 // the host asks for.
 
-package registration
+package wish
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// verdict is what becomes of a machine that registers again.
-type verdict struct {
-	// machine is the machine as it shall be stored, its token aside.
-	machine records.Machine
-	// applied and kept say what the host asked to change, each as "labels a=b -> a=c".
-	applied, kept []string
-	// refused says that the host must not go on as if it had what it asked for.
-	refused bool
+// Verdict is what becomes of a machine that registers again.
+type Verdict struct {
+	// Machine is the machine as it shall be stored, its token aside.
+	Machine records.Machine
+	// Applied and Kept say what the host asked to change, each as "labels a=b -> a=c".
+	Applied, Kept []string
+	// Refused says that the host must not go on as if it had what it asked for.
+	Refused bool
 }
 
-// weigh decides about a host that registers again in the cluster it is in. The rule:
+// Weigh decides about a host that registers again in the cluster it is in. The rule:
 //
 //   - Until a plan was delivered, nothing stands on the host yet, and the newest
 //     registration counts, whole: roles, node name, addresses, labels and taints
@@ -35,52 +35,52 @@ type verdict struct {
 //   - Another node name, address, label, taint or operating system is kept as it was,
 //     and told; the registration itself succeeds.
 //   - A registration that asks for nothing new always succeeds, and ends an earlier complaint.
-func weigh(m records.Machine, delivered bool, asked request) verdict {
+func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
 	if !delivered {
-		next := apply(m, asked)
+		next := Apply(m, asked)
 		next.Refused = ""
-		return verdict{machine: next, applied: differences(m, next)}
+		return Verdict{Machine: next, Applied: differences(m, next)}
 	}
-	wish := apply(m, asked.completedBy(m))
-	v := verdict{machine: m, kept: differences(m, wish), refused: wish.Roles != m.Roles}
-	v.machine.Refused = strings.Join(v.kept, "; ")
+	wanted := Apply(m, asked.completedBy(m))
+	v := Verdict{Machine: m, Kept: differences(m, wanted), Refused: wanted.Roles != m.Roles}
+	v.Machine.Refused = strings.Join(v.Kept, "; ")
 	return v
 }
 
-// apply is the machine with all that the host asks for.
-func apply(m records.Machine, asked request) records.Machine {
-	m.Roles, m.OS, m.NodeName = asked.roles, asked.os, asked.nodeName
-	m.Address, m.InternalAddress = asked.address, asked.internalAddress
-	m.NodeLabels, m.NodeTaints = asked.labels, asked.taints
+// Apply is the machine with all that the host asks for.
+func Apply(m records.Machine, asked Request) records.Machine {
+	m.Roles, m.OS, m.NodeName = asked.Roles, asked.OS, asked.NodeName
+	m.Address, m.InternalAddress = asked.Address, asked.InternalAddress
+	m.NodeLabels, m.NodeTaints = asked.Labels, asked.Taints
 	return m
 }
 
 // completedBy fills what the request leaves out from the machine. Of a list of labels
 // each one left out counts as left out, since the flags of labels are given one by one.
-func (q request) completedBy(m records.Machine) request {
-	if q.roles == (records.Roles{}) {
-		q.roles = m.Roles
+func (q Request) completedBy(m records.Machine) Request {
+	if q.Roles == (records.Roles{}) {
+		q.Roles = m.Roles
 	}
-	if _, said := q.labels[labelOS]; !said {
-		q.os = m.OS
+	if _, said := q.Labels[LabelOS]; !said {
+		q.OS = m.OS
 	}
-	if q.nodeName == "" {
-		q.nodeName = m.NodeName
+	if q.NodeName == "" {
+		q.NodeName = m.NodeName
 	}
-	if len(q.address) == 0 {
-		q.address = m.Address
+	if len(q.Address) == 0 {
+		q.Address = m.Address
 	}
-	if len(q.internalAddress) == 0 {
-		q.internalAddress = m.InternalAddress
+	if len(q.InternalAddress) == 0 {
+		q.InternalAddress = m.InternalAddress
 	}
 	labels := maps.Clone(m.NodeLabels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, q.labels)
-	q.labels = labels
-	if len(q.taints) == 0 {
-		q.taints = m.NodeTaints
+	maps.Copy(labels, q.Labels)
+	q.Labels = labels
+	if len(q.Taints) == 0 {
+		q.Taints = m.NodeTaints
 	}
 	return q
 }

@@ -1,11 +1,10 @@
-package registration
+package wish
 
 import (
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,74 +88,40 @@ func FuzzRequest(f *testing.F) {
 	f.Add("a=\x00", "a=b:c:d", "::", strings.Repeat("a", 64), "..", "\xff")
 	f.Fuzz(func(t *testing.T, labels, taints, addresses, id, node, role string) {
 		h := http.Header{headerLabels: {labels}, headerTaints: {taints}, headerAddress: {addresses}, headerID: {id}, headerNodeName: {node}, headerWorker: {role}}
-		q, err := readRequest(h)
+		q, err := Read(h)
 		if err != nil {
 			if len(err.Error()) > 2000 || strings.ContainsAny(err.Error(), "\n\r") {
 				t.Errorf("refusal %q", err)
 			}
 			return
 		}
-		if !labelValue.MatchString(q.machineID) || len(q.address) > maxAddresses || len(q.labels) > maxLabels || len(q.taints) > maxTaints {
+		if !labelValue.MatchString(q.MachineID) || len(q.Address) > maxAddresses || len(q.Labels) > maxLabels || len(q.Taints) > maxTaints {
 			t.Errorf("accepted %+v", q)
 		}
-		for key, value := range q.labels {
+		for key, value := range q.Labels {
 			if labelKeyFault(key) != "" || len(value) > 63 || strings.ContainsAny(key+value, ",= \n\x00'\"$`\\") {
 				t.Errorf("accepted label %q=%q", key, value)
 			}
 		}
-		for _, taint := range q.taints {
+		for _, taint := range q.Taints {
 			if taint.Key == "" || len(taint.Value) > 63 || strings.ContainsAny(taint.Key+taint.Value, ",=: \n\x00'\"$`\\") {
 				t.Errorf("accepted taint %+v", taint)
 			}
 		}
-		for _, a := range q.address {
+		for _, a := range q.Address {
 			if _, err := netip.ParseAddr(a); err != nil {
 				t.Errorf("accepted address %q", a)
 			}
 		}
 		// What was read is read the same again: nothing is lost between here and a second registration.
-		h.Set(headerLabels, labelText(q.labels))
-		h.Set(headerTaints, taintText(q.taints))
-		again, err := readRequest(h)
+		h.Set(headerLabels, labelText(q.Labels))
+		h.Set(headerTaints, taintText(q.Taints))
+		again, err := Read(h)
 		if err != nil {
 			t.Fatalf("read back: %v", err)
 		}
-		if diff := cmp.Diff(q, again, cmp.AllowUnexported(request{})); diff != "" {
+		if diff := cmp.Diff(q, again); diff != "" {
 			t.Errorf("read back: %s", diff)
 		}
 	})
-}
-
-func TestLimiterIsBounded(t *testing.T) {
-	l, now := newLimiter(), time.Unix(0, 0)
-	address := netip.MustParseAddr("10.0.0.0")
-	for range 3 * wrongSources {
-		l.count(netip.AddrPortFrom(address, 1).String(), now)
-		address = address.Next()
-	}
-	if len(l.sources) > wrongSources+1 {
-		t.Errorf("%d sources are kept, want at most %d", len(l.sources), wrongSources+1)
-	}
-	now = now.Add(time.Hour)
-	l.count("192.0.2.1:1", now)
-	if len(l.sources) > 2 {
-		t.Errorf("%d sources are kept an hour later", len(l.sources))
-	}
-}
-
-func TestLimiterCountsNetworks(t *testing.T) {
-	l, now := newLimiter(), time.Unix(0, 0)
-	for range wrongBurst {
-		if l.count("[2001:db8::1]:1", now) != 0 {
-			t.Fatal("refused within the burst")
-		}
-	}
-	for _, c := range []struct {
-		remote string
-		waits  bool
-	}{{"[2001:db8::ffff]:9", true}, {"[2001:db8:0:1::1]:1", false}, {"192.0.2.1:1", false}, {"nonsense", false}} {
-		if got := l.count(c.remote, now) > 0; got != c.waits {
-			t.Errorf("%s waits: %v, want %v", c.remote, got, c.waits)
-		}
-	}
 }

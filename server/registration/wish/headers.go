@@ -1,7 +1,9 @@
-// What a host says of itself in the headers of its registration. All of it is
-// checked here, once: what passes can become labels, annotations and config values.
-
-package registration
+// Package wish is what a host asks to be when it registers, and what becomes of that:
+// pure functions over headers and records. All of the headers is checked here, once:
+// what passes can become labels, annotations and config values.
+//
+// Wire source: rancher/system-agent install.sh, rancher/rancher pkg/capr/configserver.
+package wish
 
 import (
 	"fmt"
@@ -37,19 +39,19 @@ const (
 	maxTaints    = 50
 )
 
-// labelOS is the label by which a host says what it runs; without it, it runs linux.
-const labelOS = "cattle.io/os"
+// LabelOS is the label by which a host says what it runs; without it, it runs linux.
+const LabelOS = "cattle.io/os"
 
-// request is what a host asks to be.
-type request struct {
-	machineID       string
-	roles           records.Roles
-	os              string
-	nodeName        string
-	address         []string
-	internalAddress []string
-	labels          map[string]string
-	taints          []records.Taint
+// Request is what a host asks to be; see the fields of records.Machine.
+type Request struct {
+	MachineID       string
+	Roles           records.Roles
+	OS              string
+	NodeName        string
+	Address         []string
+	InternalAddress []string
+	Labels          map[string]string
+	Taints          []records.Taint
 }
 
 var (
@@ -59,22 +61,22 @@ var (
 	dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 
-// readRequest reads the headers. Its error is a *norman.Error that names the header.
-func readRequest(h http.Header) (request, error) {
-	q := request{os: "linux"}
+// Read reads the headers. Its error is a *norman.Error that names the header.
+func Read(h http.Header) (Request, error) {
+	q := Request{OS: "linux"}
 	r := reader{header: h}
-	q.machineID = r.machineID()
-	q.roles = records.Roles{Etcd: r.flag(headerEtcd), ControlPlane: r.flag(headerControlPlane), Worker: r.flag(headerWorker)}
-	q.nodeName = r.nodeName()
-	q.address = r.addresses(headerAddress)
-	q.internalAddress = r.addresses(headerInternalAddress)
-	read(&r, headerLabels, parseLabels, &q.labels)
-	read(&r, headerTaints, parseTaints, &q.taints)
-	if name, ok := q.labels[labelOS]; ok {
-		q.os = name
+	q.MachineID = r.machineID()
+	q.Roles = records.Roles{Etcd: r.flag(headerEtcd), ControlPlane: r.flag(headerControlPlane), Worker: r.flag(headerWorker)}
+	q.NodeName = r.nodeName()
+	q.Address = r.addresses(headerAddress)
+	q.InternalAddress = r.addresses(headerInternalAddress)
+	read(&r, headerLabels, parseLabels, &q.Labels)
+	read(&r, headerTaints, parseTaints, &q.Taints)
+	if name, ok := q.Labels[LabelOS]; ok {
+		q.OS = name
 	}
 	if r.err != nil {
-		return request{}, r.err
+		return Request{}, r.err
 	}
 	return q, nil
 }
@@ -185,7 +187,7 @@ func parseLabels(list string) (map[string]string, error) {
 		if value != "" && !labelValue.MatchString(value) {
 			return nil, fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
 		}
-		if key == labelOS && value != "linux" && value != "windows" {
+		if key == LabelOS && value != "linux" && value != "windows" {
 			return nil, fmt.Errorf("label %s is %s, but must be linux or windows", key, quoted(value))
 		}
 		if old, twice := labels[key]; twice && old != value {
