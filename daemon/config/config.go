@@ -38,7 +38,8 @@ type Agent struct {
 	InterlockDirectory string `yaml:"interlockDirectory" json:"interlockDirectory"`
 	// ImagesDirectory holds archives of images; default /var/lib/rancher/agent/images.
 	ImagesDirectory string `yaml:"imagesDirectory" json:"imagesDirectory"`
-	// AgentRegistriesFile configures registries for images of instructions; default registries.yaml beside the configuration.
+	// AgentRegistriesFile configures registries for images of instructions; default /etc/rancher/agent/registries.yaml,
+	// wherever the configuration is: that is where plans of Rancher and of drover write it.
 	AgentRegistriesFile string `yaml:"agentRegistriesFile" json:"agentRegistriesFile"`
 	// InstructionTimeout ends an instruction that runs longer, for example 45m; drover's own
 	// key. Empty means never.
@@ -85,7 +86,7 @@ func (a *Agent) complete() {
 	for key, absent := range map[*string]string{
 		&a.WorkDirectory:       filepath.Join(defaultVar, "work"),
 		&a.ImagesDirectory:     filepath.Join(defaultVar, "images"),
-		&a.AgentRegistriesFile: filepath.Join(a.Dir, "registries.yaml"),
+		&a.AgentRegistriesFile: "/etc/rancher/agent/registries.yaml",
 	} {
 		if *key == "" {
 			*key = absent

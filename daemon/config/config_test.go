@@ -59,7 +59,7 @@ interlockDirectory: /var/lib/rancher/agent/interlock
 		WorkDirectory: "/var/lib/rancher/agent/work", AppliedPlanDirectory: "/var/lib/rancher/agent/applied",
 		LocalPlanDirectory: "/var/lib/rancher/agent/plans", RemoteEnabled: true,
 		ConnectionInfoFile: "/var/lib/rancher/agent/rancher2_connection_info.json", InterlockDirectory: "/var/lib/rancher/agent/interlock",
-		ImagesDirectory: "/var/lib/rancher/agent/images", AgentRegistriesFile: "DIR/registries.yaml",
+		ImagesDirectory: "/var/lib/rancher/agent/images", AgentRegistriesFile: "/etc/rancher/agent/registries.yaml",
 	}
 	local := Agent{
 		WorkDirectory: "/v/w", LocalEnabled: true, LocalPlanDirectory: "/v/p",
@@ -84,7 +84,6 @@ interlockDirectory: /var/lib/rancher/agent/interlock
 				t.Fatal(err)
 			}
 			tc.want.Dir = filepath.Dir(path)
-			tc.want.AgentRegistriesFile = strings.Replace(tc.want.AgentRegistriesFile, "DIR", tc.want.Dir, 1)
 			if diff := cmp.Diff(tc.want, *got); diff != "" {
 				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
