@@ -99,6 +99,8 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 		return Result{}, err
 	}
 	defer release()
+	w.spare = e.early(d)
+	defer e.unused(w.spare)
 	leave, err := w.enterWaiting(ctx)
 	if err != nil {
 		return Result{}, err

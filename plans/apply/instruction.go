@@ -148,7 +148,7 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	running, err := supervise.Start(w.Supervisor, dir)
+	running, err := w.supervisor(dir)
 	if err != nil {
 		return nil, w.unstarted(dir, err)
 	}

@@ -28,6 +28,7 @@ type work struct {
 	log    *slog.Logger
 	saved  time.Time // when the ledger was last put on disk
 	dirty  bool      // the ledger differs from the disk
+	spare  chan *supervise.Spare
 }
 
 // planError is a fault of the plan or the host that ends the apply as failed.

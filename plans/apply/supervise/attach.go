@@ -51,10 +51,8 @@ func Start(argv []string, dir string) (*Running, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Cmd{
-		Path: argv[0], Args: append(append([]string{}, argv...), dir), Dir: "/", Env: []string{},
-		Stderr: log, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
+	cmd := process(argv, dir)
+	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
@@ -68,6 +66,14 @@ func Start(argv []string, dir string) (*Running, error) {
 		return nil, err
 	}
 	return watch(dir, id), nil
+}
+
+// process is a supervisor to be, in a session of its own.
+func process(argv []string, dir string) *exec.Cmd {
+	return &exec.Cmd{
+		Path: argv[0], Args: append(append([]string{}, argv...), dir), Dir: "/", Env: []string{},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
 }
 
 // Attach finds out what became of the command in dir. Exactly one of these is returned:

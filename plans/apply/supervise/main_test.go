@@ -23,6 +23,14 @@ func TestMain(m *testing.M) {
 			}
 			fmt.Println(r.Identity.PID)
 			os.Exit(0)
+		case "spare-and-die":
+			s, err := supervise.StartSpare(supervisor())
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			fmt.Println(s.PID())
+			os.Exit(0)
 		}
 	}
 	os.Exit(m.Run())

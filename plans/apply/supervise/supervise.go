@@ -31,13 +31,25 @@ const (
 
 // Supervise is the whole life of a supervisor process: it runs the command prepared in
 // dir and returns the exit code for the process, which only says whether the supervisor
-// could do its work. Signals that are meant for the agent do not end it.
+// could do its work. Signals that are meant for the agent do not end it. The directory
+// "-" is read from the standard input once it is known; see Spare.
 func Supervise(dir string) int {
 	// Notify and not Ignore: a command inherits ignored signals, but not handlers.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
 	// The command dies with the thread that started it (Pdeathsig), so that thread has to stay.
 	runtime.LockOSThread()
+	if dir == unknown {
+		known, ok, err := readDirectory()
+		switch {
+		case err != nil:
+			fmt.Fprintln(os.Stderr, "supervise: read the directory:", err)
+			return 1
+		case !ok:
+			return 0 // not needed
+		}
+		dir = known
+	}
 	if err := supervise(dir, signals); err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
 		return 1

@@ -1,0 +1,105 @@
+package supervise_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+func spare(t *testing.T) *supervise.Spare {
+	t.Helper()
+	s, err := supervise.StartSpare(supervisor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSpareRunsItsCommand(t *testing.T) {
+	s := spare(t)
+	dir := prepare(t, shell(t, "cat; echo out; echo err >&2; exit 3"))
+	running, err := s.Take(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Reap(); running.Close() })
+	result := wait(t, running, nothing)
+	out, err := supervise.ReadOutput(dir, limit, result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.ExitCode != 3 || !strings.Contains(string(out), "out\n") || !strings.Contains(string(out), "err\n") {
+		t.Errorf("%+v %q", result, out)
+	}
+	if again, known, err := supervise.Attach(dir, running.Identity); again != nil || known == nil || known.ExitCode != 3 {
+		t.Errorf("attach: %v %v %v", again, known, err)
+	}
+}
+
+func TestSpareThatIsNotNeededEnds(t *testing.T) {
+	ended := make(chan struct{})
+	s := spare(t)
+	go func() { s.Close(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it still runs")
+	}
+}
+
+// TestSpareThatDied loses a command to a supervisor that somebody killed: it did not
+// start, and that is known.
+func TestSpareThatDied(t *testing.T) {
+	s := spare(t)
+	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	dir := prepare(t, shell(t, "touch ran"))
+	running, err := s.Take(dir)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if result, err := running.Wait(ctx, nothing); !errors.Is(err, supervise.ErrNeverStarted) {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func isSpare(pid int) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && strings.HasSuffix(string(line), "supervise-instruction\x00-\x00")
+}
+
+// TestSpareEndsWithItsAgent starts one from a process that dies at once.
+func TestSpareEndsWithItsAgent(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(path, "spare-and-die", "-").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(30 * time.Second)
+	for isSpare(pid) {
+		select {
+		case <-deadline:
+			t.Fatal("it still runs")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
