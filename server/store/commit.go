@@ -106,6 +106,9 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))
 		t.reads = append(t.reads, clientv3.OpGet(leader.key, clientv3.WithKeysOnly()))
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.alive, cancel)() // an etcd that has failed may never answer
 	response, err := s.client.Txn(ctx).If(t.conditions...).Then(t.writes...).Else(t.reads...).Commit()
 	if err != nil {
 		return 0, s.explain(ops, err)

@@ -161,9 +161,12 @@ func (s *Store) makeRoom(ctx context.Context, etcd *embed.Etcd) error {
 	return nil
 }
 
-// stopTimeout bounds the end of an embedded etcd that has failed: parts of it may never
-// answer again.
-const stopTimeout = 10 * time.Second
+const (
+	// stopTimeout bounds the end of an embedded etcd.
+	stopTimeout = 10 * time.Second
+	// failedStopTimeout bounds it for one that has failed: parts of it may never end.
+	failedStopTimeout = time.Second
+)
 
 func (s *Store) stopEmbedded(etcd *embed.Etcd) error {
 	stopped := make(chan struct{})
@@ -171,13 +174,17 @@ func (s *Store) stopEmbedded(etcd *embed.Etcd) error {
 		defer close(stopped)
 		etcd.Close()
 	}()
-	timeout := time.NewTimer(stopTimeout)
+	limit := stopTimeout
+	if isClosed(s.failed) {
+		limit = failedStopTimeout
+	}
+	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
 	select {
 	case <-stopped:
 		return nil
 	case <-timeout.C:
-		return fmt.Errorf("the embedded etcd did not stop within %s", stopTimeout)
+		return fmt.Errorf("the embedded etcd did not stop within %s", limit)
 	}
 }
 

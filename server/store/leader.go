@@ -44,6 +44,7 @@ type leaderships struct {
 	mu     sync.Mutex
 	byKey  map[string]*Leadership
 	leases map[clientv3.LeaseID]struct{}
+	closed bool // nobody wins any more
 }
 
 func newLeaderships() *leaderships {
@@ -62,10 +63,14 @@ func (ls *leaderships) removeLease(id clientv3.LeaseID) {
 	delete(ls.leases, id)
 }
 
-func (ls *leaderships) add(l *Leadership) {
+// add is false when the store closes: the leadership is over before it began.
+func (ls *leaderships) add(l *Leadership) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.byKey[l.key] = l
+	if !ls.closed {
+		ls.byKey[l.key] = l
+	}
+	return !ls.closed
 }
 
 func (ls *leaderships) remove(l *Leadership) {
@@ -88,6 +93,7 @@ func (ls *leaderships) deleted(key string) {
 // wait for their leases to end.
 func (s *Store) giveBack() {
 	s.leaders.mu.Lock()
+	s.leaders.closed = true
 	leaders := slices.Collect(maps.Values(s.leaders.byKey))
 	leases := slices.Collect(maps.Keys(s.leaders.leases))
 	s.leaders.mu.Unlock()
@@ -110,8 +116,7 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 	if err != nil {
 		return nil, fmt.Errorf("campaign for %q: %w", name, err)
 	}
-	s.leaders.add(l)
-	if !s.run(l.watch) {
+	if !s.leaders.add(l) || !s.run(l.watch) {
 		l.lose()
 		return nil, fmt.Errorf("campaign for %q: %w", name, ErrClosed)
 	}
@@ -173,10 +178,8 @@ func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadershi
 				abandon()
 			}
 		})
-	case <-s.failed:
-		err = s.err
-	case <-s.ctx.Done():
-		err = ErrClosed
+	case <-s.alive.Done():
+		err = s.Err()
 	}
 	if err != nil {
 		return nil, err
@@ -192,8 +195,7 @@ func (l *Leadership) watch() {
 	select {
 	case <-l.session.Done():
 	case <-l.lost:
-	case <-l.store.failed:
-	case <-l.store.ctx.Done():
+	case <-l.store.alive.Done():
 	}
 	l.lose()
 }
@@ -265,10 +267,8 @@ func (l *Leadership) holds(s *Store) error {
 	if l.store != s {
 		return fmt.Errorf("write to the store: the leadership %q is of another store", l.name)
 	}
-	select {
-	case <-l.lost:
+	if isClosed(l.lost) {
 		return &DeposedError{Name: l.name, Identity: l.identity}
-	default:
-		return nil
 	}
+	return nil
 }

@@ -64,10 +64,8 @@ func (s *Store) await(ctx context.Context, revision int64) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for revision %d: %w", revision, ctx.Err())
-	case <-s.failed:
-		return s.err
-	case <-s.ctx.Done():
-		return ErrClosed
+	case <-s.alive.Done():
+		return s.Err()
 	}
 }
 

@@ -61,7 +61,9 @@ type Store struct {
 
 	failOnce sync.Once
 	failed   chan struct{}
-	err      error // written before failed is closed
+	err      error           // written before failed is closed
+	alive    context.Context // ends at Close, and when the store fails
+	die      context.CancelFunc
 
 	leaders *leaderships
 
@@ -96,6 +98,7 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 		failed: make(chan struct{}), leaders: newLeaderships(),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.alive, s.die = context.WithCancel(s.ctx)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the store: %w", err)
@@ -191,10 +194,8 @@ func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 // Err is why Failed is closed, ErrClosed after Close, and nil otherwise.
 func (s *Store) Err() error {
-	select {
-	case <-s.failed:
+	if isClosed(s.failed) {
 		return s.err
-	default:
 	}
 	if s.ctx.Err() != nil {
 		return ErrClosed
@@ -210,5 +211,15 @@ func (s *Store) fail(err error) {
 		s.err = err
 		s.log.Error("the store cannot go on", "error", err)
 		close(s.failed)
+		s.die()
 	})
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -133,10 +133,7 @@ func (s *Store) follow() {
 		}
 		pause := time.NewTimer(watchRetry)
 		select {
-		case <-s.ctx.Done():
-			pause.Stop()
-			return
-		case <-s.failed:
+		case <-s.alive.Done():
 			pause.Stop()
 			return
 		case <-pause.C:
@@ -147,7 +144,7 @@ func (s *Store) follow() {
 // followOnce is one watch, from the revision reached until it breaks. An error means
 // that the view cannot go on at all.
 func (s *Store) followOnce() error {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.alive)
 	defer cancel()
 	if len(s.options.Endpoints) > 0 {
 		// A member that lost its cluster would otherwise be silent for ever.
@@ -161,7 +158,7 @@ func (s *Store) followOnce() error {
 			return s.reload()
 		}
 		if err := response.Err(); err != nil {
-			if s.ctx.Err() == nil {
+			if s.alive.Err() == nil {
 				s.log.Warn("the watch on etcd broke: opening it again", "error", err)
 			}
 			return nil
@@ -240,7 +237,7 @@ func (s *Store) special(e *clientv3.Event) error {
 // everything and applies the differences, as events in the order of their revisions.
 // Deletions get the newest revision, since their own is not known.
 func (s *Store) reload() error {
-	kvs, revision, err := s.readAll(s.ctx, documentsPrefix)
+	kvs, revision, err := s.readAll(s.alive, documentsPrefix)
 	if err != nil {
 		s.log.Warn("reading everything again failed: trying again", "error", err)
 		return nil

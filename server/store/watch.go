@@ -186,10 +186,8 @@ func (w *Watcher[T]) run(ctx context.Context, s *Store, events []*Event[T]) {
 		select {
 		case <-ctx.Done():
 			reason = ctx.Err()
-		case <-s.ctx.Done():
-			reason = ErrClosed
-		case <-s.failed:
-			reason = s.err
+		case <-s.alive.Done():
+			reason = s.Err()
 		case <-w.behind:
 			reason = fmt.Errorf("the watcher is more than %d events behind: %w", w.limit, ErrTooOld)
 		default:
@@ -205,8 +203,7 @@ func (w *Watcher[T]) run(ctx context.Context, s *Store, events []*Event[T]) {
 			select {
 			case w.events <- *e:
 			case <-ctx.Done():
-			case <-s.ctx.Done():
-			case <-s.failed:
+			case <-s.alive.Done():
 			case <-w.behind:
 			}
 		}
@@ -216,8 +213,7 @@ func (w *Watcher[T]) run(ctx context.Context, s *Store, events []*Event[T]) {
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-		case <-s.ctx.Done():
-		case <-s.failed:
+		case <-s.alive.Done():
 		case <-w.behind:
 		}
 		w.mu.Lock()

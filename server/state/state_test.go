@@ -1,0 +1,126 @@
+package state
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+func open(t *testing.T, dir string) *State {
+	t.Helper()
+	s, err := Open(t.Context(), store.Options{DataDir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Every collection keeps its documents over a restart, and the sensitive ones leave no
+// plain text on the disk.
+func TestCollections(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	object := func(name string) records.Object {
+		return records.Object{Namespace: "fleet-default", Name: name, Created: noon, Labels: map[string]string{"a": ""}}
+	}
+	cases := []struct {
+		name      string
+		sensitive bool
+		mark      string // a text of the document
+		check     func(t *testing.T, s *State, create bool)
+	}{
+		{"clusters", false, "mark-cluster", keeps(func(s *State) *store.Collection[records.Cluster] { return s.Clusters },
+			records.Cluster{Object: object("mark-cluster"), ID: "c-m-1", Spec: clusterspec.Spec{}})},
+		{"cluster secrets", true, "mark-server-token", keeps(func(s *State) *store.Collection[records.ClusterSecrets] { return s.ClusterSecrets },
+			records.ClusterSecrets{ServerToken: "mark-server-token"})},
+		{"registration tokens", true, "mark-registration", keeps(func(s *State) *store.Collection[records.RegistrationToken] { return s.RegistrationTokens },
+			records.RegistrationToken{ClusterID: "c-m-1", Name: "n", Token: "mark-registration", Created: noon})},
+		{"machines", false, "mark-machine", keeps(func(s *State) *store.Collection[records.Machine] { return s.Machines },
+			records.Machine{Object: object("mark-machine"), Status: records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: noon}})},
+		{"plan secrets", true, "bWFyay1wbGFu", keeps(func(s *State) *store.Collection[records.PlanSecret] { return s.PlanSecrets },
+			records.PlanSecret{Object: object("p"), Data: map[string][]byte{"plan": []byte("mark-plan"), "empty": {}}})},
+		{"users", true, "mark-user", keeps(func(s *State) *store.Collection[records.User] { return s.Users },
+			records.User{ID: "u", Username: "mark-user", PasswordHash: "h", Created: noon})},
+		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },
+			records.Token{Name: "token-1", KeyHash: "mark-key-hash", Created: noon})},
+		{"settings", false, "mark-setting", keeps(func(s *State) *store.Collection[records.Setting] { return s.Settings },
+			records.Setting{Name: "server-url", Value: "mark-setting"})},
+	}
+	for _, c := range cases {
+		t.Run("create "+c.name, func(t *testing.T) { c.check(t, s, true) })
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk := contents(t, dir)
+	s = open(t, dir)
+	for _, c := range cases {
+		t.Run("restart "+c.name, func(t *testing.T) {
+			c.check(t, s, false)
+			if found := bytes.Contains(disk, []byte(c.mark)); found == c.sensitive {
+				t.Errorf("plain text on the disk: %v", found)
+			}
+		})
+	}
+}
+
+// keeps creates a document, or checks that it is there.
+func keeps[T any](collection func(*State) *store.Collection[T], document T) func(*testing.T, *State, bool) {
+	return func(t *testing.T, s *State, create bool) {
+		t.Helper()
+		const key = "fleet-default/key"
+		if create {
+			if _, err := collection(s).Create(t.Context(), key, document); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, ok := collection(s).Get(key)
+		if !ok {
+			t.Fatal("the document is not there")
+		}
+		if diff := cmp.Diff(document, got.Value); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// contents is all files below dir, one after the other.
+func contents(t *testing.T, dir string) []byte {
+	t.Helper()
+	var all []byte
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all = append(all, bytes.TrimRight(content, "\x00")...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	if _, err := Open(t.Context(), store.Options{DataDir: dir}); err == nil {
+		t.Error("one data directory was opened twice")
+	}
+}

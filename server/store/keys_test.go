@@ -1,0 +1,192 @@
+package store
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A key file from outside is refused or gives keys that seal and open.
+func FuzzParseKeys(f *testing.F) {
+	line := testKey(f, 1).line()
+	f.Add([]byte(line))
+	f.Add([]byte("# comment\n\n" + line + testKey(f, 2).line()))
+	f.Add([]byte("drover-key 00 AAAA"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		ring, err := parseKeys(text)
+		if err != nil {
+			return
+		}
+		sealed := must(ring.seal("/a", text))(t)
+		if got := must(ring.open("/a", sealed))(t); !bytes.Equal(got, text) {
+			t.Error("the keys do not open what they sealed")
+		}
+	})
+}
+
+func TestParseKeys(t *testing.T) {
+	t.Parallel()
+	one, two := testKey(t, 1), testKey(t, 2)
+	for _, c := range []struct{ name, text, want string }{
+		{"none", "# nothing\n", "it holds no key"},
+		{"twice", one.line() + two.line() + one.line(), "line 3: key " + one.id.String() + " appears twice"},
+		{"no id", "drover-key AAAA\n", `line 1: expected "drover-key", an id and a secret`},
+		{"other word", "# x\n\n" + strings.Replace(one.line(), "drover", "other", 1), "line 3: expected"},
+		{"short secret", "drover-key 0102030405060708 AAAA\n", "line 1: the secret is not 32 bytes in base64"},
+		{"other id", strings.Replace(one.line(), one.id.String(), two.id.String(), 1), "line 1: id and secret do not belong together"},
+		{"long line", strings.Repeat("x", 70_000), "too long"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parseKeys([]byte(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+			if secret := strings.Fields(one.line())[2]; err != nil && strings.Contains(err.Error(), secret) {
+				t.Error("the error shows a key")
+			}
+		})
+	}
+	ring := must(parseKeys([]byte("\n# a\n" + two.line() + "  " + one.line())))(t)
+	if ring.first.id != two.id || len(ring.all) != 2 {
+		t.Errorf("first key %s of %d, want %s of 2", ring.first.id, len(ring.all), two.id)
+	}
+	line := must(NewKey())(t)
+	if ring := must(parseKeys([]byte(line)))(t); ring.first.line() != line {
+		t.Error("a new key does not read back")
+	}
+}
+
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "encryption.key")
+	s, _, secrets := openNotes(t, dir)
+	for _, key := range []string{"a", "b"} {
+		must(secrets.Create(t.Context(), key, note{Text: key}))(t)
+	}
+	before := secrets.List()
+	oldID := s.keys.first.id
+	closeStore(t, s)
+
+	text := must(os.ReadFile(path))(t)
+	oldLine := s.keys.first.line()
+	if !strings.HasSuffix(string(text), oldLine) {
+		t.Fatalf("the key file does not end with its key")
+	}
+	newLine := must(NewKey())(t)
+	rewrite := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyIDs := func(s *Store) []keyID {
+		var ids []keyID
+		for _, key := range []string{canaryKey, documentKey("secrets", "a"), documentKey("secrets", "b")} {
+			ids = append(ids, must(recordKeyID(must(s.client.Get(t.Context(), key))(t).Kvs[0].Value))(t))
+		}
+		return ids
+	}
+
+	rewrite(oldLine + newLine) // known to all
+	s, _, secrets = openNotes(t, dir)
+	if diff := cmp.Diff([]keyID{oldID, oldID, oldID}, keyIDs(s)); diff != "" {
+		t.Error(diff)
+	}
+	closeStore(t, s)
+
+	rewrite(newLine + oldLine) // used by all
+	s, _, secrets = openNotes(t, dir)
+	newID := s.keys.first.id
+	if diff := cmp.Diff([]keyID{newID, newID, newID}, keyIDs(s)); diff != "" || newID == oldID {
+		t.Error(diff)
+	}
+	must(secrets.Modify(t.Context(), "a", func(n note) (note, error) { return n, nil }))(t)
+	closeStore(t, s)
+
+	rewrite(newLine) // alone
+	s, _, secrets = openNotes(t, dir)
+	for i, d := range secrets.List() {
+		if diff := cmp.Diff(before[i].Value, d.Value); diff != "" {
+			t.Error(diff)
+		}
+	}
+	closeStore(t, s)
+
+	rewrite(oldLine) // the wrong one
+	_, err := Open(t.Context(), Options{DataDir: dir}, NewCollection[note]("secrets", true))
+	if err == nil || !strings.Contains(err.Error(), "the key file "+path+" does not belong to this store") || !strings.Contains(err.Error(), newID.String()) {
+		t.Errorf("with the old key alone Open gives %v", err)
+	}
+}
+
+func TestKeyFileRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "encryption.key")
+	s, _, _ := openNotes(t, dir)
+	id := s.keys.first.id.String()
+	closeStore(t, s)
+	good := must(os.ReadFile(path))(t)
+	if info := must(os.Stat(path))(t); info.Mode() != 0o600 {
+		t.Errorf("the key file has mode %s", info.Mode())
+	}
+	for _, c := range []struct {
+		name   string
+		damage func() error
+		want   []string // parts of the error
+	}{
+		{"missing", func() error { return nil }, []string{dir, path + " is missing", "key " + id}},
+		{"readable by others", func() error { return writeMode(path, good, 0o640) }, []string{path, "mode 0640", "chmod 600"}},
+		{"writable by others", func() error { return writeMode(path, good, 0o602) }, []string{path, "mode 0602"}},
+		{"a directory", func() error { return os.Mkdir(path, 0o700) }, []string{path, "not a regular file"}},
+		{"empty", func() error { return writeMode(path, nil, 0o600) }, []string{path, "no key"}},
+		{"too large", func() error { return writeMode(path, bytes.Repeat([]byte("#\n"), 40_000), 0o600) }, []string{path, "larger than"}},
+		{"another key", func() error { return writeMode(path, []byte(testKey(t, 1).line()), 0o600) }, []string{path, "does not belong", id}},
+		{"of another user", func() error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			if err := writeMode(path, good, 0o600); err != nil {
+				return err
+			}
+			return os.Chown(path, 12345, -1)
+		}, []string{path, "belongs to user 12345", "chown"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.damage(); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadFile(path)
+			_, err := Open(t.Context(), Options{DataDir: dir}, NewCollection[note]("secrets", true))
+			if err == nil {
+				t.Fatal("Open succeeded")
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error is %q, want %q in it", err, part)
+				}
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Error("the key file was changed")
+			}
+			if leftovers, _ := filepath.Glob(filepath.Join(dir, ".encryption-key-*")); len(leftovers) > 0 {
+				t.Errorf("left behind: %v", leftovers)
+			}
+		})
+	}
+}
+
+func writeMode(path string, content []byte, mode os.FileMode) error {
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
