@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -363,6 +364,23 @@ func TestRemovingAMachine(t *testing.T) {
 	}
 	if _, ok := b.state.Clusters.Get("fleet-default/harbour"); !ok {
 		t.Error("the cluster went with its machine")
+	}
+}
+
+func TestPassedStates(t *testing.T) {
+	for _, tc := range []struct {
+		from, to records.MachineState
+		want     []records.MachineState
+	}{
+		{records.WaitingForProbes, records.Active, []records.MachineState{records.WaitingForNode, records.Active}},
+		{records.Registering, records.ApplyingPlan, []records.MachineState{records.WaitingForPlan, records.ApplyingPlan}},
+		{records.Active, records.ApplyingPlan, []records.MachineState{records.ApplyingPlan}},
+		{records.Failed, records.Active, []records.MachineState{records.Active}},
+		{"", records.WaitingForPlan, []records.MachineState{records.WaitingForPlan}},
+	} {
+		if got := passed(tc.from, tc.to); !slices.Equal(got, tc.want) {
+			t.Errorf("from %q to %q: %v, want %v", tc.from, tc.to, got, tc.want)
+		}
 	}
 }
 

@@ -154,7 +154,10 @@ func nextStatus(before records.MachineStatus, v planner.Verdict, now time.Time) 
 		next.Since = now
 	}
 	if before.State != next.State {
-		next.History = append(slices.Clone(before.History), records.Transition{State: next.State, At: now})
+		next.History = slices.Clone(before.History)
+		for _, state := range passed(before.State, next.State) {
+			next.History = append(next.History, records.Transition{State: state, At: now})
+		}
 		next.History = next.History[max(0, len(next.History)-maxHistory):]
 	}
 	switch {
@@ -169,6 +172,21 @@ func nextStatus(before records.MachineStatus, v planner.Verdict, now time.Time) 
 		next.LastFailure, next.Retries, next.RetriedChecksum = nil, 0, ""
 	}
 	return next
+}
+
+// path is the order of a machine's life. Each state is a milestone of its own, so who is seen at
+// one and then at a later one has passed those between, if only for a moment.
+var path = []records.MachineState{
+	records.Registering, records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode, records.Active,
+}
+
+// passed are the states between two, the second one included. Off the path and backwards it is the second one alone.
+func passed(from, to records.MachineState) []records.MachineState {
+	first, last := slices.Index(path, from), slices.Index(path, to)
+	if first < 0 || last <= first {
+		return []records.MachineState{to}
+	}
+	return path[first+1 : last+1]
 }
 
 func sameStatus(a, b records.MachineStatus) bool {
