@@ -12,7 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/hostfs"
+	"github.com/drover-project/drover/plans/apply/interlock"
+	"github.com/drover-project/drover/plans/apply/probe"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/backoff"
 )
@@ -24,12 +27,12 @@ const defaultOutputLimit = 256 << 10
 type Engine struct {
 	Options
 	host       hostfs.FS
-	interlock  interlock
+	interlock  *interlock.Interlock
+	prober     *probe.Prober
 	lock       chan struct{} // held while a plan is applied
 	background sync.WaitGroup
 	pruning    atomic.Bool
 	boot       string // the kernel's id of this boot
-	notes      notes
 	// lingering are supervisors whose instruction ended but left a process behind.
 	lingering []*supervise.Running // guarded by lock
 	// checkpoint is called between any two steps that a crash may fall between. Tests die there.
@@ -74,9 +77,10 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		boot: boot, Options: o, host: hostfs.FS{Root: o.Root}, lock: make(chan struct{}, 1),
-		interlock: interlock{dir: o.InterlockDir, now: o.Now},
+		interlock: interlock.New(o.InterlockDir, o.Now),
+		prober:    &probe.Prober{Host: hostfs.FS{Root: o.Root}, Logger: o.Logger, Now: o.Now},
 	}
-	return e, e.interlock.clear()
+	return e, e.interlock.Clear()
 }
 
 // Close waits for what the engine does in the background. Instructions that run stay running.
@@ -161,6 +165,13 @@ func (e *Engine) reap() {
 		r.Close()
 	}
 	e.lingering = left
+}
+
+// Probes asks every probe of the plan once, all at the same time, and returns the new
+// statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
+// whose initial delay is not over keeps its last status. The zero time means long ago.
+func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
+	return e.prober.Round(ctx, p.Probes, last, applied)
 }
 
 // at marks a point between two steps.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
@@ -28,6 +30,9 @@ const (
 	// periodicDrain is how long a child's output and its end are awaited, after it exited or
 	// was told to.
 	periodicDrain = 2 * time.Second
+	// busyTries and busyPause are for an executable that is open for writing.
+	busyTries = 100
+	busyPause = 10 * time.Millisecond
 )
 
 // NextPeriodic is when Periodic has something to do next, now at the earliest; ok is false
@@ -105,11 +110,11 @@ func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]pl
 
 // runPeriodic runs the instructions, some at a time, and puts their records into records.
 func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstruction, records map[string]plans.PeriodicOutput, now time.Time) (err error) {
-	ok, err := e.interlock.enter()
+	ok, err := e.interlock.Enter()
 	if err != nil || !ok {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.interlock.leave()) }()
+	defer func() { err = errors.Join(err, e.interlock.Leave()) }()
 	run, err := e.newRun()
 	if err != nil {
 		return err
@@ -185,12 +190,7 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(ctx, c.path)
-	cmd.Args, cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.args, c.env, sandbox, stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = periodicDrain
-	err = cmd.Run()
+	cmd, err := runChild(ctx, c, sandbox, stdout, stderr)
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whatever of the group did not listen
 	}
@@ -206,4 +206,21 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 		return -1, fmt.Errorf("killed: %w", ctx.Err())
 	}
 	return -1, err
+}
+
+// runChild runs the command to its end, in a process group of its own that ends with the
+// context. It starts it again for a short while when another fork of the agent still has
+// the executable open for writing that was just written.
+func runChild(ctx context.Context, c command, dir string, stdout, stderr io.Writer) (*exec.Cmd, error) {
+	for try := 0; ; try++ {
+		cmd := exec.CommandContext(ctx, c.path)
+		cmd.Args, cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.args, c.env, dir, stdout, stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+		cmd.WaitDelay = periodicDrain
+		err := cmd.Run()
+		if !errors.Is(err, syscall.ETXTBSY) || try == busyTries || backoff.Wait(ctx, busyPause) != nil {
+			return cmd, err
+		}
+	}
 }

@@ -10,12 +10,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/interlock"
 	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
 	roomRetryMin = 250 * time.Millisecond
 	roomRetryMax = 15 * time.Second
+	// restartLook is the distance of looks for the installer's file.
+	restartLook = time.Second
 )
 
 // waiter tells one wait of one source, once when it begins and once when it is over.
@@ -62,6 +65,30 @@ func (w *work) withRoom(ctx context.Context, what string, do func() error) error
 		wait.on(what, reason(err), "tried again until it can be written")
 		if err := backoff.Wait(ctx, pause.Next()); err != nil {
 			return err
+		}
+	}
+}
+
+// enterWaiting takes the interlock as soon as no installer is in the way.
+func (w *work) enterWaiting(ctx context.Context) (leave func(), err error) {
+	wait := &waiter{e: w.Engine, source: w.d.Source}
+	defer wait.over()
+	for {
+		ok, err := w.interlock.Enter()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return func() {
+				if err := w.interlock.Leave(); err != nil {
+					w.log.Error("interlock cannot be given back, installers will wait for it", "error", err)
+				}
+			}, nil
+		}
+		wait.on(w.interlock.Installer(), "an installer is about to restart the agent",
+			"goes on when the file is gone, at the latest after "+interlock.Patience.String())
+		if err := backoff.Wait(ctx, restartLook); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package apply_test
+package probe_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -23,15 +25,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/hostfs"
+	"github.com/drover-project/drover/plans/apply/probe"
 )
 
-func probe(url string) plans.Probe { return plans.Probe{HTTPGetAction: plans.HTTPGet{URL: url}} }
+func get(url string) plans.Probe { return plans.Probe{HTTPGetAction: plans.HTTPGet{URL: url}} }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newProber(t *testing.T) *probe.Prober {
+	t.Helper()
+	return &probe.Prober{Host: hostfs.FS{Root: t.TempDir()}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
+}
 
 // ask asks one probe once and returns whether the answer counted as a success.
-func ask(t *testing.T, h *host, p plans.Probe) bool {
+func ask(t *testing.T, r *probe.Prober, p plans.Probe) bool {
 	t.Helper()
 	p.FailureThreshold = 5
-	got := h.engine().Probes(t.Context(), &plans.Plan{Probes: map[string]plans.Probe{"p": p}}, nil, time.Time{})
+	got := r.Round(t.Context(), map[string]plans.Probe{"p": p}, nil, time.Time{})
 	switch got["p"] {
 	case plans.ProbeStatus{Healthy: true, SuccessCount: 1}:
 		return true
@@ -79,19 +90,19 @@ func TestProbeAnswers(t *testing.T) {
 		"/status/304": false, "/status/404": false, "/status/500": false,
 		"/here": true, "/there": false, "/loop": false, "/endless": true, "/headers": true,
 	} {
-		if got := ask(t, newHost(t), probe(server.URL+path)); got != want {
+		if got := ask(t, newProber(t), get(server.URL+path)); got != want {
 			t.Errorf("%s: success = %v", path, got)
 		}
 	}
 	begin := time.Now()
-	if ask(t, newHost(t), probe(server.URL+"/slow")) {
+	if ask(t, newProber(t), get(server.URL+"/slow")) {
 		t.Error("an answer that does not come is a success")
 	}
 	if took := time.Since(begin); took < 900*time.Millisecond || took > 10*time.Second {
 		t.Errorf("the absent time limit is %v, want one second", took)
 	}
 	server.Close()
-	if ask(t, newHost(t), probe(server.URL+"/status/200")) {
+	if ask(t, newProber(t), get(server.URL+"/status/200")) {
 		t.Error("a closed port is a success")
 	}
 }
@@ -104,10 +115,10 @@ func TestProbeThresholds(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	p := probe(server.URL)
+	p := get(server.URL)
 	p.SuccessThreshold, p.FailureThreshold = 2, 3
-	plan := &plans.Plan{Probes: map[string]plans.Probe{"p": p}}
-	e := newHost(t).engine()
+	plan := map[string]plans.Probe{"p": p}
+	r := newProber(t)
 	status := map[string]plans.ProbeStatus{"of a plan before": {Healthy: true}}
 	for i, step := range []struct {
 		up   bool
@@ -127,7 +138,7 @@ func TestProbeThresholds(t *testing.T) {
 		{true, plans.ProbeStatus{Healthy: true, SuccessCount: 2}},
 	} {
 		healthy.Store(step.up)
-		status = e.Probes(t.Context(), plan, status, time.Time{})
+		status = r.Round(t.Context(), plan, status, time.Time{})
 		if diff := cmp.Diff(map[string]plans.ProbeStatus{"p": step.want}, status); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
@@ -151,23 +162,23 @@ func TestProbesRunTogetherAndDelaysHoldNobodyUp(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	slow := probe(server.URL)
+	slow := get(server.URL)
 	slow.TimeoutSeconds = 30
-	late := probe(server.URL)
+	late := get(server.URL)
 	late.InitialDelaySeconds = 60
-	h := newHost(t)
+	r := newProber(t)
 	now := noon
-	h.options.Now = func() time.Time { return now }
-	plan := &plans.Plan{Probes: map[string]plans.Probe{"a": slow, "b": slow, "late": late, "bad": probe("::no url")}}
-	got := h.engine().Probes(t.Context(), plan, map[string]plans.ProbeStatus{"bad": {FailureCount: 2}}, noon.Add(-59*time.Second))
+	r.Now = func() time.Time { return now }
+	plan := map[string]plans.Probe{"a": slow, "b": slow, "late": late, "bad": get("::no url")}
+	got := r.Round(t.Context(), plan, map[string]plans.ProbeStatus{"bad": {FailureCount: 2}}, noon.Add(-59*time.Second))
 	up := plans.ProbeStatus{Healthy: true, SuccessCount: 1}
 	want := map[string]plans.ProbeStatus{"a": up, "b": up, "late": {}, "bad": {FailureCount: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	now = noon.Add(time.Second)
-	plan.Probes = map[string]plans.Probe{"late": late}
-	got = h.engine().Probes(t.Context(), plan, nil, noon.Add(-59*time.Second))
+	plan = map[string]plans.Probe{"late": late}
+	got = r.Round(t.Context(), plan, nil, noon.Add(-59*time.Second))
 	if diff := cmp.Diff(map[string]plans.ProbeStatus{"late": up}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -176,11 +187,11 @@ func TestProbesRunTogetherAndDelaysHoldNobodyUp(t *testing.T) {
 func TestAStoppingAgentDoesNotCountFailures(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
-	p := probe(server.URL)
+	p := get(server.URL)
 	p.TimeoutSeconds = 30
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	got := newHost(t).engine().Probes(ctx, &plans.Plan{Probes: map[string]plans.Probe{"p": p}}, map[string]plans.ProbeStatus{"p": {Healthy: true}}, time.Time{})
+	got := newProber(t).Round(ctx, map[string]plans.Probe{"p": p}, map[string]plans.ProbeStatus{"p": {Healthy: true}}, time.Time{})
 	if diff := cmp.Diff(map[string]plans.ProbeStatus{"p": {Healthy: true}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -254,10 +265,10 @@ func TestProbesOverTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 
-	h := newHost(t)
+	r := newProber(t)
 	put := func(name string, b []byte) {
 		t.Helper()
-		path := h.root(name)
+		path := filepath.Join(r.Host.Root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -290,19 +301,18 @@ func TestProbesOverTLS(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.get.URL = server.URL + test.get.URL
-			if got := ask(t, h, plans.Probe{HTTPGetAction: test.get}); got != test.want {
+			if got := ask(t, r, plans.Probe{HTTPGetAction: test.get}); got != test.want {
 				t.Errorf("success = %v", got)
 			}
 		})
 	}
 	// Certificates are renewed while the agent runs.
-	e := h.engine()
-	plan := &plans.Plan{Probes: map[string]plans.Probe{"p": {HTTPGetAction: plans.HTTPGet{URL: server.URL, CACert: "/tls/later.crt"}}}}
-	if got := e.Probes(t.Context(), plan, nil, time.Time{}); got["p"].Healthy {
+	plan := map[string]plans.Probe{"p": {HTTPGetAction: plans.HTTPGet{URL: server.URL, CACert: "/tls/later.crt"}}}
+	if got := r.Round(t.Context(), plan, nil, time.Time{}); got["p"].Healthy {
 		t.Error("healthy without the authority")
 	}
 	put("/tls/later.crt", ca.pem)
-	if got := e.Probes(t.Context(), plan, nil, time.Time{}); !got["p"].Healthy {
+	if got := r.Round(t.Context(), plan, nil, time.Time{}); !got["p"].Healthy {
 		t.Error("the new file is not read")
 	}
 }

@@ -1,7 +1,6 @@
-// Probes: health questions that the agent asks on its own host, as contract and peers
-// know them from the kubelet.
-
-package apply
+// Package probe asks the health questions of plans on this host, with the thresholds and
+// timeouts that people know from the kubelet.
+package probe
 
 import (
 	"context"
@@ -10,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/hostfs"
 )
 
 const (
@@ -29,15 +30,23 @@ const (
 	maxPEM = 1 << 20
 )
 
-// Probes asks every probe of the plan once, all at the same time, and returns the new
-// statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
-// whose initial delay is not over keeps its last status. The zero time means long ago.
-func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
-	now := e.Now()
+// Prober asks probes. Its methods may be called at the same time.
+type Prober struct {
+	Host   hostfs.FS // where certificates are read from
+	Logger *slog.Logger
+	Now    func() time.Time
+	notes  notes
+}
+
+// Round asks every probe once, all at the same time, and returns the new statuses of all
+// of them. applied is when the plan's apply ended: a probe whose initial delay is not over
+// keeps its last status. The zero time means long ago.
+func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
+	now := r.Now()
 	next := map[string]plans.ProbeStatus{}
 	var mu sync.Mutex // guards next
 	var group sync.WaitGroup
-	for name, probe := range p.Probes {
+	for name, probe := range probes {
 		before := last[name]
 		mu.Lock()
 		next[name] = before
@@ -46,11 +55,11 @@ func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plan
 			continue
 		}
 		group.Go(func() {
-			err := e.ask(ctx, name, probe)
+			err := r.ask(ctx, name, probe)
 			if ctx.Err() != nil {
 				return // the agent stops, which says nothing of the host's health
 			}
-			e.noteProbe(name, probe, err)
+			r.noteProbe(name, probe, err)
 			if errors.Is(err, errNoURL) {
 				return
 			}
@@ -83,7 +92,7 @@ func judge(p plans.Probe, s plans.ProbeStatus, success bool) plans.ProbeStatus {
 var errNoURL = errors.New("the url is none")
 
 // ask asks once; nil is a success.
-func (e *Engine) ask(ctx context.Context, name string, p plans.Probe) error {
+func (r *Prober) ask(ctx context.Context, name string, p plans.Probe) error {
 	target, err := url.Parse(p.HTTPGetAction.URL)
 	if err != nil || target.Host == "" {
 		return errNoURL
@@ -98,7 +107,7 @@ func (e *Engine) ask(ctx context.Context, name string, p plans.Probe) error {
 	request.Header.Set("Accept", "*/*")
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,
-		TLSClientConfig: e.probeTLS(name, p.HTTPGetAction),
+		TLSClientConfig: r.probeTLS(name, p.HTTPGetAction),
 	}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, CheckRedirect: sameHost}
@@ -129,32 +138,32 @@ func sameHost(next *http.Request, before []*http.Request) error {
 
 // probeTLS is made anew each time, as the files may change. One that cannot be read is told
 // and left out: whether the probe can do without it is for the other side to say.
-func (e *Engine) probeTLS(name string, get plans.HTTPGet) *tls.Config {
+func (r *Prober) probeTLS(name string, get plans.HTTPGet) *tls.Config {
 	if get.Insecure {
 		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the plan asks for it, and nothing is sent but the question
 	}
 	config := &tls.Config{}
 	if get.ClientCert != "" && get.ClientKey != "" {
-		certificate, err := e.keyPair(get)
+		certificate, err := r.keyPair(get)
 		if err == nil {
 			config.Certificates = []tls.Certificate{certificate}
 		}
-		e.note("probe/"+name+"/client", err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
+		r.note("probe/"+name+"/client", err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
 	}
 	if get.CACert != "" {
-		pool, err := e.pool(get.CACert)
+		pool, err := r.pool(get.CACert)
 		config.RootCAs = pool
-		e.note("probe/"+name+"/ca", err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
+		r.note("probe/"+name+"/ca", err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
 	}
 	return config
 }
 
-func (e *Engine) keyPair(get plans.HTTPGet) (tls.Certificate, error) {
-	certificate, err := e.host.ReadFile(get.ClientCert, maxPEM)
+func (r *Prober) keyPair(get plans.HTTPGet) (tls.Certificate, error) {
+	certificate, err := r.Host.ReadFile(get.ClientCert, maxPEM)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := e.host.ReadFile(get.ClientKey, maxPEM)
+	key, err := r.Host.ReadFile(get.ClientKey, maxPEM)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
@@ -162,8 +171,8 @@ func (e *Engine) keyPair(get plans.HTTPGet) (tls.Certificate, error) {
 }
 
 // pool is the system's authorities and the one in the file; nil, which is the system's, after an error.
-func (e *Engine) pool(path string) (*x509.CertPool, error) {
-	pem, err := e.host.ReadFile(path, maxPEM)
+func (r *Prober) pool(path string) (*x509.CertPool, error) {
+	pem, err := r.Host.ReadFile(path, maxPEM)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +186,6 @@ func (e *Engine) pool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func (e *Engine) noteProbe(name string, p plans.Probe, err error) {
-	e.note("probe/"+name, err, "probe fails", "probe", name, "url", p.HTTPGetAction.URL)
+func (r *Prober) noteProbe(name string, p plans.Probe, err error) {
+	r.note("probe/"+name, err, "probe fails", "probe", name, "url", p.HTTPGetAction.URL)
 }

@@ -1,7 +1,7 @@
 // Saying things once: probes fail every few seconds while a host starts, and the log is
 // read by people.
 
-package apply
+package probe
 
 import "sync"
 
@@ -33,15 +33,15 @@ func (n *notes) news(key, text string) bool {
 }
 
 // note logs a warning when err is not what it was the last time, and that it is over.
-func (e *Engine) note(key string, err error, message string, attributes ...any) {
+func (r *Prober) note(key string, err error, message string, attributes ...any) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	switch news := e.notes.news(key, text); {
+	switch news := r.notes.news(key, text); {
 	case news && err != nil:
-		e.Logger.Warn(message, append(attributes, "error", err)...)
+		r.Logger.Warn(message, append(attributes, "error", err)...)
 	case news:
-		e.Logger.Info("over", append(attributes, "what", message)...)
+		r.Logger.Info("over", append(attributes, "what", message)...)
 	}
 }

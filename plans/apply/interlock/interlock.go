@@ -1,4 +1,4 @@
-// The two files by which an installer and the agent keep out of each other's way:
+// Package interlock is the two files by which an installer and the agent keep out of each other's way:
 //
 //	restart-pending      the installer is about to replace the agent: begin nothing new
 //	applyinator-active   the agent is at work: the installer waits
@@ -6,10 +6,9 @@
 // The agent puts up its own file before it looks for the installer's, and the installer
 // does the same, so that never both go on.
 
-package apply
+package interlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,28 +17,32 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
 	restartPending = "restart-pending"
 	activeFile     = "applyinator-active"
-	// restartPatience is how long an installer that never comes back holds the agent up.
-	restartPatience = 5 * time.Minute
-	restartLook     = time.Second
 )
 
-// interlock is the directory of both files; an empty one is no interlock.
-type interlock struct {
+// Patience is how long an installer that never comes back holds the agent up.
+const Patience = 5 * time.Minute
+
+// Interlock is the directory of both files. Its methods may be called at the same time.
+type Interlock struct {
 	dir   string
 	now   func() time.Time
 	mu    sync.Mutex
 	users int
 }
 
-// clear removes what an agent left that was killed at work.
-func (k *interlock) clear() error {
+// New uses the directory dir; with an empty one there is no interlock.
+func New(dir string, now func() time.Time) *Interlock { return &Interlock{dir: dir, now: now} }
+
+// Installer is the installer's file.
+func (k *Interlock) Installer() string { return filepath.Join(k.dir, restartPending) }
+
+// Clear makes the directory and removes what an agent left that was killed at work.
+func (k *Interlock) Clear() error {
 	if k.dir == "" {
 		return nil
 	}
@@ -52,9 +55,9 @@ func (k *interlock) clear() error {
 	return nil
 }
 
-// enter takes the interlock; ok is false while an installer is about to restart the agent.
+// Enter takes the interlock; ok is false while an installer is about to restart the agent.
 // The file stays until each one who entered has left.
-func (k *interlock) enter() (ok bool, err error) {
+func (k *Interlock) Enter() (ok bool, err error) {
 	if k.dir == "" {
 		return true, nil
 	}
@@ -69,7 +72,7 @@ func (k *interlock) enter() (ok bool, err error) {
 	pending, err := k.pending()
 	if err != nil || pending {
 		if k.users == 0 {
-			err = errors.Join(err, k.clear())
+			err = errors.Join(err, k.Clear())
 		}
 		return false, err
 	}
@@ -77,7 +80,8 @@ func (k *interlock) enter() (ok bool, err error) {
 	return true, nil
 }
 
-func (k *interlock) leave() error {
+// Leave gives the interlock back.
+func (k *Interlock) Leave() error {
 	if k.dir == "" {
 		return nil
 	}
@@ -86,13 +90,13 @@ func (k *interlock) leave() error {
 	if k.users--; k.users > 0 {
 		return nil
 	}
-	return k.clear()
+	return k.Clear()
 }
 
 // pending says whether an installer holds the agent up. The patience begins with the first
 // look, which is noted in the file.
-func (k *interlock) pending() (bool, error) {
-	path := filepath.Join(k.dir, restartPending)
+func (k *Interlock) pending() (bool, error) {
+	path := k.Installer()
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -102,10 +106,10 @@ func (k *interlock) pending() (bool, error) {
 	}
 	now := k.now()
 	since, err := time.ParseInLocation(time.UnixDate, strings.TrimSpace(string(b)), time.Local)
-	if err != nil || since.After(now.Add(restartPatience)) {
+	if err != nil || since.After(now.Add(Patience)) {
 		return true, k.stamp(path, now)
 	}
-	if now.Sub(since) < restartPatience {
+	if now.Sub(since) < Patience {
 		return true, nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +120,7 @@ func (k *interlock) pending() (bool, error) {
 
 // stamp writes the time into the installer's file, but does not make it again when the
 // installer has just removed it.
-func (k *interlock) stamp(path string, now time.Time) error {
+func (k *Interlock) stamp(path string, now time.Time) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -126,28 +130,4 @@ func (k *interlock) stamp(path string, now time.Time) error {
 	}
 	_, err = f.WriteString(now.UTC().Format(time.UnixDate) + "\n")
 	return errors.Join(err, f.Close())
-}
-
-// enterWaiting takes the interlock as soon as no installer is in the way.
-func (w *work) enterWaiting(ctx context.Context) (leave func(), err error) {
-	wait := &waiter{e: w.Engine, source: w.d.Source}
-	defer wait.over()
-	for {
-		ok, err := w.interlock.enter()
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			return func() {
-				if err := w.interlock.leave(); err != nil {
-					w.log.Error("interlock cannot be given back, installers will wait for it", "error", err)
-				}
-			}, nil
-		}
-		wait.on(filepath.Join(w.InterlockDir, restartPending), "an installer is about to restart the agent",
-			"goes on when the file is gone, at the latest after "+restartPatience.String())
-		if err := backoff.Wait(ctx, restartLook); err != nil {
-			return nil, err
-		}
-	}
 }
