@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server"
+	"github.com/drover-project/drover/tunnel"
 	"github.com/spf13/cobra"
 )
 
@@ -34,6 +35,7 @@ DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
 			if err != nil {
 				return err
 			}
+			tunnel.LogTo(o.Logger)
 			if f.pprof == "" {
 				return server.Run(cmd.Context(), o)
 			}
