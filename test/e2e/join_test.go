@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,7 +90,6 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"a reboot changes nothing", (*walk).reboot},
 		{"each instruction ran once", (*walk).ranOnce},
 		{"a dropped plan runs", (*walk).dropped},
-		{"the original command line manages", (*walk).originalCommandLine},
 		{"uninstalling leaves the cluster", (*walk).uninstall},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
@@ -367,22 +365,6 @@ mv /var/lib/rancher/agent/plans/.hello.tmp /var/lib/rancher/agent/plans/hello.pl
 	if out := w.sh("cat /var/lib/drover-hello; stat -c %a /etc/drover-hello"); out != "ran\n640\n" {
 		w.Errorf("the dropped plan left %q", out)
 	}
-}
-
-// originalCommandLine runs the checks with Rancher's own CLI where it can be built.
-func (w *walk) originalCommandLine() {
-	script := filepath.Join(w.Module, "test/peer/rancher-cli.sh")
-	if _, err := os.Stat(script); os.IsNotExist(err) {
-		w.Skip("the original command line is not part of this tree")
-	}
-	token, err := os.ReadFile(filepath.Join(w.DataDir, "admin-token"))
-	must(w.T, err)
-	cmd := exec.CommandContext(w.ctx, "sh", script)
-	cmd.Env = append(os.Environ(), "RANCHER_URL="+w.URL, "RANCHER_TOKEN="+strings.TrimSpace(string(token)),
-		"RANCHER_CACERT="+filepath.Join(w.DataDir, "tls", "ca.crt"), "DROVER_CACHE="+w.Bed.Engine.CacheDir())
-	out, err := cmd.CombinedOutput()
-	w.T.Logf("%s", out)
-	must(w.T, err)
 }
 
 func (w *walk) uninstall() {
