@@ -19,10 +19,16 @@ const (
 	// stallLimit is how long a write without deadline may wait for a peer that asked
 	// to pause. The library can lose the message that ends a pause.
 	stallLimit = 15 * time.Minute
+	// linger is how long after Close the host may end the connection by itself, as a target
+	// does that was told so in its own protocol (TLS). The library is not made for both
+	// ends to close in the same instant (rancher/remotedialer issue 254).
+	linger = 50 * time.Millisecond
 )
 
-// conn implements net.Conn. A deadline that passes ends the connection, and so do an
-// error of Read and of Write, because the protocol knows no half-closed connections.
+// conn implements net.Conn. A deadline that passes during a Read or Write ends the
+// connection, and so does an error of either, because the library can wake a waiting
+// call only so and the protocol knows no half-closed connections. A deadline that passes
+// while nobody waits makes the next call fail and does no more, as usual.
 type conn struct {
 	raw     net.Conn
 	session *session
@@ -43,10 +49,11 @@ func newConn(raw net.Conn, s *session, network, address string) *conn {
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if err := c.over(); err != nil {
+	if err := c.enter(&c.readBy); err != nil {
 		return 0, c.opError("read", err)
 	}
 	n, err := c.raw.Read(p)
+	c.leave(&c.readBy)
 	if n > 0 {
 		c.noteAnswer()
 	}
@@ -64,11 +71,12 @@ func (c *conn) Write(p []byte) (int, error) {
 	defer stalled.Stop()
 	written := 0
 	for {
-		if err := c.over(); err != nil {
+		if err := c.enter(&c.writeBy); err != nil {
 			return written, c.opError("write", err)
 		}
 		chunk := p[written:min(len(p), written+maxChunk)]
 		_, err := c.raw.Write(chunk)
+		c.leave(&c.writeBy)
 		if err != nil {
 			c.fail(err)
 			return written, c.opError("write", c.over())
@@ -78,6 +86,26 @@ func (c *conn) Write(p []byte) (int, error) {
 			return written, nil
 		}
 	}
+}
+
+// enter begins a call that waits, unless the connection is over or its deadline has passed.
+func (c *conn) enter(d *deadline) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.cause != nil:
+		return c.cause
+	case d.passed:
+		return os.ErrDeadlineExceeded
+	}
+	d.waiting++
+	return nil
+}
+
+func (c *conn) leave(d *deadline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d.waiting--
 }
 
 func (c *conn) Close() error {
@@ -101,8 +129,15 @@ func (c *conn) fail(cause error) {
 		c.session.answered(false)
 	}
 	c.session.forget(c)
-	c.raw.Close() // wakes a Read and a Write; its error is always nil
+	if errors.Is(cause, net.ErrClosed) {
+		time.AfterFunc(linger, c.end)
+		return
+	}
+	c.end()
 }
+
+// end wakes a Read and a Write.
+func (c *conn) end() { c.raw.Close() } // its error is always nil
 
 func (c *conn) over() error {
 	c.mu.Lock()
@@ -148,16 +183,25 @@ func (c *conn) setDeadline(d *deadline, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
+	wait := time.Until(t)
+	if wait <= 0 && d.waiting == 0 {
+		d.passed = true
+		return nil
+	}
 	generation := d.generation
-	d.timer = time.AfterFunc(time.Until(t), func() { c.expire(d, generation) })
+	d.timer = time.AfterFunc(wait, func() { c.expire(d, generation) })
 	return nil
 }
 
 func (c *conn) expire(d *deadline, generation int) {
 	c.mu.Lock()
 	current := d.generation == generation
-	c.mu.Unlock()
 	if current {
+		d.passed = true
+	}
+	waiting := d.waiting > 0
+	c.mu.Unlock()
+	if current && waiting {
 		c.fail(os.ErrDeadlineExceeded)
 	}
 }
@@ -167,10 +211,13 @@ func (c *conn) expire(d *deadline, generation int) {
 type deadline struct {
 	timer      *time.Timer
 	generation int
+	passed     bool
+	waiting    int // calls that wait now
 }
 
 func (d *deadline) stop() {
 	d.generation++
+	d.passed = false
 	if d.timer != nil {
 		d.timer.Stop()
 		d.timer = nil

@@ -184,7 +184,7 @@ func (s *Server) tell(subject string, connected bool) {
 // *NoSessionError when the subject has no open tunnel, *RefusedError when the target is
 // not allowed, ErrBusy when there are too many connections.
 //
-// A deadline of the connection that passes ends the connection.
+// A deadline of the connection that passes during a Read or Write ends the connection.
 func (s *Server) Dial(ctx context.Context, subject, network, address string) (net.Conn, error) {
 	if err := s.allowed(subject, network, address); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 var errSessionOver = errors.New("the tunnel has ended")
@@ -30,7 +31,7 @@ func newTargets(policy DialFunc) *targets {
 func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.connect(ctx, network, address)
 	if err != nil {
-		conn = &refusal{err: err}
+		conn = &refusal{err: err, until: time.Now().Add(refusalDelay)}
 	}
 	one := &target{Conn: conn, all: t}
 	t.mu.Lock()
@@ -106,13 +107,22 @@ func (t *target) Close() error {
 	return t.err
 }
 
+// refusalDelay holds a refusal back until the server has written its first request: the
+// library is not made for an answer in the same instant. It slows down scans, too.
+const refusalDelay = 50 * time.Millisecond
+
 // refusal is a connection that was never made. The library reads, writes and closes.
 type refusal struct {
 	net.Conn // nil
 	err      error
+	until    time.Time
 }
 
-func (r *refusal) Read([]byte) (int, error)  { return 0, r.err }
+func (r *refusal) Read([]byte) (int, error) {
+	<-time.After(time.Until(r.until))
+	return 0, r.err
+}
+
 func (r *refusal) Write([]byte) (int, error) { return 0, r.err }
 func (r *refusal) Close() error              { return nil }
 

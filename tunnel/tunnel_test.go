@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -284,6 +285,13 @@ func TestDeadlines(t *testing.T) {
 	}{
 		{"cleared", func(c net.Conn) { c.SetDeadline(time.Now().Add(soon)); c.SetDeadline(time.Time{}) }},
 		{"moved", func(c net.Conn) { c.SetDeadline(time.Now().Add(soon)); c.SetDeadline(time.Now().Add(time.Hour)) }},
+		{"in the past for a moment, as tls.Conn sets it", func(c net.Conn) {
+			c.SetWriteDeadline(time.Now())
+			if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("err = %v", err)
+			}
+			c.SetWriteDeadline(time.Time{})
+		}},
 		{"kept by a write that was in time", func(c net.Conn) {
 			c.SetWriteDeadline(time.Now().Add(soon))
 			wantEcho(t, c, "x")

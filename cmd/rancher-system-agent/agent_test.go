@@ -221,6 +221,13 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	}
 }
 
+func TestStopsThoughSystemdDoesNotRead(t *testing.T) {
+	m := newManagement(t)
+	p := sentinelOf(t, m.install(t, t.TempDir()), "WATCHDOG_USEC=6000")
+	waitUntil(t, "systemd's socket is full", func() bool { return strings.Contains(p.out.String(), "systemd cannot be told") })
+	p.stop(t, syscall.SIGTERM)
+}
+
 func TestStartsWithoutItsServer(t *testing.T) {
 	m := newManagement(t)
 	dir := t.TempDir()

@@ -14,11 +14,10 @@ import (
 	"runtime"
 	"syscall"
 
-	systemd "github.com/coreos/go-systemd/v22/daemon"
-
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/daemon"
 	"github.com/drover-project/drover/daemon/config"
+	"github.com/drover-project/drover/daemon/systemd"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/tunnel"
@@ -146,7 +145,7 @@ func sentinel(stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, fmt.Errorf("find this program: %w", err))
 	}
-	watchdog, err := systemd.SdWatchdogEnabled(false)
+	watchdog, err := systemd.Watchdog(os.Getenv, os.Getpid())
 	if err != nil {
 		log.Warn("watchdog settings cannot be read and are ignored", "error", err)
 	}
@@ -160,12 +159,9 @@ func sentinel(stdout, stderr io.Writer) int {
 		Getenv:     os.Getenv,
 		Supervisor: []string{executable, superviseCommand},
 		UserAgent:  fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
-		Notify: func(state string) error {
-			_, err := systemd.SdNotify(false, state)
-			return err
-		},
-		Watchdog: watchdog,
-		Logger:   log,
+		Notify:     func(state string) error { return systemd.Notify(os.Getenv, state) },
+		Watchdog:   watchdog,
+		Logger:     log,
 	})
 	if err != nil {
 		log.Error("agent cannot go on", "error", err)
