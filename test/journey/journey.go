@@ -255,6 +255,14 @@ func (j *Journey) Await(ctx context.Context, state string, see func(Machine)) (M
 			return errors.New("no machine is registered")
 		}
 		m := list[0]
+		if see != nil {
+			for _, h := range m.History[min(len(last.History), len(m.History)):] {
+				// States that a quick machine passed between two looks.
+				if h.State != m.DroverState && h.State != last.DroverState {
+					see(Machine{Key: m.Key, DroverState: h.State})
+				}
+			}
+		}
 		if see != nil && (m.DroverState != last.DroverState || m.Cause != last.Cause) {
 			see(m)
 		}
