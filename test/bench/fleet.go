@@ -147,6 +147,10 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
+	ownCPU, err := cpuOf(os.Getpid())
+	if err != nil {
+		return err
+	}
 	b.say("%d agents: rolling a plan out", n)
 	began := time.Now()
 	var group sync.WaitGroup
@@ -177,6 +181,10 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
+	ownUsed, err := cpuOf(os.Getpid())
+	if err != nil {
+		return err
+	}
 	after, err := memoryOf(f.server.process.PID())
 	if err != nil {
 		return err
@@ -184,8 +192,10 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	name := fmt.Sprintf("%d agents: ", n)
 	limit := maxRollOut * time.Duration(n) / budgetAgents
 	b.table.measure(name+"new plan to all, all reported back", fmt.Sprintf("%.2f s", took.Seconds()), float64(took), fmt.Sprintf("≤ %.1f s", limit.Seconds()), float64(limit))
-	b.table.note(name+"of that until the last plan was written; server's processor time", fmt.Sprintf("%.2f s; %.2f s", written.Seconds(), (used-cpu).Seconds()))
-	b.table.bytes(name+"server memory after that (resident)", after.resident, maxAfter)
+	b.table.note(name+"of that until the last plan was written", fmt.Sprintf("%.2f s", written.Seconds()))
+	b.table.note(name+"processor time of the server, of the simulated agents", fmt.Sprintf("%.2f s, %.2f s", (used-cpu).Seconds(), (ownUsed-ownCPU).Seconds()))
+	b.table.measure(name+"server memory after that (resident)", fmt.Sprintf("%s (of it anonymous %s)", inMiB(after.resident), inMiB(after.anonymous)),
+		mib(after.resident), fmt.Sprintf("≤ %d MiB", maxAfter), maxAfter)
 	settled, h, err := f.server.settled(ctx)
 	if err != nil {
 		return err
