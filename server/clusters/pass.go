@@ -62,8 +62,17 @@ func (c *Controller) snapshot(cluster records.Cluster) (planner.Snapshot, map[st
 	if release, ok := c.Versions.Release(cluster.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
-	seen := map[string]observed{}
-	for _, d := range c.State.Machines.ListIn(cluster.Namespace + "/") {
+	machines := c.State.Machines.ListIn(cluster.Namespace + "/")
+	mine := 0
+	for i := range machines {
+		if machines[i].Value.ClusterName == cluster.Name {
+			mine++
+		}
+	}
+	// Sized for a cluster of thousands, whose snapshot is taken again and again.
+	seen := make(map[string]observed, mine)
+	s.Machines = make([]planner.Machine, 0, mine)
+	for _, d := range machines {
 		if d.Value.ClusterName != cluster.Name {
 			continue
 		}
