@@ -32,6 +32,7 @@ type Engine struct {
 	lock       chan struct{} // held while a plan is applied
 	background sync.WaitGroup
 	pruning    atomic.Bool
+	runs       runs
 	boot       string // the kernel's id of this boot
 	// lingering are supervisors whose instruction ended but left a process behind.
 	lingering []*supervise.Running // guarded by lock
@@ -114,6 +115,9 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 		return Result{}, err
 	}
 	err = w.run(ctx)
+	if w.done != nil {
+		w.done() // from here on the ledger speaks of it
+	}
 	if err == nil {
 		e.prune()
 	}

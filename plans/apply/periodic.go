@@ -115,10 +115,11 @@ func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstructio
 		return err
 	}
 	defer func() { err = errors.Join(err, e.interlock.Leave()) }()
-	run, err := e.newRun()
+	run, done, err := e.newRun()
 	if err != nil {
 		return err
 	}
+	defer done()
 	dir := filepath.Join(e.WorkDir, run)
 	if !e.PreserveWorkDir {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

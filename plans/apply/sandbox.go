@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/supervise"
@@ -26,24 +28,47 @@ const (
 
 var runName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{9}Z$`)
 
-// newRun makes a directory for one apply or one round of periodic instructions.
-func (e *Engine) newRun() (name string, err error) {
+// runs are the directories in use that no ledger may speak of yet.
+type runs struct {
+	mu    sync.Mutex
+	inUse map[string]bool
+}
+
+func (r *runs) use(name string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inUse == nil {
+		r.inUse = map[string]bool{}
+	}
+	r.inUse[name] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.inUse, name)
+	}
+}
+
+// newRun makes a directory for one apply or one round of periodic instructions. It is not
+// pruned before done is called.
+func (e *Engine) newRun() (name string, done func(), err error) {
 	if err := os.MkdirAll(e.WorkDir, 0o755); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	at := e.Now().UTC()
 	for range 1000 {
 		name := at.Format(runLayout)
+		done := e.runs.use(name)
 		err := os.Mkdir(filepath.Join(e.WorkDir, name), 0o755)
 		if err == nil {
-			return name, nil
+			return name, done, nil
 		}
+		done()
 		if !errors.Is(err, fs.ErrExist) {
-			return "", err
+			return "", nil, err
 		}
 		at = at.Add(time.Nanosecond)
 	}
-	return "", fmt.Errorf("no free name for a directory in %s", e.WorkDir)
+	return "", nil, fmt.Errorf("no free name for a directory in %s", e.WorkDir)
 }
 
 // sandbox is the working directory of an instruction.
@@ -97,13 +122,18 @@ func (e *Engine) pruneNow() error {
 	return failed
 }
 
-// usedRuns are the directories that ledgers speak of.
+// usedRuns are the directories in use and those that ledgers speak of.
 func (e *Engine) usedRuns() (map[string]bool, error) {
 	names, err := filepath.Glob(filepath.Join(e.LedgerDir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	used := map[string]bool{}
+	e.runs.mu.Lock()
+	used := maps.Clone(e.runs.inUse)
+	e.runs.mu.Unlock()
+	if used == nil {
+		used = map[string]bool{}
+	}
 	for _, name := range names {
 		l, err := readLedger(name)
 		var damaged *damagedError

@@ -28,6 +28,7 @@ type work struct {
 	log    *slog.Logger
 	saved  time.Time // when the ledger was last put on disk
 	dirty  bool      // the ledger differs from the disk
+	done   func()    // gives up a directory made anew; nil when it was there
 	spare  chan *supervise.Spare
 }
 
@@ -82,7 +83,7 @@ func (w *work) open(ctx context.Context) error {
 	w.ledger = newLedger(w.d, w.Now())
 	w.dirty = true
 	err = w.withRoom(ctx, w.WorkDir, func() (err error) {
-		w.ledger.Run, err = w.newRun()
+		w.ledger.Run, w.done, err = w.newRun()
 		return err
 	})
 	if err != nil {

@@ -5,7 +5,6 @@
 //
 // The agent puts up its own file before it looks for the installer's, and the installer
 // does the same, so that never both go on.
-
 package interlock
 
 import (
