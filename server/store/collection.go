@@ -18,7 +18,8 @@ type Document[T any] struct {
 	Key string
 	// Revision is the etcd revision of the last write, a Kubernetes resourceVersion.
 	Revision int64
-	// Value is shared with other readers: never change it, change a Clone.
+	// Value is shared with other readers, also after it was written: never change it, change
+	// a Clone, or a copy whose maps, slices and pointers are replaced and not changed.
 	Value T
 }
 
@@ -32,11 +33,13 @@ type Bindable interface {
 	current() map[string]int64
 }
 
-// rawEvent is a change of a document as etcd has it, decrypted.
+// rawEvent is a change of a document as etcd has it, decrypted. When it was deleted it
+// has neither value.
 type rawEvent struct {
 	key      string
 	revision int64
-	value    []byte // JSON; nil when deleted
+	value    []byte // JSON
+	known    any    // what this store wrote, a T; value is then not filled in
 }
 
 // Collection is the documents of one type. Make it with NewCollection and bind it with
@@ -196,6 +199,10 @@ func (c *Collection[T]) Modify(ctx context.Context, key string, change func(T) (
 
 func (c *Collection[T]) decode(e rawEvent) (*Document[T], error) {
 	d := &Document[T]{Key: e.key, Revision: e.revision}
+	if known, ok := e.known.(T); ok {
+		d.Value = known
+		return d, nil
+	}
 	if err := json.Unmarshal(e.value, &d.Value); err != nil {
 		if c.sensitive {
 			// The error of encoding/json can quote what it could not decode.
@@ -227,7 +234,7 @@ func (c *Collection[T]) load(revision int64, documents []rawEvent) error {
 func (c *Collection[T]) change(raw []rawEvent) error {
 	decoded := make([]*Document[T], len(raw))
 	for i, e := range raw {
-		if e.value == nil {
+		if e.value == nil && e.known == nil {
 			continue
 		}
 		d, err := c.decode(e)

@@ -44,12 +44,14 @@ type Op struct {
 	value      any
 }
 
-// Creating writes a document under a key that has none.
+// Creating writes a document under a key that has none. Once it is written its value is
+// shared with all readers; see Document.
 func (c *Collection[T]) Creating(key string, v T) Op {
 	return Op{collection: c, kind: creating, key: key, value: v}
 }
 
-// Updating replaces a document that is still at d.Revision.
+// Updating replaces a document that is still at d.Revision. Once it is written its value
+// is shared with all readers; see Document.
 func (c *Collection[T]) Updating(d Document[T]) Op {
 	return Op{collection: c, kind: updating, key: d.Key, revision: d.Revision, value: d.Value}
 }
@@ -109,12 +111,18 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.alive, cancel)() // an etcd that has failed may never answer
+	defer s.flights.begin(t.flights)()
 	response, err := s.client.Txn(ctx).If(t.conditions...).Then(t.writes...).Else(t.reads...).Commit()
 	if err != nil {
 		return 0, s.explain(ops, err)
 	}
 	if !response.Succeeded {
-		return 0, refusal(ops, leader, response)
+		refused, seen := refusal(ops, leader, response)
+		// Whoever reads after a refusal to find out what stands in the way has to see it.
+		if err := s.await(ctx, seen); err != nil {
+			return 0, fmt.Errorf("%w; and the view does not show why: %w", refused, err)
+		}
+		return 0, refused
 	}
 	revision := response.Header.Revision
 	if err := s.await(ctx, revision); err != nil {
@@ -131,6 +139,7 @@ type transaction struct {
 	conditions []clientv3.Cmp
 	writes     []clientv3.Op
 	reads      []clientv3.Op
+	flights    []*flight
 }
 
 func (s *Store) add(t *transaction, op Op) error {
@@ -176,17 +185,20 @@ func (s *Store) add(t *transaction, op Op) error {
 			return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
 		}
 	}
-	t.writes = append(t.writes, clientv3.OpPut(key, string(value)))
+	encoded := string(value)
+	t.writes = append(t.writes, clientv3.OpPut(key, encoded))
+	t.flights = append(t.flights, &flight{key: key, encoded: encoded, value: op.value})
 	return nil
 }
 
-// refusal is the error of the first condition that did not hold.
-func refusal(ops []Op, leader *Leadership, response *clientv3.TxnResponse) error {
+// refusal is the error of the first condition that did not hold, and the revision of the
+// document that was in the way; 0 when there is none.
+func refusal(ops []Op, leader *Leadership, response *clientv3.TxnResponse) (refused error, seen int64) {
 	if leader != nil {
 		kvs := response.Responses[len(ops)].GetResponseRange().Kvs
 		if len(kvs) == 0 || kvs[0].CreateRevision != leader.revision {
 			leader.lose()
-			return &DeposedError{Name: leader.name, Identity: leader.identity}
+			return &DeposedError{Name: leader.name, Identity: leader.identity}, 0
 		}
 	}
 	for i, op := range ops {
@@ -197,15 +209,15 @@ func refusal(ops []Op, leader *Leadership, response *clientv3.TxnResponse) error
 		name := op.collection.collectionName()
 		switch {
 		case op.kind == creating && current != 0:
-			return &ExistsError{Collection: name, Key: op.key}
+			return &ExistsError{Collection: name, Key: op.key}, current
 		case op.kind == creating:
 		case current == 0:
-			return &NotFoundError{Collection: name, Key: op.key}
+			return &NotFoundError{Collection: name, Key: op.key}, 0
 		case op.revision != 0 && op.revision != current:
-			return &ConflictError{Collection: name, Key: op.key, Wanted: op.revision, Current: current}
+			return &ConflictError{Collection: name, Key: op.key, Wanted: op.revision, Current: current}, current
 		}
 	}
-	return errors.New("write to the store: etcd refused the transaction though all its conditions hold")
+	return errors.New("write to the store: etcd refused the transaction though all its conditions hold"), 0
 }
 
 // explain says what was being written, and what to do where etcd's own words do not.

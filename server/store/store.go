@@ -66,6 +66,7 @@ type Store struct {
 	die      context.CancelFunc
 
 	leaders *leaderships
+	flights *flights
 
 	closeOnce sync.Once
 	closeErr  error
@@ -95,7 +96,7 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 	}
 	s := &Store{
 		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
-		failed: make(chan struct{}), leaders: newLeaderships(),
+		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive, s.die = context.WithCancel(s.ctx)

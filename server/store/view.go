@@ -110,7 +110,11 @@ func (s *Store) sort(kvs []*mvccpb.KeyValue) (map[string][]rawEvent, error) {
 
 // raw decrypts one document.
 func (s *Store) raw(name, key string, kv *mvccpb.KeyValue) (rawEvent, error) {
-	e := rawEvent{key: key, revision: kv.ModRevision, value: kv.Value}
+	e := rawEvent{key: key, revision: kv.ModRevision}
+	if e.known = s.flights.find(string(kv.Key), kv.Value); e.known != nil {
+		return e, nil
+	}
+	e.value = kv.Value
 	if !s.collections[name].isSensitive() {
 		return e, nil
 	}
