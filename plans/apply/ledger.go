@@ -174,6 +174,9 @@ func readLedger(path string) (*ledger, error) {
 	if l.Schema < 1 || !runName.MatchString(l.Run) {
 		return nil, &damagedError{fmt.Errorf("schema %d, run %q", l.Schema, l.Run)}
 	}
+	if o := l.Outcome; o != nil && (o.Instruction < -1 || o.Instruction >= len(l.Instructions)) {
+		return nil, &damagedError{fmt.Errorf("outcome of instruction %d of %d", o.Instruction, len(l.Instructions))}
+	}
 	return &l, nil
 }
 

@@ -329,3 +329,30 @@ func list(t *testing.T, dir string) []string {
 	}
 	return names
 }
+
+func TestPruneSparesARunningPeriodicInstruction(t *testing.T) {
+	h := newHost(t)
+	fifo := h.fifo("go")
+	e := h.engine()
+	got := make(chan map[string]plans.PeriodicOutput, 1)
+	go func() {
+		got <- e.Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+			periodic("p", "touch here; touch "+h.path("runs")+"; read x < "+fifo+"; ls"),
+		}}, nil, true)
+	}()
+	h.until("it runs", func() bool { _, err := os.Stat(h.path("runs")); return err == nil })
+	for i := range apply.RunsKept + 1 {
+		if _, err := e.Apply(t.Context(), delivery(t, plans.Plan{}, id("uid-"+string(rune('a'+i))))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.PruneNow(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := string((<-got)["p"].Stdout); out != "here\n" {
+		t.Errorf("its directory has %q", out)
+	}
+}
