@@ -33,19 +33,12 @@ type Owner struct {
 // parents. A file whose content is equal is not rewritten. A symbolic link at name is
 // replaced. It reports whether anything was changed; on an error the old file stands.
 func (h FS) WriteFile(name string, content []byte, mode fs.FileMode, owner Owner) (changed bool, err error) {
-	dir, base, err := h.parent(name, true)
+	dir, base, info, err := h.place(name)
 	if err != nil {
 		return false, err
 	}
 	defer dir.Close()
-	info, err := dir.Lstat(base)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return false, err
-	case info.IsDir():
-		return false, fmt.Errorf("%s is a directory: %w", name, syscall.EISDIR)
-	case info.Mode().IsRegular():
+	if info != nil && info.Mode().IsRegular() {
 		same, changed, err := reassert(dir, base, info, content, mode, owner)
 		if same || err != nil {
 			return changed, err
@@ -119,19 +112,12 @@ func (h FS) Remove(name string, tree bool) (changed bool, err error) {
 // Link makes name a symbolic link with the text target and makes missing parents. What was
 // at name is replaced, unless it is a directory.
 func (h FS) Link(name, target string) (changed bool, err error) {
-	dir, base, err := h.parent(name, true)
+	dir, base, info, err := h.place(name)
 	if err != nil {
 		return false, err
 	}
 	defer dir.Close()
-	info, err := dir.Lstat(base)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return false, err
-	case info.IsDir():
-		return false, fmt.Errorf("%s is a directory: %w", name, syscall.EISDIR)
-	case info.Mode()&fs.ModeSymlink != 0:
+	if info != nil && info.Mode()&fs.ModeSymlink != 0 {
 		if text, err := dir.Readlink(base); err == nil && text == target {
 			return false, nil
 		}
@@ -308,6 +294,26 @@ func syncDir(dir *os.Root) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+// place opens the directory that is to hold name, made when it is missing, and says what
+// is there: nil for nothing. A directory there is an error, as it will not be replaced.
+func (h FS) place(name string) (dir *os.Root, base string, info fs.FileInfo, err error) {
+	dir, base, err = h.parent(name, true)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	info, err = dir.Lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return dir, base, nil, nil
+	case err == nil && info.IsDir():
+		err = fmt.Errorf("%s is a directory: %w", name, syscall.EISDIR)
+	}
+	if err != nil {
+		return nil, "", nil, errors.Join(err, dir.Close())
+	}
+	return dir, base, info, nil
 }
 
 // parent opens the directory that holds name.

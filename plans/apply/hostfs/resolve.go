@@ -57,10 +57,10 @@ func (h FS) walk(name string, w walk) (*walk, error) {
 
 // to walks the whole path, links included.
 func (w *walk) to(name string) error {
-	todo := strings.Split(name, "/")
-	for len(todo) > 0 {
-		next := todo[0]
-		todo = todo[1:]
+	left := strings.Split(name, "/")
+	for len(left) > 0 {
+		next := left[0]
+		left = left[1:]
 		switch next {
 		case "", ".":
 			continue
@@ -71,7 +71,7 @@ func (w *walk) to(name string) error {
 			}
 			continue
 		}
-		target, err := w.step(next, len(todo) == 0)
+		target, err := w.step(next, len(left) == 0)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (w *walk) to(name string) error {
 				return err
 			}
 		}
-		todo = append(strings.Split(target, "/"), todo...)
+		left = append(strings.Split(target, "/"), left...)
 	}
 	return nil
 }
