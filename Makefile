@@ -33,7 +33,7 @@ lint: ## formatting and vet
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go vet -tags e2e ./test/...
-	shellcheck -s sh install.sh system-agent-uninstall.sh test/bed/setup.sh test/standin/build.sh
+	shellcheck -s sh install.sh system-agent-uninstall.sh test/bed/setup.sh test/standin/build.sh test/standin/image/*.sh test/peer/build-agent.sh
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench

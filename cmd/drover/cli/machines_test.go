@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"gopkg.in/yaml.v3"
+)
+
+// live is a whole server in this process with the command line beside it.
+type live struct {
+	*testing.T
+	dir, url string
+	client   *http.Client
+}
+
+func startLive(t *testing.T) *live {
+	t.Helper()
+	l := &live{T: t, dir: t.TempDir()}
+	assets := t.TempDir()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.url = "https://" + address
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	go func() {
+		done <- Main(ctx, []string{"server", "--data-dir", l.dir, "--listen", address, "--assets", assets, "--log-level", "error"},
+			Streams{In: strings.NewReader(""), Out: io.Discard, Err: os.Stderr}, func(string) string { return "" })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-done; code != 0 && code != 130 {
+			t.Errorf("the server ended with %d", code)
+		}
+	})
+	l.await("the server's authority", func() bool {
+		pem, err := os.ReadFile(filepath.Join(l.dir, "tls", "ca.crt"))
+		if err != nil {
+			return false
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(pem)
+		l.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+		response, err := l.client.Get(l.url + "/ping")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		_, tokenErr := os.Stat(filepath.Join(l.dir, "admin-token"))
+		return err == nil && tokenErr == nil
+	})
+	return l
+}
+
+func (l *live) await(what string, ok func() bool) {
+	l.Helper()
+	for range 600 {
+		if ok() {
+			return
+		}
+		select {
+		case <-l.Context().Done():
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
+	l.Fatalf("%s did not come", what)
+}
+
+// drover runs a command of the server's own host.
+func (l *live) drover(args ...string) string {
+	l.Helper()
+	var out, errOut bytes.Buffer
+	environ := func(name string) string { return map[string]string{"DROVER_DATA_DIR": l.dir, "HOME": l.dir}[name] }
+	if code := Main(l.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ); code != 0 {
+		l.Fatalf("drover %v: %d %s", args, code, errOut.String())
+	}
+	return out.String()
+}
+
+func (l *live) request(method, path, token string, headers map[string]string, body []byte) (int, []byte) {
+	l.Helper()
+	r, err := http.NewRequestWithContext(l.Context(), method, l.url+path, bytes.NewReader(body))
+	if err != nil {
+		l.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	for k, v := range headers {
+		r.Header.Set(k, v)
+	}
+	response, err := l.client.Do(r)
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+// agent plays a host: it registers and then reads and writes its plan Secret.
+type agent struct {
+	*live
+	path, token string
+}
+
+func (l *live) register(cluster string) *agent {
+	l.Helper()
+	command := strings.Fields(l.drover("clusters", "join-command", cluster, "--all-roles"))
+	token := ""
+	for i, word := range command {
+		if word == "--token" {
+			token = command[i+1]
+		}
+	}
+	code, body := l.request(http.MethodGet, "/v3/connect/agent", token, map[string]string{
+		"X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
+		"X-Cattle-Internal-Address": "192.0.2.10",
+	}, nil)
+	var info struct{ Namespace, SecretName, KubeConfig string }
+	if err := json.Unmarshal(body, &info); err != nil || code != http.StatusOK {
+		l.Fatalf("register: %d %s %v", code, body, err)
+	}
+	var config struct {
+		Users []struct{ User struct{ Token string } }
+	}
+	if err := yaml.Unmarshal([]byte(info.KubeConfig), &config); err != nil || len(config.Users) != 1 {
+		l.Fatalf("kubeconfig: %v", err)
+	}
+	return &agent{live: l, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token}
+}
+
+func (a *agent) secret() map[string]any {
+	a.Helper()
+	code, body := a.request(http.MethodGet, a.path, a.token, nil, nil)
+	var secret map[string]any
+	if err := json.Unmarshal(body, &secret); err != nil || code != http.StatusOK {
+		a.Fatalf("get the plan: %d %s", code, body)
+	}
+	return secret
+}
+
+// report changes the outcome in the Secret, as an agent does.
+func (a *agent) report(change func(*plans.Outcome)) {
+	a.Helper()
+	secret := a.secret()
+	encoded, err := json.Marshal(secret["data"])
+	if err != nil {
+		a.Fatal(err)
+	}
+	var data map[string][]byte
+	if err := json.Unmarshal(encoded, &data); err != nil {
+		a.Fatal(err)
+	}
+	outcome, err := plans.ReadOutcome(data)
+	if err != nil {
+		a.Fatal(err)
+	}
+	change(&outcome)
+	if err := outcome.Write(data); err != nil {
+		a.Fatal(err)
+	}
+	secret["data"] = data
+	body, err := json.Marshal(secret)
+	if err != nil {
+		a.Fatal(err)
+	}
+	if code, answer := a.request(http.MethodPut, a.path, a.token, nil, body); code != http.StatusOK {
+		a.Fatalf("report: %d %s", code, answer)
+	}
+}
+
+func TestMachinesShowTellsWhyAndSinceWhen(t *testing.T) {
+	l := startLive(t)
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	text := `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.drover("apply", "-f", file)
+	host := l.register("harbour")
+	l.await("the plan", func() bool {
+		data, _ := host.secret()["data"].(map[string]any)
+		return data["plan-state"] == "cGVuZGluZw=="
+	})
+	name := strings.TrimSuffix(host.path[strings.LastIndex(host.path, "/")+1:], "-machine-plan")
+	expect := func(words ...string) {
+		t.Helper()
+		shown := ""
+		l.await(strings.Join(words, ", "), func() bool {
+			shown = l.drover("machines", "show", name)
+			for _, word := range words {
+				if !strings.Contains(shown, word) {
+					return false
+				}
+			}
+			return true
+		})
+		if !strings.Contains(shown, "since ") || strings.Contains(shown, host.token) {
+			t.Errorf("shown:\n%s", shown)
+		}
+	}
+	expect("Applying plan", "its agent has not connected", "192.0.2.10")
+	host.report(func(o *plans.Outcome) { o.State, o.Revision = plans.StateInProgress, 1 })
+	expect("Applying plan", "is applying plan")
+	host.report(func(o *plans.Outcome) {
+		o.State, o.FailureCount = plans.StateFailed, 1
+		o.FailedOutput = map[string][]byte{"install": []byte("step one\nthe disk is full\n")}
+	})
+	expect("Error", "the disk is full", "last failure", "instruction install of plan", "next try", "step one")
+	if out := l.drover("machines", "show", name, "-o", "json"); !strings.Contains(out, `"lastFailure"`) || !strings.Contains(out, `"state": "Error"`) {
+		t.Errorf("as JSON:\n%s", out)
+	}
+	if out := l.drover("machines", "ls"); !strings.Contains(out, "Error") || !strings.Contains(out, "harbour") {
+		t.Errorf("list:\n%s", out)
+	}
+	l.drover("machines", "rm", name, "--yes")
+	l.await("the machine to go", func() bool { return !strings.Contains(l.drover("machines", "ls"), name) })
+	if code, _ := host.request(http.MethodGet, host.path, host.token, nil, nil); code != http.StatusUnauthorized {
+		t.Errorf("the token of a removed machine answers %d", code)
+	}
+}
