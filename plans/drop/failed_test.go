@@ -137,4 +137,3 @@ func TestPositionOfTheOriginalAgent(t *testing.T) {
 		t.Errorf("position %v", pos)
 	}
 }
-

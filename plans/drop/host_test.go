@@ -210,4 +210,3 @@ func numbered(n int) string {
 func failing(d apply.Delivery) (apply.Result, error) {
 	return apply.Result{Outputs: map[string][]byte{"a": []byte("tried\n")}, Failure: &apply.Failure{Instruction: "a", Reason: "instruction a: exit code 1", ExitCode: 1}}, nil
 }
-

@@ -142,4 +142,3 @@ func chmod(t *testing.T, path string, mode fs.FileMode) {
 		t.Fatal(err)
 	}
 }
-

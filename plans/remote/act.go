@@ -199,6 +199,7 @@ func (s *Source) report(ctx context.Context, d Decision, was plans.State, o plan
 			return s.samePlan(fresh, d.Checksum) && now.State == was && (was == plans.StateNone || now.Revision == d.Revision)
 		})
 		if !tooLarge(err) || step == 2 {
+			s.client.close() // the next report is seconds away at best
 			return s.goesOn(err, failed)
 		}
 		s.o.Logger.Warn("outcome is too large for the plan Secret and shortened", "error", err)
