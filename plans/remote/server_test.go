@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -46,6 +47,8 @@ type server struct {
 	trap     func(w http.ResponseWriter, r *http.Request) bool
 	cut      context.CancelFunc // ends all streams
 	streams  context.Context
+
+	connections sync.Map // the open ones
 }
 
 type change struct {
@@ -59,6 +62,13 @@ func newServer(t *testing.T) *server {
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.EnableHTTP2 = true
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			s.connections.Delete(c)
+		} else {
+			s.connections.Store(c, true)
+		}
+	}
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.cutStreams()
