@@ -55,6 +55,13 @@ type conn struct {
 	r   *bufio.Reader
 }
 
+// agent is the dialer of one agent, which resumes its own sessions.
+func (d *dialer) agent() *dialer {
+	config := d.tls.Clone()
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	return &dialer{address: d.address, tls: config}
+}
+
 func (d *dialer) dial(ctx context.Context) (*conn, error) {
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
 	if err != nil {

@@ -89,7 +89,7 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	began := time.Now()
 	err = inParallel(n, registerAtOnce, func(i int) error {
 		m, err := f.server.register(ctx, fmt.Sprint("bench-", i))
-		f.agents[i] = &simulated{machine: m, shared: f.shared}
+		f.agents[i] = &simulated{machine: m, shared: f.shared, dialer: f.shared.dialer.agent()}
 		return err
 	})
 	if err != nil {

@@ -24,9 +24,9 @@ import (
 type simulated struct {
 	machine
 	shared *shared
+	dialer *dialer
 	events *bufio.Reader // of the watch
 	watch  *conn
-	report *conn // opened with the first report and kept, as drover's agent does
 	line   []byte
 }
 
@@ -63,7 +63,7 @@ func newShared(s *server, agents int) (*shared, error) {
 // connect greets the server and opens the watch, on one connection, and returns once the
 // server has told everything that there is.
 func (a *simulated) connect(ctx context.Context) (err error) {
-	if a.watch, err = a.shared.dialer.dial(ctx); err != nil {
+	if a.watch, err = a.dialer.dial(ctx); err != nil {
 		return err
 	}
 	if _, err := a.watch.ask(request(nil, http.MethodGet, "/version", a.token, "", nil), nil); err != nil {
@@ -119,7 +119,6 @@ func (a *simulated) next() (kind, object []byte, err error) {
 
 // follow carries plans out until the connection is closed.
 func (a *simulated) follow(ctx context.Context) error {
-	defer func() { a.report.close() }()
 	for {
 		kind, object, err := a.next()
 		if err != nil {
@@ -153,14 +152,15 @@ func (a *simulated) carryOut(ctx context.Context, s *secret) (err error) {
 	if b.plan, err = base64.StdEncoding.AppendDecode(b.plan[:0], s.data[plans.KeyPlan]); err != nil {
 		return fmt.Errorf("decode the plan: %w", err)
 	}
-	if a.report == nil {
-		if a.report, err = a.shared.dialer.dial(ctx); err != nil {
-			return err
-		}
+	// A connection for the reports of one plan, as drover's agent has it.
+	report, err := a.dialer.dial(ctx)
+	if err != nil {
+		return err
 	}
+	defer report.close()
 	s.set(plans.KeyPlanState, encoded(plans.StateInProgress))
 	s.set(plans.KeyPlanRevision, encoded(strconv.Itoa(s.number(plans.KeyPlanRevision)+1)))
-	if err := a.put(s, b); err != nil {
+	if err := a.put(report, s, b); err != nil {
 		return fmt.Errorf("report that the plan is in progress: %w", err)
 	}
 	b.sum = checksum(b.sum[:0], b.plan)
@@ -170,7 +170,7 @@ func (a *simulated) carryOut(ctx context.Context, s *secret) (err error) {
 	s.set(plans.KeySuccessCount, encoded(strconv.Itoa(s.number(plans.KeySuccessCount)+1)))
 	s.set(plans.KeyLastApplyTime, encoded(time.Now().Format(time.UnixDate)))
 	s.set(plans.KeyAppliedChecksum, encoded(string(b.sum)))
-	if err := a.put(s, b); err != nil {
+	if err := a.put(report, s, b); err != nil {
 		return fmt.Errorf("report that the plan has succeeded: %w", err)
 	}
 	a.shared.done <- string(b.sum)
@@ -178,10 +178,10 @@ func (a *simulated) carryOut(ctx context.Context, s *secret) (err error) {
 }
 
 // put writes the Secret and takes the version that it has then.
-func (a *simulated) put(s *secret, b *scratch) (err error) {
+func (a *simulated) put(report *conn, s *secret, b *scratch) (err error) {
 	b.body = s.appendTo(b.body[:0])
 	b.request = request(b.request[:0], http.MethodPut, a.path(), a.token, "application/json", b.body)
-	if b.answer, err = a.report.ask(b.request, b.answer); err != nil {
+	if b.answer, err = report.ask(b.request, b.answer); err != nil {
 		return err
 	}
 	stored, err := readSecret(b.answer)
