@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func (f *fixture) clientset(t *testing.T, token string) *kubernetes.Clientset {
 
 // TestClientGoDiscovery is what the original agent and kubectl do at their start.
 func TestClientGoDiscovery(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	c, err := discovery.NewDiscoveryClientForConfig(f.config(one))
 	if err != nil {
@@ -64,6 +66,7 @@ func TestClientGoDiscovery(t *testing.T) {
 }
 
 func TestClientGoUpdate(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.set(t, oneKey, "plan", "{}", "plan-state", "pending")
 	config := f.config(one)
@@ -115,6 +118,26 @@ func TestClientGoUpdate(t *testing.T) {
 	}
 }
 
+// gate keeps client-go's setting, which is one for the process, as a test wants it.
+var gate sync.Mutex
+
+// reflector makes a reflector that begins with a streamed list, or with a list.
+func reflector(t *testing.T, lw *cache.ListWatch, store cache.ReflectorStore, streamed bool) *cache.Reflector {
+	t.Helper()
+	gate.Lock()
+	defer gate.Unlock()
+	gates, ok := clientfeatures.FeatureGates().(interface {
+		Set(clientfeatures.Feature, bool) error
+	})
+	if !ok {
+		t.Fatal("client-go's feature gates cannot be set")
+	}
+	if err := gates.Set(clientfeatures.WatchListClient, streamed); err != nil {
+		t.Fatal(err)
+	}
+	return cache.NewReflectorWithOptions(lw, &corev1.Secret{}, store, cache.ReflectorOptions{})
+}
+
 // informer runs client-go's reflector over Secrets and tells each change.
 func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, streamed bool) (cache.Store, <-chan string) {
 	t.Helper()
@@ -130,16 +153,7 @@ func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, stream
 		},
 	}
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	gates, ok := clientfeatures.FeatureGates().(interface {
-		Set(clientfeatures.Feature, bool) error
-	})
-	if !ok {
-		t.Fatal("client-go's feature gates cannot be set")
-	}
-	if err := gates.Set(clientfeatures.WatchListClient, streamed); err != nil {
-		t.Fatal(err)
-	}
-	r := cache.NewReflectorWithOptions(lw, &corev1.Secret{}, tellingStore{store, told}, cache.ReflectorOptions{})
+	r := reflector(t, lw, tellingStore{store, told}, streamed)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -200,6 +214,7 @@ func await(t *testing.T, told <-chan string, want string) {
 
 // TestClientGoInformer: both generations of client-go follow one Secret.
 func TestClientGoInformer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		streamed bool
@@ -211,6 +226,7 @@ func TestClientGoInformer(t *testing.T) {
 		{"streamed list over HTTP/2", true, []option{http2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			f := setUp(t, append(c.options, heartbeat(50*time.Millisecond))...)
 			f.set(t, oneKey, "plan", "a")
 			var lists atomic.Int32
@@ -251,8 +267,10 @@ func TestClientGoInformer(t *testing.T) {
 // TestClientGoSurvivesRestart: what is removed while the server is down is only known
 // by listing again, which "too old" makes an informer do.
 func TestClientGoSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	for _, streamed := range []bool{false, true} {
 		t.Run(map[bool]string{false: "list and watch", true: "streamed list"}[streamed], func(t *testing.T) {
+			t.Parallel()
 			f := setUp(t)
 			var handler atomic.Pointer[http.ServeMux]
 			start := func() *planapi.API {

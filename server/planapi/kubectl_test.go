@@ -64,6 +64,7 @@ func (k kubectl) run(args []string, prints ...string) {
 
 // TestKubectl is an administrator at work.
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	k := f.kubectl(t, "admin")
 	f.set(t, oneKey, "plan", "{}", "plan-state", "pending")
@@ -140,6 +141,7 @@ func (k kubectl) watches(f *fixture, name string) {
 
 // TestKubectlOfMachine: the token of a host is of no use for more than its own Secret.
 func TestKubectlOfMachine(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	k := f.kubectl(t, one)
 	k.run([]string{"get", "secret", one + suffix}, one+suffix)

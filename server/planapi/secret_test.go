@@ -18,6 +18,7 @@ func b64(s string) *string {
 }
 
 func TestGet(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	revision := f.set(t, oneKey, "plan", "{}", "failed-output", "", "plan-state", "pending")
 	a := f.get(t, onePath, one)
@@ -37,6 +38,7 @@ func TestGet(t *testing.T) {
 
 // TestAccess is who may do what, as a table.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	twoPath := secrets + "/" + two + suffix
 	for _, c := range []struct {
@@ -92,6 +94,7 @@ func TestAccess(t *testing.T) {
 }
 
 func TestDiscovery(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	for path, want := range map[string]string{
 		"/version": `"gitVersion":"v1.34.0+drover"`,
@@ -107,6 +110,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.create(t, "custom-000000000003")
 	f.set(t, oneKey, "plan", "{}")
@@ -173,11 +177,15 @@ func TestList(t *testing.T) {
 // TestListFromTheFuture: after a restore from a backup clients know newer versions than
 // the server; "Expired" makes them begin anew.
 func TestListFromTheFuture(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	for _, query := range []string{"", "&watch=true", "&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"} {
-		if a := f.get(t, secrets+"?"+nameQuery(one)+"&resourceVersion=999999"+query, one); a.HTTP != http.StatusGone || a.Reason != "Expired" {
-			t.Errorf("%q: %d %s", query, a.HTTP, a.Text)
-		}
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			if a := f.get(t, secrets+"?"+nameQuery(one)+"&resourceVersion=999999"+query, one); a.HTTP != http.StatusGone || a.Reason != "Expired" {
+				t.Errorf("%d %s", a.HTTP, a.Text)
+			}
+		})
 	}
 }
 
@@ -202,6 +210,7 @@ func update(a answer, pairs ...any) secret {
 }
 
 func TestPutByMachine(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.set(t, oneKey, "plan", "{}", "plan-state", "pending")
 	read := f.get(t, onePath, one)
@@ -242,6 +251,7 @@ func TestPutByMachine(t *testing.T) {
 }
 
 func TestPutRefusals(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.set(t, oneKey, "plan", "{}", "plan-state", "pending")
 	read := f.get(t, onePath, one)
@@ -301,6 +311,7 @@ func TestPutRefusals(t *testing.T) {
 
 // TestNewerPendingSurvives is the server that delivers while the agent still reports.
 func TestNewerPendingSurvives(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.set(t, oneKey, "plan", "{}", "plan-state", "in-progress")
 	read := f.get(t, onePath, one)
@@ -316,6 +327,7 @@ func TestNewerPendingSurvives(t *testing.T) {
 }
 
 func TestPutByAdmin(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.set(t, oneKey, "plan", "{}", "plan-state", "pending", "more", "x")
 	read := f.get(t, onePath, "admin")
@@ -335,6 +347,7 @@ func TestPutByAdmin(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	before := f.set(t, oneKey, "plan", "{}")
 	a := f.do(t, http.MethodPatch, onePath+"?dryRun=All", "admin", "application/merge-patch+json", `{"stringData":{"plan":"new"}}`)
@@ -348,6 +361,7 @@ func TestDryRun(t *testing.T) {
 
 // TestPatch has what kubectl sends for each kind.
 func TestPatch(t *testing.T) {
+	t.Parallel()
 	const merge, strategic, jsonPatch = "application/merge-patch+json", "application/strategic-merge-patch+json", "application/json-patch+json"
 	f := setUp(t)
 	for i, c := range []struct {

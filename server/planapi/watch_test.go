@@ -44,11 +44,12 @@ func rv(revision int64) string { return "resourceVersion=" + strconv.FormatInt(r
 
 // protocols runs a test over both ways that a watch is served.
 func protocols(t *testing.T, f func(t *testing.T, options ...option)) {
-	t.Run("HTTP/1.1", func(t *testing.T) { f(t) })
-	t.Run("HTTP/2", func(t *testing.T) { f(t, http2) })
+	t.Run("HTTP/1.1", func(t *testing.T) { t.Parallel(); f(t) })
+	t.Run("HTTP/2", func(t *testing.T) { t.Parallel(); f(t, http2) })
 }
 
 func TestStreamedList(t *testing.T) {
+	t.Parallel()
 	protocols(t, func(t *testing.T, options ...option) {
 		f := setUp(t, options...)
 		current := f.set(t, oneKey, "plan", "a")
@@ -75,6 +76,7 @@ func TestStreamedList(t *testing.T) {
 
 // TestStreamedListOfNothing: without the mark the agent would hang for ever.
 func TestStreamedListOfNothing(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	w := f.watch(t, secrets, "custom-none", nameQuery("custom-none")+"&"+streamed)
 	if diff := cmp.Diff([]string{"BOOKMARK END"}, w.briefs(t, 1)); diff != "" {
@@ -88,42 +90,61 @@ func TestStreamedListOfNothing(t *testing.T) {
 
 // TestWatchStarts is how a watch can begin, as a table.
 func TestWatchStarts(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
-	start := f.state.Store.Revision()
+	first := f.state.Store.Revision()
 	old := f.set(t, oneKey, "plan", "a")
 	newest := f.set(t, oneKey, "plan", "b")
 	b := *b64("b")
-	for _, c := range []struct {
+	type beginning struct {
 		name, query string
 		want        []string
-	}{
-		{"from nowhere", "", []string{"ADDED 1 " + b}},
-		{"from 0", "resourceVersion=0", []string{"ADDED 1 " + b}},
-		{"from an old version", rv(old), []string{"MODIFIED 1 " + b}},
-		{"from before the first plan", rv(start), []string{"MODIFIED 1 " + b}},
-		{"from long ago", rv(1), []string{"MODIFIED 1 " + b}},
-		{"from the newest version", rv(newest), nil},
-		{"without initial events", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", nil},
-		{"streamed from a version", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" + rv(old), []string{"ADDED 1 " + b, "BOOKMARK END"}},
-		{"with a label that matches", "labelSelector=rke.cattle.io/machine-name%3D" + one, []string{"ADDED 1 " + b}},
-		{"with a label that does not", "labelSelector=rke.cattle.io/machine-name%3D" + two, nil},
+		watcher     *watcher
+	}
+	var cases []beginning
+	for _, c := range []beginning{
+		{name: "from nowhere", query: "", want: []string{"ADDED 1 " + b}},
+		{name: "from 0", query: "resourceVersion=0", want: []string{"ADDED 1 " + b}},
+		{name: "from an old version", query: rv(old), want: []string{"MODIFIED 1 " + b}},
+		{name: "from before the first plan", query: rv(first), want: []string{"MODIFIED 1 " + b}},
+		{name: "from long ago", query: rv(1), want: []string{"MODIFIED 1 " + b}},
+		{name: "from the newest version", query: rv(newest), want: nil},
+		{name: "without initial events", query: "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", want: nil},
+		{name: "streamed from a version", query: "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" + rv(old), want: []string{"ADDED 1 " + b, "BOOKMARK END"}},
+		{name: "with a label that matches", query: "labelSelector=rke.cattle.io/machine-name%3D" + one, want: []string{"ADDED 1 " + b}},
+		{name: "with a label that does not", query: "labelSelector=rke.cattle.io/machine-name%3D" + two, want: nil},
 	} {
+		c.watcher = f.watch(t, secrets, "admin", nameQuery(one)+"&"+c.query) // a machine may have four watches only
+		cases = append(cases, c)
+	}
+	f.Close() // sends what is queued, and ends them in order
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			token := "admin" // a machine may have four watches only
-			w := f.watch(t, secrets, token, nameQuery(one)+"&"+c.query+"&timeoutSeconds=1")
 			var got []string
-			for _, e := range w.end(t) {
+			for _, e := range c.watcher.end(t) {
 				got = append(got, brief(e))
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" || w.status != http.StatusOK || w.err != nil {
-				t.Errorf("%d %v %s", w.status, w.err, diff)
+			if diff := cmp.Diff(c.want, got); diff != "" || c.watcher.status != http.StatusOK || c.watcher.err != nil {
+				t.Errorf("%d %v %s", c.watcher.status, c.watcher.err, diff)
 			}
 		})
 	}
 }
 
+// TestWatchEndsInTime: agents ask for 5 to 10 minutes and open a new watch then.
+func TestWatchEndsInTime(t *testing.T) {
+	t.Parallel()
+	protocols(t, func(t *testing.T, options ...option) {
+		f := setUp(t, options...)
+		w := f.watch(t, secrets, one, nameQuery(one)+"&timeoutSeconds=1&"+rv(f.state.Store.Revision()))
+		if events := w.end(t); len(events) != 0 || w.err != nil {
+			t.Errorf("%v, %v", events, w.err)
+		}
+	})
+}
+
 func TestWatchRefusals(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	for _, c := range []struct {
 		name, query string
@@ -147,6 +168,7 @@ func TestWatchRefusals(t *testing.T) {
 // TestTooOld: what was removed before the server started is not known; who may have
 // missed such a removal has to list again.
 func TestTooOld(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	gone := nameQuery("custom-gone")
 	if a := f.get(t, secrets+"?watch=true&"+gone+"&resourceVersion=1", "custom-gone"); a.HTTP != http.StatusGone || a.Reason != "Expired" || a.Code != 410 {
@@ -159,6 +181,7 @@ func TestTooOld(t *testing.T) {
 
 // TestResumeTellsRemovals: an agent that was away while its Secret was made anew.
 func TestResumeTellsRemovals(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	f.create(t, "custom-000000000003")
 	since := f.set(t, oneKey, "plan", "a")
@@ -167,19 +190,23 @@ func TestResumeTellsRemovals(t *testing.T) {
 	f.create(t, "custom-000000000003")
 	f.set(t, namespace+"/"+two+suffix, "plan", "b")
 
-	w := f.watch(t, secrets, one, nameQuery(one)+"&"+rv(since)+"&timeoutSeconds=1")
-	events := w.end(t)
-	if len(events) != 1 || brief(events[0]) != "DELETED 1" || events[0].Object.Metadata.UID != "uid-"+one {
-		t.Errorf("one: %+v", events)
+	w := f.watch(t, secrets, one, nameQuery(one)+"&"+rv(since))
+	if e := w.next(t); brief(e) != "DELETED 1" || e.Object.Metadata.UID != "uid-"+one {
+		t.Errorf("one: %+v", e)
 	}
 	all := f.watch(t, secrets, "admin", rv(since))
 	if diff := cmp.Diff([]string{"DELETED 1", "MODIFIED 3", "MODIFIED 2 " + *b64("b")}, all.briefs(t, 3)); diff != "" {
 		t.Errorf("all: %s", diff)
 	}
+	f.Close()
+	if events := append(w.end(t), all.end(t)...); len(events) != 0 {
+		t.Errorf("more: %+v", events)
+	}
 }
 
 // TestSelectorsFollowLabels: an object that begins or ceases to match comes and goes.
 func TestSelectorsFollowLabels(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	label := func(value string) {
 		t.Helper()
@@ -189,13 +216,19 @@ func TestSelectorsFollowLabels(t *testing.T) {
 	}
 	before := f.state.Store.Revision()
 	w := f.watch(t, secrets, "admin", "labelSelector=x%3Dyes&"+rv(before))
-	label("yes")
-	f.set(t, oneKey, "plan", "a")
-	label("no")
-	f.set(t, oneKey, "plan", "b")
-	label("yes")
-	if diff := cmp.Diff([]string{"ADDED 1", "MODIFIED 1 YQ==", "DELETED 1 YQ==", "ADDED 1 Yg=="}, w.briefs(t, 4)); diff != "" {
-		t.Error(diff)
+	for _, c := range []struct {
+		change func()
+		want   string // each is read at once, as a reader who is late gets fewer
+	}{
+		{func() { label("yes") }, "ADDED 1"},
+		{func() { f.set(t, oneKey, "plan", "a") }, "MODIFIED 1 YQ=="},
+		{func() { label("no") }, "DELETED 1 YQ=="},
+		{func() { f.set(t, oneKey, "plan", "b"); label("yes") }, "ADDED 1 Yg=="},
+	} {
+		c.change()
+		if got := brief(w.next(t)); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 	label("no")
 	resumed := f.watch(t, secrets, "admin", "labelSelector=x%3Dyes&"+rv(before))
@@ -205,6 +238,7 @@ func TestSelectorsFollowLabels(t *testing.T) {
 }
 
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	protocols(t, func(t *testing.T, options ...option) {
 		f := setUp(t, append(options, heartbeat(30*time.Millisecond))...)
 		w := f.watch(t, secrets, one, nameQuery(one)+"&allowWatchBookmarks=true&"+rv(f.state.Store.Revision()))
@@ -224,7 +258,11 @@ func TestHeartbeat(t *testing.T) {
 				t.Fatalf("event %+v", e)
 			}
 		}
-		plain := f.watch(t, secrets, one, nameQuery(one)+"&"+rv(f.state.Store.Revision())+"&timeoutSeconds=1")
+		plain := f.watch(t, secrets, two, nameQuery(two)+"&"+rv(f.state.Store.Revision()))
+		for range 3 {
+			w.next(t)
+		}
+		f.Close()
 		if events := plain.end(t); len(events) != 0 {
 			t.Errorf("a client that asked for no bookmarks got %+v", events)
 		}
@@ -233,6 +271,7 @@ func TestHeartbeat(t *testing.T) {
 
 // TestHeaderComesAtOnce: a client waits for it before it reads events.
 func TestHeaderComesAtOnce(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	conn, err := tls.Dial("tcp", f.server.Listener.Addr().String(), &tls.Config{RootCAs: f.client.Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"})
 	if err != nil {
@@ -254,6 +293,7 @@ func TestHeaderComesAtOnce(t *testing.T) {
 
 // TestOldHTTP: HTTP/1.0 has no chunks.
 func TestOldHTTP(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	conn, err := tls.Dial("tcp", f.server.Listener.Addr().String(), &tls.Config{RootCAs: f.client.Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"})
 	if err != nil {
@@ -293,6 +333,7 @@ func (l presenceLog) want(t *testing.T, texts ...string) {
 }
 
 func TestPresence(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	told := make(presenceLog, 100)
 	f.OnPresence(func(key string, connected bool) {
@@ -311,7 +352,7 @@ func TestPresence(t *testing.T) {
 	first.cancel()
 	first.end(t)
 	second := f.watch(t, secrets, one, nameQuery(one)+"&"+current+"&timeoutSeconds=1")
-	second.end(t)
+	second.end(t) // about a second later
 	if _, connected := f.Watching(oneKey); !connected {
 		t.Error("gone right after its watch ended in order, although agents open a new one then")
 	}
@@ -322,6 +363,7 @@ func TestPresence(t *testing.T) {
 // TestManyWatchesOfOneMachine: the oldest gives way, so that a lost connection cannot
 // keep a machine out.
 func TestManyWatchesOfOneMachine(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	query := nameQuery(one) + "&" + rv(f.state.Store.Revision())
 	var watches []*watcher
@@ -341,6 +383,7 @@ func TestManyWatchesOfOneMachine(t *testing.T) {
 
 // TestClose ends watches in order, so that agents come back at once and to another server.
 func TestClose(t *testing.T) {
+	t.Parallel()
 	protocols(t, func(t *testing.T, options ...option) {
 		f := setUp(t, options...)
 		w := f.watch(t, secrets, one, nameQuery(one)+"&"+rv(f.state.Store.Revision()))
@@ -356,6 +399,7 @@ func TestClose(t *testing.T) {
 
 // TestEverySecretOfAll: an informer of an administrator's tool.
 func TestEverySecretOfAll(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	w := f.watch(t, "/api/v1/secrets", "admin", streamed)
 	if diff := cmp.Diff([]string{"ADDED 1", "ADDED 2", "BOOKMARK END"}, w.briefs(t, 3)); diff != "" {
