@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	runtimepprof "runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -33,8 +35,11 @@ const (
 
 // fleets measures each number of agents on a server of its own.
 func (b *bench) fleets(ctx context.Context) error {
-	// The simulated agents are not what is measured: their garbage shall not take the server's processors.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	// The simulated agents are not what is measured: while there is memory, their garbage shall
+	// not take the server's processors.
+	const plenty = 2 << 30
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(plenty))
 	for _, n := range b.agents {
 		if err := enoughFiles(2 * n); err != nil {
 			return err
@@ -323,19 +328,24 @@ func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func
 		text []byte
 		err  error
 	}
+	var own bytes.Buffer
+	ownErr := runtimepprof.StartCPUProfile(&own)
 	cpu := make(chan taken, 1)
 	go func() {
 		text, err := s.profile(ctx, fmt.Sprintf("profile?seconds=%d", seconds))
 		cpu <- taken{text, err}
 	}()
 	return func() error {
+		runtimepprof.StopCPUProfile()
 		heap, err := s.profile(ctx, "heap")
 		got := <-cpu
+		err = errors.Join(err, ownErr)
 		if err := errors.Join(err, got.err); err != nil {
 			return fmt.Errorf("take profiles: %w", err)
 		}
 		return errors.Join(
 			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("cpu-%d.pprof", n)), got.text, 0o600),
+			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("agents-%d.pprof", n)), own.Bytes(), 0o600),
 			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("heap-%d.pprof", n)), heap, 0o600))
 	}
 }
