@@ -23,9 +23,9 @@ import (
 const workers = 4
 
 // A cluster rests for some times as long as its last pass took before the next one, so that
-// one cluster takes a tenth of a core at most however much its machines report.
+// one cluster takes a twentieth of a core at most however much its machines report.
 const (
-	restFactor  = 9
+	restFactor  = 19
 	longestRest = time.Second
 )
 
