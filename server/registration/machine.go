@@ -102,7 +102,6 @@ func undescribe(m records.Machine) records.Machine {
 func newPlanSecret(m records.Machine, now time.Time) records.PlanSecret {
 	return describeSecret(records.PlanSecret{
 		Object: records.Object{Namespace: m.Namespace, Name: m.PlanSecretName(), UID: random.UID(), Created: now},
-		Data:   map[string][]byte{},
 	}, m)
 }
 
