@@ -35,11 +35,8 @@ const (
 
 // fleets measures each number of agents on a server of its own.
 func (b *bench) fleets(ctx context.Context) error {
-	// The simulated agents are not what is measured: while there is memory, their garbage shall
-	// not take the server's processors.
-	const plenty = 2 << 30
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(plenty))
+	// The simulated agents are not what is measured: their garbage shall not take the server's processors.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	for _, n := range b.agents {
 		if err := enoughFiles(2 * n); err != nil {
 			return err
@@ -324,6 +321,7 @@ func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func
 		return func() error { return nil }
 	}
 	const seconds = 10
+	before, beforeErr := s.profile(ctx, "heap?gc=1")
 	type taken struct {
 		text []byte
 		err  error
@@ -339,13 +337,14 @@ func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func
 		runtimepprof.StopCPUProfile()
 		heap, err := s.profile(ctx, "heap")
 		got := <-cpu
-		err = errors.Join(err, ownErr)
+		err = errors.Join(err, beforeErr, ownErr)
 		if err := errors.Join(err, got.err); err != nil {
 			return fmt.Errorf("take profiles: %w", err)
 		}
 		return errors.Join(
 			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("cpu-%d.pprof", n)), got.text, 0o600),
 			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("agents-%d.pprof", n)), own.Bytes(), 0o600),
+			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("before-%d.pprof", n)), before, 0o600),
 			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("heap-%d.pprof", n)), heap, 0o600))
 	}
 }
