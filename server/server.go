@@ -145,7 +145,9 @@ func (s *Server) listen(ctx context.Context) (err error) {
 
 // certify gives the listener its certificate: a given one, or one of the server's own.
 func (s *Server) certify(context.Context) error {
-	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	// HTTP/1.1 alone: an idle agent then costs a quarter of what HTTP/2's machinery holds for
+	// it, and websockets work for every client. Big records keep a plan to a few writes.
+	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, DynamicRecordSizingDisabled: true}
 	if s.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
 		if err != nil {
@@ -290,6 +292,8 @@ func (s *Server) serve(parent context.Context) error {
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 	}
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
 	var group sync.WaitGroup
 	run := func(what string, f func(context.Context) error) {
 		group.Go(func() {
@@ -300,6 +304,7 @@ func (s *Server) serve(parent context.Context) error {
 	}
 	run("run the cluster controller", s.control.Run)
 	run("watch the clusters' nodes", s.nodes.Run)
+	run("end machines' old tokens", s.register.Run)
 	run("clean up tokens", s.purgeTokens)
 	run("serve https", func(context.Context) error { return web.ServeTLS(s.listener, "", "") })
 	run("keep the store", func(ctx context.Context) error {
@@ -314,6 +319,8 @@ func (s *Server) serve(parent context.Context) error {
 	notify(s.Logger, daemon.SdNotifyReady)
 	<-ctx.Done()
 	notify(s.Logger, daemon.SdNotifyStopping)
+	// The web server does not know of the agents' watches, which took their connections over.
+	s.plans.Close()
 	limit, done := context.WithTimeout(context.WithoutCancel(parent), shutdownLimit)
 	defer done()
 	if err := web.Shutdown(limit); err != nil {
