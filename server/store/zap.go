@@ -55,7 +55,15 @@ func (c slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zap
 	return checked
 }
 
+// firstStartNoise is what etcd says, at level error, on the very first start of a data
+// directory, when its version monitor looks before the first write. It tries again by itself.
+const firstStartNoise = "failed to update storage version"
+
 func (c slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if entry.Message == firstStartNoise {
+		c.log.Debug("etcd is not ready yet", append(attributes(fields), "message", entry.Message)...)
+		return nil
+	}
 	c.log.Error("etcd reports an error", append(attributes(fields), "message", entry.Message)...)
 	return nil
 }
