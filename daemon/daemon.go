@@ -155,7 +155,7 @@ func (a *agent) furnishRemote(file string) error {
 		return fmt.Errorf("connection information %s: %w", file, err)
 	}
 	a.remote, err = remote.New(remote.Options{
-		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: a.engine,
+		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: thrifty{a.engine},
 		UserAgent: a.UserAgent, Changed: a.board.setRemote, Logger: a.Logger, Now: a.Now,
 	})
 	if err != nil {
@@ -243,5 +243,10 @@ func (a *agent) keep(ctx context.Context, p part) {
 	}
 }
 
-// rest gives memory back that an apply needed: the agent is idle for weeks after.
-func rest() { debug.FreeOSMemory() }
+// thrifty gives memory back that an apply needed: the agent is idle for weeks after.
+type thrifty struct{ *apply.Engine }
+
+func (t thrifty) Apply(ctx context.Context, d apply.Delivery) (apply.Result, error) {
+	defer debug.FreeOSMemory()
+	return t.Engine.Apply(ctx, d)
+}

@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/remote"
+	"github.com/drover-project/drover/tunnel"
+)
+
+func TestBoardTellsTheMostPressingFirst(t *testing.T) {
+	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	b := newBoard()
+	want := func(line string) {
+		t.Helper()
+		if got := b.line(); got != line {
+			t.Errorf("line\n%s\nwant\n%s", got, line)
+		}
+	}
+	want("watching")
+	b.setRemote(remote.Status{Connected: true, Since: since, Doing: "applying the plan"})
+	want("applying the plan")
+	b.setTunnel(tunnel.Status{State: tunnel.Waiting, Since: since, Cause: errors.New("refused\nhere")})
+	want("applying the plan; tunnel waiting since 2026-11-21T12:00:00Z: refused here")
+	b.setTunnel(tunnel.Status{State: tunnel.Connected, Since: since})
+	b.setWait(apply.Wait{Source: "remote", For: "/etc/x", Cause: "no space left on device", Since: since, Next: "tried again"})
+	b.setFault("drop directory", errors.New("no inotify"))
+	want("remote waits for /etc/x since 2026-11-21T12:00:00Z: no space left on device, tried again; drop directory does not work: no inotify; applying the plan")
+	b.setWait(apply.Wait{Source: "remote"})
+	b.setFault("drop directory", nil)
+	want("applying the plan")
+	b.setRemote(remote.Status{Connected: true, Doing: strings.Repeat("ä", 1000)})
+	if got := b.line(); len(got) > maxStatus+10 || !strings.HasSuffix(got, " …") {
+		t.Errorf("a line of %d bytes", len(got))
+	}
+	select {
+	case <-b.changed:
+	default:
+		t.Error("nobody was told of a change")
+	}
+}
