@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -155,7 +154,7 @@ func (a *agent) furnishRemote(file string) error {
 		return fmt.Errorf("connection information %s: %w", file, err)
 	}
 	a.remote, err = remote.New(remote.Options{
-		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: thrifty{a.engine},
+		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: a.engine,
 		UserAgent: a.UserAgent, Changed: a.board.setRemote, Logger: a.Logger, Now: a.Now,
 	})
 	if err != nil {
@@ -241,12 +240,4 @@ func (a *agent) keep(ctx context.Context, p part) {
 		}
 		a.board.setFault(p.name, nil)
 	}
-}
-
-// thrifty gives memory back that an apply needed: the agent is idle for weeks after.
-type thrifty struct{ *apply.Engine }
-
-func (t thrifty) Apply(ctx context.Context, d apply.Delivery) (apply.Result, error) {
-	defer debug.FreeOSMemory()
-	return t.Engine.Apply(ctx, d)
 }
