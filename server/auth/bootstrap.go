@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -115,7 +115,7 @@ func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := writePrivate(path, text+"\n"); err != nil {
+	if err := durable.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		return errors.Join(err, a.RevokeToken(ctx, token.Name))
 	}
 	// Whoever lost the file, or took it, loses the token that was in it.
@@ -127,23 +127,4 @@ func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
 		}
 	}
 	return nil
-}
-
-// writePrivate replaces a file atomically; it is never readable by others.
-func writePrivate(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".admin-token-*") // made with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -23,6 +23,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/plans/durable"
 )
 
 const (
@@ -197,30 +199,10 @@ func writePair(certFile, keyFile string, certPEM []byte, key *ecdsa.PrivateKey) 
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
-	if err := writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := durable.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		return err
 	}
-	return writeFile(certFile, certPEM, 0o644)
-}
-
-func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temp.Name())
-		}
-	}()
-	_, writeErr := temp.Write(data)
-	if err := errors.Join(writeErr, temp.Chmod(mode), temp.Sync(), temp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return durable.WriteFile(certFile, certPEM, 0o644)
 }
 
 func encodeCert(raw []byte) []byte {

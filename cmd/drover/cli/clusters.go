@@ -97,19 +97,26 @@ func (a *app) find(ctx context.Context, c *client.Client, name string) (json.Raw
 	return nil, cluster{}, fmt.Errorf("there is no cluster %q; there are: %s", name, strings.Join(known, ", "))
 }
 
+// onCluster is a command that does something with the cluster of its one argument.
+func (a *app) onCluster(do func(ctx context.Context, c *client.Client, raw json.RawMessage, one cluster) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		raw, one, err := a.find(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, raw, one)
+	}
+}
+
 func (a *app) clustersShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show one cluster, what it waits for, and its machines", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			raw, one, err := a.find(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
-			_, list, err := machines(cmd.Context(), c, "&clusterId="+url.QueryEscape(one.ID))
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, raw json.RawMessage, one cluster) error {
+			_, list, err := machines(ctx, c, "&clusterId="+url.QueryEscape(one.ID))
 			if err != nil {
 				return fmt.Errorf("list the machines of cluster %s: %w", one.Name, err)
 			}
@@ -124,7 +131,7 @@ func (a *app) clustersShow() *cobra.Command {
 					t.row("  "+m.title(), m.stateText())
 				}
 			})
-		},
+		}),
 	}
 }
 
@@ -132,24 +139,16 @@ func (a *app) clustersRemove() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			_, one, err := a.find(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
 			if !yes {
 				return fmt.Errorf("cluster %s (%s) has %d machines; the server forgets them, their tokens and the cluster's join tokens, which encrypt its snapshots; say --yes to do it", one.Name, one.ID, one.NodeCount)
 			}
-			if err := c.Send(cmd.Context(), "DELETE", "/v3/clusters/"+url.PathEscape(one.ID), nil, nil); err != nil {
+			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove cluster %s: %w", one.Name, err)
 			}
 			fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: system-agent-uninstall.sh, k3s-uninstall.sh\n", one.Name)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd
@@ -160,16 +159,8 @@ func (a *app) joinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "join-command NAME", Short: "Print the command that makes a host join", Args: cobra.ExactArgs(1),
 		Example: "  drover clusters join-command harbour --all-roles",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
 			flags, err := o.flags()
-			if err != nil {
-				return err
-			}
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			_, one, err := a.find(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
@@ -177,19 +168,19 @@ func (a *app) joinCommand() *cobra.Command {
 				NodeCommand          string `json:"nodeCommand"`
 				TransitioningMessage string `json:"transitioningMessage"`
 			}
-			if err := c.Get(cmd.Context(), "/v3/clusterRegistrationTokens/"+url.PathEscape(one.ID+":default-token"), &token); err != nil {
+			if err := c.Get(ctx, "/v3/clusterRegistrationTokens/"+url.PathEscape(one.ID+":default-token"), &token); err != nil {
 				return fmt.Errorf("get the registration token of cluster %s: %w", one.Name, err)
 			}
 			if token.NodeCommand == "" {
 				return fmt.Errorf("cluster %s has no join command: %s", one.Name, token.TransitioningMessage)
 			}
 			var ca setting
-			if err := c.Get(cmd.Context(), "/v3/settings/cacerts", &ca); err != nil {
+			if err := c.Get(ctx, "/v3/settings/cacerts", &ca); err != nil {
 				return fmt.Errorf("get the server's authority: %w", err)
 			}
 			line := trusting(token.NodeCommand, ca.Value) + flags
 			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all-roles", false, "etcd, control plane and worker")
@@ -256,23 +247,15 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: cobra.ExactArgs(1),
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			_, one, err := a.find(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
 			var answer struct {
 				Config string `json:"config"`
 			}
-			if err := c.Send(cmd.Context(), "POST", "/v3/clusters/"+url.PathEscape(one.ID)+"?action=generateKubeconfig", nil, &answer); err != nil {
+			if err := c.Send(ctx, "POST", "/v3/clusters/"+url.PathEscape(one.ID)+"?action=generateKubeconfig", nil, &answer); err != nil {
 				return fmt.Errorf("make a kubeconfig of cluster %s: %w", one.Name, err)
 			}
 			fmt.Fprint(a.Out, answer.Config)
 			return nil
-		},
+		}),
 	}
 }

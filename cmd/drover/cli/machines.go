@@ -170,34 +170,41 @@ func (a *app) follow(ctx context.Context, c *client.Client, query string) error 
 	}
 }
 
-func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (json.RawMessage, machine, error) {
-	raw, list, err := machines(ctx, c, "")
+func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (machine, error) {
+	_, list, err := machines(ctx, c, "")
 	if err != nil {
-		return nil, machine{}, fmt.Errorf("find machine %s: %w", name, err)
+		return machine{}, fmt.Errorf("find machine %s: %w", name, err)
 	}
-	for i, m := range list {
+	for _, m := range list {
 		if name == m.title() || name == m.Name || name == m.NodeName || name == m.ID {
-			return raw[i], m, nil
+			return m, nil
 		}
 	}
-	return nil, machine{}, fmt.Errorf("there is no machine %q; `drover machines ls` shows those there are", name)
+	return machine{}, fmt.Errorf("there is no machine %q; `drover machines ls` shows those there are", name)
+}
+
+// onMachine is a command that does something with the machine of its one argument.
+func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m machine) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		m, err := a.findMachine(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), c, m)
+	}
 }
 
 func (a *app) machinesShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show one machine: its state, the cause, since when, and the last output of what failed", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			_, m, err := a.findMachine(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
 			// The list has what every client of a node reads; drover's own view has all of it.
 			var raw json.RawMessage
-			if err := c.Get(cmd.Context(), "/v1-drover/machines/"+m.Machine, &raw); err != nil {
+			if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine, &raw); err != nil {
 				return fmt.Errorf("show machine %s: %w", m.title(), err)
 			}
 			var detail struct {
@@ -209,7 +216,7 @@ func (a *app) machinesShow() *cobra.Command {
 			}
 			m.retries, m.nextRetry = detail.Retries, detail.NextRetry
 			return a.show(raw, func(t *table) { m.describe(t, time.Now()) })
-		},
+		}),
 	}
 }
 
@@ -255,24 +262,16 @@ func (a *app) machinesRemove() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			_, m, err := a.findMachine(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
 			if !yes {
 				return fmt.Errorf("machine %s of cluster %s is %s; the server forgets it and its token; say --yes to do it", m.title(), m.clusterName, m.DroverState)
 			}
-			if err := c.Send(cmd.Context(), "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
+			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove machine %s: %w", m.title(), err)
 			}
 			fmt.Fprintf(a.Out, "machine %s is removed; on the host: system-agent-uninstall.sh, k3s-uninstall.sh\n", m.title())
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd

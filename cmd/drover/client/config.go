@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/drover-project/drover/plans/durable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -72,16 +73,7 @@ func WriteFile(path string, f File) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write contexts: %w", err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".config-*")
-	if err != nil {
-		return fmt.Errorf("write contexts: %w", err)
-	}
-	_, writeErr := temp.Write(b)
-	if err := errors.Join(writeErr, temp.Chmod(0o600), temp.Close()); err != nil {
-		_ = os.Remove(temp.Name())
-		return fmt.Errorf("write contexts: %w", err)
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := durable.WriteFile(path, b, 0o600); err != nil {
 		return fmt.Errorf("write contexts: %w", err)
 	}
 	return nil
