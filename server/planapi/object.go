@@ -4,6 +4,7 @@
 package planapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -150,14 +151,25 @@ func agentData(raw map[string]json.RawMessage) (map[string][]byte, error) {
 		if !ok {
 			continue
 		}
-		value := []byte{}
-		if err := json.Unmarshal(text, &value); err != nil {
+		value, err := base64Value(text)
+		if err != nil {
 			return nil, badRequest("data[%s] is not standard base64 in a JSON string", key)
-		}
-		if value == nil {
-			value = []byte{}
 		}
 		data[key] = value
 	}
 	return data, nil
+}
+
+// base64Value reads a value of data, which is valid JSON.
+func base64Value(text json.RawMessage) ([]byte, error) {
+	if len(text) >= 2 && text[0] == '"' && bytes.IndexByte(text, '\\') < 0 {
+		value := make([]byte, 0, base64.StdEncoding.DecodedLen(len(text)-2))
+		return base64.StdEncoding.AppendDecode(value, text[1:len(text)-1])
+	}
+	value := []byte{}
+	err := json.Unmarshal(text, &value)
+	if value == nil {
+		value = []byte{}
+	}
+	return value, err
 }

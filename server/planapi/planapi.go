@@ -41,6 +41,7 @@ type API struct {
 	now       func() time.Time
 	log       *slog.Logger
 	hub       *fanout.Hub
+	answers   sync.Pool // of *[]byte
 	closeOnce sync.Once
 }
 

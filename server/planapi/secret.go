@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -19,6 +18,9 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
+
+// maxPooled is the largest buffer that is kept for other answers, or made before it is needed.
+const maxPooled = 64 << 10
 
 // maxBody is room for a Secret of the largest size, its appliedPlan and its base64.
 const maxBody = 4 << 20
@@ -41,7 +43,7 @@ func (a *API) secret(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		sendBytes(w, http.StatusOK, append(encodeSecret(d), '\n'))
+		a.sendSecret(w, d)
 		return nil
 	case http.MethodPut:
 		return a.put(w, r, who, key)
@@ -175,7 +177,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, key string, change c
 		case err != nil:
 			return err
 		}
-		sendBytes(w, http.StatusOK, append(encodeSecret(d), '\n'))
+		a.sendSecret(w, d)
 		return nil
 	}
 	return nil // not reached: the last try returns
@@ -268,7 +270,10 @@ func checkBodyType(r *http.Request) error {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	// A body whose length is told, and is not so long that telling it could be an attack, is
+	// read into one piece of memory.
+	read := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxPooled)+bytes.MinRead))
+	_, err := read.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -276,7 +281,20 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, badRequest("the body could not be read: %v", err)
 	}
-	return content, nil
+	return read.Bytes(), nil
+}
+
+// sendSecret answers with a Secret, by a buffer that other answers had before.
+func (a *API) sendSecret(w http.ResponseWriter, d document) {
+	buffer, ok := a.answers.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+	}
+	*buffer = append(appendSecret((*buffer)[:0], d), '\n')
+	sendBytes(w, http.StatusOK, *buffer)
+	if cap(*buffer) <= maxPooled {
+		a.answers.Put(buffer)
+	}
 }
 
 func decodeBody(content []byte, into any) error {
