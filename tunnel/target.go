@@ -123,7 +123,9 @@ func (r *refusal) Read([]byte) (int, error) {
 	return 0, r.err
 }
 
-func (r *refusal) Write([]byte) (int, error) { return 0, r.err }
-func (r *refusal) Close() error              { return nil }
+// Write takes what the server sends before it learns of the refusal; an error here would
+// close the stream before its reason has been told.
+func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
+func (r *refusal) Close() error                { return nil }
 
 type readerOnly struct{ io.Reader }
