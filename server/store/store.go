@@ -67,6 +67,7 @@ type Store struct {
 
 	leaders *leaderships
 	flights *flights
+	buffers sync.Pool // of *[]byte, for records on their way
 
 	closeOnce sync.Once
 	closeErr  error

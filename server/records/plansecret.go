@@ -1,0 +1,78 @@
+// How a plan Secret is stored. Most of it is the plan, and once that is applied a second
+// time the plan: the stored form keeps one of the two.
+
+package records
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/drover-project/drover/plans"
+)
+
+// storedPlanSecret is the stored form.
+type storedPlanSecret struct {
+	Object
+	Data map[string][]byte `json:"data,omitempty"`
+	// PlanIsApplied says that the data have the plan as the applied plan too.
+	PlanIsApplied bool `json:"planIsApplied,omitempty"`
+}
+
+// AppendJSON appends the stored form, by hand, as it is written for every report of every agent.
+func (s PlanSecret) AppendJSON(b []byte) ([]byte, error) {
+	head, err := json.Marshal(s.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode plan Secret %s: %w", s.Key(), err)
+	}
+	b = append(b, head[:len(head)-1]...) // an Object has members always
+	plan, ok := s.Data[plans.KeyPlan]
+	applied, also := s.Data[plans.KeyAppliedPlan]
+	same := ok && also && plan != nil && applied != nil && bytes.Equal(plan, applied)
+	if same {
+		b = append(b, `,"planIsApplied":true`...)
+	}
+	if len(s.Data) > 0 {
+		if b, err = appendData(append(b, `,"data":`...), s.Data, same); err != nil {
+			return nil, fmt.Errorf("encode plan Secret %s: %w", s.Key(), err)
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendData(b []byte, data map[string][]byte, withoutApplied bool) ([]byte, error) {
+	separator := byte('{')
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if withoutApplied && key == plans.KeyAppliedPlan {
+			continue
+		}
+		quoted, err := json.Marshal(key)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(b, separator), quoted...), ':')
+		separator = ','
+		if data[key] == nil {
+			b = append(b, "null"...)
+			continue
+		}
+		b = append(base64.StdEncoding.AppendEncode(append(b, '"'), data[key]), '"')
+	}
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON reads the stored form.
+func (s *PlanSecret) UnmarshalJSON(b []byte) error {
+	var stored storedPlanSecret
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return err
+	}
+	*s = PlanSecret{Object: stored.Object, Data: stored.Data}
+	if plan, ok := stored.Data[plans.KeyPlan]; ok && stored.PlanIsApplied {
+		s.Data[plans.KeyAppliedPlan] = plan
+	}
+	return nil
+}
