@@ -26,7 +26,7 @@ const workers = 4
 // one cluster takes a twentieth of a core at most however much its machines report.
 const (
 	restFactor  = 19
-	longestRest = time.Second
+	longestRest = 5 * time.Second
 )
 
 // Options of a controller.
