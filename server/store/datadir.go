@@ -53,7 +53,11 @@ func (s *Store) takeDataDir(context.Context) error {
 		}
 		return fmt.Errorf("lock %s: %w", path, err)
 	}
-	s.undo = append(s.undo, lock.Close)
+	s.undo = append(s.undo, func() error {
+		// A process that is just being started holds a copy of the file until it executes its
+		// program, and with it the lock, unless the lock itself is given back.
+		return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+	})
 	err = lock.Truncate(0)
 	if err == nil {
 		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
