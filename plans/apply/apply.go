@@ -70,8 +70,14 @@ type Options struct {
 	// Waiting is told what the engine waits for, and with an empty For once that is over. It
 	// must return quickly. Default: nobody is told, but it is logged.
 	Waiting func(Wait)
-	Logger  *slog.Logger     // default slog.Default()
-	Now     func() time.Time // default time.Now
+	// Observe is told of everything that happens, by several goroutines; it must return
+	// quickly. Default: nobody is told.
+	Observe func(Event)
+	// AppliedDir keeps a history of applied plans, the newest of each source; made 0700. Empty
+	// means none.
+	AppliedDir string
+	Logger     *slog.Logger     // default slog.Default()
+	Now        func() time.Time // default time.Now
 }
 
 // Wait is something that stands between the engine and its work.

@@ -1,0 +1,84 @@
+// What the engine tells while it works, for whoever shows it to people.
+
+package apply
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// EventKind is what kind of thing happened.
+type EventKind int
+
+const (
+	// ApplyBegan is the first event of a delivery; Remaining has its work.
+	ApplyBegan EventKind = iota + 1
+	// ApplyResumed is the first event in a later life of the agent; Remaining has what is left.
+	ApplyResumed
+	// FileChanged is a file that was not as wanted and is now.
+	FileChanged
+	// FilePutBack is a file that somebody had changed since the apply and that is as wanted again.
+	FilePutBack
+	// InstructionBegan is a one-time instruction that was started, with its Attempt.
+	InstructionBegan
+	// InstructionAttached is one that an earlier life started and that is followed again.
+	InstructionAttached
+	// InstructionOutput is a piece of its output.
+	InstructionOutput
+	// Progress is a step of something that takes long, in Text.
+	Progress
+	// InstructionEnded is the end of a one-time instruction; Text is the reason of a failure.
+	InstructionEnded
+	// PeriodicEnded is the end of one run of a periodic instruction; Text is the reason of a failure.
+	PeriodicEnded
+	// ApplyEnded has the Result of the delivery.
+	ApplyEnded
+)
+
+// String is the kind in a word.
+func (k EventKind) String() string {
+	names := [...]string{
+		ApplyBegan: "apply-began", ApplyResumed: "apply-resumed", FileChanged: "file-changed", FilePutBack: "file-put-back",
+		InstructionBegan: "instruction-began", InstructionAttached: "instruction-attached", InstructionOutput: "instruction-output",
+		Progress: "progress", InstructionEnded: "instruction-ended", PeriodicEnded: "periodic-ended", ApplyEnded: "apply-ended",
+	}
+	if k < ApplyBegan || int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
+
+// Event is one thing that happened while a plan was performed.
+type Event struct {
+	Kind EventKind
+	Time time.Time
+	// Source, ID and Checksum are those of the Delivery. ID and Checksum are empty for a file
+	// that is put back and for a periodic instruction, which belong to no delivery.
+	Source, ID, Checksum string
+	// Instruction is the index of the one-time instruction, -1 otherwise.
+	Instruction int
+	// Name is the label of the instruction, the name of the periodic one, or the path of the file.
+	Name string
+	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instruction.
+	Attempt int
+
+	// Stream, Offset, Data and Told are of InstructionOutput.
+	Stream supervise.Stream
+	// Offset is the position of Data's first byte in all that this try of the instruction
+	// printed, both streams in the order they came; bytes that were not kept count.
+	Offset int64
+	// Data is valid during the call only.
+	Data []byte
+	// Told says that an earlier life of the agent had told this piece already.
+	Told bool
+
+	// Text is a short line of Progress, and the reason of a failure when something ended.
+	Text string
+	// ExitCode is that of an instruction that ended.
+	ExitCode int
+	// Remaining is the work left, one line each, in order.
+	Remaining []string
+	// Result is how the delivery ended.
+	Result *Result
+}
