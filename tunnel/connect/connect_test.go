@@ -1,0 +1,212 @@
+package connect_test
+
+import (
+	"encoding/base64"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s: %s", path, diff)
+	}
+}
+
+func node() *connect.Node {
+	return &connect.Node{
+		CustomConfig: &connect.CustomConfig{
+			Address: "203.0.113.7", InternalAddress: "10.0.0.7", Roles: []string{"etcd", "worker"},
+			Label: map[string]string{"zone": "a", "empty": ""}, Taints: []string{"k=v:NoSchedule", "bare:NoExecute"},
+		},
+		Etcd: true, Worker: true, RequestedHostname: "n1",
+		DockerInfo: &connect.DockerInfo{
+			Architecture: "x86_64", CgroupDriver: "cgroupfs", DockerRootDir: "/var/lib/docker", Driver: "overlay2",
+			HTTPProxy: "http://proxy:3128", KernelVersion: "6.1.0", Labels: []string{"rack=1"}, Name: "n1", NoProxy: "10.0.0.0/8",
+			OSType: "linux", OperatingSystem: "Debian GNU/Linux 12 (bookworm)", SecurityOptions: []string{"name=seccomp,profile=builtin"}, ServerVersion: "20.10.24",
+		},
+	}
+}
+
+func TestParamsOnTheWire(t *testing.T) {
+	for name, p := range map[string]connect.Params{
+		"register.json":    {Node: node()},
+		"acknowledge.json": {Node: node(), NodeVersion: 7},
+		"bare.json":        {Node: &connect.Node{RequestedHostname: "node-a", ControlPlane: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header, err := connect.Encode(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := base64.StdEncoding.DecodeString(header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, append(b, '\n'))
+			again, err := connect.Decode(header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(p, again); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestOriginalAgent reads what an original agent sends: the whole answer of Docker.
+func TestOriginalAgent(t *testing.T) {
+	b, err := os.ReadFile("testdata/original.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := connect.Decode(base64.StdEncoding.EncodeToString(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := connect.Params{NodeVersion: 3, Node: &connect.Node{
+		RequestedHostname: "node-a", Etcd: true, ControlPlane: true,
+		CustomConfig: &connect.CustomConfig{Address: "203.0.113.10", InternalAddress: "10.0.0.10", Roles: []string{"etcd", "controlplane"},
+			Label: map[string]string{"rack": "a1"}, Taints: []string{"dedicated=infra:NoSchedule"}},
+		DockerInfo: &connect.DockerInfo{ServerVersion: "20.10.24", OSType: "linux", Labels: []string{}},
+	}}
+	if diff := cmp.Diff(want, p); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMachineName(t *testing.T) {
+	if got := connect.MachineName("node-a"); got != "m-6cec8a5bb33a" {
+		t.Error(got)
+	}
+}
+
+func TestDockerIsCutBeforeTheHeaderIsTooLong(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*connect.Node)
+		want   func(connect.Node) bool
+	}{
+		{"labels", func(n *connect.Node) { n.DockerInfo.Labels = []string{strings.Repeat("l", 9<<10)} },
+			func(n connect.Node) bool { return n.DockerInfo.Labels == nil && n.DockerInfo.NoProxy != "" }},
+		{"proxies", func(n *connect.Node) { n.DockerInfo.NoProxy = strings.Repeat("p", 9<<10) },
+			func(n connect.Node) bool { return n.DockerInfo.NoProxy == "" && n.DockerInfo.ServerVersion != "" }},
+		{"a name beyond reason", func(n *connect.Node) { n.DockerInfo.Name = strings.Repeat("n", 9<<10) },
+			func(n connect.Node) bool { return n.DockerInfo == nil && n.CustomConfig != nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := node()
+			tc.change(n)
+			header, err := connect.Encode(connect.Params{Node: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(header) >= 8<<10 {
+				t.Errorf("%d bytes", len(header))
+			}
+			p, err := connect.Decode(header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tc.want(*p.Node) {
+				t.Errorf("%+v", p.Node.DockerInfo)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	host := func(s string) string { return b64(`{"node":{"requestedHostname":"n","customConfig":{` + s + `}}}`) }
+	for _, tc := range []struct{ name, header, want string }{
+		{"nothing", "", "missing"},
+		{"too long", strings.Repeat("A", connect.MaxParams+4), "65540 bytes"},
+		{"no base64", "{secret}", "not standard base64"},
+		{"no JSON", b64("<html>secret"), "not JSON, at byte 1"},
+		{"half of it", b64(`{"node":`), "not JSON"},
+		{"a list", b64(`["secret"]`), "an object belongs"},
+		{"no node", b64(`{"cluster":{"address":"10.43.0.1:443"}}`), "node is missing"},
+		{"no name", b64(`{"node":{}}`), "node.requestedHostname is empty"},
+		{"a number for a name", b64(`{"node":{"requestedHostname":7}}`), "node.requestedHostname is a number"},
+		{"a path for a name", b64(`{"node":{"requestedHostname":"../secret"}}`), "node.requestedHostname has a slash"},
+		{"two lines", b64(`{"node":{"requestedHostname":"a\nsecret"}}`), "unprintable"},
+		{"a long name", b64(`{"node":{"requestedHostname":"` + strings.Repeat("n", 300) + `"}}`), "300 bytes"},
+		{"version", b64(`{"node":{"requestedHostname":"n"},"nodeVersion":-1}`), "nodeVersion is -1"},
+		{"role", host(`"roles":["master"]`), "roles[0]"},
+		{"roles", host(`"roles":["etcd","etcd","etcd","etcd"]`), "twice"},
+		{"taint", host(`"taints":["a=b:NoSchedule","a=b"]`), "taints[1]"},
+		{"label", host(`"label":{"":"v"}`), "without a key"},
+		{"labels", host(`"label":"a=b"`), "label is a string"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := connect.Decode(tc.header)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), connect.ParamsHeader) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error quotes the header: %v", err)
+			}
+		})
+	}
+	if _, err := connect.Encode(connect.Params{}); err == nil {
+		t.Error("Params without a node were written")
+	}
+	many := node()
+	for _, letter := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+		many.CustomConfig.Label[letter] = strings.Repeat("v", 390)
+	}
+	if _, err := connect.Encode(connect.Params{Node: many}); err == nil || !strings.Contains(err.Error(), "labels and taints") {
+		t.Errorf("too many labels: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"original.json", "register.json", "bare.json"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(b))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := connect.Decode(base64.StdEncoding.EncodeToString([]byte(text)))
+		if err != nil {
+			return
+		}
+		header, err := connect.Encode(p)
+		if err != nil {
+			if !strings.Contains(err.Error(), "longer than") {
+				t.Fatalf("read, but not written: %v", err)
+			}
+			return
+		}
+		again, err := connect.Decode(header)
+		if err != nil {
+			t.Fatalf("written, but not read: %v", err)
+		}
+		if again.Node.RequestedHostname != p.Node.RequestedHostname || again.NodeVersion != p.NodeVersion {
+			t.Errorf("%+v became %+v", p, again)
+		}
+	})
+}
