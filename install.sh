@@ -775,6 +775,12 @@ config_text() {
         '/^(imagesDirectory|agentRegistriesFile|imageCredentialProvider(Config|BinDirectory)):/p' "$old"
 }
 
+# systemd_knows VERSION: whether this host's systemd has that version or a later one
+systemd_knows() {
+    known=$(systemctl --version 2>/dev/null | sed -n 's/^systemd \([0-9][0-9]*\).*/\1/p')
+    [ "${known:-0}" -ge "$1" ]
+}
+
 unit_text() {
     cat <<TEXT
 [Unit]
@@ -782,6 +788,7 @@ Description=Rancher System Agent
 Documentation=https://github.com/drover-project/drover
 Wants=network-online.target
 After=network-online.target
+StartLimitIntervalSec=0
 
 [Install]
 WantedBy=multi-user.target
@@ -793,7 +800,7 @@ EnvironmentFile=-/etc/systemd/system/rancher-system-agent.env
 TEXT
     # An agent that cannot notify systemd (the original one) would never count as started.
     if grep -q NOTIFY_SOCKET "$agent"; then
-        printf '%s\n' Type=notify NotifyAccess=main WatchdogSec=60
+        printf '%s\n' Type=notify NotifyAccess=main WatchdogSec=60 TimeoutStartSec=90
     else
         echo Type=simple
     fi
@@ -802,7 +809,18 @@ TEXT
 KillMode=process
 Restart=always
 RestartSec=5s
+TEXT
+    # Older ones would complain of unknown keys at each reload.
+    if systemd_knows 254; then printf '%s\n' RestartSteps=5 RestartMaxDelaySec=60s; fi
+    cat <<TEXT
 TimeoutStopSec=30
+# What follows holds for the instructions of plans too, which are installers and whatever they start: nothing here may
+# keep an installer from its work. docs/systemd.md has the reasons line by line.
+UMask=0022
+LimitCORE=0
+LimitNOFILE=1024:524288
+TasksMax=infinity
+OOMPolicy=continue
 Environment=CATTLE_LOGLEVEL=$loglevel
 Environment=CATTLE_AGENT_CONFIG=$config_dir/config.yaml
 Environment=RANCHER_SYSTEM_AGENT_CONFIG_DIR=$config_dir

@@ -136,7 +136,8 @@ func newHost(t *testing.T, sh shell) *host {
 	h.tool("sync", `:`)
 	h.tool("sleep", `echo "$1" >>`+h.log+`/sleep`)
 	// The log says whether the agent was held back ("held") at that moment.
-	h.tool("systemctl", `[ ! -e `+h.root+interlock+`/restart-pending ] || held=" held"
+	h.tool("systemctl", `if [ "$1" = --version ]; then echo "systemd ${FAKE_SYSTEMD:-252} (252.1)"; exit; fi
+[ ! -e `+h.root+interlock+`/restart-pending ] || held=" held"
 echo "$*$held" >>`+h.log+`/systemctl
 case $1 in is-active) [ -e `+h.log+`/active ] && cat `+h.log+`/active || { echo inactive; exit 3; } ;; esac
 [ ! -e `+h.log+`/fails-"$1" ]`)

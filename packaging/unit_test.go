@@ -1,0 +1,87 @@
+package packaging
+
+// The unit: what systemd itself says of it, and that nobody tightens it until installers break.
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const packagedUnit = "systemd/rancher-system-agent.service"
+
+// Only a systemd that knows the back-off of restarts is told of it.
+func TestRestartsBackOffWhereSystemdKnowsHow(t *testing.T) {
+	s := newServer(t, newAuthority(t, "drover"))
+	packaged := string(readFile(packagedUnit))
+	backOff := strings.Replace(packaged, "RestartSec=5s\n", "RestartSec=5s\nRestartSteps=5\nRestartMaxDelaySec=60s\n", 1)
+	for version, want := range map[string]string{"239": packaged, "253": packaged, "254": backOff, "257": backOff} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, shells(t)[0])
+			h.env = []string{"FAKE_SYSTEMD=" + version}
+			h.mustJoin(s, "--worker")
+			if diff := cmp.Diff(want, h.read(unitFile)); diff != "" {
+				t.Errorf("unit (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSystemdAcceptsTheUnit(t *testing.T) {
+	analyze := requireTool(t, "systemd-analyze")
+	unit := strings.ReplaceAll(string(readFile(packagedUnit)), "/usr/local/bin/rancher-system-agent", "/bin/true")
+	verify := func(unit string) string {
+		file := filepath.Join(t.TempDir(), "rancher-system-agent.service")
+		if err := os.WriteFile(file, []byte(unit), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput()
+		if err != nil {
+			t.Logf("systemd-analyze: %v", err)
+		}
+		var about []string // others' units are not our business
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, "rancher-system-agent.service") {
+				about = append(about, line)
+			}
+		}
+		return strings.Join(about, "")
+	}
+	if out := verify(unit); out != "" {
+		t.Errorf("systemd-analyze verify says:\n%s", out)
+	}
+	if out := verify(unit + "NoSuchKey=1\n"); !strings.Contains(out, "NoSuchKey") {
+		t.Errorf("systemd-analyze verify does not see an unknown key: %q", out)
+	}
+}
+
+// TestUnitIsExplained holds docs/systemd.md to the unit, and the unit to what installers live with.
+func TestUnitIsExplained(t *testing.T) {
+	page := string(readFile("../docs/systemd.md"))
+	for line := range strings.Lines(string(readFile(packagedUnit)) + "RestartSteps=5\nRestartMaxDelaySec=60s\n") {
+		key, _, setting := strings.Cut(strings.TrimSpace(line), "=")
+		if !setting || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if !strings.Contains(page, "`"+key) {
+			t.Errorf("docs/systemd.md does not explain %s", key)
+		}
+	}
+	for _, key := range []string{
+		"ProtectSystem", "ProtectHome", "PrivateTmp", "NoNewPrivileges", "CapabilityBoundingSet", "PrivateDevices",
+		"ProtectKernelModules", "ProtectKernelTunables", "ProtectControlGroups", "RestrictNamespaces", "SystemCallFilter",
+		"ReadOnlyPaths", "MemoryMax", "User", "WorkingDirectory",
+	} {
+		if strings.Contains(string(readFile(packagedUnit)), "\n"+key+"=") {
+			t.Errorf("%s in the unit would hold for installers too", key)
+		}
+		if !strings.Contains(page, "`"+key) {
+			t.Errorf("docs/systemd.md does not say why %s is left out", key)
+		}
+	}
+}
