@@ -23,9 +23,11 @@ type board struct {
 
 	mu     sync.Mutex
 	remote remote.Status
-	tunnel tunnel.Status
-	waits  map[string]apply.Wait // by source
-	faults map[string]error      // by part
+	// reached says that the server was reached once in this life.
+	reached bool
+	tunnel  tunnel.Status
+	waits   map[string]apply.Wait // by source
+	faults  map[string]error      // by part
 }
 
 func newBoard() *board {
@@ -42,7 +44,15 @@ func (b *board) change(f func()) {
 	}
 }
 
-func (b *board) setRemote(s remote.Status) { b.change(func() { b.remote = s }) }
+func (b *board) setRemote(s remote.Status) {
+	b.change(func() { b.remote, b.reached = s, b.reached || s.Connected })
+}
+func (b *board) hasReached() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reached
+}
+
 func (b *board) setTunnel(s tunnel.Status) { b.change(func() { b.tunnel = s }) }
 
 func (b *board) setWait(w apply.Wait) {

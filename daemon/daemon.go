@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/daemon/config"
 	"github.com/drover-project/drover/daemon/hostservice"
+	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/installers/image"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
@@ -36,7 +37,8 @@ type Options struct {
 	Getenv func(string) string
 	// Supervisor is the command line that runs one instruction, see apply.Options.
 	Supervisor []string
-	// UserAgent is the agent's name in requests to the server.
+	// Version is the agent's own, UserAgent its name in requests to the server.
+	Version   string
 	UserAgent string
 	// Notify sends a state to systemd; nil when nobody listens.
 	Notify func(state string) error
@@ -55,6 +57,8 @@ type agent struct {
 	engine *apply.Engine
 	remote *remote.Source // nil without a server
 	parts  []part
+	// updates is the directory of updates of the agent itself.
+	updates string
 }
 
 // part is something that runs as long as the agent does.
@@ -81,6 +85,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := a.furnish(c); err != nil {
 		return err
 	}
+	a.updates = filepath.Join(a.Root, selfupdate.Dir(c.LedgerDirectory()))
+	a.recallUpdate()
 	a.Logger.Info("agent starts", "config", path, "remote", c.RemoteEnabled, "local", c.LocalEnabled)
 	return a.live(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/plans/backoff"
 )
 
@@ -22,10 +23,12 @@ func (a *agent) notify(state string) {
 	}
 }
 
-// tell keeps the status line up to date.
+// tell keeps the status line and the record of health up to date.
 func (a *agent) tell(ctx context.Context) {
 	last := ""
+	var health selfupdate.Health
 	for {
+		health = a.tellHealth(health)
 		if line := a.board.line(); line != last {
 			a.notify("STATUS=" + line)
 			last = line

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/daemon"
 	"github.com/drover-project/drover/daemon/config"
+	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/daemon/systemd"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/remote"
@@ -30,6 +31,7 @@ const usage = `usage: rancher-system-agent <command>
   sentinel                    take plans and perform them until stopped; what the systemd unit runs
   validate-config FILE        check an agent configuration
   validate-connection FILE    check connection information
+  self-update                 replace this agent by another version, which goes back by itself; -h lists the flags
   version                     print the version
   help                        print this
 
@@ -85,6 +87,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return validate(stderr, command, args, validateConfig)
 	case "validate-connection":
 		return validate(stderr, command, args, validateConnection)
+	case "self-update":
+		return selfUpdate(args, stdout, stderr)
+	case selfupdate.WatchCommand:
+		return watchUpdate(args, stdout, stderr)
 	case "sentinel":
 		if len(args) > 0 {
 			return fail(stderr, errors.New("sentinel takes no arguments"))
@@ -158,6 +164,7 @@ func sentinel(stdout, stderr io.Writer) int {
 	err = daemon.Run(ctx, daemon.Options{
 		Getenv:     os.Getenv,
 		Supervisor: []string{executable, superviseCommand},
+		Version:    drover.Version,
 		UserAgent:  fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
 		Notify:     func(state string) error { return systemd.Notify(os.Getenv, state) },
 		Watchdog:   watchdog,

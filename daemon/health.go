@@ -1,0 +1,37 @@
+// What the agent writes down of itself for an update of it, see package selfupdate.
+
+package daemon
+
+import (
+	"os"
+
+	"github.com/drover-project/drover/daemon/selfupdate"
+)
+
+// recallUpdate tells of an update that was taken back, until a later one succeeds.
+func (a *agent) recallUpdate() {
+	last, ok, err := selfupdate.ReadLast(a.updates)
+	if err != nil {
+		a.Logger.Warn("how the last update ended cannot be read", "error", err)
+	}
+	if !ok || last.Updated {
+		return
+	}
+	a.Logger.Warn("last update of the agent was taken back", "to", last.NewVersion, "at", last.Ended, "reason", last.Reason)
+	a.board.setFault("self-update", last.Err())
+}
+
+// tellHealth writes down that the agent is up, and again when it has reached its server.
+// told is what the last call returned, the zero value at first.
+func (a *agent) tellHealth(told selfupdate.Health) selfupdate.Health {
+	h := selfupdate.Health{PID: os.Getpid(), Version: a.Version, Remote: a.remote != nil, Connected: a.board.hasReached()}
+	var err error
+	if h.Boot, err = selfupdate.BootID(); err == nil && h != told {
+		err = selfupdate.WriteHealth(a.updates, h)
+	}
+	if err != nil {
+		a.Logger.Warn("health cannot be written down, so an update would go back", "error", err)
+		return told
+	}
+	return h
+}

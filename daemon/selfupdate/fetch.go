@@ -1,0 +1,90 @@
+// Getting the new program: from a file or from a server, never more than it may have, and
+// only if it is the one that was meant.
+
+package selfupdate
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	// maxProgram bounds a program, in bytes.
+	maxProgram = 256 << 20
+	// fetchLimit bounds the download of one.
+	fetchLimit = 10 * time.Minute
+)
+
+// fetch puts the program in a file beside the installed one, which only root can execute.
+func fetch(ctx context.Context, r Request, to string) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
+	defer cancel()
+	src, err := open(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := removeAll(to); err != nil { // of an update that was killed
+		return err
+	}
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w; on a host whose programs are read-only the agent is updated with the host's image", err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(dst, h), io.LimitReader(src, maxProgram+1))
+	if err = errors.Join(err, dst.Chmod(0o755), dst.Sync(), dst.Close()); err != nil {
+		return fmt.Errorf("get %s: %w", r.From, err)
+	}
+	if n > maxProgram {
+		return fmt.Errorf("%s has more than %d MiB, so it is no agent", r.From, maxProgram>>20)
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != r.Checksum {
+		return fmt.Errorf("%s has the SHA-256 %s, but %s was expected; nothing was changed", r.From, sum, r.Checksum)
+	}
+	return nil
+}
+
+func open(ctx context.Context, r Request) (io.ReadCloser, error) {
+	if !strings.HasPrefix(r.From, "https://") && !strings.HasPrefix(r.From, "http://") {
+		return os.Open(strings.TrimPrefix(r.From, "file://"))
+	}
+	if u, err := url.Parse(r.From); err != nil || u.User != nil || u.Host == "" {
+		return nil, errors.New("the URL of the new agent cannot be read, or has credentials in it, which others on the host could see")
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if r.CAFile != "" {
+		pem, err := os.ReadFile(r.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the authorities: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", r.CAFile)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.From, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("get the new agent: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("get %s: the server answered %s", r.From, resp.Status)
+	}
+	return resp.Body, nil
+}

@@ -1,0 +1,144 @@
+package selfupdate
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBeginRefuses(t *testing.T) {
+	s := newScene(t)
+	dir := t.TempDir()
+	good, goodSum := program(t, dir, "is well")
+	write := func(name string, content []byte) (path, sum string) {
+		path = filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := checksum(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path, sum
+	}
+	page, pageSum := write("page", []byte("<html>not found</html> and more"))
+	elf, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elf[18] ^= 0xff
+	other, otherSum := write("other", elf)
+	elf[18] ^= 0xff
+	elf[24] ^= 0xff // where it starts
+	broken, brokenSum := write("broken", elf)
+	if err := os.Mkdir(dir+"/picky", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	picky, pickySum := program(t, dir+"/picky", "refuses the configuration")
+	for _, tc := range []struct {
+		name    string
+		request Request
+		want    string
+	}{
+		{"no checksum", Request{From: good}, "not a SHA-256"},
+		{"half a checksum", Request{From: good, Checksum: goodSum[:32]}, "not a SHA-256"},
+		{"another checksum", Request{From: good, Checksum: strings.Repeat("0", 64)}, goodSum},
+		{"no file", Request{From: dir + "/none", Checksum: goodSum}, "no such file"},
+		{"a web page", Request{From: page, Checksum: pageSum}, "web page"},
+		{"another architecture", Request{From: other, Checksum: otherSum}, "architecture"},
+		{"does not start", Request{From: broken, Checksum: brokenSum}, "fails at version"},
+		{"refuses the configuration", Request{From: picky, Checksum: pickySum}, "no such key"},
+		{"too little time", Request{From: good, Checksum: goodSum, Within: time.Second}, "between"},
+		{"credentials", Request{From: "https://u:hunter2@h/x", Checksum: goodSum}, "credentials"},
+		{"the same", Request{From: s.program, Checksum: strings.ToUpper(s.oldSum)}, ErrSame.Error()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := s.updater().Begin(t.Context(), tc.request)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("err = %v, want %q in it", err, tc.want)
+			}
+			s.wantUntouched(t)
+		})
+	}
+	t.Run("systemd does not want to", func(t *testing.T) {
+		s.manager.fails = "restart --no-block " + WatchService
+		defer func() { s.manager.fails = "" }()
+		_, err := s.updater().Begin(t.Context(), Request{From: good, Checksum: goodSum})
+		if err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+			t.Errorf("err = %v", err)
+		}
+		s.wantUntouched(t)
+	})
+	t.Run("another one is under way", func(t *testing.T) {
+		s.begin("is well")
+		_, err := s.updater().Begin(t.Context(), Request{From: good, Checksum: goodSum})
+		if err == nil || !strings.Contains(err.Error(), "under way") || s.installed() != s.oldSum {
+			t.Errorf("err = %v", err)
+		}
+	})
+}
+
+func (s *scene) wantUntouched(t *testing.T) {
+	t.Helper()
+	if s.installed() != s.oldSum {
+		t.Error("the program was replaced")
+	}
+	for _, gone := range []string{intentFile(s.update), s.program + ".new", filepath.Join(s.units, WatchService)} {
+		if _, err := os.Lstat(gone); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left behind: %v", gone, err)
+		}
+	}
+}
+
+func TestBeginFromAServer(t *testing.T) {
+	s := newScene(t)
+	path, sum := program(t, t.TempDir(), "is well")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/agent" {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, path)
+	}))
+	defer server.Close()
+	if _, err := s.updater().Begin(t.Context(), Request{From: server.URL + "/other", Checksum: sum}); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("err = %v", err)
+	}
+	s.wantUntouched(t)
+	id, err := s.updater().Begin(t.Context(), Request{From: server.URL + "/agent", Checksum: sum})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in Intent
+	if ok, err := readRecord(intentFile(s.update), &in); !ok || err != nil || in.ID != id || !in.Connect || in.NewVersion != "v-is-well" {
+		t.Errorf("intent %+v, %v, %v", in, ok, err)
+	}
+	if err := s.watcher(nil).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	last, err := s.updater().Await(t.Context(), id)
+	if err != nil || !last.Updated {
+		t.Errorf("%+v, %v", last, err)
+	}
+}
+
+func TestSystemdAcceptsTheJudgesUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	file := filepath.Join(t.TempDir(), WatchService)
+	if err := os.WriteFile(file, []byte(watchText("/bin/true", "/var/lib/rancher/agent/update")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput() // others' units may be at fault
+	if strings.Contains(string(out), WatchService) {
+		t.Errorf("systemd-analyze verify says:\n%s", out)
+	}
+}
