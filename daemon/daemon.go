@@ -65,6 +65,8 @@ type agent struct {
 type part struct {
 	name string
 	run  func(ctx context.Context) error
+	// alive says whether it still turns, for the watchdog; nil: it cannot be asked.
+	alive func(ctx context.Context) bool
 }
 
 // Run lives until the context ends, which is no error. An error says what on this host
@@ -116,7 +118,7 @@ func (a *agent) furnish(c *config.Agent) error {
 	}
 	if c.LocalEnabled {
 		source := drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: a.engine, Logger: a.Logger, Now: a.Now})
-		a.parts = append(a.parts, part{"drop directory", source.Run})
+		a.parts = append(a.parts, part{name: "drop directory", run: source.Run, alive: source.Alive})
 	}
 	if !c.RemoteEnabled {
 		return nil
@@ -166,7 +168,7 @@ func (a *agent) furnishRemote(file string) error {
 	if err != nil {
 		return fmt.Errorf("connection information %s: %w", file, err)
 	}
-	a.parts = append(a.parts, part{"plan Secret", a.remote.Run})
+	a.parts = append(a.parts, part{name: "plan Secret", run: a.remote.Run, alive: a.remote.Alive})
 	if c.TunnelURL == "" {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (a *agent) furnishRemote(file string) error {
 		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Dial: service.Dial,
 		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,
 	})
-	a.parts = append(a.parts, part{"host service", service.Run}, part{"tunnel", client.Run})
+	a.parts = append(a.parts, part{name: "host service", run: service.Run}, part{name: "tunnel", run: client.Run})
 	return nil
 }
 

@@ -44,16 +44,28 @@ func (a *agent) tell(ctx context.Context) {
 	}
 }
 
-// watchdog gives signs of life as long as the source of plans gives them.
+// watchdog gives signs of life as long as each part that takes plans gives them.
 func (a *agent) watchdog(ctx context.Context) {
 	for {
-		if a.remote == nil || a.remote.Alive(ctx) {
+		silent := a.silent(ctx)
+		if len(silent) == 0 {
 			a.notify("WATCHDOG=1")
 		} else if ctx.Err() == nil {
-			a.Logger.Error("source of plans gives no sign of life", "part", "plan Secret")
+			a.Logger.Error("parts of the agent give no sign of life, systemd will start it again", "parts", silent)
 		}
 		if backoff.Wait(ctx, a.Watchdog/3) != nil {
 			return
 		}
 	}
+}
+
+// silent names the parts that give no sign of life.
+func (a *agent) silent(ctx context.Context) []string {
+	var silent []string
+	for _, p := range a.parts {
+		if p.alive != nil && !p.alive(ctx) {
+			silent = append(silent, p.name)
+		}
+	}
+	return silent
 }

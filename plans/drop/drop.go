@@ -1,12 +1,14 @@
-// Package drop takes plans from a directory: what is put there as *.plan is applied.
+// Package drop takes plans from a directory: what is put there as
+// *.plan or *.yaml is applied.
 //
 // Every regular file below the directory whose name ends in .plan and does not begin
 // with a dot is a plan, also in hidden sub-directories; symbolic links to directories are
-// not followed. Plans are applied one after another in the order of their paths. A file
-// B.skip anywhere below the directory keeps every plan of the name B from being looked
-// at. What is known of x.plan is beside it in x.pos; removing that has the plan applied
-// again. Since plans run as root, a plan is refused that others than the agent's own user
-// could have written.
+// not followed. A name that ends in .yaml or .yml is a plan, too, written in YAML, which
+// the original does not know. Plans are applied one after another in the order of their
+// paths. A file B.skip anywhere below the directory keeps every plan of the name B from
+// being looked at. What is known of x.plan is beside it in x.pos, of x.yaml in
+// x.yaml.position; removing that has the plan applied again. Since plans run as root, a
+// plan is refused that others than the agent's own user could have written.
 //
 // Wire source: rancher/system-agent pkg/localplan.
 package drop
@@ -21,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -39,7 +42,9 @@ const (
 // Engine is what performs the plans; *apply.Engine is one.
 type Engine interface {
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
+	Sources() ([]string, error)
 	Forget(source string) error
+	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
 	Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput
 	Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus
 }
@@ -62,9 +67,14 @@ type Source struct {
 	o Options
 
 	// The goroutine of Run owns these.
-	plans   map[string]*dropped // by path
-	watcher *fsnotify.Watcher   // nil when the kernel gives none
-	noted   map[string]string   // what was logged last of a path
+	plans   map[string]*dropped    // by path
+	watch   func(dir string) error // asks for notifications of a directory, again and again; nil: the kernel gives none
+	readDir func(dir string) ([]fs.DirEntry, error)
+	noted   map[string]string // what was logged last of a path
+	settled bool              // what earlier lives left behind was looked through
+
+	pings  chan struct{}
+	turned atomic.Pointer[time.Time] // when the loop last turned; nil while Run does not run
 
 	mu     sync.Mutex
 	status map[string]Status
@@ -81,6 +91,8 @@ const (
 	Failed   State = "failed" // and tried again at Next
 	Refused  State = "refused"
 	Skipped  State = "skipped"
+	// Removed plans are gone from the directory; what they did is not undone.
+	Removed State = "removed"
 )
 
 // Status is what is known of one dropped plan.
@@ -88,7 +100,7 @@ type Status struct {
 	Path     string
 	Checksum string // empty while it is not known
 	State    State
-	Reason   string    // of Failed and Refused
+	Reason   string    // of Failed and Refused, and what is wrong with an Applied one
 	Since    time.Time // when State and Reason became so
 	Failures int       // in a row
 	Next     time.Time // when a failed plan is tried again
@@ -105,10 +117,13 @@ func New(o Options) *Source {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Source{o: o, plans: map[string]*dropped{}, noted: map[string]string{}, status: map[string]Status{}}
+	return &Source{
+		o: o, plans: map[string]*dropped{}, noted: map[string]string{}, status: map[string]Status{},
+		readDir: os.ReadDir, pings: make(chan struct{}),
+	}
 }
 
-// Status lists the plans in the directory, by path.
+// Status lists the plans in the directory, and those lately removed from it, by path.
 func (s *Source) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,10 +152,12 @@ func (s *Source) Run(ctx context.Context) error {
 		s.o.Logger.Warn("directory of plans cannot be watched, it is looked at again and again", "directory", s.o.Dir, "every", sweepWithoutNotice, "error", err)
 		sweep = min(sweep, sweepWithoutNotice)
 	}
-	s.watcher = watcher
 	wake := make(chan struct{}, 1)
 	var background sync.WaitGroup
 	if watcher != nil {
+		if s.watch == nil {
+			s.watch = watcher.Add
+		}
 		background.Go(func() { s.listen(watcher, wake) })
 	}
 	defer func() {
@@ -154,10 +171,14 @@ func (s *Source) Run(ctx context.Context) error {
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer s.turned.Store(nil)
 	for {
+		s.turn()
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.pings:
+			continue
 		case <-wake:
 		case <-timer.C:
 		}
@@ -192,7 +213,7 @@ func (s *Source) listen(w *fsnotify.Watcher, wake chan<- struct{}) {
 // matters leaves out what this package itself writes: x.pos and what becomes it.
 func matters(event fsnotify.Event) bool {
 	switch filepath.Ext(event.Name) {
-	case positionSuffix:
+	case positionSuffix, ownPositionSuffix:
 		return event.Has(fsnotify.Remove) || event.Has(fsnotify.Rename)
 	case ".tmp":
 		return false
@@ -240,17 +261,18 @@ func (s *Source) tell(st Status) {
 			log.Error("dropped plan failed", "reason", st.Reason, "failures", st.Failures, "again", st.Next)
 		case Writing:
 			log.Debug("dropped plan is being written")
+		case Removed:
+			log.Info("dropped plan was removed, what it did is not undone")
+		case Applied:
+			log.Info("dropped plan is applied")
+			if st.Reason != "" {
+				log.Error("dropped plan is applied, but not all is well", "reason", st.Reason, "again", st.Next)
+			}
 		default:
 			log.Info("dropped plan", "state", string(st.State))
 		}
 	}
 	s.status[st.Path] = st
-}
-
-func (s *Source) untell(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.status, path)
 }
 
 // note logs a warning about a path when it is not what was said of it the last time.

@@ -87,8 +87,11 @@ func TestWhatHappensWhileItRuns(t *testing.T) {
 	b.until("the removal is noticed", func() bool {
 		b.engine.mu.Lock()
 		defer b.engine.mu.Unlock()
-		return len(b.source.Status()) == 3 && strings.Join(b.engine.forgotten, " ") == "a.plan"
+		return strings.Join(b.engine.forgotten, " ") == "a.plan"
 	})
+	if st := b.state("a.plan", drop.Removed); st.Reason != "what it did is not undone" || b.log.count("was removed, what it did is not undone") != 1 {
+		t.Errorf("%+v", st)
+	}
 	if _, err := os.Stat(b.path("a.pos")); err != nil {
 		t.Errorf("the position went with the plan: %v", err)
 	}

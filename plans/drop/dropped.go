@@ -41,6 +41,8 @@ type dropped struct {
 	readAt   time.Time
 	pause    time.Duration // before the next look at a file that is being written
 	hostWait time.Time     // the host stood in the way; not before
+	missing  time.Time     // since when the file is not there; zero: it is
+	restored string        // the content whose files were checked in this life
 
 	mu       sync.Mutex // guards position and what is on disk of it
 	position position
@@ -56,18 +58,6 @@ func (s *Source) newDropped(path string) *dropped {
 		source = rel
 	}
 	return &dropped{path: path, source: source}
-}
-
-// removed forgets a plan whose file is gone. What it did to the host stays done.
-func (s *Source) removed(path string) {
-	p := s.plans[path]
-	p.stop()
-	delete(s.plans, path)
-	s.untell(path)
-	s.o.Logger.Info("dropped plan was removed, what it did is not undone", "path", path, "plan", p.checksum)
-	if err := s.o.Engine.Forget(p.source); err != nil {
-		s.o.Logger.Warn("ledger of a removed plan stays", "path", path, "error", err)
-	}
 }
 
 // consider looks at one plan and applies it when that is wanted. It says when to look again.
@@ -95,9 +85,7 @@ func (s *Source) consider(ctx context.Context, p *dropped, skip bool, untrusted 
 	}
 	pos := p.snapshot()
 	if there && pos.AppliedChecksum == p.checksum {
-		s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applied})
-		s.tend(ctx, p, false)
-		return s.o.Sweep
+		return s.standing(ctx, p)
 	}
 	if wait := s.retryIn(p, pos); wait > 0 {
 		return wait
@@ -122,7 +110,7 @@ func (s *Source) read(p *dropped) (wait time.Duration, ready bool) {
 	case err != nil:
 		p.take(stamp{}, "", nil, err, now)
 	case b != nil:
-		plan, err := plans.Parse(b)
+		plan, err := parse(p.path, b)
 		p.take(is, plans.Checksum(b), plan, err, now)
 	}
 	p.pause = 0
@@ -190,8 +178,12 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 		pos.FailureCount = 0
 	}
 	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applying, Failures: pos.FailureCount})
-	result, err := s.o.Engine.Apply(ctx, apply.Delivery{
-		Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount,
+	var result apply.Result
+	var err error
+	s.during(func() {
+		result, err = s.o.Engine.Apply(ctx, apply.Delivery{
+			Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount,
+		})
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -205,6 +197,7 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 	if !result.Succeeded {
 		return max(s.retryIn(p, p.snapshot()), time.Second)
 	}
+	p.restored = p.checksum
 	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applied})
 	s.tend(ctx, p, true)
 	return s.o.Sweep

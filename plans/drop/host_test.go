@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,6 +28,26 @@ type engine struct {
 	forced    int
 	probes    int
 	answer    func(d apply.Delivery) (apply.Result, error) // default a success
+	ledgers   []string                                     // sources that an earlier life left
+	restored  []string                                     // sources whose files were put back
+	restoring func(source string) ([]string, error)        // default: all files are as wanted
+}
+
+func (e *engine) Sources() ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string{}, e.ledgers...), nil
+}
+
+func (e *engine) RestoreFiles(_ context.Context, source string, _ *plans.Plan) ([]string, error) {
+	e.mu.Lock()
+	e.restored = append(e.restored, source)
+	answer := e.restoring
+	e.mu.Unlock()
+	if answer != nil {
+		return answer(source)
+	}
+	return nil, nil
 }
 
 func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, error) {
@@ -112,7 +131,27 @@ type bench struct {
 	clock  *clock
 	sweep  time.Duration
 	source *drop.Source
+	before func(*drop.Source) // done before a life begins
+	log    log
 	stop   func()
+}
+
+// log keeps what is logged.
+type log struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(p)
+}
+
+func (l *log) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.lines.String(), text)
 }
 
 func newBench(t *testing.T) *bench {
@@ -127,8 +166,11 @@ func newBench(t *testing.T) *bench {
 func (b *bench) start() {
 	b.t.Helper()
 	b.source = drop.New(drop.Options{
-		Dir: b.dir, Engine: b.engine, Sweep: b.sweep, Now: b.clock.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Dir: b.dir, Engine: b.engine, Sweep: b.sweep, Now: b.clock.now, Logger: slog.New(slog.NewTextHandler(&b.log, nil)),
 	})
+	if b.before != nil {
+		b.before(b.source)
+	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- b.source.Run(ctx) }()

@@ -1,5 +1,6 @@
-// The position file x.pos beside x.plan: what is known of the plan. The first four
-// members are the original's, so that either agent goes on where the other stopped.
+// The position file beside a plan: what is known of it. That of x.plan is x.pos, and its
+// first four members are the original's, so that either agent goes on where the other
+// stopped. That of x.yaml is x.yaml.position, a name that no .plan's position can have.
 
 package drop
 
@@ -41,7 +42,12 @@ type position struct {
 	LastFailureTime time.Time `json:"lastFailureTime,omitzero"`
 }
 
-func positionPath(plan string) string { return strings.TrimSuffix(plan, planSuffix) + positionSuffix }
+func positionPath(plan string) string {
+	if stem, ok := strings.CutSuffix(plan, planSuffix); ok {
+		return stem + positionSuffix
+	}
+	return plan + ownPositionSuffix
+}
 
 // readPosition reads the file; one that is not there is the zero position, and there is false.
 func readPosition(path string) (p position, there bool, err error) {

@@ -15,46 +15,60 @@ import (
 )
 
 const (
-	planSuffix     = ".plan"
-	positionSuffix = ".pos"
-	skipSuffix     = ".skip"
+	planSuffix        = ".plan"
+	positionSuffix    = ".pos"      // of x.plan
+	ownPositionSuffix = ".position" // of plans of drover's own formats
+	skipSuffix        = ".skip"
 )
 
 // found is what a look at the directory found.
 type found struct {
-	plans []string          // paths, in order
-	skip  map[string]bool   // base names
-	open  map[string]string // why a directory cannot be trusted, by path
+	plans  []string          // paths, in order
+	skip   map[string]bool   // base names
+	open   map[string]string // why a directory cannot be trusted, by path
+	unread []string          // directories that could not be read, so that nobody knows what is in them
+	blind  bool              // a directory is not watched
+}
+
+// has says whether a plan is there.
+func (f *found) has(path string) bool {
+	_, there := slices.BinarySearch(f.plans, path)
+	return there
+}
+
+// unknown says whether a plan may be there without having been seen.
+func (f *found) unknown(path string) bool {
+	return slices.ContainsFunc(f.unread, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
 
 // round looks at everything once, applies what is to be applied, and says when there will
 // be something to do without a notification.
 func (s *Source) round(ctx context.Context) (next time.Duration) {
 	next = s.o.Sweep
-	if err := s.directory(); err != nil { // somebody may have removed it
-		s.note(s.o.Dir, "directory of plans cannot be used", err)
-		return next
+	err := s.directory() // somebody may have removed it
+	s.note(s.o.Dir+" (directory)", "directory of plans cannot be used", err)
+	if err != nil {
+		return min(next, sweepWithoutNotice)
 	}
 	f := found{skip: map[string]bool{}, open: map[string]string{}}
 	s.walk(s.o.Dir, "", &f)
 	slices.Sort(f.plans)
-	for path := range s.plans {
-		if _, there := slices.BinarySearch(f.plans, path); !there {
-			s.removed(path)
-		}
+	if f.blind {
+		next = min(next, sweepWithoutNotice)
 	}
+	next = min(next, s.missing(&f))
+	s.leftBehind(&f)
 	for _, path := range f.plans {
 		if ctx.Err() != nil {
 			return next
 		}
+		s.turn()
 		p := s.plans[path]
 		if p == nil {
 			p = s.newDropped(path)
 			s.plans[path] = p
 		}
-		if wait := s.consider(ctx, p, f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]); wait < next {
-			next = wait
-		}
+		next = min(next, s.consider(ctx, p, f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]))
 	}
 	return next
 }
@@ -66,11 +80,16 @@ func (s *Source) walk(dir, untrusted string, f *found) {
 	}
 	f.open[dir] = untrusted
 	// Watched first, then read: what comes in between is seen twice, not never.
-	if s.watcher != nil {
-		s.note(dir+" (watch)", "directory cannot be watched, it is looked at now and then", s.watcher.Add(dir))
+	if s.watch != nil {
+		err := s.watch(dir)
+		s.note(dir+" (watch)", "directory cannot be watched, it is looked at every few seconds; fs.inotify.max_user_watches may be too low", err)
+		f.blind = f.blind || err != nil
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := s.readDir(dir)
 	s.note(dir, "directory cannot be read, what is in it is left alone", err)
+	if err != nil {
+		f.unread = append(f.unread, dir)
+	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
 		switch {
@@ -78,7 +97,7 @@ func (s *Source) walk(dir, untrusted string, f *found) {
 			s.walk(path, untrusted, f)
 		case strings.HasSuffix(entry.Name(), skipSuffix):
 			f.skip[strings.TrimSuffix(entry.Name(), skipSuffix)] = true
-		case strings.HasSuffix(entry.Name(), planSuffix) && !strings.HasPrefix(entry.Name(), "."):
+		case isPlan(entry.Name()):
 			f.plans = append(f.plans, path)
 		}
 	}

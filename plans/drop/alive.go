@@ -1,0 +1,52 @@
+// Signs of life, for a watchdog: the loop answers, also while a plan is applied, which
+// may take hours.
+
+package drop
+
+import (
+	"context"
+	"time"
+)
+
+// busyLimit is how long the loop may be away: it only reads and writes small files, but a
+// disk may be slow.
+const busyLimit = 90 * time.Second
+
+// Alive says whether the source still turns: it answers, or it was seen a short while ago.
+// One that does not run cannot hang and counts as alive.
+func (s *Source) Alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if s.turned.Load() == nil {
+		return true
+	}
+	select {
+	case s.pings <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		last := s.turned.Load()
+		return last == nil || s.o.Now().Sub(*last) < busyLimit
+	}
+}
+
+func (s *Source) turn() {
+	now := s.o.Now()
+	s.turned.Store(&now)
+}
+
+// during does something that takes long while signs of life are given.
+func (s *Source) during(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	for {
+		s.turn()
+		select {
+		case <-done:
+			return
+		case <-s.pings:
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package drop
+
+import (
+	"testing"
+
+	"github.com/drover-project/drover/plans"
+)
+
+func FuzzParseYAML(f *testing.F) {
+	f.Add([]byte("files:\n- {path: /x, permissions: 0644, uid: -1, directory: true}\n"))
+	f.Add([]byte("instructions:\n- &a {name: x, args: &b [a, b], saveOutput: yes}\n- *a\nprobes: {web: {httpGet: {url: u}}}\n"))
+	f.Add([]byte("<<: &x {}\n--- !!map\n? [a]\n: *x\n"))
+	f.Add([]byte("probes: &a {x: *a}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseYAML("x.yaml", b)
+		if err != nil {
+			at, ok := err.(*lineError)
+			if !ok || at.line < 1 || at.path != "x.yaml" {
+				t.Errorf("error %T %v", err, err)
+			}
+			return
+		}
+		once, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := plans.Parse(once)
+		if err != nil || !plans.Equal(*p, *again) {
+			t.Errorf("taken, but not taken back: %v", err)
+		}
+	})
+}
