@@ -48,6 +48,12 @@ func (o *output) String() string {
 
 func sentinelOf(t *testing.T, config string, env ...string) *process {
 	t.Helper()
+	return sentinelOn(t, nil, config, env...)
+}
+
+// sentinelOn starts an agent with that standard output; with nil its log is kept.
+func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *process {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("the agent runs as root only")
 	}
@@ -59,6 +65,9 @@ func sentinelOf(t *testing.T, config string, env ...string) *process {
 	p := &process{Cmd: exec.Command(binary, "sentinel"), out: &output{}, notes: notes, ended: make(chan struct{})}
 	p.Env = append([]string{"PATH=" + os.Getenv("PATH"), "CATTLE_AGENT_CONFIG=" + config, "NOTIFY_SOCKET=" + socket, "CATTLE_LOGLEVEL=debug"}, env...)
 	p.Stdout, p.Stderr = p.out, p.out
+	if stdout != nil {
+		p.Stdout = stdout
+	}
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@ const (
 	maxResident = 20 << 20
 )
 
-// binary is the agent as it is released, built once.
-var binary string
+// binary is the agent as it is released, built once, except that its journal is below the
+// test's directory.
+var binary, journalSocket string
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == superviseCommand {
@@ -36,7 +37,9 @@ func withBinary(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, name)
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/drover-project/drover.Version=v9.9.9-test", "-o", binary, ".")
+	journalSocket = filepath.Join(dir, "journal.sock")
+	flags := "-s -w -X github.com/drover-project/drover.Version=v9.9.9-test -X github.com/coreos/go-systemd/v22/journal.journalSocket=" + journalSocket
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)

@@ -1,5 +1,5 @@
-// The agent's log: lines for the journal, which has a clock of its own and knows
-// priorities by a mark at a line's beginning.
+// The agent's log: records for the journal, lines for everything else. A journal that
+// only gets lines has a clock of its own and knows priorities by a mark at their beginning.
 
 package main
 
@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+
+	"github.com/drover-project/drover/daemon/journal"
 )
 
 // levels are logrus' names, which operators have in their units.
@@ -27,8 +29,17 @@ func parseLevel(s string) (slog.Level, error) {
 	return level, nil
 }
 
-// newLogger writes text lines, for the journal with priorities and without times.
-func newLogger(w io.Writer, level slog.Level, journal bool) *slog.Logger {
+// newLogger writes to the journal when standard output is one, else text lines.
+func newLogger(w io.Writer, level slog.Level, env func(string) string) *slog.Logger {
+	lines := newLines(w, level, env("JOURNAL_STREAM") != "")
+	if journal.Here() {
+		return slog.New(journal.New(name, nil, lines.Handler()))
+	}
+	return lines
+}
+
+// newLines writes text lines, for the journal with priorities and without times.
+func newLines(w io.Writer, level slog.Level, journal bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if !journal {
 		return slog.New(slog.NewTextHandler(w, o))

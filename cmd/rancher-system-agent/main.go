@@ -145,7 +145,7 @@ func sentinel(stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, err)
 	}
-	log := newLogger(stdout, level, os.Getenv("JOURNAL_STREAM") != "")
+	log := newLogger(stdout, level, os.Getenv)
 	tunnel.LogTo(log)
 	executable, err := os.Executable()
 	if err != nil {
