@@ -73,6 +73,9 @@ type Options struct {
 	// Observe is told of everything that happens, by several goroutines; it must return
 	// quickly. Default: nobody is told.
 	Observe func(Event)
+	// WithProgress puts a listener for steps of staging an image into the context that Images
+	// is given. Default: no steps are told.
+	WithProgress func(ctx context.Context, tell func(line string)) context.Context
 	// AppliedDir keeps a history of applied plans, the newest of each source; made 0700. Empty
 	// means none.
 	AppliedDir string

@@ -118,10 +118,13 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	if w.done != nil {
 		w.done() // from here on the ledger speaks of it
 	}
-	if err == nil {
-		e.prune()
+	if err != nil {
+		return Result{}, err
 	}
-	return w.report(err)
+	e.prune()
+	result := w.result(w.d, w.ledger)
+	w.tellResult(result)
+	return result, nil
 }
 
 // Abandon takes back what the ledger of a source still holds, after the server cancelled a
@@ -137,8 +140,17 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	if err != nil || l == nil || l.Outcome != nil {
 		return err
 	}
-	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source)}
-	return w.takeBack(ctx)
+	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", short(l.Checksum))}
+	if err := w.takeBack(ctx); err != nil {
+		return err
+	}
+	o := w.ledger.Outcome
+	gone := Result{Failure: &Failure{Reason: o.Reason, ExitCode: o.ExitCode}}
+	if o.Instruction >= 0 {
+		gone.Failure.Instruction = label(o.Instruction, l.Instructions[o.Instruction].Name)
+	}
+	w.tellResult(gone)
+	return nil
 }
 
 // acquire waits for its turn. Supervisors that ended meanwhile are reaped.

@@ -54,12 +54,20 @@ func (w *work) file(ctx context.Context, f plans.File) error {
 		return failed("file %s: %s", f.Path, reason(err))
 	case changed && f.Action == plans.ActionDelete:
 		w.log.Info("file removed", "path", f.Path)
+		w.tellFile(FileChanged, f)
 	case changed:
 		w.log.Info("file written", "path", f.Path)
+		w.tellFile(FileChanged, f)
 	default:
 		w.log.Debug("file is as wanted", "path", f.Path)
 	}
 	return nil
+}
+
+func (w *work) tellFile(kind EventKind, f plans.File) {
+	event := w.event(kind)
+	event.Name = f.Path
+	w.tell(event)
 }
 
 // RestoreFiles brings the plan's files back to the wanted state, runs nothing, and returns
@@ -86,6 +94,7 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 		if was {
 			changed = append(changed, f.Path)
 			w.log.Info("file put back", "path", f.Path)
+			w.tellFile(FilePutBack, f)
 		}
 	}
 	return changed, nil

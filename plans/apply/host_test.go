@@ -66,6 +66,9 @@ func newHost(t testing.TB) *host {
 	return h
 }
 
+// logFile is the variable that names the file an agent process logs to.
+const logFile = "DROVER_TEST_LOG"
+
 // quickExit keeps the race detector from waiting a second when a process of a test ends.
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
@@ -211,7 +214,16 @@ func agent(orderFile string) error {
 	if err != nil {
 		return err
 	}
-	e, err := apply.New(options(o.Dir))
+	made := options(o.Dir)
+	if name := os.Getenv(logFile); name != "" {
+		f, err := os.Create(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		made.Logger = slog.New(slog.NewJSONHandler(f, nil))
+	}
+	e, err := apply.New(made)
 	if err != nil {
 		return err
 	}
@@ -270,6 +282,16 @@ func (h *host) live(p plans.Plan) life {
 		h.t.Fatalf("%q: %v", out, err)
 	}
 	return l
+}
+
+// glob are the paths that match.
+func (h *host) glob(elements ...string) []string {
+	h.t.Helper()
+	names, err := filepath.Glob(h.path(elements...))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return names
 }
 
 func (h *host) until(what string, done func() bool) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -27,7 +26,9 @@ func (w *work) instructions(ctx context.Context) error {
 	for i := range w.ledger.Instructions {
 		in := &w.ledger.Instructions[i]
 		if in.Result == nil {
-			if err := w.instruction(ctx, i); err != nil {
+			err := w.instruction(ctx, i)
+			w.tellEnd(w.ledger, i, err)
+			if err != nil {
 				return err
 			}
 		}
@@ -46,7 +47,7 @@ func (w *work) instructionFailed(i, code int, why string) error {
 // supervisor's own file holds it too.
 func (w *work) instruction(ctx context.Context, i int) error {
 	in := &w.ledger.Instructions[i]
-	log := w.log.With("instruction", label(i, in.Name))
+	log := w.logOf(w.ledger, i)
 	for unstarted := 0; ; {
 		mine := !in.Open
 		result, err := w.try(ctx, i)
@@ -63,6 +64,7 @@ func (w *work) instruction(ctx context.Context, i int) error {
 				return w.instructionFailed(i, -1, fmt.Sprintf("was started %d times and died with the host or its supervisor each time", in.Runs))
 			}
 			log.Warn("instruction was interrupted, it runs again", "times", in.Lost)
+			w.tellProgress(i, "was interrupted with the host or its supervisor, it runs again")
 		case errors.Is(err, supervise.ErrNeverStarted):
 			in.Open, w.dirty = false, true
 			in.Runs--
@@ -85,7 +87,7 @@ func (w *work) instruction(ctx context.Context, i int) error {
 // try waits for the end of the try that an earlier life left open, or makes a new one.
 func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 	in := &w.ledger.Instructions[i]
-	log := w.log.With("instruction", label(i, in.Name))
+	log := w.logOf(w.ledger, i)
 	var running *supervise.Running
 	if in.Open {
 		r, result, err := supervise.Attach(w.tryDir(w.ledger, i), in.Supervisor)
@@ -93,35 +95,46 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 			// What says otherwise may not have reached the disk before the host went down.
 			err = supervise.ErrLost
 		}
-		if err != nil {
-			return supervise.Result{}, err
+		if !errors.Is(err, supervise.ErrNeverStarted) {
+			w.tell(w.eventOf(InstructionAttached, w.ledger, i))
 		}
-		if result != nil {
-			return *result, nil
+		if running = r; r == nil {
+			return w.endedAlone(i, result, err)
 		}
 		log.Info("instruction still runs, attached to it", "supervisor", r.Identity.PID)
-		running = r
 	} else {
 		r, err := w.start(ctx, i)
 		if err != nil {
 			return supervise.Result{}, err
 		}
-		log.Info("instruction begins", "attempt", w.attempt(i), "supervisor", r.Identity.PID)
+		log.Info("instruction begins", "attempt", w.attemptOf(w.ledger, i), "supervisor", r.Identity.PID)
+		w.tell(w.eventOf(InstructionBegan, w.ledger, i))
 		running = r
 	}
-	return w.await(ctx, running, log)
+	return w.await(ctx, running, w.teller(w.ledger, i, log))
+}
+
+// endedAlone is what became of a try that no agent saw the end of.
+func (w *work) endedAlone(i int, result *supervise.Result, err error) (supervise.Result, error) {
+	if !errors.Is(err, supervise.ErrNeverStarted) {
+		w.tellLeft(w.ledger, i)
+	}
+	if err != nil {
+		return supervise.Result{}, err
+	}
+	return *result, nil
 }
 
 // await follows a running instruction to its end, or to the end of the context.
-func (w *work) await(ctx context.Context, running *supervise.Running, log *slog.Logger) (supervise.Result, error) {
+func (w *work) await(ctx context.Context, running *supervise.Running, t *teller) (supervise.Result, error) {
 	defer w.linger(running)
-	lines := newLines(log, w.OutputLevel)
-	defer lines.flush()
-	return running.Wait(ctx, lines.chunk)
+	result, err := running.Wait(ctx, t.chunk)
+	t.close(err == nil || ctx.Err() == nil)
+	return result, err
 }
 
-// attempt is the number of the try in the terms of the contract.
-func (w *work) attempt(i int) int { return w.d.Attempt + max(w.ledger.Instructions[i].Runs-1, 0) }
+// attemptOf is the number of an instruction's last try in the terms of the contract.
+func (w *work) attemptOf(l *ledger, i int) int { return w.d.Attempt + max(l.Instructions[i].Runs-1, 0) }
 
 // start stages the instruction, writes down that it starts, and starts it.
 func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
@@ -193,7 +206,11 @@ func (w *work) stage(ctx context.Context, i int) error {
 		}
 	}
 	dir := w.sandbox(w.ledger, i)
-	err := w.withRoom(ctx, dir, func() error { return w.fill(ctx, dir, image) })
+	staging := ctx
+	if w.WithProgress != nil {
+		staging = w.WithProgress(ctx, func(line string) { w.tellProgress(i, line) })
+	}
+	err := w.withRoom(ctx, dir, func() error { return w.fill(staging, dir, image) })
 	switch {
 	case err == nil:
 		w.at("staged")
@@ -241,7 +258,7 @@ func (w *work) killLeftovers(l *ledger, i int) {
 // command is what the supervisor runs, and the text of the script if that is one.
 func (w *work) command(i int, dir string) (supervise.Command, string, error) {
 	in := w.d.Plan.Instructions[i].Instruction
-	c, err := w.commandOf(in, w.sandbox(w.ledger, i), filepath.Join(dir, scriptFile), w.attempt(i))
+	c, err := w.commandOf(in, w.sandbox(w.ledger, i), filepath.Join(dir, scriptFile), w.attemptOf(w.ledger, i))
 	if err != nil {
 		return supervise.Command{}, "", err
 	}

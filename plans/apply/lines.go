@@ -1,4 +1,5 @@
-// Output of instructions as lines of the agent's log.
+// Output of instructions as lines of the agent's log, each once however many lives of the
+// agent the instruction outlasts.
 
 package apply
 
@@ -16,51 +17,67 @@ const maxLine = 16 << 10
 type lines struct {
 	say  func(message string, attributes ...any)
 	part map[supervise.Stream][]byte
+	// mark remembers how far each stream is in the log.
+	mark *mark
 }
 
 // newLines logs at info, or at debug when the level is below that.
-func newLines(log *slog.Logger, level slog.Level) *lines {
+func newLines(log *slog.Logger, level slog.Level, m *mark) *lines {
 	say := log.Info
 	if level < slog.LevelInfo {
 		say = log.Debug
 	}
-	return &lines{say: say, part: map[supervise.Stream][]byte{}}
+	return &lines{say: say, part: map[supervise.Stream][]byte{}, mark: m}
 }
 
-// chunk takes the next piece of output.
-func (l *lines) chunk(c supervise.Chunk) {
-	if c.Skipped > 0 {
-		l.flush()
-		l.say("output left out", "bytes", c.Skipped)
+// add takes the next piece of a stream; at is its offset. What is in the log is passed over.
+func (l *lines) add(s supervise.Stream, data []byte, at int64) {
+	if old := min(max(l.mark.logged(s)-at, 0), int64(len(data))); old > 0 {
+		data, at = data[old:], at+old
 	}
-	data := c.Data
+	end := at + int64(len(data))
 	for {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
-		part := append(l.part[c.Stream], line...)
+		part := append(l.part[s], line...)
 		for len(part) > maxLine {
-			l.put(c.Stream, part[:maxLine])
+			left := len(part) - maxLine + len(rest)
+			if whole {
+				left++ // the newline
+			}
+			l.put(s, part[:maxLine], end-int64(left))
 			part = part[maxLine:]
 		}
 		if !whole {
-			l.part[c.Stream] = part
+			l.part[s] = part
 			return
 		}
-		l.put(c.Stream, part)
-		l.part[c.Stream] = l.part[c.Stream][:0]
+		l.put(s, part, end-int64(len(rest)))
+		l.part[s] = l.part[s][:0]
 		data = rest
 	}
 }
 
-// flush logs what is there of incomplete lines.
-func (l *lines) flush() {
+// gap tells that bytes of the output are missing before the offset at; n of them are news.
+func (l *lines) gap(n, at int64) {
+	l.flush(at)
+	if n > 0 {
+		l.say("output left out", "bytes", n)
+	}
+}
+
+// flush logs what is there of incomplete lines, when nothing more of them will come; at is
+// the offset of whatever comes next.
+func (l *lines) flush(at int64) {
 	for _, s := range []supervise.Stream{supervise.Stdout, supervise.Stderr} {
 		if len(l.part[s]) > 0 {
-			l.put(s, l.part[s])
+			l.put(s, l.part[s], at)
 			delete(l.part, s)
 		}
 	}
 }
 
-func (l *lines) put(s supervise.Stream, line []byte) {
+// put logs a line of a stream, of which everything before the offset next is logged then.
+func (l *lines) put(s supervise.Stream, line []byte, next int64) {
 	l.say("output", "stream", s.String(), "line", string(line))
+	l.mark.setLogged(s, next)
 }

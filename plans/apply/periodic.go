@@ -162,10 +162,12 @@ func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, bef
 	if err == nil && code == 0 {
 		record.LastSuccessfulRunTime = now
 		log.Debug("periodic instruction succeeded")
+		e.tellPeriodic(record, before.Failures+1, nil)
 		return record, true
 	}
 	record.LastSuccessfulRunTime, record.LastFailedRunTime, record.Failures = before.LastSuccessfulRunTime, now, before.Failures+1
 	log.Warn("periodic instruction failed", "exitCode", code, "failures", record.Failures, "error", err, "stderr", string(end(stderr.Bytes(), maxLine)))
+	e.tellPeriodic(record, before.Failures+1, err)
 	return record, true
 }
 

@@ -73,6 +73,7 @@ func (w *work) open(ctx context.Context) error {
 	if old != nil && old.of(w.d) {
 		w.ledger = old
 		w.log.Info("apply resumed", "left", old.remaining())
+		w.tellWork(ApplyResumed)
 		return nil
 	}
 	if old != nil && old.Outcome == nil {
@@ -90,6 +91,7 @@ func (w *work) open(ctx context.Context) error {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
 	w.log.Info("apply begins", "files", len(w.ledger.Files), "instructions", len(w.ledger.Instructions), "id", w.d.ID)
+	w.tellWork(ApplyBegan)
 	return nil
 }
 
@@ -107,15 +109,20 @@ func (w *work) settle(ctx context.Context, old *ledger) error {
 		if running == nil {
 			continue
 		}
+		w.tell(w.eventOf(InstructionAttached, old, i))
 		wait := &waiter{e: w.Engine, source: w.d.Source}
 		wait.on("instruction "+label(i, in.Name)+" of the plan before", "it still runs", "the new plan begins when it ended")
-		_, err = w.await(ctx, running, w.log.With("instruction", label(i, in.Name)))
+		result, err := w.await(ctx, running, w.teller(old, i, w.logOf(old, i)))
 		wait.over()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if errors.Is(err, supervise.ErrLost) {
 			w.killLeftovers(old, i)
+		}
+		if err == nil {
+			old.Instructions[i].Result = &result
+			w.tellEnd(old, i, nil)
 		}
 	}
 	return nil
@@ -168,7 +175,7 @@ func (w *work) takeBack(ctx context.Context) error {
 		}
 		running, result, err := supervise.Attach(w.tryDir(w.ledger, i), in.Supervisor)
 		if running != nil {
-			result, err = w.killRunning(ctx, running)
+			result, err = w.killRunning(ctx, i, running)
 		}
 		if errors.Is(err, supervise.ErrLost) {
 			w.killLeftovers(w.ledger, i)
@@ -178,16 +185,19 @@ func (w *work) takeBack(ctx context.Context) error {
 		}
 		in.Result, in.Open = result, false
 		cancelled.Instruction, cancelled.ExitCode = i, result.ExitCode
+		w.tellEnd(w.ledger, i, nil)
 	}
 	return w.end(ctx, cancelled)
 }
 
-func (w *work) killRunning(ctx context.Context, running *supervise.Running) (*supervise.Result, error) {
-	defer w.linger(running)
+// killRunning ends the instruction and tells what it still prints.
+func (w *work) killRunning(ctx context.Context, i int, running *supervise.Running) (*supervise.Result, error) {
 	if err := running.Kill(); err != nil {
 		w.log.Error("instruction cannot be killed", "error", err)
 	}
-	result, err := running.Wait(ctx, func(supervise.Chunk) {})
+	t := w.teller(w.ledger, i, w.logOf(w.ledger, i))
+	t.newsOnly = true
+	result, err := w.await(ctx, running, t)
 	if err != nil {
 		return nil, err
 	}

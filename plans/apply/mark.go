@@ -1,0 +1,87 @@
+// How far the output of one try was told, in a small file of the try's directory. It is
+// overwritten in place by single writes and never synced: it has to outlive the agent, not
+// the host, for with the host the try dies too.
+
+package apply
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// markFile is the file's name. It has three numbers, see mark.
+const markFile = "told"
+
+// markFormat has one length whatever the numbers, so that one write replaces another whole.
+const markFormat = "%020d %020d %020d\n"
+
+// mark is how far the output of a try was told.
+type mark struct {
+	file *os.File // nil when it cannot be kept; then a later life tells everything anew
+	// told is the offset up to which output was observed, out and err those up to which the
+	// lines of each stream are in the log.
+	told, out, err int64
+}
+
+// openMark reads the mark in a try's directory, all zero when there is none.
+func openMark(dir string) *mark {
+	m := &mark{}
+	f, err := os.OpenFile(filepath.Join(dir, markFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return m
+	}
+	m.file = f
+	b, err := io.ReadAll(io.LimitReader(f, 256))
+	if err != nil {
+		return m
+	}
+	var told, out, errOut int64
+	if _, err := fmt.Sscanf(string(b), markFormat, &told, &out, &errOut); err == nil && min(told, out, errOut) >= 0 {
+		m.told, m.out, m.err = told, out, errOut
+	}
+	return m
+}
+
+func (m *mark) logged(s supervise.Stream) int64 {
+	if s == supervise.Stderr {
+		return m.err
+	}
+	return m.out
+}
+
+func (m *mark) setLogged(s supervise.Stream, offset int64) {
+	if s == supervise.Stderr {
+		m.err = max(m.err, offset)
+	} else {
+		m.out = max(m.out, offset)
+	}
+	m.save()
+}
+
+func (m *mark) setTold(offset int64) {
+	if offset > m.told {
+		m.told = offset
+		m.save()
+	}
+}
+
+// save gives up at the first fault: a line told twice is better than an instruction held up.
+func (m *mark) save() {
+	if m.file == nil {
+		return
+	}
+	if _, err := m.file.WriteAt(fmt.Appendf(nil, markFormat, m.told, m.out, m.err), 0); err != nil {
+		m.close()
+	}
+}
+
+func (m *mark) close() {
+	if m.file != nil {
+		m.file.Close()
+		m.file = nil
+	}
+}

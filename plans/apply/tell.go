@@ -1,0 +1,158 @@
+// Telling what happens: as events to whoever observes the engine, and what instructions
+// print as lines of the log too.
+
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// tell gives an event to the observer.
+func (e *Engine) tell(event Event) {
+	if e.Observe == nil {
+		return
+	}
+	event.Time = e.Now().UTC()
+	e.Observe(event)
+}
+
+// event is one of the delivery as a whole.
+func (w *work) event(kind EventKind) Event {
+	return Event{Kind: kind, Source: w.d.Source, ID: w.d.ID, Checksum: w.d.Checksum, Instruction: -1}
+}
+
+// eventOf is one of an instruction of the ledger, which may be that of the plan before.
+func (w *work) eventOf(kind EventKind, l *ledger, i int) Event {
+	event := w.event(kind)
+	event.ID, event.Checksum = l.ID, l.Checksum
+	event.Instruction, event.Name = i, label(i, l.Instructions[i].Name)
+	event.Attempt = w.attemptOf(l, i)
+	return event
+}
+
+// tellWork tells that the delivery is begun or gone on with.
+func (w *work) tellWork(kind EventKind) {
+	event := w.event(kind)
+	event.Remaining = w.ledger.remaining()
+	w.tell(event)
+}
+
+// tellProgress tells a step of an instruction on its way.
+func (w *work) tellProgress(i int, line string) {
+	event := w.eventOf(Progress, w.ledger, i)
+	event.Text = line
+	w.tell(event)
+}
+
+// tellEnd tells how an instruction ended, or why it could not run at all.
+func (w *work) tellEnd(l *ledger, i int, err error) {
+	event := w.eventOf(InstructionEnded, l, i)
+	var fault *planError
+	switch r := l.Instructions[i].Result; {
+	case errors.As(err, &fault):
+		event.ExitCode, event.Text = fault.exitCode, fault.reason
+	case r != nil:
+		event.ExitCode, event.Text = r.ExitCode, r.Reason()
+	default:
+		return
+	}
+	w.tell(event)
+}
+
+// tellResult tells how the delivery ended.
+func (w *work) tellResult(r Result) {
+	event := w.event(ApplyEnded)
+	event.Result = &r
+	if r.Failure != nil {
+		event.Text, event.ExitCode = r.Failure.Reason, r.Failure.ExitCode
+	}
+	w.tell(event)
+}
+
+// teller tells the output of one try.
+type teller struct {
+	tell  func(Event)
+	event Event // what its events have in common
+	lines *lines
+	mark  *mark
+	// before is how far an earlier life, or an earlier look of this one, had told it.
+	before int64
+	next   int64 // offset of the next byte
+	// newsOnly leaves out what was told before.
+	newsOnly bool
+}
+
+// teller begins to tell the last try of an instruction from the beginning of its output.
+func (w *work) teller(l *ledger, i int, log *slog.Logger) *teller {
+	m := openMark(w.tryDir(l, i))
+	return &teller{
+		tell: w.tell, event: w.eventOf(InstructionOutput, l, i), before: m.told,
+		lines: newLines(log, w.OutputLevel, m), mark: m,
+	}
+}
+
+// logOf is the log that an instruction's output goes to.
+func (w *work) logOf(l *ledger, i int) *slog.Logger {
+	return w.Logger.With("source", w.d.Source, "plan", short(l.Checksum), "instruction", label(i, l.Instructions[i].Name))
+}
+
+// chunk tells the next piece of output.
+func (t *teller) chunk(c supervise.Chunk) {
+	if c.Skipped > 0 {
+		gap := t.next
+		t.next += c.Skipped
+		t.lines.gap(min(t.next-t.before, t.next-gap), gap)
+	}
+	old := min(max(t.before-t.next, 0), int64(len(c.Data)))
+	if !t.newsOnly {
+		t.piece(c.Stream, c.Data[:old], t.next, true)
+	}
+	t.piece(c.Stream, c.Data[old:], t.next+old, false)
+	t.lines.add(c.Stream, c.Data, t.next)
+	t.next += int64(len(c.Data))
+	t.mark.setTold(t.next)
+}
+
+func (t *teller) piece(s supervise.Stream, data []byte, at int64, told bool) {
+	if len(data) == 0 {
+		return
+	}
+	event := t.event
+	event.Stream, event.Data, event.Offset, event.Told = s, data, at, told
+	t.tell(event)
+}
+
+// close ends the telling. Only when the try is over are incomplete lines logged: otherwise
+// their other half comes in the agent's next life.
+func (t *teller) close(over bool) {
+	if over {
+		t.lines.flush(t.next)
+	}
+	t.mark.close()
+}
+
+// tellLeft tells the output of a try that ended while no agent lived.
+func (w *work) tellLeft(l *ledger, i int) {
+	t := w.teller(l, i, w.logOf(l, i))
+	defer t.close(true)
+	if err := supervise.NewFollower(w.tryDir(l, i)).Next(t.chunk); err != nil {
+		w.log.Debug("output cannot be read", "error", err)
+	}
+}
+
+// tellPeriodic tells how a run of a periodic instruction ended.
+func (e *Engine) tellPeriodic(r plans.PeriodicOutput, attempt int, err error) {
+	event := Event{Kind: PeriodicEnded, Instruction: -1, Name: r.Name, Attempt: attempt, ExitCode: r.ExitCode}
+	switch {
+	case err != nil:
+		event.Text = err.Error()
+	case r.ExitCode != 0:
+		event.Text = fmt.Sprintf("exit code %d", r.ExitCode)
+	}
+	e.tell(event)
+}
