@@ -105,6 +105,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		PreserveWorkDir: c.PreserveWorkDirectory,
 		LedgerDir:       c.LedgerDirectory(),
 		InterlockDir:    c.InterlockDirectory,
+		AppliedDir:      c.AppliedPlanDirectory,
 		Redirects:       redirects(c.Dir),
 		Images:          a.stager(c),
 		Supervisor:      a.Supervisor,

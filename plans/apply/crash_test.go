@@ -62,6 +62,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 						t.Errorf("%s has %q", path, got)
 					}
 				}
+				if names := h.applied(); len(names) != 1 {
+					t.Errorf("the history has %q", names)
+				}
 				if _, err := os.Stat(h.path("interlock", "applyinator-active")); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the interlock is left: %v", err)
 				}

@@ -65,12 +65,9 @@ func New(o Options) (*Engine, error) {
 	if o.OutputLimit <= 0 {
 		o.OutputLimit = defaultOutputLimit
 	}
-	if err := os.MkdirAll(o.LedgerDir, 0o700); err != nil {
+	// Ledgers name the host's files and instructions.
+	if err := closedDir(o.LedgerDir); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)
-	}
-	// Ledgers name the host's files and instructions; an existing directory may be open to all.
-	if err := os.Chmod(o.LedgerDir, 0o700); err != nil {
-		return nil, fmt.Errorf("close the ledger directory to others: %w", err)
 	}
 	boot, err := supervise.Boot()
 	if err != nil {

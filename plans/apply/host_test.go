@@ -88,7 +88,7 @@ func self() string {
 func options(dir string) apply.Options {
 	return apply.Options{
 		Root: filepath.Join(dir, "root"), WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledgers"),
-		InterlockDir: filepath.Join(dir, "interlock"), Supervisor: supervisor(),
+		InterlockDir: filepath.Join(dir, "interlock"), AppliedDir: filepath.Join(dir, "applied"), Supervisor: supervisor(),
 		Redirects: []apply.Redirect{{Prefix: "/etc/rancher/k3s", Dir: "/var/lib/agent/etc/k3s"}},
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}

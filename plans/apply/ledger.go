@@ -123,14 +123,18 @@ func label(i int, name string) string {
 // plainSource are sources whose name can be a file's.
 var plainSource = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
+// fileKey is a source as a part of a file's name.
+func fileKey(source string) string {
+	if plainSource.MatchString(source) {
+		return source
+	}
+	sum := sha256.Sum256([]byte(source))
+	return "_" + hex.EncodeToString(sum[:16])
+}
+
 // ledgerPath is where the ledger of a source is.
 func (e *Engine) ledgerPath(source string) string {
-	name := source
-	if !plainSource.MatchString(source) {
-		sum := sha256.Sum256([]byte(source))
-		name = "_" + hex.EncodeToString(sum[:16])
-	}
-	return filepath.Join(e.LedgerDir, name+".json")
+	return filepath.Join(e.LedgerDir, fileKey(source)+".json")
 }
 
 // load reads the ledger of a source; nil when there is none. One that cannot be read as

@@ -150,6 +150,8 @@ func (w *work) run(ctx context.Context) error {
 // end writes the outcome down.
 func (w *work) end(ctx context.Context, o outcome) error {
 	o.Ended = w.Now().UTC()
+	w.remember(o)
+	w.at("remembered")
 	w.ledger.Outcome = &o
 	if err := w.save(ctx); err != nil {
 		w.ledger.Outcome = nil
