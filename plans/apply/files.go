@@ -102,34 +102,57 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 
 // place brings one file to its state on the host.
 func (e *Engine) place(f plans.File) (changed bool, err error) {
-	owner := hostfs.Owner{UID: f.UID, GID: f.GID}
+	entries, err := e.entries(f)
+	if err != nil {
+		return false, err
+	}
+	for _, entry := range entries {
+		if e.linksToItself(entry) {
+			continue
+		}
+		done, err := e.host.Bring(entry)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || done.Action != hostfs.None
+	}
+	return changed, nil
+}
+
+// entries are what a file of a plan means for the host: more than one where it is kept
+// elsewhere and linked to.
+func (e *Engine) entries(f plans.File) ([]hostfs.Entry, error) {
 	really, redirected := e.redirect(f.Path)
 	if f.Action == plans.ActionDelete {
-		changed, err := e.host.Remove(f.Path, f.Directory)
-		if err != nil || !redirected {
-			return changed, err
+		gone := []hostfs.Entry{{Name: f.Path, Tree: f.Directory}}
+		if redirected {
+			gone = append(gone, hostfs.Entry{Name: really, Tree: f.Directory})
 		}
-		more, err := e.host.Remove(really, f.Directory)
-		return changed || more, err
+		return gone, nil
 	}
 	mode, err := f.Mode()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	owner := hostfs.Owner{UID: f.UID, GID: f.GID}
 	if f.Directory {
-		return e.host.Mkdir(f.Path, mode, owner)
+		return []hostfs.Entry{{Name: f.Path, Kind: hostfs.Dir, Mode: mode, Owner: owner}}, nil
 	}
 	content, err := f.Bytes()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	changed, err = e.host.WriteFile(really, content, mode, owner)
-	// An operator may have made one directory a link to the other; then both places hold already.
-	if err != nil || !redirected || e.host.SameEntry(f.Path, really) {
-		return changed, err
+	wanted := []hostfs.Entry{{Name: really, Kind: hostfs.File, Content: content, Mode: mode, Owner: owner}}
+	if redirected {
+		wanted = append(wanted, hostfs.Entry{Name: f.Path, Kind: hostfs.Link, Target: really})
 	}
-	linked, err := e.host.Link(f.Path, really)
-	return changed || linked, err
+	return wanted, nil
+}
+
+// linksToItself says whether the entry is a link to its own place: an operator may have
+// made one directory a link to the other, and then both places hold already.
+func (e *Engine) linksToItself(entry hostfs.Entry) bool {
+	return entry.Kind == hostfs.Link && e.host.SameEntry(entry.Name, entry.Target)
 }
 
 // redirect is where a regular file of this path is really kept.

@@ -4,7 +4,6 @@
 package hostfs
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,110 +28,88 @@ type Owner struct {
 	UID, GID int
 }
 
-// WriteFile brings the regular file at name to content, mode and owner, and makes missing
-// parents. A file whose content is equal is not rewritten. A symbolic link at name is
-// replaced. It reports whether anything was changed; on an error the old file stands.
-func (h FS) WriteFile(name string, content []byte, mode fs.FileMode, owner Owner) (changed bool, err error) {
-	dir, base, info, err := h.place(name)
+// mkdir makes a directory that was not there and sets its mode and owner.
+func (h FS) mkdir(dir *os.Root, base string, c Change) error {
+	if err := dir.Mkdir(base, 0o700); errors.Is(err, fs.ErrExist) {
+		return errChanged
+	} else if err != nil {
+		return err
+	}
+	self, err := dir.OpenRoot(base)
 	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	if info != nil && info.Mode().IsRegular() {
-		same, changed, err := reassert(dir, base, info, content, mode, owner)
-		if same || err != nil {
-			return changed, err
-		}
-	}
-	return true, replace(dir, base, content, mode, owner.or(info))
-}
-
-// Mkdir makes the directory at name and its missing parents, and sets mode and owner of
-// name itself. It reports whether anything was changed.
-func (h FS) Mkdir(name string, mode fs.FileMode, owner Owner) (changed bool, err error) {
-	dir, base, err := h.parent(name, true)
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	if err := dir.Mkdir(base, 0o700); err == nil {
-		changed = true
-	} else if !errors.Is(err, fs.ErrExist) {
-		return false, err
-	}
-	// The directory itself, which may be behind a link.
-	self, err := h.open(name, false)
-	if err != nil {
-		return changed, err
+		return err
 	}
 	defer self.Close()
+	return errors.Join(setSelf(self, c), syncDir(dir))
+}
+
+// setDir sets mode and owner of a directory, which may be behind a link.
+func (h FS) setDir(c Change) error {
+	self, err := h.open(c.Want.Name, false)
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	return setSelf(self, c)
+}
+
+func setSelf(self *os.Root, c Change) error {
 	f, err := self.Open(".")
 	if err != nil {
-		return changed, err
+		return err
 	}
-	defer f.Close()
+	return errors.Join(setOpened(f, c), f.Close())
+}
+
+// setFile sets mode and owner of a regular file.
+func setFile(dir *os.Root, base string, c Change) error {
+	f, err := dir.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(setOpened(f, c), f.Close())
+}
+
+// setOpened sets mode and owner of what was looked at, and of nothing that has taken its name.
+func setOpened(f *os.File, c Change) error {
 	info, err := f.Stat()
 	if err != nil {
-		return changed, err
+		return err
 	}
-	set, err := setOwnerAndMode(f, info, mode, owner)
-	if err != nil {
-		return changed, err
+	if c.Have.info != nil && !os.SameFile(info, c.Have.info) {
+		return errChanged
 	}
-	if changed {
-		return true, syncDir(dir)
-	}
-	return set, nil
+	return setOwnerAndMode(f, info, c.Want.Mode, c.Want.Owner)
 }
 
-// Remove removes the entry at name, with tree everything below it too. Nothing there is
-// no error. It reports whether anything was removed.
-func (h FS) Remove(name string, tree bool) (changed bool, err error) {
-	dir, base, err := h.parent(name, false)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	if _, err := dir.Lstat(base); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	remove := dir.Remove
+// remove removes an entry. One that is gone already is no error.
+func remove(dir *os.Root, base string, tree bool) error {
+	do := dir.Remove
 	if tree {
-		remove = dir.RemoveAll
+		do = dir.RemoveAll
 	}
-	if err := remove(base); err != nil {
-		return false, err
+	if err := do(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return true, syncDir(dir)
+	return syncDir(dir)
 }
 
-// Link makes name a symbolic link with the text target and makes missing parents. What was
-// at name is replaced, unless it is a directory.
-func (h FS) Link(name, target string) (changed bool, err error) {
-	dir, base, info, err := h.place(name)
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	if info != nil && info.Mode()&fs.ModeSymlink != 0 {
-		if text, err := dir.Readlink(base); err == nil && text == target {
-			return false, nil
-		}
-	}
+// link puts a symbolic link in the place of base.
+func link(dir *os.Root, base, target string) error {
 	temp := temporary(base)
 	if err := removeIfThere(dir, temp); err != nil {
-		return false, err
+		return err
 	}
 	if err := dir.Symlink(target, temp); err != nil {
-		return false, err
+		return err
 	}
 	if err := dir.Rename(temp, base); err != nil {
-		return false, errors.Join(err, removeIfThere(dir, temp))
+		return errors.Join(err, removeIfThere(dir, temp))
 	}
-	return true, syncDir(dir)
+	return syncDir(dir)
 }
 
 // SameEntry says whether two paths are one entry of one directory, reached by different
@@ -171,12 +148,12 @@ func (h FS) ReadFile(name string, limit int64) ([]byte, error) {
 }
 
 // replace puts a new file in the place of base: complete and durable before it has the name.
-func replace(dir *os.Root, base string, content []byte, mode fs.FileMode, owner Owner) error {
+func replace(dir *os.Root, base string, want Entry) error {
 	temp := temporary(base)
 	if err := removeIfThere(dir, temp); err != nil {
 		return err
 	}
-	if err := fill(dir, temp, content, mode, owner); err != nil {
+	if err := fill(dir, temp, want); err != nil {
 		return errors.Join(err, removeIfThere(dir, temp))
 	}
 	if err := dir.Rename(temp, base); err != nil {
@@ -185,17 +162,17 @@ func replace(dir *os.Root, base string, content []byte, mode fs.FileMode, owner 
 	return syncDir(dir)
 }
 
-func fill(dir *os.Root, temp string, content []byte, mode fs.FileMode, owner Owner) error {
+func fill(dir *os.Root, temp string, want Entry) error {
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	info, err := f.Stat()
 	if err == nil {
-		_, err = f.Write(content)
+		_, err = f.Write(want.Content)
 	}
 	if err == nil {
-		_, err = setOwnerAndMode(f, info, mode, owner)
+		err = setOwnerAndMode(f, info, want.Mode, want.Owner)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -203,65 +180,31 @@ func fill(dir *os.Root, temp string, content []byte, mode fs.FileMode, owner Own
 	return errors.Join(err, f.Close())
 }
 
-// reassert sets mode and owner of a file whose content is as wanted already.
-func reassert(dir *os.Root, base string, info fs.FileInfo, content []byte, mode fs.FileMode, owner Owner) (same, changed bool, err error) {
-	if info.Size() != int64(len(content)) {
-		return false, false, nil
-	}
-	f, err := dir.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false, false, err
-	}
-	defer f.Close()
-	// Between Lstat and here the name may have become something else.
-	opened, err := f.Stat()
-	if err != nil || !os.SameFile(info, opened) {
-		return false, false, err
-	}
-	current, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
-	if err != nil || !bytes.Equal(current, content) {
-		return false, false, err
-	}
-	changed, err = setOwnerAndMode(f, opened, mode, owner)
-	return true, changed, err
-}
-
 // setOwnerAndMode changes only what differs. The owner comes first: changing it clears setuid and setgid.
-func setOwnerAndMode(f *os.File, info fs.FileInfo, mode fs.FileMode, owner Owner) (changed bool, err error) {
-	have := ownerOf(info)
-	if owner.UID == -1 {
-		owner.UID = have.UID
-	}
-	if owner.GID == -1 {
-		owner.GID = have.GID
-	}
-	if owner != have {
+func setOwnerAndMode(f *os.File, info fs.FileInfo, mode fs.FileMode, owner Owner) error {
+	have := stateOf(info)
+	owner = owner.or(have)
+	if owner != have.Owner {
 		if err := f.Chown(owner.UID, owner.GID); err != nil {
-			return false, err
+			return err
 		}
-		changed = true
 	}
-	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
-	if changed || info.Mode()&bits != mode&bits {
-		if err := f.Chmod(mode & bits); err != nil {
-			return changed, err
-		}
-		changed = true
+	if owner == have.Owner && have.Mode == mode&modeBits {
+		return nil
 	}
-	return changed, nil
+	return f.Chmod(mode & modeBits)
 }
 
-// or fills ids that are to be left as they are from the entry that is replaced, if there is one.
-func (o Owner) or(info fs.FileInfo) Owner {
-	if info == nil {
+// or fills ids that are to be left as they are from the entry that is there, if one is.
+func (o Owner) or(have State) Owner {
+	if have.Kind == Nothing {
 		return o
 	}
-	have := ownerOf(info)
 	if o.UID == -1 {
-		o.UID = have.UID
+		o.UID = have.Owner.UID
 	}
 	if o.GID == -1 {
-		o.GID = have.GID
+		o.GID = have.Owner.GID
 	}
 	return o
 }
@@ -294,26 +237,6 @@ func syncDir(dir *os.Root) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// place opens the directory that is to hold name, made when it is missing, and says what
-// is there: nil for nothing. A directory there is an error, as it will not be replaced.
-func (h FS) place(name string) (dir *os.Root, base string, info fs.FileInfo, err error) {
-	dir, base, err = h.parent(name, true)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	info, err = dir.Lstat(base)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return dir, base, nil, nil
-	case err == nil && info.IsDir():
-		err = fmt.Errorf("%s is a directory: %w", name, syscall.EISDIR)
-	}
-	if err != nil {
-		return nil, "", nil, errors.Join(err, dir.Close())
-	}
-	return dir, base, info, nil
 }
 
 // parent opens the directory that holds name.

@@ -47,6 +47,27 @@ func mode(t *testing.T, path string) fs.FileMode {
 	return info.Mode()
 }
 
+func bring(h hostfs.FS, want hostfs.Entry) (changed bool, err error) {
+	c, err := h.Bring(want)
+	return err == nil && c.Action != hostfs.None, err
+}
+
+func writeFile(h hostfs.FS, name string, content []byte, mode fs.FileMode, owner hostfs.Owner) (bool, error) {
+	return bring(h, hostfs.Entry{Name: name, Kind: hostfs.File, Content: content, Mode: mode, Owner: owner})
+}
+
+func mkdir(h hostfs.FS, name string, mode fs.FileMode, owner hostfs.Owner) (bool, error) {
+	return bring(h, hostfs.Entry{Name: name, Kind: hostfs.Dir, Mode: mode, Owner: owner})
+}
+
+func remove(h hostfs.FS, name string, tree bool) (bool, error) {
+	return bring(h, hostfs.Entry{Name: name, Kind: hostfs.Nothing, Tree: tree})
+}
+
+func link(h hostfs.FS, name, target string) (bool, error) {
+	return bring(h, hostfs.Entry{Name: name, Kind: hostfs.Link, Target: target})
+}
+
 func TestWriteFile(t *testing.T) {
 	// A mask of the agent must not weaken or tighten what the plan says. Tests of this package do not run in parallel.
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -74,7 +95,7 @@ func TestWriteFile(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h, _ := host(t)
 			test.prepare(t, h.Root)
-			changed, err := h.WriteFile("/etc/a/f", []byte("new"), test.mode, keep)
+			changed, err := writeFile(h, "/etc/a/f", []byte("new"), test.mode, keep)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +109,7 @@ func TestWriteFile(t *testing.T) {
 			if got := mode(t, path); got != test.want {
 				t.Errorf("mode %v, want %v", got, test.want)
 			}
-			if changed, err := h.WriteFile("/etc/a/f", []byte("new"), test.mode, keep); changed || err != nil {
+			if changed, err := writeFile(h, "/etc/a/f", []byte("new"), test.mode, keep); changed || err != nil {
 				t.Errorf("the second time: changed = %v, error %v", changed, err)
 			}
 			names, err := filepath.Glob(filepath.Join(h.Root, "etc/a/.*"))
@@ -105,7 +126,7 @@ func TestWriteFile(t *testing.T) {
 func TestMissingParentsAre0755(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	h, _ := host(t)
-	if _, err := h.WriteFile("/a/b/f", nil, 0o600, keep); err != nil {
+	if _, err := writeFile(h, "/a/b/f", nil, 0o600, keep); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"a", "a/b"} {
@@ -127,7 +148,7 @@ func TestAnIdenticalFileIsNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.WriteFile("/f", []byte("same"), 0o600, keep); err != nil {
+	if _, err := writeFile(h, "/f", []byte("same"), 0o600, keep); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Stat(path)
@@ -161,7 +182,7 @@ func TestWriteErrorsLeaveTheOldState(t *testing.T) {
 				name = "/p/f"
 			}
 			before := tree(t, h.Root)
-			if _, err := h.WriteFile(name, []byte("new"), 0o600, keep); !errors.Is(err, test.want) {
+			if _, err := writeFile(h, name, []byte("new"), 0o600, keep); !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if after := tree(t, h.Root); after != before {
@@ -196,7 +217,7 @@ func TestOwner(t *testing.T) {
 		{"re-asserted on an identical file", "3", hostfs.Owner{}, 0, 0},
 	}
 	for _, step := range steps {
-		if _, err := h.WriteFile("/f", []byte(step.content), 0o755|fs.ModeSetuid, step.owner); err != nil {
+		if _, err := writeFile(h, "/f", []byte(step.content), 0o755|fs.ModeSetuid, step.owner); err != nil {
 			t.Fatal(err)
 		}
 		if uid, gid := owner(); uid != step.uid || gid != step.gid {
@@ -224,13 +245,13 @@ func TestLinksDoNotLeadOutOfTheRoot(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := tree(t, outside)
-			if _, err := h.WriteFile("/etc/dir/f", []byte("new"), 0o644, keep); err != nil {
+			if _, err := writeFile(h, "/etc/dir/f", []byte("new"), 0o644, keep); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := h.Mkdir("/etc/dir/sub", 0o755, keep); err != nil {
+			if _, err := mkdir(h, "/etc/dir/sub", 0o755, keep); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := h.Link("/etc/dir/l", "x"); err != nil {
+			if _, err := link(h, "/etc/dir/l", "x"); err != nil {
 				t.Fatal(err)
 			}
 			if after := tree(t, outside); after != before {
@@ -243,7 +264,7 @@ func TestLinksDoNotLeadOutOfTheRoot(t *testing.T) {
 			if b, err := h.ReadFile("/etc/dir/f", 100); err != nil || string(b) != "new" {
 				t.Errorf("read back %q, %v", b, err)
 			}
-			if _, err := h.Remove("/etc/dir/f", false); err != nil {
+			if _, err := remove(h, "/etc/dir/f", false); err != nil {
 				t.Fatal(err)
 			}
 			if after := tree(t, outside); after != before {
@@ -259,7 +280,7 @@ func TestAbsoluteLinksOfAHostAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	symlink("var/run", "/run")(t, h.Root)
-	if _, err := h.WriteFile("/var/run/a/f", []byte("x"), 0o644, keep); err != nil {
+	if _, err := writeFile(h, "/var/run/a/f", []byte("x"), 0o644, keep); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, filepath.Join(h.Root, "run/a/f")); got != "x" {
@@ -290,7 +311,7 @@ func TestMkdir(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h, _ := host(t)
 			test.prepare(t, h.Root)
-			changed, err := h.Mkdir("/d", 0o750|fs.ModeSticky, keep)
+			changed, err := mkdir(h, "/d", 0o750|fs.ModeSticky, keep)
 			if !errors.Is(err, test.want) || changed != test.changed {
 				t.Fatalf("changed = %v, error %v; want %v", changed, err, test.want)
 			}
@@ -301,7 +322,7 @@ func TestMkdir(t *testing.T) {
 			if err != nil || info.Mode() != fs.ModeDir|fs.ModeSticky|0o750 {
 				t.Errorf("mode %v, error %v", info.Mode(), err)
 			}
-			if changed, err := h.Mkdir("/d", 0o750|fs.ModeSticky, keep); changed || err != nil {
+			if changed, err := mkdir(h, "/d", 0o750|fs.ModeSticky, keep); changed || err != nil {
 				t.Errorf("the second time: changed = %v, error %v", changed, err)
 			}
 		})
@@ -330,7 +351,7 @@ func TestRemove(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			h, _ := host(t)
 			test.prepare(t, h.Root)
-			changed, err := h.Remove("/a/b", test.tree)
+			changed, err := remove(h, "/a/b", test.tree)
 			if (err != nil) != test.fails || changed != test.changed {
 				t.Fatalf("changed = %v, error %v", changed, err)
 			}
@@ -349,17 +370,17 @@ func TestRemove(t *testing.T) {
 func TestLink(t *testing.T) {
 	h, _ := host(t)
 	write("etc/f", "operator's", 0o644)(t, h.Root)
-	if changed, err := h.Link("/etc/f", "/var/f"); !changed || err != nil {
+	if changed, err := link(h, "/etc/f", "/var/f"); !changed || err != nil {
 		t.Fatalf("changed = %v, error %v", changed, err)
 	}
 	if got := linkText(h.Root, "etc/f"); got != "/var/f" {
 		t.Errorf("link to %q", got)
 	}
-	if changed, err := h.Link("/etc/f", "/var/f"); changed || err != nil {
+	if changed, err := link(h, "/etc/f", "/var/f"); changed || err != nil {
 		t.Errorf("the second time: changed = %v, error %v", changed, err)
 	}
 	write("etc/d/f", "x", 0o600)(t, h.Root)
-	if _, err := h.Link("/etc/d", "/var/f"); !errors.Is(err, syscall.EISDIR) {
+	if _, err := link(h, "/etc/d", "/var/f"); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("a directory was replaced: %v", err)
 	}
 }
