@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/tunnel"
@@ -20,18 +21,32 @@ const maxStatus = 500
 // board is written by all parts and read by whoever tells people.
 type board struct {
 	changed chan struct{} // has one entry when there is something new
+	now     func() time.Time
 
-	mu     sync.Mutex
-	remote remote.Status
-	// reached says that the server was reached once in this life.
-	reached bool
-	tunnel  tunnel.Status
-	waits   map[string]apply.Wait // by source
-	faults  map[string]error      // by part
+	mu       sync.Mutex
+	remote   remote.Status
+	reached  bool // the server was reached once in this life
+	tunnel   tunnel.Status
+	waits    map[string]apply.Wait // by source
+	faults   map[string]fault      // by part
+	doing    *status.Work          // nil when no plan is being applied
+	putBack  []status.File
+	failures []status.Failure
+	probes   map[string]probes            // by source
+	periodic map[string][]status.Periodic // by source
 }
 
-func newBoard() *board {
-	return &board{changed: make(chan struct{}, 1), waits: map[string]apply.Wait{}, faults: map[string]error{}}
+// fault is why a part does not work.
+type fault struct {
+	err   error
+	since time.Time
+}
+
+func newBoard(now func() time.Time) *board {
+	return &board{
+		changed: make(chan struct{}, 1), now: now, waits: map[string]apply.Wait{}, faults: map[string]fault{},
+		probes: map[string]probes{}, periodic: map[string][]status.Periodic{},
+	}
 }
 
 func (b *board) change(f func()) {
@@ -70,9 +85,20 @@ func (b *board) setFault(part string, err error) {
 		if err == nil {
 			delete(b.faults, part)
 		} else {
-			b.faults[part] = err
+			since := b.now().UTC()
+			if old, ok := b.faults[part]; ok {
+				since = old.since
+			}
+			b.faults[part] = fault{err, since}
 		}
 	})
+}
+
+// connections are how plan Secret and tunnel stand.
+func (b *board) connections() (remote.Status, tunnel.Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.remote, b.tunnel
 }
 
 // line is what the agent does or waits for, the most pressing first.
@@ -85,7 +111,7 @@ func (b *board) line() string {
 		said = append(said, fmt.Sprintf("%s waits for %s since %s: %s, %s", source, w.For, w.Since.UTC().Format(time.RFC3339), w.Cause, w.Next))
 	}
 	for _, part := range sorted(b.faults) {
-		said = append(said, fmt.Sprintf("%s does not work: %v", part, b.faults[part]))
+		said = append(said, fmt.Sprintf("%s does not work: %v", part, b.faults[part].err))
 	}
 	if s := b.remote.String(); s != "" {
 		said = append(said, s)

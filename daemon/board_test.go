@@ -13,7 +13,7 @@ import (
 
 func TestBoardTellsTheMostPressingFirst(t *testing.T) {
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	b := newBoard()
+	b := newBoard(time.Now)
 	want := func(line string) {
 		t.Helper()
 		if got := b.line(); got != line {

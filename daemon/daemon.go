@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/daemon/config"
+	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/hostservice"
 	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/installers/image"
@@ -44,6 +45,8 @@ type Options struct {
 	Notify func(state string) error
 	// Watchdog is the time within which systemd wants a sign of life; 0 is never.
 	Watchdog time.Duration
+	// StatusSocket is where people on this host ask how the agent stands; empty: nowhere.
+	StatusSocket string
 	// Root is put before paths on the host; empty is the host itself.
 	Root   string
 	Logger *slog.Logger     // default slog.Default()
@@ -53,12 +56,23 @@ type Options struct {
 // agent is one life.
 type agent struct {
 	Options
-	board  *board
-	engine *apply.Engine
-	remote *remote.Source // nil without a server
-	parts  []part
+	board   *board
+	feed    *feed.Feed
+	engine  *apply.Engine
+	remote  *remote.Source // nil without a server
+	drop    *drop.Source   // nil without a directory
+	parts   []part
+	started time.Time
+
 	// updates is the directory of updates of the agent itself.
 	updates string
+
+	// What people are told of the configuration.
+	path    string // of the file
+	ledgers string
+	server  string
+	secret  string
+	tunnel  string // empty when there is none
 }
 
 // part is something that runs as long as the agent does.
@@ -83,7 +97,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, board: newBoard()}
+	a := &agent{Options: o, board: newBoard(o.Now), feed: feed.New(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
+	if err := a.openStatus(ctx); err != nil {
+		return err
+	}
 	if err := a.furnish(c); err != nil {
 		return err
 	}
@@ -103,7 +120,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		Root:            a.Root,
 		WorkDir:         c.WorkDirectory,
 		PreserveWorkDir: c.PreserveWorkDirectory,
-		LedgerDir:       c.LedgerDirectory(),
+		LedgerDir:       a.ledgers,
 		InterlockDir:    c.InterlockDirectory,
 		AppliedDir:      c.AppliedPlanDirectory,
 		Redirects:       redirects(c.Dir),
@@ -111,6 +128,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		Supervisor:      a.Supervisor,
 		Timeout:         timeout,
 		Waiting:         a.board.setWait,
+		Observe:         a.observe,
 		Logger:          a.Logger,
 		Now:             a.Now,
 	})
@@ -118,8 +136,8 @@ func (a *agent) furnish(c *config.Agent) error {
 		return err
 	}
 	if c.LocalEnabled {
-		source := drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: a.engine, Logger: a.Logger, Now: a.Now})
-		a.parts = append(a.parts, part{name: "drop directory", run: source.Run, alive: source.Alive})
+		a.drop = drop.New(drop.Options{Dir: c.LocalPlanDirectory, Engine: told{a.engine, a.board}, Logger: a.Logger, Now: a.Now})
+		a.parts = append(a.parts, part{name: "drop directory", run: a.drop.Run, alive: a.drop.Alive})
 	}
 	if !c.RemoteEnabled {
 		return nil
@@ -163,12 +181,13 @@ func (a *agent) furnishRemote(file string) error {
 		return fmt.Errorf("connection information %s: %w", file, err)
 	}
 	a.remote, err = remote.New(remote.Options{
-		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: a.engine,
+		Access: access, Namespace: c.Namespace, SecretName: c.SecretName, Engine: told{a.engine, a.board},
 		UserAgent: a.UserAgent, Changed: a.board.setRemote, Logger: a.Logger, Now: a.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("connection information %s: %w", file, err)
 	}
+	a.server, a.secret = access.Server.Redacted(), c.Namespace+"/"+c.SecretName
 	a.parts = append(a.parts, part{name: "plan Secret", run: a.remote.Run, alive: a.remote.Alive})
 	if c.TunnelURL == "" {
 		return nil
@@ -176,7 +195,8 @@ func (a *agent) furnishRemote(file string) error {
 	if u, err := url.Parse(c.TunnelURL); err != nil || u.Scheme != "wss" || u.Host == "" {
 		return fmt.Errorf("connection information %s: tunnelURL %q is not of the form wss://host[:port]/path", file, c.TunnelURL)
 	}
-	service := hostservice.New(hostservice.Options{Root: a.Root, Logger: a.Logger})
+	a.tunnel = c.TunnelURL
+	service := hostservice.New(hostservice.Options{Root: a.Root, Status: a.looking(), Logger: a.Logger})
 	client := tunnel.NewClient(tunnel.ClientOptions{
 		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Dial: service.Dial,
 		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,

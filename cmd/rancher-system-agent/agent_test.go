@@ -51,6 +51,9 @@ func sentinelOf(t *testing.T, config string, env ...string) *process {
 	return sentinelOn(t, nil, config, env...)
 }
 
+// socketOf is where an agent with that configuration answers.
+func socketOf(config string) string { return filepath.Join(filepath.Dir(config), "run", "status.sock") }
+
 // sentinelOn starts an agent with that standard output; with nil its log is kept.
 func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *process {
 	t.Helper()
@@ -63,7 +66,7 @@ func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *pr
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.Command(binary, "sentinel"), out: &output{}, notes: notes, ended: make(chan struct{})}
-	p.Env = append([]string{"PATH=" + os.Getenv("PATH"), "CATTLE_AGENT_CONFIG=" + config, "NOTIFY_SOCKET=" + socket, "CATTLE_LOGLEVEL=debug"}, env...)
+	p.Env = append([]string{"PATH=" + os.Getenv("PATH"), "CATTLE_AGENT_CONFIG=" + config, "NOTIFY_SOCKET=" + socket, "CATTLE_LOGLEVEL=debug", statusSocketEnv + "=" + socketOf(config)}, env...)
 	p.Stdout, p.Stderr = p.out, p.out
 	if stdout != nil {
 		p.Stdout = stdout

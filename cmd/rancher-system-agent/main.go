@@ -28,6 +28,7 @@ const name = "rancher-system-agent"
 
 const usage = `usage: rancher-system-agent <command>
 
+  status [-o json] [-f]       say what the agent of this host does, waits for and failed at; -f follows the output
   sentinel                    take plans and perform them until stopped; what the systemd unit runs
   validate-config FILE        check an agent configuration
   validate-connection FILE    check connection information
@@ -41,6 +42,9 @@ environment of sentinel:
   CATTLE_LOGLEVEL                  trace, debug, info (default), warn or error
   CATTLE_AGENT_STRICT_VERIFY       accepted for compatibility: the server's CA is always verified
   HTTP_PROXY, HTTPS_PROXY, NO_PROXY
+
+environment of sentinel and status:
+  RANCHER_SYSTEM_AGENT_STATUS_SOCKET  where the agent answers (default /run/rancher-system-agent/status.sock)
 `
 
 // superviseCommand runs one instruction below a process of its own. It is for the agent itself.
@@ -91,6 +95,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return selfUpdate(args, stdout, stderr)
 	case selfupdate.WatchCommand:
 		return watchUpdate(args, stdout, stderr)
+	case "status":
+		return showStatus(args, os.Getenv, stdout, stderr)
 	case "sentinel":
 		if len(args) > 0 {
 			return fail(stderr, errors.New("sentinel takes no arguments"))
@@ -162,13 +168,14 @@ func sentinel(stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop) // a second signal ends the agent at once
 	log.Info(name, "version", drover.Version, "pid", os.Getpid())
 	err = daemon.Run(ctx, daemon.Options{
-		Getenv:     os.Getenv,
-		Supervisor: []string{executable, superviseCommand},
-		Version:    drover.Version,
-		UserAgent:  fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
-		Notify:     func(state string) error { return systemd.Notify(os.Getenv, state) },
-		Watchdog:   watchdog,
-		Logger:     log,
+		Getenv:       os.Getenv,
+		StatusSocket: statusSocket(os.Getenv),
+		Supervisor:   []string{executable, superviseCommand},
+		Version:      drover.Version,
+		UserAgent:    fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
+		Notify:       func(state string) error { return systemd.Notify(os.Getenv, state) },
+		Watchdog:     watchdog,
+		Logger:       log,
 	})
 	if err != nil {
 		log.Error("agent cannot go on", "error", err)

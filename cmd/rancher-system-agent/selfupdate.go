@@ -120,7 +120,7 @@ func watchUpdate(args []string, stdout, stderr io.Writer) int {
 	if len(args) != 1 || os.Geteuid() != 0 {
 		return fail(stderr, fmt.Errorf("%s needs one directory, and root; it is for self-update alone", selfupdate.WatchCommand))
 	}
-	log := newLogger(stdout, slog.LevelInfo, os.Getenv("JOURNAL_STREAM") != "")
+	log := newLogger(stdout, slog.LevelInfo, os.Getenv)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil {

@@ -17,6 +17,7 @@ const (
 	Progress = "progress" // a step of something that takes long, in Text
 	Gone     = "gone"     // Bytes of output from Offset on are not kept
 	Ended    = "ended"    // the try ended with ExitCode; Text is the reason of a failure
+	Lost     = "lost"     // of the server: the way to the host was lost, by Text; it says nothing of the output
 )
 
 // Record is one thing that a reader is told. As JSON it is one line of GET /v1/output.

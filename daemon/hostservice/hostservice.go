@@ -51,7 +51,9 @@ type Options struct {
 	// Root is put before every path on the host; empty is the host itself.
 	Root string
 	// Owner is the user id that files have to belong to before they are handed out; 0 is root.
-	Owner  int
+	Owner int
+	// Status answers GET /v1/status and GET /v1/output; nil answers 404.
+	Status http.Handler
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -113,6 +115,10 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/kubeconfig", s.kubeconfig)
+	if s.o.Status != nil {
+		mux.Handle("GET /v1/status", s.o.Status)
+		mux.Handle("GET /v1/output", s.o.Status)
+	}
 	return mux
 }
 

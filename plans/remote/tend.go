@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
 )
 
 // standing is the plan that is looked after.
@@ -98,6 +99,7 @@ func (s *Source) begin(ctx context.Context, d Decision, st *standing) *standing 
 	outcome, _ := plans.ReadOutcome(s.current.Data)
 	// The goroutines keep no more of the plan than they need; its files may be large.
 	p := &plans.Plan{Probes: d.Plan.Probes, PeriodicInstructions: d.Plan.PeriodicInstructions}
+	ctx = apply.WithSource(ctx, source)
 	var probing context.Context
 	probing, st.cancel = context.WithCancel(ctx)
 	force := s.memory.Executed == d.Checksum && s.forced != s.memory.Pending.ID

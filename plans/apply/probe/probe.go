@@ -60,6 +60,7 @@ func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last 
 				return // the agent stops, which says nothing of the host's health
 			}
 			r.noteProbe(name, probe, err)
+			tell(ctx, name, err)
 			if errors.Is(err, errNoURL) {
 				return
 			}

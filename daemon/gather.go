@@ -1,0 +1,105 @@
+// Gathering what the agent says of itself when somebody asks.
+
+package daemon
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/daemon/status"
+	"github.com/drover-project/drover/plans/drop"
+	"github.com/drover-project/drover/tunnel"
+)
+
+// status is how the agent stands now.
+func (a *agent) status() status.Status {
+	s := status.Status{
+		Version: drover.Version, PID: os.Getpid(), Config: a.path, Ledgers: a.ledgers,
+		Started: plain(a.started), Now: plain(a.Now()),
+		Connections: []status.Connection{}, Sources: []status.Source{},
+	}
+	a.board.fill(&s)
+	a.addServer(&s)
+	if a.drop != nil {
+		for _, one := range a.drop.Status() {
+			s.Sources = append(s.Sources, dropped(one))
+		}
+	}
+	return s
+}
+
+// addServer adds the plan Secret and the tunnel.
+func (a *agent) addServer(s *status.Status) {
+	if a.remote == nil {
+		return
+	}
+	r, t := a.board.connections()
+	doing := cmp.Or(r.Doing, "nothing was received yet")
+	s.Sources = append(s.Sources, status.Source{Name: "server", Plan: r.Checksum, State: doing, Since: plain(r.DoingSince)})
+	s.Connections = append(s.Connections, status.Connection{
+		Name: "plan Secret " + a.secret, Server: a.server, Connected: r.Connected, Since: plain(r.Since), Error: text(r.Cause), Next: plain(r.Next),
+	})
+	if a.tunnel != "" {
+		s.Connections = append(s.Connections, status.Connection{
+			Name: "tunnel", Server: a.tunnel, Connected: t.State == tunnel.Connected, Since: plain(t.Since), Error: text(t.Cause), Next: plain(t.Next),
+		})
+	}
+}
+
+func dropped(one drop.Status) status.Source {
+	return status.Source{
+		Name: one.Path, Plan: one.Checksum, State: string(one.State), Reason: one.Reason,
+		Since: plain(one.Since), Failures: one.Failures, Next: plain(one.Next),
+	}
+}
+
+// fill adds what the board holds.
+func (b *board) fill(s *status.Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.doing != nil {
+		doing := *b.doing
+		doing.Remaining = slices.Clone(doing.Remaining)
+		s.Doing = &doing
+	}
+	s.Waiting, s.Faults = []status.Wait{}, []status.Fault{}
+	s.Probes, s.Periodic = []status.Probe{}, []status.Periodic{}
+	for _, source := range sorted(b.waits) {
+		w := b.waits[source]
+		s.Waiting = append(s.Waiting, status.Wait{Source: w.Source, For: w.For, Cause: w.Cause, Since: w.Since, Next: w.Next})
+	}
+	for _, part := range sorted(b.faults) {
+		f := b.faults[part]
+		s.Faults = append(s.Faults, status.Fault{Part: part, Error: f.err.Error(), Since: f.since})
+	}
+	for _, source := range sorted(b.probes) {
+		if of := b.probes[source]; !isOver(of.over) {
+			for _, name := range sorted(of.by) {
+				s.Probes = append(s.Probes, of.by[name])
+			}
+		}
+	}
+	for _, source := range sorted(b.periodic) {
+		s.Periodic = append(s.Periodic, b.periodic[source]...)
+	}
+	s.PutBack = append([]status.File{}, b.putBack...)
+	s.Failures = append([]status.Failure{}, b.failures...)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// plain is a time without the process's own clock, which does not belong into a document.
+func plain(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Round(0).UTC()
+}

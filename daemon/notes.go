@@ -1,0 +1,150 @@
+// What the board keeps of the engine's events and of plans that are looked after.
+
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/daemon/status"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
+)
+
+const (
+	// maxFailures and maxPutBack are how many of each are remembered.
+	maxFailures = 5
+	maxPutBack  = 20
+	// failureTail is how much of a failure's output is remembered, in bytes.
+	failureTail = 4 << 10
+)
+
+// probes are those of one source.
+type probes struct {
+	by   map[string]status.Probe
+	over <-chan struct{} // closed when they are not asked any more
+}
+
+// observe takes an event of the engine.
+func (b *board) observe(e apply.Event) {
+	if e.Kind == apply.InstructionOutput {
+		return // the feed has it
+	}
+	b.change(func() { b.note(e) })
+}
+
+func (b *board) note(e apply.Event) {
+	switch e.Kind {
+	case apply.ApplyBegan, apply.ApplyResumed:
+		b.doing = &status.Work{
+			Source: e.Source, Plan: e.Checksum, Began: e.Time, Resumed: e.Kind == apply.ApplyResumed,
+			Step: "files", Since: e.Time, Remaining: slices.Clone(e.Remaining),
+		}
+	case apply.FilePutBack:
+		b.putBack = newest(append(b.putBack, status.File{Source: e.Source, Path: e.Name, Time: e.Time}), maxPutBack)
+	case apply.ApplyEnded:
+		b.doing = nil
+		if r := e.Result; r != nil && r.Failure != nil {
+			b.failed(e, r.Failure.Instruction, r.Failure.Reason, r.Failure.Output, r.Failure.ExitCode)
+		}
+	case apply.PeriodicEnded:
+		if e.Text != "" || e.ExitCode != 0 {
+			b.failed(e, e.Name, e.Text, e.Data, e.ExitCode)
+		}
+	default:
+		if b.doing != nil && b.doing.Source == e.Source {
+			b.step(b.doing, e)
+		}
+	}
+}
+
+// step is a step of the plan that is being applied.
+func (b *board) step(w *status.Work, e apply.Event) {
+	switch e.Kind {
+	case apply.FileChanged:
+		strike(w, "file "+e.Name)
+	case apply.InstructionBegan, apply.InstructionAttached, apply.Progress:
+		if step := "instruction " + e.Name; w.Step != step || e.Kind != apply.Progress {
+			w.Step, w.Attempt, w.Since, w.Progress = step, e.Attempt, e.Time, ""
+		}
+		w.Progress = e.Text
+		// Files come first, and one that was as wanted is not told.
+		w.Remaining = slices.DeleteFunc(w.Remaining, func(line string) bool { return strings.HasPrefix(line, "file ") })
+	case apply.InstructionEnded:
+		w.Progress = ""
+		strike(w, "instruction "+e.Name)
+	}
+}
+
+// strike takes a line off the work that is left, with whatever it says of earlier tries.
+func strike(w *status.Work, line string) {
+	w.Remaining = slices.DeleteFunc(w.Remaining, func(left string) bool {
+		return left == line || strings.HasPrefix(left, line+" (")
+	})
+}
+
+func (b *board) failed(e apply.Event, instruction, reason string, output []byte, code int) {
+	tail := strings.ToValidUTF8(string(output[max(len(output)-failureTail, 0):]), "")
+	b.failures = newest(append(b.failures, status.Failure{
+		Source: e.Source, Plan: e.Checksum, Time: e.Time, Instruction: instruction, Reason: reason, ExitCode: code, Output: tail,
+	}), maxFailures)
+}
+
+// newest are the last n.
+func newest[T any](all []T, n int) []T {
+	return slices.Clone(all[max(len(all)-n, 0):])
+}
+
+// forget drops what is known of the probes and periodic instructions of a source.
+func (b *board) forget(source string) {
+	b.change(func() {
+		delete(b.probes, source)
+		delete(b.periodic, source)
+	})
+}
+
+func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, reasons map[string]string, over <-chan struct{}) {
+	now := b.now().UTC()
+	b.change(func() {
+		next := probes{by: map[string]status.Probe{}, over: over}
+		before := b.probes[source].by
+		for name, s := range statuses {
+			one := status.Probe{Source: source, Name: name, Healthy: s.Healthy, Reason: reasons[name], Since: now}
+			if old, ok := before[name]; ok && old.Healthy == one.Healthy {
+				one.Since = old.Since
+			}
+			next.by[name] = one
+		}
+		b.probes[source] = next
+	})
+}
+
+func (b *board) setPeriodic(source string, p *plans.Plan, records map[string]plans.PeriodicOutput) {
+	now := b.now()
+	b.change(func() {
+		var all []status.Periodic
+		for _, in := range p.PeriodicInstructions {
+			if in.Name == "" {
+				continue
+			}
+			r := records[in.Name]
+			alone := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{in}}
+			next, _ := apply.NextPeriodic(alone, records, now)
+			all = append(all, status.Periodic{
+				Source: source, Name: in.Name, LastSuccess: r.LastSuccessfulRunTime, LastFailure: r.LastFailedRunTime,
+				ExitCode: r.ExitCode, Failures: r.Failures, Next: next.UTC(),
+			})
+		}
+		b.periodic[source] = all
+	})
+}
+
+// isOver says whether a channel is closed.
+func isOver(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

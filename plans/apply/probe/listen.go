@@ -1,0 +1,19 @@
+// Telling why a probe failed: its status only counts.
+
+package probe
+
+import "context"
+
+type listenerKey struct{}
+
+// Listen has each question below the context told as it is answered, with nil for a
+// success; several goroutines may do so at once.
+func Listen(ctx context.Context, told func(name string, err error)) context.Context {
+	return context.WithValue(ctx, listenerKey{}, told)
+}
+
+func tell(ctx context.Context, name string, err error) {
+	if told, ok := ctx.Value(listenerKey{}).(func(string, error)); ok {
+		told(name, err)
+	}
+}
