@@ -228,7 +228,7 @@ func (s *Server) wire(context.Context) error {
 	proxy := &kubeproxy.Proxy{State: s.state, Authenticate: s.auth.Authenticate, Transport: s.nodes.Transport, Logger: s.Logger}
 	s.handler = s.routes(api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: s.register, Clusters: s.apply, Versions: known,
-		KubeProxy: proxy, Now: s.Now, Logger: s.Logger,
+		KubeProxy: proxy, AskAgent: s.nodes.AskAgent, Now: s.Now, Logger: s.Logger,
 	}).Handler())
 	return nil
 }

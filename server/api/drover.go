@@ -1,5 +1,5 @@
-// Drover's own requests, /v1-drover: applying documents whole or not at all, and
-// everything that is known of a machine.
+// Drover's own requests, /v1-drover: applying documents whole or not at all, everything
+// that is known of a machine, and what its agent says this moment (live.go).
 
 package api
 
@@ -29,6 +29,10 @@ func (a *API) serveDrover(c *call, seg []string) {
 	case len(seg) == 3 && seg[0] == "machines":
 		if c.onlyReads() {
 			c.do(route{do: func(c *call) (answer, error) { return a.machineDetail(c, seg[1]+"/"+seg[2]) }})
+		}
+	case len(seg) == 4 && seg[0] == "machines" && (seg[3] == "output" || seg[3] == "status"):
+		if c.onlyReads() {
+			a.askAgent(c, seg[1]+"/"+seg[2], seg[3])
 		}
 	case len(seg) == 1 && seg[0] == "apply":
 		c.fail(norman.Errorf(http.StatusMethodNotAllowed, norman.MethodNotAllow, "%s is not possible here", c.method))

@@ -90,19 +90,9 @@ func transport(dial func(context.Context, string, string) (net.Conn, error), con
 func (w *watcher) kubeconfig(ctx context.Context, machineKey string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return w.manager.Tunnels.Dial(ctx, machineKey, "tcp", agentService)
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://drover-agent/v1/kubeconfig?runtime="+w.runtime, nil)
+	response, err := w.manager.AskAgent(ctx, machineKey, "/v1/kubeconfig?runtime="+w.runtime)
 	if err != nil {
-		return nil, fmt.Errorf("ask the agent on %s for the kubeconfig: %w", machineKey, err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask the agent on %s for the kubeconfig: %w", machineKey, withoutURL(err))
+		return nil, fmt.Errorf("get the kubeconfig: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxKubeconfig+1))

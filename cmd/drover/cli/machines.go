@@ -98,7 +98,7 @@ func (m machine) stateText() string {
 
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
-	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesRemove())
+	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesOutput(), a.machinesRemove())
 	return cmd
 }
 

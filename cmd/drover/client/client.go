@@ -72,9 +72,32 @@ func NotFound(err error) bool {
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
+	response, err := c.send(ctx, method, path, contentType, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
+	}
+	if response.StatusCode >= 300 {
+		return refusal(response.StatusCode, answer)
+	}
+	if into == nil || len(answer) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("read the answer of %s to %s: %w", c.context.Server, path, err)
+	}
+	return nil
+}
+
+// send sends a request.
+func (c *Client) send(ctx context.Context, method, path, contentType string, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.context.Server+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.context.Server, err)
+		return nil, fmt.Errorf("ask %s: %w", c.context.Server, err)
 	}
 	request.Header.Set("Authorization", "Bearer "+c.context.Token)
 	request.Header.Set("Accept", "application/json")
@@ -84,28 +107,36 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return c.explain(err)
+		return nil, c.explain(err)
+	}
+	return response, nil
+}
+
+// refusal is what an answer that says no says.
+func refusal(status int, answer []byte) error {
+	e := &Error{}
+	if json.Unmarshal(answer, e) != nil {
+		e = &Error{Message: strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
+	}
+	e.Status = status
+	return e
+}
+
+// Stream asks for an answer that comes bit by bit and may have no end. The caller closes it.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	response, err := c.send(ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
+		return nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	}
-	if response.StatusCode >= 300 {
-		e := &Error{}
-		if json.Unmarshal(answer, e) != nil {
-			e = &Error{Message: strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
-		}
-		e.Status = response.StatusCode
-		return e
-	}
-	if into == nil || len(answer) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("read the answer of %s to %s: %w", c.context.Server, path, err)
-	}
-	return nil
+	return nil, refusal(response.StatusCode, answer)
 }
 
 // Get asks for JSON.

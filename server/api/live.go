@@ -1,0 +1,122 @@
+// What the agent on a host says this moment, through the host's tunnel: how it stands, and
+// the output of instructions while they run. The server keeps none of it.
+
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/tunnel"
+)
+
+const (
+	// liveChunk is how much is handed on at once, in bytes.
+	liveChunk = 16 << 10
+	// liveWrite is how long a reader may take to accept that. Readers that are gone end by it,
+	// for an idle agent sends an empty line now and then.
+	liveWrite = 30 * time.Second
+)
+
+// liveParameters are handed on to the agent, which checks them.
+var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow"}
+
+// askAgent is GET /v1-drover/machines/{namespace}/{name}/output and …/status. Who may see
+// a machine's plan may see what it prints.
+func (a *API) askAgent(c *call, key, what string) {
+	if _, ok := a.State.Machines.Get(key); !ok || !c.who.Admin {
+		c.fail(norman.Missing("machine", key))
+		return
+	}
+	if a.AskAgent == nil {
+		c.fail(norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server has no way to the hosts"))
+		return
+	}
+	query := url.Values{}
+	for _, name := range liveParameters {
+		if value := c.query().Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	answer, err := a.AskAgent(c.ctx(), key, "/v1/"+what+"?"+query.Encode())
+	if err != nil {
+		c.fail(unreachable(err))
+		return
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		c.fail(agentRefusal(key, answer))
+		return
+	}
+	c.w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
+	norman.Uncached(c.w.Header())
+	c.w.WriteHeader(http.StatusOK)
+	c.handOn(answer.Body, what == "output")
+}
+
+func unreachable(err error) error {
+	hint := "; it is tried again by asking again"
+	if _, none := errors.AsType[*tunnel.NoSessionError](err); none {
+		hint = "; drover's own agent opens a tunnel when it runs, the original agent has none"
+	}
+	answer := norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v%s", err, hint)
+	answer.RetryAfter = 2 * time.Second
+	return answer
+}
+
+func agentRefusal(key string, answer *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 512))
+	switch {
+	case err != nil:
+		return unreachable(err)
+	case answer.StatusCode == http.StatusBadRequest:
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", text)
+	case answer.StatusCode == http.StatusNotFound:
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "the agent on %s is of a version that does not tell this; update it", key)
+	}
+	return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "the agent on %s answered %s: %s", key, answer.Status, text)
+}
+
+// handOn copies bit by bit. That the way to the host was lost is told in a stream's own
+// words, since the status is out already; any other body is cut.
+func (c *call) handOn(body io.Reader, stream bool) {
+	control := http.NewResponseController(c.w)
+	buffer := make([]byte, liveChunk)
+	for whole := true; ; {
+		_ = control.SetWriteDeadline(time.Now().Add(liveWrite)) // a connection without deadlines ends by itself
+		if control.Flush() != nil {
+			return
+		}
+		n, err := body.Read(buffer)
+		if n > 0 {
+			whole = buffer[n-1] == '\n'
+			if _, err := c.w.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			if stream && err != io.EOF && c.ctx().Err() == nil {
+				c.tellLoss(err, whole)
+			}
+			return
+		}
+	}
+}
+
+// tellLoss ends a stream of lines.
+func (c *call) tellLoss(cause error, whole bool) {
+	line, err := json.Marshal(map[string]string{"kind": "lost", "text": fmt.Sprintf("the way to the host was lost: %v", cause)})
+	if err != nil {
+		return
+	}
+	if !whole {
+		line = append([]byte{'\n'}, line...)
+	}
+	_, _ = c.w.Write(append(line, '\n')) // the reader may be gone too
+}
