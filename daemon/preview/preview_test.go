@@ -56,7 +56,7 @@ run 1 install: sh -c "echo $X"
   env A=b
 run 2: run.sh --token #
   | #!/bin/sh
-  | PASSWORD=# ./run
+  | PASSWORD=#
 run periodically look: true ""
 probe a, b
 `
