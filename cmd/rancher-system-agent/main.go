@@ -29,6 +29,7 @@ const name = "rancher-system-agent"
 const usage = `usage: rancher-system-agent <command>
 
   status [-o json] [-f]       say what the agent of this host does, waits for and failed at; -f follows the output
+  plan FILE [-o json]         say what a plan would do to this host, and do nothing
   sentinel                    take plans and perform them until stopped; what the systemd unit runs
   validate-config FILE        check an agent configuration
   validate-connection FILE    check connection information
@@ -95,6 +96,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return selfUpdate(args, stdout, stderr)
 	case selfupdate.WatchCommand:
 		return watchUpdate(args, stdout, stderr)
+	case "plan":
+		return showPlan(args, os.Getenv, stdout, stderr)
 	case "status":
 		return showStatus(args, os.Getenv, stdout, stderr)
 	case "sentinel":

@@ -82,6 +82,13 @@ func LoadAgent(path string) (*Agent, error) {
 	return a, nil
 }
 
+// Usual is the configuration of an agent that nobody configured, as it would be at path.
+func Usual(path string) *Agent {
+	a := &Agent{Dir: filepath.Dir(path)}
+	a.complete()
+	return a
+}
+
 func (a *Agent) complete() {
 	for key, absent := range map[*string]string{
 		&a.WorkDirectory:       filepath.Join(defaultVar, "work"),
