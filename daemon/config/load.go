@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/plans/yamlfault"
 )
 
 // maxFile bounds a configuration file, in bytes.
@@ -48,7 +50,6 @@ func load(kind, path string, into any) error {
 func plain(err error) error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
-	var inYAML *yaml.TypeError
 	switch {
 	case errors.As(err, &wrongType):
 		return fmt.Errorf("%s is a %s where a %s belongs", wrongType.Field, wrongType.Value, wrongType.Type)
@@ -56,11 +57,8 @@ func plain(err error) error {
 		return fmt.Errorf("is not JSON, at byte %d", syntax.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("is not whole: the end is missing")
-	case errors.As(err, &inYAML) && len(inYAML.Errors) > 0:
-		where, _, _ := strings.Cut(inYAML.Errors[0], ":")
-		return fmt.Errorf("%s: a value of another type is expected", where)
 	}
-	return errors.New("is not YAML")
+	return yamlfault.Plain(err)
 }
 
 func read(path string) ([]byte, error) {

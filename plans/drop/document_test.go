@@ -178,3 +178,24 @@ func TestFormatsBesideOneAnother(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// TestExampleOfTheDocumentation: people copy it.
+func TestExampleOfTheDocumentation(t *testing.T) {
+	b, err := os.ReadFile("../../docs/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(b), "\n    files:\n")
+	example, _, ends := strings.Cut(after, "\n\n")
+	if !found || !ends {
+		t.Fatal("there is no example")
+	}
+	path := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll("\n    files:\n"+example, "\n    ", "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := drop.ReadPlanFile(path)
+	if err != nil || len(got.Plan.Files) != 1 || got.Plan.Instructions[0].Name != "hello" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

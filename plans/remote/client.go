@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +71,8 @@ type client struct {
 }
 
 func newClient(access *Access, namespace, name, agent string) *client {
-	dialer := &net.Dialer{Timeout: dialLimit, KeepAliveConfig: net.KeepAliveConfig{
+	// The name is looked up anew for each connection: a server may move.
+	dialer := &net.Dialer{Timeout: dialLimit, Resolver: access.resolver, KeepAliveConfig: net.KeepAliveConfig{
 		// A peer that is gone without a word is noticed after a minute.
 		Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 3,
 	}}
@@ -227,13 +229,35 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 	return nil, statusError(answer)
 }
 
-// plainError leaves out the URL that net/http puts in front: the path is always the same.
+// plainError leaves out the URL that net/http puts in front, as the path is always the
+// same, and says what a person can do about it.
 func plainError(err error) error {
 	var request *url.Error
-	if errors.As(err, &request) {
-		return fmt.Errorf("%s: %w", strings.ToUpper(request.Op), request.Err)
+	if !errors.As(err, &request) {
+		return err
 	}
-	return err
+	method := strings.ToUpper(request.Op)
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &certificate):
+		return fmt.Errorf("%s: %w; %s", method, request.Err, distrusted(certificate.Err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: the server did not answer in time: %w", method, request.Err)
+	}
+	return fmt.Errorf("%s: %w", method, request.Err)
+}
+
+// distrusted says what can be done about a certificate that is not trusted.
+func distrusted(err error) string {
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "look whether this host's clock is right, or give the server a new certificate"
+	case errors.As(err, &name):
+		return "give the server a certificate with the name that the kubeconfig has, or set tls-server-name there"
+	}
+	return "no other CA than the kubeconfig's is ever trusted: mend the server's certificate, or register this host again if the server has a new CA"
 }
 
 // status is Kubernetes' answer to what did not work.
@@ -249,6 +273,10 @@ type status struct {
 
 func statusError(answer *http.Response) *StatusError {
 	e := &StatusError{Code: answer.StatusCode}
+	if to := answer.Header.Get("Location"); to != "" && answer.StatusCode < 400 {
+		e.Message = oneLine("it redirects to " + to + ", which is not followed, since the credentials would go there too: is the server's address right?")
+		return e
+	}
 	b, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what came is what there is to tell
 	var s status
 	if err := json.Unmarshal(b, &s); err == nil && s.Kind == "Status" {

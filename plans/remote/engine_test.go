@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "supervise-instruction" {
 		os.Exit(supervise.Supervise(os.Args[2]))
 	}
-	m.Run()
+	os.Exit(withPublicAuthority(m.Run))
 }
 
 func realEngine(t *testing.T, dir string) *apply.Engine {

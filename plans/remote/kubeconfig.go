@@ -11,15 +11,18 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/plans/yamlfault"
 )
 
 // maxCredential bounds files that a kubeconfig names, and the kubeconfig itself.
@@ -38,6 +41,8 @@ type Access struct {
 	tokenFile string
 	username  string
 	password  string
+
+	resolver *net.Resolver // nil is the host's
 }
 
 type kubeconfig struct {
@@ -99,7 +104,7 @@ func parseKubeconfig(text string) (*Access, error) {
 	}
 	var k kubeconfig
 	if err := yaml.Unmarshal([]byte(text), &k); err != nil {
-		return nil, yamlError(err)
+		return nil, yamlfault.Plain(err)
 	}
 	c, u, err := k.current()
 	if err != nil {
@@ -110,8 +115,8 @@ func parseKubeconfig(text string) (*Access, error) {
 		return nil, err
 	}
 	if c.Proxy != "" {
-		if a.Proxy, err = url.Parse(c.Proxy); err != nil || a.Proxy.Host == "" {
-			return nil, fmt.Errorf("proxy-url %q is no URL", c.Proxy)
+		if a.Proxy, err = proxyURL(c.Proxy); err != nil {
+			return nil, err
 		}
 	}
 	a.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.Name}
@@ -128,17 +133,6 @@ func parseKubeconfig(text string) (*Access, error) {
 		return nil, err
 	}
 	return a, nil
-}
-
-// yamlError tells where without what: the text holds a credential, and the parser
-// quotes what it did not expect.
-func yamlError(err error) error {
-	var types *yaml.TypeError
-	if errors.As(err, &types) && len(types.Errors) > 0 {
-		where, _, _ := strings.Cut(types.Errors[0], ":")
-		return fmt.Errorf("%s: a value of another type is expected", where)
-	}
-	return errors.New("is not YAML")
 }
 
 func (k *kubeconfig) current() (c cluster, u user, err error) {
@@ -189,6 +183,15 @@ func (c cluster) address() (*url.URL, error) {
 	}
 	server.Path = strings.TrimRight(server.Path, "/")
 	return server, nil
+}
+
+// proxyURL reads the address of a proxy. It may hold a password, so it is not quoted.
+func proxyURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+		return nil, errors.New("proxy-url is no URL of a proxy such as http://host:port, https:// or socks5://")
+	}
+	return u, nil
 }
 
 // roots is the pinned CA; nil stands for the system's.

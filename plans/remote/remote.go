@@ -61,7 +61,7 @@ type Source struct {
 	mail    chan *Secret
 	updates chan update // of the plan that stands
 	pings   chan struct{}
-	turned  atomic.Int64 // when the loop last turned, Unix nanoseconds
+	turned  atomic.Pointer[time.Time] // when the loop last turned, with the monotonic clock: the other may jump
 
 	// The rest belongs to the goroutine of Run.
 	seen     bool // whether there is a Secret is known
@@ -76,6 +76,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	status Status
+	down   time.Time // since when the connection was lost the last time; zero: it never was
 }
 
 // objectName is what Kubernetes allows as a name, and keeps paths and queries plain.
@@ -162,11 +163,15 @@ func (s *Source) Alive(ctx context.Context) bool {
 	case s.pings <- struct{}{}:
 		return true
 	case <-ctx.Done():
-		return s.o.Now().Sub(time.Unix(0, s.turned.Load())) < busyLimit
+		last := s.turned.Load()
+		return last != nil && s.o.Now().Sub(*last) < busyLimit
 	}
 }
 
-func (s *Source) turn() { s.turned.Store(s.o.Now().UnixNano()) }
+func (s *Source) turn() {
+	now := s.o.Now()
+	s.turned.Store(&now)
+}
 
 // deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
 func (s *Source) deliver(secret *Secret) {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -49,6 +50,12 @@ type server struct {
 	streams  context.Context
 
 	connections sync.Map // the open ones
+
+	// Set before it starts.
+	opaque bool                     // versions are no numbers and do not grow
+	config func() *tls.Config       // of the next connection; nil: the one of httptest
+	ca     string                   // whom the kubeconfig pins, as PEM; empty: the certificate of httptest
+	dial   func() (net.Conn, error) // when it is on a network of its own
 }
 
 type change struct {
@@ -56,10 +63,16 @@ type change struct {
 	event   string
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t *testing.T, prepare ...func(*server)) *server {
 	s := &server{t: t, version: 40, uid: "u1", changed: make(chan struct{})}
 	s.streams, s.cut = context.WithCancel(context.Background())
 	s.Server = httptest.NewUnstartedServer(s)
+	for _, f := range prepare {
+		f(s)
+	}
+	if s.config != nil {
+		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config(), nil }}
+	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.EnableHTTP2 = true
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
@@ -79,8 +92,11 @@ func newServer(t *testing.T) *server {
 
 func (s *server) access(t *testing.T) *Access {
 	t.Helper()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	a, err := ParseKubeconfig(kubeconfigText(s.URL+"/pfx", string(ca), "token: tok-1"))
+	ca := s.ca
+	if ca == "" {
+		ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	}
+	a, err := ParseKubeconfig(kubeconfigText(s.URL+"/pfx", ca, "token: tok-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +130,27 @@ func (s *server) remove(nextUID string) {
 	s.data, s.uid = nil, nextUID
 }
 
+// text is a version as it is on the wire.
+func (s *server) text(version int) string {
+	if s.opaque {
+		return fmt.Sprintf("v%x", 1<<20-version)
+	}
+	return strconv.Itoa(version)
+}
+
+// number is the version of a text; 0 of none.
+func (s *server) number(text string) int {
+	if !s.opaque {
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	n, err := strconv.ParseInt(strings.TrimPrefix(text, "v"), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return 1<<20 - int(n)
+}
+
 // note makes the present state the newest version. The lock is held.
 func (s *server) note(kind string) {
 	s.version++
@@ -130,7 +167,7 @@ func (s *server) object() string {
 	b, err := json.Marshal(map[string]any{
 		"kind": "Secret", "apiVersion": "v1", "type": "rke.cattle.io/machine-plan", "data": data,
 		"metadata": map[string]any{
-			"name": secretName, "namespace": namespace, "uid": s.uid, "resourceVersion": strconv.Itoa(s.version),
+			"name": secretName, "namespace": namespace, "uid": s.uid, "resourceVersion": s.text(s.version),
 			"labels": map[string]string{"rke.cattle.io/machine-name": "m"}, "managedFields": []any{map[string]any{"manager": "rancher"}},
 		},
 	})
@@ -219,7 +256,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			items = s.object()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, s.version, items)
+		fmt.Fprintf(w, `{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[%s]}`, s.text(s.version), items)
 	case q.Get("watch") == "true" && r.URL.Path == collection:
 		s.watch(w, r)
 	default:
@@ -256,7 +293,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) {
 		fail(w, 404, "NotFound")
 	case in.Kind != "Secret" || in.Type != "rke.cattle.io/machine-plan":
 		fail(w, 422, "Invalid")
-	case in.Metadata["resourceVersion"] != strconv.Itoa(s.version) || in.Metadata["uid"] != s.uid:
+	case in.Metadata["resourceVersion"] != s.text(s.version) || in.Metadata["uid"] != s.uid:
 		fail(w, 409, "Conflict")
 	default:
 		next := map[string]string{}
@@ -280,7 +317,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("timeoutSeconds=%q", q.Get("timeoutSeconds"))
 	}
 	s.mu.Lock()
-	from, _ := strconv.Atoi(q.Get("resourceVersion"))
+	from := s.number(q.Get("resourceVersion"))
 	initial := q.Get("sendInitialEvents") == "true"
 	if from < s.forgot && !initial {
 		s.mu.Unlock()
@@ -294,7 +331,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 		if s.data != nil {
 			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", s.object())
 		}
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", s.version)
+		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":%q,"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", s.text(s.version))
 		from = s.version
 	}
 	streams := s.streams

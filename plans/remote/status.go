@@ -18,18 +18,25 @@ type Status struct {
 	DoingSince time.Time
 	// Checksum is that of the plan it is about; empty when there is none.
 	Checksum string
+	// Unwritten is why the server does not take what is to be written; nil when there is no
+	// such trouble.
+	Unwritten error
 }
 
 // String is the status in one line.
 func (s Status) String() string {
+	doing := s.Doing
+	if s.Unwritten != nil {
+		doing = fmt.Sprintf("%s since %s: %v, tried again", doing, s.DoingSince.UTC().Format(time.RFC3339), s.Unwritten)
+	}
 	if s.Connected || s.Since.IsZero() {
-		return s.Doing
+		return doing
 	}
 	why := "connecting to the server"
 	if s.Cause != nil {
 		why = s.Cause.Error()
 	}
-	return fmt.Sprintf("%s; not connected since %s: %s", s.Doing, s.Since.UTC().Format(time.RFC3339), why)
+	return fmt.Sprintf("%s; not connected since %s: %s", doing, s.Since.UTC().Format(time.RFC3339), why)
 }
 
 func (s *Source) doing(checksum, format string, args ...any) {
@@ -39,6 +46,17 @@ func (s *Source) doing(checksum, format string, args ...any) {
 			return false
 		}
 		st.Doing, st.DoingSince, st.Checksum = text, s.o.Now(), checksum
+		return true
+	})
+}
+
+// unwritten keeps why a write is not taken; nil says that it was.
+func (s *Source) unwritten(err error) {
+	s.change(func(st *Status) bool {
+		if err == nil && st.Unwritten == nil {
+			return false
+		}
+		st.Unwritten = err
 		return true
 	})
 }
@@ -56,9 +74,13 @@ func (s *Source) connected() {
 func (s *Source) disconnected(err error, next time.Duration) {
 	s.o.Logger.Warn("plan Secret cannot be watched", "error", err, "next", next.Round(time.Millisecond))
 	s.change(func(st *Status) bool {
-		if st.Connected || st.Since.IsZero() {
-			st.Connected, st.Since = false, s.o.Now()
+		switch now := s.o.Now(); {
+		case st.Connected && !s.down.IsZero() && now.Sub(st.Since) < steadyWatch:
+			st.Connected, st.Since = false, s.down // a moment in between is no end of the trouble
+		case st.Connected || st.Since.IsZero():
+			st.Connected, st.Since = false, now
 		}
+		s.down = st.Since
 		st.Cause, st.Next = err, s.o.Now().Add(next)
 		return true
 	})

@@ -22,6 +22,7 @@ func (e *supersededError) Error() string { return e.what }
 // Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
 	pause := s.pace.backoff()
+	defer s.unwritten(nil)
 	for conflicts := 0; ; {
 		err := s.try(ctx, keys, fits)
 		switch {
@@ -35,6 +36,7 @@ func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fr
 		}
 		wait := max(pause.Next(), retryAfter(err))
 		s.o.Logger.Warn("plan Secret cannot be written", "error", err, "next", wait.Round(time.Millisecond))
+		s.unwritten(err)
 		if err := s.pause(ctx, wait); err != nil {
 			return err
 		}
