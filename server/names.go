@@ -22,8 +22,8 @@ type names struct {
 	only string
 }
 
-// hostNames gathers this host's name and addresses, what the administrator added, and the host of the given URL.
-func hostNames(listen net.Addr, extra []string, serverURL string) (names, error) {
+// hostNames gathers this host's name and addresses, what the administrator added, and the hosts of the given URLs.
+func hostNames(listen net.Addr, extra []string, serverURL, peerURL string) (names, error) {
 	n := names{dns: []string{"localhost"}}
 	if tcp, ok := listen.(*net.TCPAddr); ok {
 		n.port = tcp.Port
@@ -47,10 +47,13 @@ func hostNames(listen net.Addr, extra []string, serverURL string) (names, error)
 	for _, name := range extra {
 		n.add(name)
 	}
-	if serverURL != "" {
-		u, err := url.Parse(serverURL)
+	for _, given := range []struct{ flag, url string }{{"--server-url", serverURL}, {"--peer-url", peerURL}} {
+		if given.url == "" {
+			continue
+		}
+		u, err := url.Parse(given.url)
 		if err != nil || u.Scheme != "https" || u.Host == "" || (u.Path != "" && u.Path != "/") {
-			return n, fmt.Errorf("--server-url %q is not of the form https://host[:port]", serverURL)
+			return n, fmt.Errorf("%s %q is not of the form https://host[:port]", given.flag, given.url)
 		}
 		n.add(u.Hostname())
 	}

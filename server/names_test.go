@@ -25,7 +25,7 @@ func TestNamesOfAServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := hostNames(address, []string{"extra.example", "192.0.2.9"}, tc.given)
+			n, err := hostNames(address, []string{"extra.example", "192.0.2.9"}, tc.given, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func TestNamesOfAServer(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{"http://x", "x:8443", "https://", "https://x/path"} {
-		if _, err := hostNames(&net.TCPAddr{Port: 1}, nil, bad); err == nil || !strings.Contains(err.Error(), "--server-url") {
+		if _, err := hostNames(&net.TCPAddr{Port: 1}, nil, bad, ""); err == nil || !strings.Contains(err.Error(), "--server-url") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

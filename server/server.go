@@ -26,9 +26,10 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/kubeproxy"
 	"github.com/drover-project/drover/server/nodes"
-	"github.com/drover-project/drover/server/pki"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/presence"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/relay"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -64,6 +65,8 @@ type Options struct {
 	Store store.Options
 	// AssetsDir holds the agents that hosts download; empty takes those inside the binary.
 	AssetsDir string
+	// PeerURL is where the other servers of the same etcd reach this one; empty takes this host's first address.
+	PeerURL string
 	// VersionData is a file with Kubernetes versions beyond the built-in ones.
 	VersionData string
 	// BootstrapPassword is the first administrator's; empty makes one and prints it once.
@@ -90,6 +93,8 @@ type Server struct {
 	plans    *planapi.API
 	register *registration.Registration
 	tunnels  *tunnel.Server
+	presence *presence.Presence
+	relay    *relay.Relay
 	nodes    *nodes.Manager
 	control  *clusters.Controller
 	apply    *clusters.Applier
@@ -139,12 +144,12 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w; if another program has the port (ss -ltnp shows it), stop it or choose another with --listen", s.Listen, err)
 	}
-	s.names, err = hostNames(s.listener.Addr(), s.TLSNames, s.ServerURL)
+	s.names, err = hostNames(s.listener.Addr(), s.TLSNames, s.ServerURL, s.PeerURL)
 	return err
 }
 
 // certify gives the listener its certificate: a given one, or one of the server's own.
-func (s *Server) certify(context.Context) error {
+func (s *Server) certify(ctx context.Context) error {
 	// HTTP/1.1 alone: an idle agent then costs a quarter of what HTTP/2's machinery holds for
 	// it, and websockets work for every client. Big records keep a plan to a few writes.
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, DynamicRecordSizingDisabled: true}
@@ -162,7 +167,7 @@ func (s *Server) certify(context.Context) error {
 		}
 		return nil
 	}
-	authority, err := pki.Open(filepath.Join(s.DataDir, "tls"), s.Now)
+	authority, err := s.authority(ctx)
 	if err != nil {
 		return err
 	}
@@ -195,7 +200,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 }
 
 // wire makes the rooms behind the listener and connects them.
-func (s *Server) wire(context.Context) error {
+func (s *Server) wire(ctx context.Context) error {
 	files, err := assets.Open(s.AssetsDir)
 	if err != nil {
 		return err
@@ -209,8 +214,11 @@ func (s *Server) wire(context.Context) error {
 		State: s.state, Machine: s.register.MachineByToken, Admin: s.isAdmin, Now: s.Now, Logger: s.Logger,
 	})
 	s.tunnels = tunnel.NewServer(tunnel.ServerOptions{Authorize: s.tunnelSubject, Allow: allowedTarget, Logger: s.Logger, Now: s.Now})
+	if err := s.join(ctx); err != nil {
+		return err
+	}
 	s.nodes = nodes.New(nodes.Options{
-		State: s.state, Tunnels: s.tunnels, Logger: s.Logger, Now: s.Now,
+		State: s.state, Tunnels: s.relay, Logger: s.Logger, Now: s.Now,
 		Changed: func(key string) { s.control.Changed(key) },
 	})
 	identity, err := os.Hostname()
@@ -223,7 +231,6 @@ func (s *Server) wire(context.Context) error {
 		Watching:       s.plans.Watching, API: s.nodes.API, Logger: s.Logger, Now: s.Now,
 	})
 	s.apply = &clusters.Applier{State: s.state, Now: s.Now}
-	s.tunnels.OnChange(s.nodes.TunnelChanged)
 	s.plans.OnPresence(s.presenceChanged)
 	proxy := &kubeproxy.Proxy{State: s.state, Authenticate: s.auth.Authenticate, Transport: s.nodes.Transport, Logger: s.Logger}
 	s.handler = s.routes(api.New(api.Options{
@@ -240,6 +247,7 @@ func (s *Server) routes(management http.Handler) http.Handler {
 	s.register.Routes(mux)
 	s.plans.Routes(mux)
 	mux.Handle("/v3/connect/machine", s.tunnels)
+	mux.Handle(relay.Path, s.relay)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
@@ -304,6 +312,7 @@ func (s *Server) serve(parent context.Context) error {
 	}
 	run("run the cluster controller", s.control.Run)
 	run("watch the clusters' nodes", s.nodes.Run)
+	run("tell other servers who is connected", s.presence.Run)
 	run("end machines' old tokens", s.register.Run)
 	run("clean up tokens", s.purgeTokens)
 	run("serve https", func(context.Context) error { return web.ServeTLS(s.listener, "", "") })

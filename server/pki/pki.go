@@ -67,6 +67,39 @@ func Open(dir string, now func() time.Time) (*Authority, error) {
 	return a, nil
 }
 
+// Bundle is the authority's certificate and key as PEM, for servers that share it.
+func (a *Authority) Bundle() ([]byte, error) {
+	key, err := encodeKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	return append(bytes.Clone(a.PEM), key...), nil
+}
+
+// Adopt puts the authority that a bundle holds into a directory that has none yet. One
+// that is there already and is another is refused: hosts may have pinned it.
+func Adopt(dir string, bundle []byte) error {
+	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	shared, key, err := parsePair(bundle, bundle)
+	if err != nil {
+		return fmt.Errorf("read the authority that all servers of the store share: %w", err)
+	}
+	own, _, err := readPair(certFile, keyFile)
+	switch {
+	case err == nil && own.Equal(shared):
+		return nil
+	case err == nil:
+		return fmt.Errorf("the authority in %s is not the one that all servers of the store share: "+
+			"move %s away to take over the shared one; hosts that joined by this server's own have to join again", dir, dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of certificates: %w", err)
+	}
+	return writePair(certFile, keyFile, encodeCert(shared.Raw), key)
+}
+
 func (a *Authority) make() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -182,27 +215,43 @@ func readPair(certFile, keyFile string) (*x509.Certificate, *ecdsa.PrivateKey, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("read key: %w", err)
 	}
-	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	cert, key, err := parsePair(certPEM, keyPEM)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s and %s: %w", certFile, keyFile, err)
 	}
+	return cert, key, nil
+}
+
+func parsePair(certPEM, keyPEM []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, nil, err
+	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, nil, fmt.Errorf("read %s: the key is of another kind than drover makes", keyFile)
+		return nil, nil, errors.New("the key is of another kind than drover makes")
 	}
 	return pair.Leaf, key, nil
 }
 
 // writePair writes the key first: a certificate without a key is the state that Open refuses.
 func writePair(certFile, keyFile string, certPEM []byte, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	keyPEM, err := encodeKey(key)
 	if err != nil {
-		return fmt.Errorf("encode key: %w", err)
+		return err
 	}
-	if err := durable.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := durable.WriteFile(keyFile, keyPEM, 0o600); err != nil {
 		return err
 	}
 	return durable.WriteFile(certFile, certPEM, 0o644)
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 func encodeCert(raw []byte) []byte {

@@ -105,3 +105,37 @@ func TestLostKeyIsNotReplaced(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+func TestServersShareAnAuthority(t *testing.T) {
+	first, second := t.TempDir(), filepath.Join(t.TempDir(), "made", "by adopt")
+	a, err := Open(first, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := a.Bundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // taking over again changes nothing
+		if err := Adopt(second, bundle); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Open(second, time.Now)
+		if err != nil || !bytes.Equal(a.PEM, b.PEM) {
+			t.Fatalf("the authority was not taken over: %v", err)
+		}
+		if _, err := b.Certificate(Names{DNS: []string{"b.example"}}); err != nil {
+			t.Errorf("it cannot sign: %v", err)
+		}
+	}
+	other := t.TempDir()
+	if _, err := Open(other, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := Adopt(other, bundle); err == nil || !strings.Contains(err.Error(), "move "+other+" away") {
+		t.Errorf("an authority of the server's own was replaced: %v", err)
+	}
+	if err := Adopt(t.TempDir(), a.PEM); err == nil {
+		t.Error("an authority without its key was taken")
+	}
+}

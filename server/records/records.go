@@ -259,3 +259,32 @@ type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
+
+// Replica is a running server. It is gone with the server. Key: ID.
+type Replica struct {
+	ID string `json:"id"`
+	// URL is where other servers reach this one.
+	URL     string    `json:"url"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+}
+
+// Connection says that a host's tunnel ends at a server. It is gone with the tunnel, and
+// with the server. Key: "<subject>|<replica>".
+type Connection struct {
+	// Subject is the host as tunnels call it.
+	Subject string `json:"subject"`
+	// Replica is the ID of the server.
+	Replica string    `json:"replica"`
+	Since   time.Time `json:"since"`
+}
+
+// Key is "<subject>|<replica>".
+func (c Connection) Key() string { return c.Subject + "|" + c.Replica }
+
+// ServerSecret is something that all servers of one store share and nobody else knows.
+// Sensitive. Key: its name.
+type ServerSecret struct {
+	// Value is text of the alphabet of tokens, or PEM.
+	Value string `json:"value"`
+}

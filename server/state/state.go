@@ -29,6 +29,12 @@ type State struct {
 	Tokens *store.Collection[records.Token]
 	// Settings are keyed by name.
 	Settings *store.Collection[records.Setting]
+	// Replicas are the servers that run, keyed by ID; they end with their lease.
+	Replicas *store.Collection[records.Replica]
+	// Connections are the hosts' tunnels, keyed "<subject>|<replica>"; they end with their server's lease.
+	Connections *store.Collection[records.Connection]
+	// ServerSecrets are encrypted and keyed by name.
+	ServerSecrets *store.Collection[records.ServerSecret]
 }
 
 // Open opens the store with all collections. The names and which are sensitive are
@@ -43,10 +49,13 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
+		Replicas:           store.NewCollection[records.Replica]("replicas", false),
+		Connections:        store.NewCollection[records.Connection]("connections", false),
+		ServerSecrets:      store.NewCollection[records.ServerSecret]("serversecrets", true),
 	}
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
-		s.PlanSecrets, s.Users, s.Tokens, s.Settings)
+		s.PlanSecrets, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}

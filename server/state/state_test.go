@@ -60,6 +60,12 @@ func TestCollections(t *testing.T) {
 			records.Token{Name: "token-1", KeyHash: "mark-key-hash", Created: noon})},
 		{"settings", false, "mark-setting", keeps(func(s *State) *store.Collection[records.Setting] { return s.Settings },
 			records.Setting{Name: "server-url", Value: "mark-setting"})},
+		{"replicas", false, "mark-replica", keeps(func(s *State) *store.Collection[records.Replica] { return s.Replicas },
+			records.Replica{ID: "mark-replica", URL: "https://a", Started: noon})},
+		{"connections", false, "mark-subject", keeps(func(s *State) *store.Collection[records.Connection] { return s.Connections },
+			records.Connection{Subject: "mark-subject", Replica: "a", Since: noon})},
+		{"server secrets", true, "mark-shared", keeps(func(s *State) *store.Collection[records.ServerSecret] { return s.ServerSecrets },
+			records.ServerSecret{Value: "mark-shared"})},
 	}
 	for _, c := range cases {
 		t.Run("create "+c.name, func(t *testing.T) { c.check(t, s, true) })

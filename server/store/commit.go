@@ -42,6 +42,7 @@ type Op struct {
 	key        string
 	revision   int64
 	value      any
+	lease      *Lease // nil: the document stays
 }
 
 // Creating writes a document under a key that has none. Once it is written its value is
@@ -180,7 +181,7 @@ func (s *Store) add(t *transaction, op Op) error {
 	if err != nil {
 		return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
 	}
-	t.writes = append(t.writes, clientv3.OpPut(key, encoded))
+	t.writes = append(t.writes, clientv3.OpPut(key, encoded, op.putOptions()...))
 	t.flights = append(t.flights, &flight{key: key, encoded: encoded, value: op.value})
 	return nil
 }

@@ -49,6 +49,7 @@ DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.Listen, "listen", ":8443", "address to serve https on")
 	flags.StringVar(&f.ServerURL, "server-url", "", "https URL by which hosts and people reach this server (default: this host's first address)")
+	flags.StringVar(&f.PeerURL, "peer-url", "", "https URL by which other servers on the same etcd reach this one (default: this host's first address)")
 	flags.StringSliceVar(&f.TLSNames, "tls-san", nil, "further names and addresses for the server's own certificate")
 	flags.StringVar(&f.CertFile, "tls-cert", "", "PEM certificate (chain) to serve instead of one of the server's own")
 	flags.StringVar(&f.KeyFile, "tls-key", "", "its PEM key")
@@ -82,7 +83,7 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 		}
 		o.Store.TLS = config
 	}
-	o.ServerURL = strings.TrimRight(o.ServerURL, "/")
+	o.ServerURL, o.PeerURL = strings.TrimRight(o.ServerURL, "/"), strings.TrimRight(o.PeerURL, "/")
 	o.DataDir = a.given.DataDir
 	o.BootstrapPassword = firstOf(a.environ("DROVER_BOOTSTRAP_PASSWORD"), a.environ("CATTLE_BOOTSTRAP_PASSWORD"))
 	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
