@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents test e2e lint bench quickstart setup setup-test clean
+.PHONY: build agents images test e2e lint bench quickstart setup setup-test clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -14,6 +14,10 @@ build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 agents: ## the agents that hosts download from a server
 	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-amd64 ./cmd/rancher-system-agent
 	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-arm64 ./cmd/rancher-system-agent
+
+IMAGE_ARCH ?= $(shell go env GOARCH)
+images: agents ## container images as archives in bin/, from scratch (BUSYBOX and KUBECTL: static programs to put into them)
+	go run ./packaging/images -arch $(IMAGE_ARCH) -version $(VERSION) -bin $(AGENT_DIR) -busybox $(or $(BUSYBOX),/bin/busybox) -kubectl "$(KUBECTL)" suc
 
 setup: ## what the test bed needs
 	./test/bed/setup.sh all
@@ -33,7 +37,7 @@ lint: ## formatting and vet
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go vet -tags e2e ./test/...
-	shellcheck -s sh install.sh system-agent-uninstall.sh test/bed/setup.sh test/standin/build.sh test/standin/image/*.sh test/peer/build-agent.sh
+	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/standin/build.sh test/standin/image/*.sh test/peer/build-agent.sh
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench

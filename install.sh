@@ -12,6 +12,7 @@
 # of the host.
 
 UNIT=rancher-system-agent.service
+UPDATE_UNIT=rancher-system-agent-update.service
 UNIT_DIR=/etc/systemd/system
 INFO_NAME=rancher2_connection_info.json
 
@@ -884,11 +885,42 @@ hold_agent() {
     done
 }
 
+# keep_previous: what a start that fails goes back to, when this run replaces the agent
+keep_previous() {
+    previous=false
+    installed=$CATTLE_ROOT$prefix/bin/rancher-system-agent
+    if [ ! -f "$installed" ] || [ ! -f "$CATTLE_ROOT$UNIT_DIR/$UNIT" ] || same "$installed" "$agent"; then return 0; fi
+    cat "$CATTLE_ROOT$UNIT_DIR/$UNIT" >"$work/previous.unit" || die "cannot read $UNIT_DIR/$UNIT"
+    stage "$prefix/bin/rancher-system-agent.previous" 0755 "$installed"
+    previous=true
+}
+
+# end_update: this run replaces the agent itself, so nobody else decides on it any longer
+end_update() {
+    [ -e "$CATTLE_ROOT$UNIT_DIR/$UPDATE_UNIT" ] || return 0
+    info 'ending an update of the agent that is under way'
+    systemctl disable --now "$UPDATE_UNIT" || die "cannot stop $UPDATE_UNIT; nothing was replaced"
+    rm -f "$CATTLE_ROOT$UNIT_DIR/$UPDATE_UNIT" "$CATTLE_ROOT$var_dir/update/intent.json"
+}
+
 start_agent() {
     info "starting $UNIT"
     systemctl daemon-reload || die 'the agent is installed, but systemctl daemon-reload failed'
     systemctl enable "$UNIT" || die "the agent is installed, but cannot be enabled; see systemctl status $UNIT"
-    systemctl restart "$UNIT" || die "the agent is installed, but does not start; see journalctl -u $UNIT"
+    systemctl restart "$UNIT" || go_back
+}
+
+# go_back: the new agent does not start; a host without an agent is worse than one with the old one
+go_back() {
+    "$previous" || die "the agent is installed, but does not start; see journalctl -u $UNIT"
+    info 'the new agent does not start; putting the previous one back'
+    stage "$prefix/bin/rancher-system-agent" 0755 "$CATTLE_ROOT$prefix/bin/rancher-system-agent.previous"
+    stage "$UNIT_DIR/$UNIT" 0644 "$work/previous.unit"
+    commit
+    if ! systemctl daemon-reload || ! systemctl restart "$UNIT"; then
+        die "the new agent does not start, and neither does the previous one; see journalctl -u $UNIT"
+    fi
+    die "the new agent does not start, so the previous one runs again; see journalctl -u $UNIT"
 }
 
 cleanup() {
@@ -948,7 +980,9 @@ main() {
     stage "$config_dir/config.yaml" 0600 "$work/config.yaml"
     stage "$UNIT_DIR/$UNIT" 0644 "$work/unit"
     stage "$UNIT_DIR/rancher-system-agent.env" 0600 "$work/environment"
+    keep_previous
     hold_agent
+    end_update
     commit
     start_agent
     info 'the agent is installed and running; the server shows what this machine is waiting for'

@@ -10,6 +10,7 @@
 # tests set, stands before every path of the host.
 
 UNIT=rancher-system-agent.service
+UPDATE_UNIT=rancher-system-agent-update.service
 UNIT_DIR=/etc/systemd/system
 
 info() { printf 'rancher-system-agent: %s\n' "$*"; }
@@ -90,6 +91,9 @@ locate() {
 }
 
 stop_agent() {
+    # An update under way would start the agent again.
+    [ ! -e "$CATTLE_ROOT$UNIT_DIR/$UPDATE_UNIT" ] || systemctl disable --now "$UPDATE_UNIT" ||
+        die "cannot stop $UPDATE_UNIT; nothing was removed"
     # A unit that is not there is fine.
     systemctl stop "$UNIT" 2>/dev/null || [ ! -e "$unit_file" ] || die "cannot stop $UNIT; nothing was removed"
 }
@@ -168,10 +172,11 @@ main() {
     if [ "$config_dir" = /var/lib/rancher/system-agent/etc ]; then
         rmdir "$CATTLE_ROOT/var/lib/rancher/system-agent" 2>/dev/null || :
     fi
-    remove "$UNIT_DIR/$UNIT" "$UNIT_DIR/rancher-system-agent.env"
+    remove "$UNIT_DIR/$UNIT" "$UNIT_DIR/rancher-system-agent.env" "$UNIT_DIR/$UPDATE_UNIT"
     systemctl daemon-reload || info 'systemctl daemon-reload failed; run it later'
     systemctl reset-failed "$UNIT" 2>/dev/null || :
-    remove "$prefix/bin/rancher-system-agent" "$prefix/bin/rancher-system-agent-uninstall.sh"
+    remove "$prefix/bin/rancher-system-agent.previous" "$prefix/bin/rancher-system-agent.new" \
+        "$prefix/bin/rancher-system-agent" "$prefix/bin/rancher-system-agent-uninstall.sh"
     info "removed the agent with $config_dir and $var_dir"
     info 'left as they are: all that plans created or still run (files, services, the cluster), and this machine on' \
         'the server, where it can be removed now'

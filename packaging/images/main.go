@@ -1,0 +1,201 @@
+// Images writes container images as archives that `docker load` and registries take,
+// without a registry and without a container engine: `make images`. A new image is a new
+// entry of the table.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// options say what images are made of.
+type options struct {
+	arch, version, out string
+	// bin has the programs of this module for arch, busybox and kubectl are static ones for it.
+	bin, busybox, kubectl string
+}
+
+// content is one image: its name without version, and what is in it.
+type content struct {
+	name, suffix string
+	entries      func(o options) ([]entry, error)
+	config       v1.Config
+}
+
+// entry is a file of an image, or a symbolic link.
+type entry struct {
+	path   string // below /
+	source string // file of this machine
+	link   string // target, instead of a source
+	mode   int64
+}
+
+// images is the table.
+var images = map[string]content{
+	"suc": {name: "drover/system-agent", suffix: "-suc", entries: suc, config: v1.Config{
+		Cmd: []string{"/opt/rancher-system-agent-suc/run.sh"}, Env: []string{"PATH=/usr/bin:/bin"},
+	}},
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.arch, "arch", runtime.GOARCH, "architecture of the images")
+	flag.StringVar(&o.version, "version", "dev", "tag of the images")
+	flag.StringVar(&o.out, "out", "bin", "directory of the archives")
+	flag.StringVar(&o.bin, "bin", "server/assets/bin", "directory of the programs, NAME-ARCH")
+	flag.StringVar(&o.busybox, "busybox", "/bin/busybox", "a static busybox")
+	flag.StringVar(&o.kubectl, "kubectl", "", "a static kubectl; without it images have none")
+	flag.Parse()
+	for _, which := range flag.Args() {
+		path, err := write(o, which)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "image %s: %v\n", which, err)
+			os.Exit(1)
+		}
+		fmt.Println(path)
+	}
+}
+
+// suc is what the system upgrade controller runs on the nodes.
+func suc(o options) ([]entry, error) {
+	const dir = "opt/rancher-system-agent-suc/"
+	all := []entry{
+		{path: dir + "run.sh", source: "packaging/suc/run.sh", mode: 0o755},
+		{path: dir + "install.sh", source: "install.sh", mode: 0o755},
+		{path: dir + "system-agent-uninstall.sh", source: "system-agent-uninstall.sh", mode: 0o755},
+		{path: dir + "rancher-system-agent", source: filepath.Join(o.bin, "rancher-system-agent-"+o.arch), mode: 0o755},
+		{path: "bin/busybox", source: o.busybox, mode: 0o755},
+	}
+	if err := static(o.busybox, o.arch); err != nil {
+		return nil, err
+	}
+	for _, applet := range []string{"cat", "chmod", "chroot", "cp", "dirname", "grep", "mkdir", "mktemp", "rm", "sed", "sh"} {
+		all = append(all, entry{path: "bin/" + applet, link: "busybox"})
+	}
+	if o.kubectl == "" {
+		fmt.Fprintln(os.Stderr, "image suc: without kubectl (-kubectl), so it cannot read the roles of a node")
+		return all, nil
+	}
+	return append(all, entry{path: "bin/kubectl", source: o.kubectl, mode: 0o755}), static(o.kubectl, o.arch)
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// static refuses a program that an image without libraries cannot run.
+func static(path, arch string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer f.Close()
+	if f.Machine != machines[arch] {
+		return fmt.Errorf("%s is for %s, not for %s", path, f.Machine, arch)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is linked dynamically, but the image has no libraries; Debian's package is busybox-static", path)
+		}
+	}
+	return nil
+}
+
+// write writes one image and returns the path of its archive.
+func write(o options, which string) (string, error) {
+	c, ok := images[which]
+	if !ok {
+		return "", errors.New("is not in the table")
+	}
+	image, err := build(o, c)
+	if err != nil {
+		return "", err
+	}
+	tag, err := name.NewTag(c.name + ":" + o.version + c.suffix)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(o.out, "image-"+which+"-"+o.arch+".tar")
+	return path, tarball.WriteToFile(path, tag, image)
+}
+
+func build(o options, c content) (v1.Image, error) {
+	entries, err := c.entries(o)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := pack(entries)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, opened)
+	if err != nil {
+		return nil, err
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", o.arch, c.config
+	return mutate.ConfigFile(image, file)
+}
+
+// pack makes a layer. It has no times and no owners but root, so that equal content is an equal image.
+func pack(entries []entry) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	made := map[string]bool{".": true}
+	for _, e := range entries {
+		if err := directories(w, filepath.Dir(e.path), made); err != nil {
+			return nil, err
+		}
+		h := &tar.Header{Name: e.path, Mode: 0o777, Typeflag: tar.TypeSymlink, Linkname: e.link}
+		var content []byte
+		if e.link == "" {
+			var err error
+			if content, err = os.ReadFile(e.source); err != nil {
+				return nil, err
+			}
+			h.Mode, h.Typeflag, h.Size = e.mode, tar.TypeReg, int64(len(content))
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+func directories(w *tar.Writer, dir string, made map[string]bool) error {
+	if made[dir] {
+		return nil
+	}
+	made[dir] = true
+	if err := directories(w, filepath.Dir(dir), made); err != nil {
+		return err
+	}
+	return w.WriteHeader(&tar.Header{Name: dir + "/", Mode: 0o755, Typeflag: tar.TypeDir})
+}
