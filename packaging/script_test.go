@@ -12,7 +12,7 @@ import (
 
 func TestShellcheck(t *testing.T) {
 	shellcheck := requireTool(t, "shellcheck")
-	for _, script := range []string{installScript, uninstallScript} {
+	for _, script := range []string{installScript, uninstallScript, "suc/run.sh"} {
 		if out, err := exec.Command(shellcheck, "-s", "sh", script).CombinedOutput(); err != nil {
 			t.Errorf("shellcheck -s sh %s: %v\n%s", script, err, out)
 		}

@@ -48,6 +48,8 @@ node_roles() {
     command -v kubectl >/dev/null || die "SYSTEM_UPGRADE_NODE_NAME is set, but this image has no kubectl"
     node=$(kubectl get node "$SYSTEM_UPGRADE_NODE_NAME" -o yaml) ||
         die "cannot read the node $SYSTEM_UPGRADE_NODE_NAME; the Job's account needs to get nodes"
+    # Its labels alone: annotations may be called the same.
+    node=$(printf '%s\n' "$node" | sed -n '/^  labels:$/,/^  [^ ]/{/^    /p;}')
     CATTLE_NODE_NAME=$SYSTEM_UPGRADE_NODE_NAME && export CATTLE_NODE_NAME
     role etcd CATTLE_ROLE_ETCD
     role 'control-\{0,1\}plane' CATTLE_ROLE_CONTROLPLANE
