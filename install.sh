@@ -872,7 +872,8 @@ hold_agent() {
         inactive | failed | unknown) return 0 ;;
     esac
     pending=$CATTLE_ROOT$var_dir/interlock/restart-pending
-    printf '' >"$pending" || die "cannot write $var_dir/interlock/restart-pending"
+    # The agent takes the mark of a dead installer away.
+    printf 'pid %s\n' $$ >"$pending" || die "cannot write $var_dir/interlock/restart-pending"
     waited=0
     while [ -e "$CATTLE_ROOT$var_dir/interlock/applyinator-active" ] && systemctl is-active --quiet "$UNIT"; do
         if [ "$waited" -ge 300 ]; then

@@ -10,15 +10,15 @@ import (
 
 // recallUpdate tells of an update that was taken back, until a later one succeeds.
 func (a *agent) recallUpdate() {
-	last, ok, err := selfupdate.ReadLast(a.updates)
+	fault, err := selfupdate.TakenBack(a.updates)
 	if err != nil {
 		a.Logger.Warn("how the last update ended cannot be read", "error", err)
 	}
-	if !ok || last.Updated {
+	if fault == nil {
 		return
 	}
-	a.Logger.Warn("last update of the agent was taken back", "to", last.NewVersion, "at", last.Ended, "reason", last.Reason)
-	a.board.setFault("self-update", last.Err())
+	a.Logger.Warn("last update of the agent failed", "error", fault)
+	a.board.setFault("self-update", fault)
 }
 
 // tellHealth writes down that the agent is up, and again when it has reached its server.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/daemon/selfupdate"
 )
 
 const patience = 20 * time.Second
@@ -194,6 +197,13 @@ func TestLife(t *testing.T) {
 			t.Errorf("%v; want the host's refusal", answer)
 		}
 	})
+	t.Run("health", func(t *testing.T) {
+		waitUntil(t, "the agent has said that it reached its server", func() bool { return health(t, dir).Connected })
+		boot, err := selfupdate.BootID()
+		if h := health(t, dir); err != nil || h != (selfupdate.Health{PID: p.Process.Pid, Boot: boot, Version: "v9.9.9-test", Remote: true, Connected: true}) {
+			t.Errorf("health %+v, %v", h, err)
+		}
+	})
 	t.Run("memory", func(t *testing.T) {
 		kib := p.resident(t)
 		t.Logf("%.1f MiB resident while watching, with the tunnel open, of %d allowed", float64(kib)/1024, maxResident>>20)
@@ -208,6 +218,39 @@ func TestLife(t *testing.T) {
 	if strings.Contains(p.out.String(), "machine-token") {
 		t.Error("the token is in the log")
 	}
+}
+
+// health is what the agent of a directory says of itself.
+func health(t *testing.T, dir string) (h selfupdate.Health) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "update", "health.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// An update that was taken back is told as long as no other one succeeded.
+func TestTellsOfAnUpdateThatWasTakenBack(t *testing.T) {
+	m := newManagement(t)
+	dir := t.TempDir()
+	config := m.install(t, dir)
+	if err := os.MkdirAll(filepath.Join(dir, "update"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	last := filepath.Join(dir, "update", "last.json")
+	if err := os.WriteFile(last, []byte(`{"oldVersion":"v1","newVersion":"v2","reason":"it ended 3 times in a row"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := sentinelOf(t, config)
+	p.wantNote(t, "STATUS=", "the update from v1 to v2 was taken back")
+	if !strings.Contains(p.out.String(), "it ended 3 times in a row") {
+		t.Error("the log does not tell of it")
+	}
+	p.stop(t, syscall.SIGTERM)
 }
 
 func TestStoppedInTheMiddle(t *testing.T) {
@@ -249,6 +292,9 @@ func TestStartsWithoutItsServer(t *testing.T) {
 	p := sentinelOf(t, config, "JOURNAL_STREAM=1:2")
 	p.wantNote(t, "READY=1", "")
 	p.wantNote(t, "STATUS=", "connection refused")
+	if h := health(t, dir); h.PID != p.Process.Pid || !h.Remote || h.Connected {
+		t.Errorf("health %+v", h)
+	}
 	p.stop(t, syscall.SIGTERM)
 	if !strings.Contains(p.out.String(), "\n<4>level=WARN") {
 		t.Error("warnings have no priority for the journal")

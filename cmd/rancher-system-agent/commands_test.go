@@ -47,6 +47,10 @@ func TestCommands(t *testing.T) {
 		{"connection by http", []string{"validate-connection", file("http.json", strings.Replace(connection, "https:", "http:", 1), 0o600)}, 1, "not https"},
 		{"a web page", []string{"validate-connection", file("page.json", "<html>", 0o600)}, 1, "not JSON"},
 		{"connection without file", []string{"validate-connection", "a", "b"}, 1, "needs one file"},
+		{"self-update, help", []string{"self-update", "-h"}, 0, "--checksum SHA256"},
+		{"self-update without a source", []string{"self-update"}, 1, "--from"},
+		{"self-update with an unknown flag", []string{"self-update", "--force"}, 1, "-force"},
+		{"the judge of an update without a directory", []string{"self-update-watch"}, 1, "needs one directory"},
 		{"sentinel with arguments", []string{"sentinel", "now"}, 1, "no arguments"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

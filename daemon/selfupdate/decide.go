@@ -3,7 +3,10 @@
 
 package selfupdate
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	// maxRestarts is how often systemd may have started a new agent again before it goes back.
@@ -70,7 +73,7 @@ func judge(in Intent, f facts) decision {
 	case !f.current && !f.restarted:
 		return decision{restart, ""}
 	case f.unit.restarts >= maxRestarts:
-		return decision{goBack, fmt.Sprintf("it ended %d times in a row (%s)", f.unit.restarts, f.unit.result)}
+		return decision{goBack, strings.TrimSuffix(fmt.Sprintf("it ended %d times in a row: %s", f.unit.restarts, f.unit.ended), ": ")}
 	case f.late:
 		return decision{goBack, fmt.Sprintf("after %d s %s", in.Within, lacking(f))}
 	}
@@ -96,7 +99,7 @@ func takeBack(in Intent, f facts) decision {
 func lacking(f facts) string {
 	switch {
 	case f.unit.pid == 0:
-		return fmt.Sprintf("it does not run (%s, %s)", f.unit.active, f.unit.result)
+		return strings.TrimSuffix(fmt.Sprintf("it does not run: %s", f.unit.ended), ": ")
 	case f.unit.active != "active":
 		return "it has not told systemd that it is ready"
 	case f.health.PID != f.unit.pid:

@@ -10,7 +10,7 @@ func TestDecide(t *testing.T) {
 	intent := Intent{Old: oldSum, New: newSum, Program: "/p", Within: 120, Boots: 1, Connect: true}
 	up := unit{active: "active", sub: "running", pid: 7}
 	starting := unit{active: "activating", sub: "start", pid: 7}
-	down := unit{active: "activating", sub: "auto-restart", result: "exit-code"}
+	down := unit{active: "activating", sub: "auto-restart", ended: "exit code 3"}
 	well := Health{PID: 7, Remote: true, Connected: true}
 	for _, tc := range []struct {
 		name   string
@@ -33,8 +33,8 @@ func TestDecide(t *testing.T) {
 		{"well just in time", nil, facts{installed: newSum, unit: up, current: true, health: well, late: true}, end, ""},
 		{"the health of another life", nil, facts{installed: newSum, unit: up, current: true, health: Health{PID: 6, Connected: true}}, wait, ""},
 		{"healthy before it is ready", nil, facts{installed: newSum, unit: starting, current: true, health: well}, wait, ""},
-		{"it crashes", nil, facts{installed: newSum, unit: unit{active: "activating", restarts: maxRestarts, result: "exit-code"}, restarted: true}, goBack, "3 times in a row (exit-code)"},
-		{"it crashes slowly", nil, facts{installed: newSum, unit: down, restarted: true, late: true}, goBack, "after 120 s it does not run"},
+		{"it crashes", nil, facts{installed: newSum, unit: unit{active: "activating", restarts: maxRestarts, ended: "exit code 3"}, restarted: true}, goBack, "3 times in a row: exit code 3"},
+		{"it crashes slowly", nil, facts{installed: newSum, unit: down, restarted: true, late: true}, goBack, "after 120 s it does not run: exit code 3"},
 		{"it hangs", nil, facts{installed: newSum, unit: starting, current: true, late: true}, goBack, "ready"},
 		{"it does not connect", nil, facts{installed: newSum, unit: up, current: true, health: Health{PID: 7, Remote: true}, late: true}, goBack, "reached its server"},
 		{"it says nothing", nil, facts{installed: newSum, unit: up, current: true, late: true}, goBack, "healthy"},

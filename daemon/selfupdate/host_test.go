@@ -162,14 +162,14 @@ func (m *manager) show() string {
 	if m.process == nil {
 		m.restarts++
 		m.start()
-		return fmt.Sprintf("ActiveState=activating\nSubState=auto-restart\nMainPID=0\nNRestarts=%d\nResult=exit-code\n", m.restarts)
+		return fmt.Sprintf("ActiveState=activating\nSubState=auto-restart\nMainPID=0\nNRestarts=%d\nExecMainCode=1\nExecMainStatus=3\n", m.restarts)
 	}
 	var h Health
 	state := "ActiveState=activating\nSubState=start"
 	if ok, err := readRecord(healthFile(m.dir), &h); err == nil && ok && h.PID == m.process.Process.Pid {
 		state = "ActiveState=active\nSubState=running"
 	}
-	return fmt.Sprintf("%s\nMainPID=%d\nNRestarts=%d\nResult=success\n", state, m.process.Process.Pid, m.restarts)
+	return fmt.Sprintf("%s\nMainPID=%d\nNRestarts=%d\nExecMainCode=0\nExecMainStatus=0\n", state, m.process.Process.Pid, m.restarts)
 }
 
 // scene is a host on which an old agent runs.

@@ -126,6 +126,22 @@ func ReadLast(dir string) (last Last, ok bool, err error) {
 	return last, ok, err
 }
 
+// TakenBack is what an agent tells of its last update: nil when that succeeded or there was none. An
+// agent that was just put back finds the reason in the intent, whose end it is itself a part of.
+func TakenBack(dir string) (fault error, err error) {
+	var in Intent
+	if ok, err := readRecord(intentFile(dir), &in); err != nil {
+		return nil, err
+	} else if ok && in.Back != "" {
+		return fmt.Errorf("the update from %s to %s was taken back: %s", in.OldVersion, in.NewVersion, in.Back), nil
+	}
+	last, ok, err := ReadLast(dir)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return last.Err(), nil
+}
+
 // readRecord reads one of our JSON files; ok is false when it is not there.
 func readRecord(path string, into any) (ok bool, err error) {
 	b, err := durable.ReadFile(path, maxRecord)

@@ -27,7 +27,7 @@ type unit struct {
 	sub      string // SubState
 	pid      int    // 0: no main process
 	restarts int    // automatic ones since it was last started by hand
-	result   string // how its last run ended
+	ended    string // how its main process ended last; empty when that is not known
 }
 
 func (u unit) running() bool { return u.active == "active" && u.pid != 0 }
@@ -50,12 +50,12 @@ type systemctl func(ctx context.Context, args ...string) (string, error)
 
 // show asks for properties of the agent's service.
 func (s systemctl) show(ctx context.Context) (unit, error) {
-	out, err := s(ctx, "show", Service, "--property=ActiveState,SubState,MainPID,NRestarts,Result")
+	out, err := s(ctx, "show", Service, "--property=ActiveState,SubState,MainPID,NRestarts,ExecMainCode,ExecMainStatus")
 	if err != nil {
 		return unit{}, err
 	}
 	p := properties(out)
-	u := unit{active: p["ActiveState"], sub: p["SubState"], result: p["Result"]}
+	u := unit{active: p["ActiveState"], sub: p["SubState"], ended: exit(p["ExecMainCode"], p["ExecMainStatus"])}
 	var errs [2]error
 	u.pid, errs[0] = strconv.Atoi(p["MainPID"])
 	u.restarts, errs[1] = strconv.Atoi(p["NRestarts"])
@@ -63,6 +63,17 @@ func (s systemctl) show(ctx context.Context) (unit, error) {
 		return unit{}, fmt.Errorf("systemctl show %s: %w", Service, err)
 	}
 	return u, nil
+}
+
+// exit puts systemd's words for the end of a process into ours: 1 is CLD_EXITED, 2 and 3 are the signals.
+func exit(code, status string) string {
+	switch code {
+	case "1":
+		return "exit code " + status
+	case "2", "3":
+		return "signal " + status
+	}
+	return ""
 }
 
 func properties(out string) map[string]string {

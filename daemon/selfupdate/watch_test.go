@@ -218,3 +218,41 @@ func TestAJudgeWithoutAnythingToDecideGoesAway(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatAnAgentTellsOfItsLastUpdate(t *testing.T) {
+	for _, tc := range []struct {
+		name, intent, last, want string
+	}{
+		{name: "there was none"},
+		{name: "it succeeded", last: `{"updated":true}`},
+		{name: "it failed", last: `{"oldVersion":"v1","newVersion":"v2","reason":"it hangs"}`, want: "from v1 to v2 was taken back at"},
+		{name: "it is just being taken back", intent: `{"oldVersion":"v2","newVersion":"v3","back":"it crashes"}`, last: `{"updated":true}`, want: "from v2 to v3 was taken back: it crashes"},
+		{name: "one is under way", intent: `{"oldVersion":"v2","newVersion":"v3"}`, last: `{"updated":true}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for path, content := range map[string]string{intentFile(dir): tc.intent, lastFile(dir): tc.last} {
+				if content == "" {
+					continue
+				}
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fault, err := TakenBack(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (fault == nil) != (tc.want == "") || fault != nil && !strings.Contains(fault.Error(), tc.want) {
+				t.Errorf("fault = %v, want %q", fault, tc.want)
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(lastFile(dir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TakenBack(dir); err == nil || !strings.Contains(err.Error(), lastFile(dir)) {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -104,12 +105,15 @@ func (k *Interlock) pending() (bool, error) {
 		return false, err
 	}
 	now := k.now()
-	since, err := time.ParseInLocation(time.UnixDate, strings.TrimSpace(string(b)), time.Local)
-	if err != nil || since.After(now.Add(Patience)) {
-		return true, k.stamp(path, now)
-	}
-	if now.Sub(since) < Patience {
-		return true, nil
+	first, owner := split(string(b))
+	if !ended(owner) {
+		since, err := time.ParseInLocation(time.UnixDate, first, time.Local)
+		if err != nil || since.After(now.Add(Patience)) {
+			return true, k.stamp(path, now, owner)
+		}
+		if now.Sub(since) < Patience {
+			return true, nil
+		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -117,9 +121,32 @@ func (k *Interlock) pending() (bool, error) {
 	return false, nil
 }
 
+// split takes the line with the installer's pid out of its file. Original installers have none.
+func split(content string) (rest, owner string) {
+	for line := range strings.Lines(content) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "pid ") {
+			owner = line
+		} else if rest == "" {
+			rest = line
+		}
+	}
+	return rest, owner
+}
+
+// ended says that the installer was killed before it could remove its file.
+func ended(owner string) bool {
+	pid, err := strconv.Atoi(strings.TrimPrefix(owner, "pid "))
+	if err != nil || pid <= 0 {
+		return false
+	}
+	_, err = os.Stat("/proc/" + strconv.Itoa(pid))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // stamp writes the time into the installer's file, but does not make it again when the
 // installer has just removed it.
-func (k *Interlock) stamp(path string, now time.Time) error {
+func (k *Interlock) stamp(path string, now time.Time, owner string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -127,6 +154,6 @@ func (k *Interlock) stamp(path string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(now.UTC().Format(time.UnixDate) + "\n")
+	_, err = f.WriteString(strings.TrimSpace(now.UTC().Format(time.UnixDate)+"\n"+owner) + "\n")
 	return errors.Join(err, f.Close())
 }

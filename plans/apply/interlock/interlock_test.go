@@ -1,7 +1,9 @@
 package interlock_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,6 +36,44 @@ func TestTheLastOneOutTakesTheFileAway(t *testing.T) {
 	}
 	if err := k.Leave(); err != nil || there() {
 		t.Errorf("still there: %v", err)
+	}
+}
+
+func TestAnInstallerThatWasKilledHoldsNobodyUp(t *testing.T) {
+	dir := t.TempDir()
+	pending := filepath.Join(dir, "restart-pending")
+	installer := exec.Command("sleep", "1000")
+	if err := installer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	k := interlock.New(dir, func() time.Time { return now })
+	enter := func(want bool) {
+		t.Helper()
+		if ok, err := k.Enter(); ok != want || err != nil {
+			t.Errorf("let in: %v, %v; want %v", ok, err, want)
+		}
+	}
+	owner := fmt.Sprintf("pid %d\n", installer.Process.Pid)
+	if err := os.WriteFile(pending, []byte(owner), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	enter(false)
+	if b, err := os.ReadFile(pending); err != nil || string(b) != "Sat Nov 21 12:00:00 UTC 2026\n"+owner {
+		t.Errorf("noted %q, %v", b, err)
+	}
+	now = now.Add(time.Minute)
+	enter(false)
+	if err := installer.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = installer.Wait() // it was killed
+	enter(true)
+	if _, err := os.Stat(pending); err == nil {
+		t.Error("the mark is still there")
+	}
+	if err := k.Leave(); err != nil {
+		t.Error(err)
 	}
 }
 
