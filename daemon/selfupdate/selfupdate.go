@@ -132,7 +132,9 @@ func TakenBack(dir string) (fault error, err error) {
 	var in Intent
 	if ok, err := readRecord(intentFile(dir), &in); err != nil {
 		return nil, err
-	} else if ok && in.Back != "" {
+	} else if ok && in.Back == "" {
+		return nil, nil // another one is under way, and this agent may be its outcome
+	} else if ok {
 		return fmt.Errorf("the update from %s to %s was taken back: %s", in.OldVersion, in.NewVersion, in.Back), nil
 	}
 	last, ok, err := ReadLast(dir)

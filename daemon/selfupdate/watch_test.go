@@ -227,7 +227,7 @@ func TestWhatAnAgentTellsOfItsLastUpdate(t *testing.T) {
 		{name: "it succeeded", last: `{"updated":true}`},
 		{name: "it failed", last: `{"oldVersion":"v1","newVersion":"v2","reason":"it hangs"}`, want: "from v1 to v2 was taken back at"},
 		{name: "it is just being taken back", intent: `{"oldVersion":"v2","newVersion":"v3","back":"it crashes"}`, last: `{"updated":true}`, want: "from v2 to v3 was taken back: it crashes"},
-		{name: "one is under way", intent: `{"oldVersion":"v2","newVersion":"v3"}`, last: `{"updated":true}`},
+		{name: "one is under way", intent: `{"oldVersion":"v2","newVersion":"v3"}`, last: `{"reason":"of the one before"}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
