@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/hostservice"
 	"github.com/drover-project/drover/daemon/selfupdate"
+	"github.com/drover-project/drover/daemon/systemd"
 	"github.com/drover-project/drover/installers/image"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
@@ -59,6 +60,7 @@ type agent struct {
 	board   *board
 	feed    *feed.Feed
 	engine  *apply.Engine
+	units   *systemd.Units
 	remote  *remote.Source // nil without a server
 	drop    *drop.Source   // nil without a directory
 	parts   []part
@@ -97,7 +99,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a := &agent{Options: o, board: newBoard(o.Now), feed: feed.New(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
+	a := &agent{Options: o, board: newBoard(o.Now), feed: feed.New(), units: systemd.NewUnits(), started: o.Now(), path: path, ledgers: c.LedgerDirectory()}
+	defer a.units.Close()
 	if err := a.openStatus(ctx); err != nil {
 		return err
 	}
@@ -125,6 +128,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		AppliedDir:      c.AppliedPlanDirectory,
 		Redirects:       redirects(c.Dir),
 		Images:          a.stager(c),
+		Units:           a.units.State,
 		Supervisor:      a.Supervisor,
 		Timeout:         timeout,
 		Waiting:         a.board.setWait,

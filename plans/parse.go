@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"path"
 	"reflect"
+	"regexp"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -130,11 +132,33 @@ func (p Plan) Validate() error {
 		}
 	}
 	for _, name := range sortedKeys(p.Probes) {
-		if p.Probes[name].HTTPGetAction.URL == "" {
-			return &FieldError{Field: fmt.Sprintf("probes[%s].httpGet.url", name), Reason: "is empty"}
+		if field, reason := p.Probes[name].fault(); reason != "" {
+			return &FieldError{Field: fmt.Sprintf("probes[%s].%s", name, field), Reason: reason}
 		}
 	}
 	return nil
+}
+
+// unitName is the full name of a systemd unit, as systemd.unit(5) has it.
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,240}\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
+
+// unitStates are the values of ActiveState that systemd has.
+var unitStates = []string{"active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "refreshing"}
+
+func (p Probe) fault() (field, reason string) {
+	switch unit := p.Systemd; {
+	case unit == nil && p.HTTPGetAction.URL == "":
+		return "httpGet.url", "is empty"
+	case unit == nil:
+		return "", ""
+	case p.HTTPGetAction != HTTPGet{}:
+		return "systemd", "stands beside httpGet; a probe has one of the two"
+	case !unitName.MatchString(unit.Unit):
+		return "systemd.unit", fmt.Sprintf("%.100q is not the full name of a unit such as k3s.service", unit.Unit)
+	case !slices.Contains(unitStates, unit.Wanted()):
+		return "systemd.state", fmt.Sprintf("%.100q is none of %s", unit.State, strings.Join(unitStates, ", "))
+	}
+	return "", ""
 }
 
 func (f File) fault() (field, reason string) {

@@ -96,7 +96,7 @@ func (p PeriodicInstruction) Period() time.Duration {
 	return secondsOr(p.PeriodSeconds, 600)
 }
 
-// Probe is a health question that the agent asks on its own host.
+// Probe is a health question that the agent asks on its own host, of one kind: httpGet or systemd.
 type Probe struct {
 	Name                string  `json:"name,omitempty"`
 	InitialDelaySeconds int     `json:"initialDelaySeconds,omitempty"` // default 0
@@ -104,6 +104,25 @@ type Probe struct {
 	SuccessThreshold    int     `json:"successThreshold,omitempty"`    // default 1
 	FailureThreshold    int     `json:"failureThreshold,omitempty"`    // default 3
 	HTTPGetAction       HTTPGet `json:"httpGet,omitzero"`
+	// Systemd asks for the state of a unit. Only drover's agent knows it: to the original
+	// agent v0.15 such a probe has an empty URL, and stays as it is for ever.
+	Systemd *SystemdUnit `json:"systemd,omitempty"`
+}
+
+// SystemdUnit is a probe by the state of a unit.
+type SystemdUnit struct {
+	// Unit is the full name, for example k3s.service.
+	Unit string `json:"unit"`
+	// State is the ActiveState that is a success; empty means active.
+	State string `json:"state,omitempty"`
+}
+
+// Wanted is the state that is a success.
+func (u SystemdUnit) Wanted() string {
+	if u.State == "" {
+		return "active"
+	}
+	return u.State
 }
 
 // HTTPGet is a probe by one GET; statuses 200 to 299 are a success.

@@ -53,6 +53,8 @@ type Options struct {
 	Redirects    []Redirect
 	// Images stages instruction images; a plan that needs one fails without it.
 	Images Stager
+	// Units says what state a systemd unit is in, for probes. Without it they fail.
+	Units func(ctx context.Context, unit string) (activeState, subState string, err error)
 	// Supervisor is the argv of the process that runs one instruction; the instruction's
 	// directory is added as the last argument. It must call supervise.Supervise.
 	Supervisor []string

@@ -76,7 +76,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		boot: boot, Options: o, host: hostfs.FS{Root: o.Root}, lock: make(chan struct{}, 1),
 		interlock: interlock.New(o.InterlockDir, o.Now),
-		prober:    &probe.Prober{Host: hostfs.FS{Root: o.Root}, Logger: o.Logger, Now: o.Now},
+		prober:    &probe.Prober{Host: hostfs.FS{Root: o.Root}, Units: o.Units, Logger: o.Logger, Now: o.Now},
 	}
 	return e, e.interlock.Clear()
 }

@@ -32,7 +32,9 @@ const (
 
 // Prober asks probes. Its methods may be called at the same time.
 type Prober struct {
-	Host   hostfs.FS // where certificates are read from
+	Host hostfs.FS // where certificates are read from
+	// Units says what state a systemd unit is in; nil when there is nobody to ask.
+	Units  func(ctx context.Context, unit string) (activeState, subState string, err error)
 	Logger *slog.Logger
 	Now    func() time.Time
 	notes  notes
@@ -94,6 +96,31 @@ var errNoURL = errors.New("the url is none")
 
 // ask asks once; nil is a success.
 func (r *Prober) ask(ctx context.Context, name string, p plans.Probe) error {
+	if p.Systemd == nil {
+		return r.get(ctx, name, p)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
+	defer cancel()
+	return r.unit(ctx, *p.Systemd)
+}
+
+// unit asks for the state of a systemd unit.
+func (r *Prober) unit(ctx context.Context, u plans.SystemdUnit) error {
+	if r.Units == nil {
+		return errors.New("there is no systemd to ask")
+	}
+	active, sub, err := r.Units(ctx, u.Unit)
+	if err != nil {
+		return err
+	}
+	if active != u.Wanted() {
+		return fmt.Errorf("%s is %s (%s), not %s", u.Unit, active, sub, u.Wanted())
+	}
+	return nil
+}
+
+// get asks over HTTP.
+func (r *Prober) get(ctx context.Context, name string, p plans.Probe) error {
 	target, err := url.Parse(p.HTTPGetAction.URL)
 	if err != nil || target.Host == "" {
 		return errNoURL
@@ -188,5 +215,9 @@ func (r *Prober) pool(path string) (*x509.CertPool, error) {
 }
 
 func (r *Prober) noteProbe(name string, p plans.Probe, err error) {
+	if p.Systemd != nil {
+		r.note("probe/"+name, err, "probe fails", "probe", name, "unit", p.Systemd.Unit)
+		return
+	}
 	r.note("probe/"+name, err, "probe fails", "probe", name, "url", p.HTTPGetAction.URL)
 }

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -303,7 +305,7 @@ func TestProbesOverTLS(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.get.URL = server.URL + test.get.URL
-			if got := ask(t, r, plans.Probe{HTTPGetAction: test.get}); got != test.want {
+			if got := ask(t, r, plans.Probe{TimeoutSeconds: 30, HTTPGetAction: test.get}); got != test.want {
 				t.Errorf("success = %v", got)
 			}
 		})
@@ -316,5 +318,47 @@ func TestProbesOverTLS(t *testing.T) {
 	put("/tls/later.crt", ca.pem)
 	if got := r.Round(t.Context(), plan, nil, time.Time{}); !got["p"].Healthy {
 		t.Error("the new file is not read")
+	}
+}
+
+// TestProbesOfUnits: the wanted state is a success, any other and no answer are failures.
+func TestProbesOfUnits(t *testing.T) {
+	states := map[string]string{"up.service": "active", "dead.service": "inactive", "starting.service": "activating"}
+	var said bytes.Buffer
+	prober := &probe.Prober{
+		Logger: slog.New(slog.NewTextHandler(&said, nil)), Now: time.Now,
+		Units: func(ctx context.Context, unit string) (string, string, error) {
+			if unit == "hangs.service" {
+				<-ctx.Done()
+				return "", "", ctx.Err()
+			}
+			if _, known := states[unit]; !known {
+				return "", "", errors.New("systemd is away")
+			}
+			return states[unit], "some", nil
+		},
+	}
+	of := func(unit, state string) plans.Probe {
+		return plans.Probe{FailureThreshold: 1, Systemd: &plans.SystemdUnit{Unit: unit, State: state}}
+	}
+	late := of("up.service", "")
+	late.InitialDelaySeconds = 60
+	asked := map[string]plans.Probe{
+		"up": of("up.service", ""), "explicit": of("up.service", "active"), "wanted dead": of("dead.service", "inactive"),
+		"starting": of("starting.service", "active"), "no answer": of("gone.service", ""), "hangs": of("hangs.service", ""), "late": late,
+	}
+	healthy, failing := plans.ProbeStatus{Healthy: true, SuccessCount: 1}, plans.ProbeStatus{FailureCount: 1}
+	want := map[string]plans.ProbeStatus{
+		"up": healthy, "explicit": healthy, "wanted dead": healthy, "starting": failing, "no answer": failing, "hangs": failing, "late": {},
+	}
+	if diff := cmp.Diff(want, prober.Round(t.Context(), asked, nil, time.Now())); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(said.String(), "starting.service is activating (some), not active") {
+		t.Error(said.String())
+	}
+	prober.Units = nil
+	if got := prober.Round(t.Context(), map[string]plans.Probe{"up": of("up.service", "")}, nil, time.Time{}); got["up"] != failing {
+		t.Errorf("with nobody to ask: %+v", got)
 	}
 }
