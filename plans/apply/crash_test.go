@@ -26,6 +26,7 @@ func crashPlan(h *host, last string) plans.Plan {
 		Instructions: []plans.OneTimeInstruction{
 			h.counting("a", "echo out-a"), h.counting("b", "echo out-b"), h.counting("c", "echo out-c; "+last),
 		},
+		Probes: map[string]plans.Probe{"unit": {Systemd: &plans.SystemdUnit{Unit: "up.service"}}},
 	}
 }
 
@@ -38,9 +39,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if want.Passed < 10 || want.Result.Succeeded != (last == "exit 0") {
 			t.Fatalf("%+v", want)
 		}
+		tree := whole.tree()
 		first := 1
 		if last != "exit 0" {
-			first = want.Passed - 3 // the steps before are the same
+			first = want.Passed - 4 // the steps before are the same
 		}
 		for at := first; at <= want.Passed; at++ {
 			t.Run(fmt.Sprintf("%s, killed at step %d", last, at), func(t *testing.T) {
@@ -57,10 +59,11 @@ func TestKilledAtEveryStep(t *testing.T) {
 						t.Errorf("%s ran as attempts %q", name, h.runs(name))
 					}
 				}
-				for path, content := range map[string]string{"/etc/one": "1", "/var/lib/agent/etc/k3s/two": "2", "/etc/three": "3"} {
-					if got := h.content(h.root(path)); got != content {
-						t.Errorf("%s has %q", path, got)
-					}
+				if diff := cmp.Diff(tree, h.tree()); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(want.Probes, got.Probes); diff != "" {
+					t.Error(diff)
 				}
 				if names := h.applied(); len(names) != 1 {
 					t.Errorf("the history has %q", names)

@@ -14,3 +14,6 @@ const RunsKept = runsKept
 
 // MaxLost is how often an instruction may vanish.
 const MaxLost = maxLost
+
+// Checkpoint is one more step that a test's agent may die at.
+func (e *Engine) Checkpoint(at string) { e.at(at) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -90,8 +91,37 @@ func options(dir string) apply.Options {
 		Root: filepath.Join(dir, "root"), WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledgers"),
 		InterlockDir: filepath.Join(dir, "interlock"), AppliedDir: filepath.Join(dir, "applied"), Supervisor: supervisor(),
 		Redirects: []apply.Redirect{{Prefix: "/etc/rancher/k3s", Dir: "/var/lib/agent/etc/k3s"}},
+		Units:     func(context.Context, string) (string, string, error) { return "active", "running", nil },
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
+}
+
+// tree is every entry below the host's root with its mode and content.
+func (h *host) tree() map[string]string {
+	h.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(h.options.Root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		text := info.Mode().String()
+		if info.Mode().IsRegular() {
+			text += " " + h.content(name)
+		}
+		if target, err := os.Readlink(name); err == nil {
+			text += " " + target
+		}
+		all[strings.TrimPrefix(name, h.options.Root)] = text
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return all
 }
 
 func (h *host) path(elements ...string) string {
@@ -239,14 +269,18 @@ func agent(orderFile string) error {
 	if err != nil {
 		return err
 	}
+	e.Checkpoint("applied")
+	statuses := e.Probes(context.Background(), p, nil, time.Time{})
+	e.Checkpoint("probed")
 	e.Close()
-	return json.NewEncoder(os.Stdout).Encode(life{Result: r, Passed: passed})
+	return json.NewEncoder(os.Stdout).Encode(life{Result: r, Passed: passed, Probes: statuses})
 }
 
 // life is what an agent that did not die says.
 type life struct {
 	Result apply.Result
 	Passed int
+	Probes map[string]plans.ProbeStatus
 }
 
 // agentCommand is an agent process.

@@ -238,3 +238,48 @@ func TestPeriodicOutputIsBounded(t *testing.T) {
 		t.Errorf("%d bytes", len(out))
 	}
 }
+
+// TestClockJumps: whatever the clock does, an instruction runs about once a period of real
+// time. Nothing of this depends on plans being applied meanwhile.
+func TestClockJumps(t *testing.T) {
+	const day, period, step = 24 * time.Hour, time.Minute, 20 * time.Second
+	for _, script := range []string{"exit 0", "exit 1"} {
+		for name, jumps := range map[string]map[int]time.Duration{
+			"forward": {4: day}, "backward": {4: -day}, "forth and back": {4: day, 8: -day}, "a little, often": {3: -5 * time.Second, 5: -5 * time.Second, 7: 5 * time.Second},
+		} {
+			t.Run(name+", "+script, func(t *testing.T) {
+				t.Parallel()
+				h := newHost(t)
+				var seen observer
+				now := noon
+				h.options.Now = func() time.Time { return now }
+				h.options.Observe = seen.observe
+				in := periodic("p", script)
+				in.PeriodSeconds = int(period.Seconds())
+				p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{in}}
+				e := h.engine()
+				var records map[string]plans.PeriodicOutput
+				quiet, most := 0, 0 // steps without a run
+				for i := range 18 {
+					now = now.Add(step + jumps[i])
+					before := len(seen.all())
+					records = e.Periodic(t.Context(), p, records, false)
+					if next, ok := apply.NextPeriodic(p, records, now); !ok || next.Before(now) || next.After(now.Add(4*period)) {
+						t.Fatalf("step %d: next at %v, now %v", i, next, now)
+					}
+					if quiet++; len(seen.all()) > before {
+						quiet = 0
+					}
+					most = max(most, quiet)
+				}
+				// A failing one waits up to three minutes.
+				if limit := map[string]int{"exit 0": 3, "exit 1": 9}[script]; most > limit {
+					t.Errorf("starved for %d steps", most)
+				}
+				if runs := len(seen.all()); runs > 18/3+1+2*len(jumps) {
+					t.Errorf("ran %d times in six minutes", runs)
+				}
+			})
+		}
+	}
+}
