@@ -1,0 +1,337 @@
+// What is done to a Docker engine: looking, and performing one action.
+
+package nodeconfig
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/docker/go-connections/nat"
+)
+
+const (
+	// stopSeconds is how long a process may take to end before it is killed.
+	stopSeconds = 10
+	// callLimit bounds one call of Docker's API, pullLimit the download of one image.
+	callLimit = time.Minute
+	pullLimit = 15 * time.Minute
+)
+
+// Engine is a Docker engine that runs processes.
+type Engine struct {
+	Docker *client.Client
+	Logger *slog.Logger
+}
+
+// Look finds the containers of processes: those that carry the label, and those that
+// have one of the names.
+func (e *Engine) Look(ctx context.Context, wanted *NodeConfig) ([]Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	listed, err := e.Docker.ContainerList(ctx, container.ListOptions{All: true})
+	if err != nil {
+		return nil, fmt.Errorf("list the containers: %w", err)
+	}
+	var found []Container
+	for _, one := range listed {
+		if !concerns(one, wanted) {
+			continue
+		}
+		c, err := e.inspect(ctx, one.ID)
+		if errdefs.IsNotFound(err) {
+			continue // it went between the two calls
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, c)
+	}
+	return found, nil
+}
+
+func concerns(one container.Summary, wanted *NodeConfig) bool {
+	if one.Labels[Label] != "" || one.Labels[formerLabel] != "" {
+		return true
+	}
+	for _, name := range one.Names {
+		if _, ok := wanted.Processes[strings.TrimPrefix(name, "/")]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Engine) inspect(ctx context.Context, id string) (Container, error) {
+	r, err := e.Docker.ContainerInspect(ctx, id)
+	if err != nil {
+		return Container{}, fmt.Errorf("inspect container %.12s: %w", id, err)
+	}
+	if r.ContainerJSONBase == nil || r.Config == nil || r.HostConfig == nil || r.State == nil {
+		return Container{}, fmt.Errorf("inspect container %.12s: Docker's answer is not whole", id)
+	}
+	c := Container{
+		ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Image: r.Config.Image,
+		Entrypoint: r.Config.Entrypoint, Cmd: r.Config.Cmd, Env: r.Config.Env, User: r.Config.User, Labels: r.Config.Labels,
+		Binds: r.HostConfig.Binds, VolumesFrom: r.HostConfig.VolumesFrom, NetworkMode: string(r.HostConfig.NetworkMode),
+		PidMode: string(r.HostConfig.PidMode), Privileged: r.HostConfig.Privileged, Ports: r.HostConfig.PortBindings,
+		Running: r.State.Running || r.State.Restarting, LogPath: r.LogPath,
+	}
+	c.Base, err = e.base(ctx, r.Image)
+	return c, err
+}
+
+// base is what the image of a container gives to it; nil when the image was removed.
+func (e *Engine) base(ctx context.Context, id string) (*Base, error) {
+	r, err := e.Docker.ImageInspect(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inspect image %.19s: %w", id, err)
+	}
+	b := &Base{}
+	if r.Config != nil {
+		b = &Base{Entrypoint: r.Config.Entrypoint, Cmd: r.Config.Cmd, Env: r.Config.Env, Labels: r.Config.Labels, User: r.Config.User}
+	}
+	return b, nil
+}
+
+// Perform does what an action says. It can be interrupted at any point: the next Plan
+// takes up from what is there then.
+func (e *Engine) Perform(ctx context.Context, a Action) error {
+	e.Logger.Info("container changes", "action", a.Kind, "process", a.Name, "because", strings.Join(a.Reasons, ", "))
+	var err error
+	switch a.Kind {
+	case Create:
+		err = e.create(ctx, a)
+	case Replace:
+		err = e.replace(ctx, a)
+	case Start:
+		err = e.start(ctx, a.Found)
+	case Restart:
+		err = e.restart(ctx, a.Found)
+	case Discard:
+		err = e.remove(ctx, a.Found)
+	default:
+		err = errors.New("no such action")
+	}
+	if err != nil {
+		return fmt.Errorf("%s container %s: %w", a.Kind, a.Name, err)
+	}
+	return nil
+}
+
+// create makes and starts a container that is not there. When it cannot, an older one
+// that an interrupted replacement left comes back.
+func (e *Engine) create(ctx context.Context, a Action) error {
+	id, err := e.make(ctx, *a.Process, a.Name)
+	if err == nil {
+		err = e.startNew(ctx, a.Name, id)
+	}
+	if a.Found == "" {
+		return err
+	}
+	if err == nil {
+		return e.remove(ctx, a.Found)
+	}
+	return errors.Join(err, e.putBack(ctx, a.Name, a.Found))
+}
+
+// replace makes the new container before it touches the old one.
+func (e *Engine) replace(ctx context.Context, a Action) error {
+	id, err := e.make(ctx, *a.Process, newPrefix+a.Name)
+	if err != nil {
+		return fmt.Errorf("%w; the old one goes on", err)
+	}
+	if err := e.stop(ctx, a.Found); err != nil {
+		return errors.Join(err, e.remove(ctx, id))
+	}
+	err = e.rename(ctx, a.Found, oldPrefix+a.Name)
+	if err == nil {
+		err = e.rename(ctx, id, a.Name)
+	}
+	if err == nil {
+		err = e.startNew(ctx, a.Name, id)
+	} else {
+		err = errors.Join(err, e.remove(ctx, id))
+	}
+	if err != nil {
+		return errors.Join(err, e.putBack(ctx, a.Name, a.Found))
+	}
+	return e.remove(ctx, a.Found)
+}
+
+// startNew starts a container that was just made, and removes it when it does not start.
+func (e *Engine) startNew(ctx context.Context, name, id string) error {
+	if name == Sidekick {
+		return nil
+	}
+	if err := e.start(ctx, id); err != nil {
+		return errors.Join(err, e.remove(ctx, id))
+	}
+	return nil
+}
+
+// putBack gives an old container its name again and starts it.
+func (e *Engine) putBack(ctx context.Context, name, id string) error {
+	// The agent may be stopping; a process without its container would be worse than being late.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+	defer cancel()
+	c, err := e.inspect(ctx, id)
+	if err == nil && c.Name != name {
+		err = e.rename(ctx, id, name)
+	}
+	if err != nil {
+		return fmt.Errorf("put the old one back: %w", err)
+	}
+	if name == Sidekick {
+		return nil
+	}
+	if err := e.start(ctx, id); err != nil {
+		return fmt.Errorf("put the old one back: %w", err)
+	}
+	e.Logger.Warn("the old container was put back", "process", name)
+	return nil
+}
+
+// make creates a container, with the image if it is not there.
+func (e *Engine) make(ctx context.Context, p Process, name string) (id string, err error) {
+	if err := e.pull(ctx, p); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	config, host, err := request(p)
+	if err != nil {
+		return "", err
+	}
+	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, name)
+	if err != nil {
+		return "", fmt.Errorf("create it from image %s: %w", p.Image, err)
+	}
+	return r.ID, nil
+}
+
+// request is what Docker is asked to create.
+func request(p Process) (*container.Config, *container.HostConfig, error) {
+	exposed, published, err := nat.ParsePortSpecs(p.Publish)
+	if err != nil {
+		return nil, nil, fmt.Errorf("publish: %w", err)
+	}
+	config := &container.Config{
+		Image: p.Image, Entrypoint: p.Command, Cmd: p.Args, Env: p.Env, Labels: labels(p), User: p.User,
+	}
+	host := &container.HostConfig{
+		Binds: p.Binds, VolumesFrom: p.VolumesFrom, NetworkMode: container.NetworkMode(p.NetworkMode),
+		PidMode: container.PidMode(p.PidMode), Privileged: p.Privileged, RestartPolicy: restart(p.RestartPolicy),
+	}
+	if len(p.Publish) > 0 {
+		config.ExposedPorts, host.PortBindings = exposed, published
+	}
+	return config, host, nil
+}
+
+func restart(policy string) container.RestartPolicy {
+	name, count, _ := strings.Cut(policy, ":")
+	n, _ := strconv.Atoi(count) // Decode lets only numbers pass
+	return container.RestartPolicy{Name: container.RestartPolicyMode(name), MaximumRetryCount: n}
+}
+
+// pull fetches an image that is not on the host.
+func (e *Engine) pull(ctx context.Context, p Process) error {
+	ctx, cancel := context.WithTimeout(ctx, pullLimit)
+	defer cancel()
+	_, err := e.Docker.ImageInspect(ctx, p.Image)
+	if err == nil {
+		return nil
+	}
+	if !errdefs.IsNotFound(err) {
+		return fmt.Errorf("inspect image %s: %w", p.Image, err)
+	}
+	e.Logger.Info("image is pulled", "image", p.Image)
+	progress, err := e.Docker.ImagePull(ctx, p.Image, image.PullOptions{RegistryAuth: p.ImageRegistryAuthConfig})
+	if err != nil {
+		return fmt.Errorf("pull image %s: %w", p.Image, err)
+	}
+	defer progress.Close()
+	if err := pulled(progress); err != nil {
+		return fmt.Errorf("pull image %s: %w", p.Image, err)
+	}
+	return nil
+}
+
+// pulled reads a pull to its end, which tells of errors in the middle of a good answer.
+func pulled(r io.Reader) error {
+	for d := json.NewDecoder(r); ; {
+		var line struct {
+			Error string `json:"error"`
+		}
+		if err := d.Decode(&line); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read Docker's progress: %w", err)
+		}
+		if line.Error != "" {
+			return fmt.Errorf("Docker says: %.300s", line.Error)
+		}
+	}
+}
+
+func (e *Engine) start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if err := e.Docker.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		return fmt.Errorf("start it: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) stop(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	seconds := stopSeconds
+	if err := e.Docker.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
+		return fmt.Errorf("stop it: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) restart(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	seconds := stopSeconds
+	if err := e.Docker.ContainerRestart(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
+		return fmt.Errorf("restart it: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) rename(ctx context.Context, id, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if err := e.Docker.ContainerRename(ctx, id, name); err != nil {
+		return fmt.Errorf("rename container %.12s to %s: %w", id, name, err)
+	}
+	return nil
+}
+
+func (e *Engine) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+	defer cancel()
+	err := e.Docker.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove container %.12s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+// The links by which people and log collectors find the logs of RKE's containers:
+// /var/lib/rancher/rke/log/<name>_<container id>.log.
+
+package nodeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+)
+
+const (
+	linkerPrefix = "rke-log-linker-"
+	logDirectory = "/var/lib/rancher/rke/log"
+)
+
+// linkScript gets the directory, the log and the link as arguments, so that no name is
+// ever part of a script.
+const linkScript = `mkdir -p "$1" && ln -sfn "$2" "$3"`
+
+// LinkLog makes the link to a container's log by a short-lived container, because the
+// agent itself need not see the host's /var/lib. image is one on the host that has a
+// shell. A container without a log file is no error.
+func (e *Engine) LinkLog(ctx context.Context, image string, c Container) error {
+	if c.LogPath == "" || c.Name == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	name := linkerPrefix + c.Name
+	// One that was left over would keep the name, and its result would be an old one.
+	if err := e.removeNamed(ctx, name); err != nil {
+		return fmt.Errorf("link the log of %s: %w", c.Name, err)
+	}
+	config := &container.Config{Image: image, Entrypoint: []string{"sh", "-c", linkScript, "link",
+		logDirectory, c.LogPath, fmt.Sprintf("%s/%s_%s.log", logDirectory, c.Name, c.ID)}}
+	host := &container.HostConfig{Binds: []string{"/var/lib:/var/lib"}, Privileged: true, NetworkMode: "none"}
+	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, name)
+	if err != nil {
+		return fmt.Errorf("link the log of %s: create %s: %w", c.Name, name, err)
+	}
+	if err := errors.Join(e.runToEnd(ctx, r.ID), e.remove(ctx, r.ID)); err != nil {
+		return fmt.Errorf("link the log of %s: %w", c.Name, err)
+	}
+	return nil
+}
+
+func (e *Engine) runToEnd(ctx context.Context, id string) error {
+	ended, failed := e.Docker.ContainerWait(ctx, id, container.WaitConditionNextExit)
+	if err := e.start(ctx, id); err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("wait for its end: %w", err)
+	case r := <-ended:
+		if r.StatusCode != 0 {
+			return fmt.Errorf("it ended with code %d", r.StatusCode)
+		}
+		return nil
+	}
+}
+
+func (e *Engine) removeNamed(ctx context.Context, name string) error {
+	r, err := e.Docker.ContainerInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", name, err)
+	}
+	return e.remove(ctx, r.ID)
+}
