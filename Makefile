@@ -14,10 +14,12 @@ build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 agents: ## the agents that hosts download from a server
 	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-amd64 ./cmd/rancher-system-agent
 	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-system-agent-arm64 ./cmd/rancher-system-agent
+	GOARCH=amd64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-agent-amd64 ./cmd/rancher-agent
+	GOARCH=arm64 $(GO_BUILD) -o $(AGENT_DIR)/rancher-agent-arm64 ./cmd/rancher-agent
 
 IMAGE_ARCH ?= $(shell go env GOARCH)
 images: agents ## container images as archives in bin/, from scratch (BUSYBOX and KUBECTL: static programs to put into them)
-	go run ./packaging/images -arch $(IMAGE_ARCH) -version $(VERSION) -bin $(AGENT_DIR) -busybox $(or $(BUSYBOX),/bin/busybox) -kubectl "$(KUBECTL)" suc
+	go run ./packaging/images -arch $(IMAGE_ARCH) -version $(VERSION) -bin $(AGENT_DIR) -busybox $(or $(BUSYBOX),/bin/busybox) -kubectl "$(KUBECTL)" suc rancher-agent
 
 setup: ## what the test bed needs
 	./test/bed/setup.sh all

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,21 +20,23 @@ import (
 const module = "github.com/drover-project/drover"
 
 // rooms say what each room may import of the others, and why the rest is shut. A room
-// is a top-level directory, except that plans itself is stricter than the packages below it.
+// is a top-level directory, except that plans itself is stricter than the packages below
+// it, and that a directory with an entry of its own is a room of its own.
 var rooms = map[string]struct {
 	may []string
 	why string
 }{
-	"":           {nil, "the root holds what all share and must stay free of all"},
-	"plans":      {[]string{"plans"}, "what a plan is must be readable by anything, agents and servers of any make included"},
-	"installers": {[]string{"plans", "installers"}, "what a distribution needs does not depend on who decides or who performs"},
-	"tunnel":     {[]string{"plans", "tunnel"}, "a tunnel carries anybody's connections and knows nobody's business"},
-	"rke1":       {[]string{"", "plans", "installers", "tunnel", "rke1"}, "the engine runs in the server and in the command line alike"},
-	"daemon":     {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
-	"server":     {[]string{"", "plans", "installers", "tunnel", "rke1", "server"}, "the server must work with any agent, so it cannot lean on ours"},
-	"cmd":        {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
-	"packaging":  {[]string{"", "packaging"}, "packages are made of files, not of code"},
-	"test":       {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "server", "cmd", "test", "packaging"}, "tests may use everything"},
+	"":            {nil, "the root holds what all share and must stay free of all"},
+	"plans":       {[]string{"plans"}, "what a plan is must be readable by anything, agents and servers of any make included"},
+	"installers":  {[]string{"plans", "installers"}, "what a distribution needs does not depend on who decides or who performs"},
+	"tunnel":      {[]string{"plans", "tunnel"}, "a tunnel carries anybody's connections and knows nobody's business"},
+	"rke1":        {[]string{"", "plans", "installers", "tunnel", "rke1"}, "the engine runs in the server and in the command line alike"},
+	"daemon":      {[]string{"", "plans", "installers", "tunnel", "daemon"}, "the agent must work under any server, so it cannot lean on ours"},
+	"daemon/node": {[]string{"", "plans", "tunnel", "rke1", "daemon", "daemon/node"}, "the node agent performs RKE1's node configs; the system agent beside it must not carry Docker's client"},
+	"server":      {[]string{"", "plans", "installers", "tunnel", "rke1", "server"}, "the server must work with any agent, so it cannot lean on ours"},
+	"cmd":         {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "server", "cmd"}, "programs wire rooms; the test bed is not part of the product"},
+	"packaging":   {[]string{"", "packaging"}, "packages are made of files, not of code"},
+	"test":        {[]string{"", "plans", "installers", "tunnel", "rke1", "daemon", "daemon/node", "server", "cmd", "test", "packaging"}, "tests may use everything"},
 }
 
 type listed struct {
@@ -65,7 +68,12 @@ func list(t *testing.T, args ...string) []listed {
 
 func room(importPath string) (name string, ours bool) {
 	rest, ours := strings.CutPrefix(importPath, module)
-	name, _, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+	rest = strings.TrimPrefix(rest, "/")
+	for name = rest; strings.Contains(name, "/"); name = path.Dir(name) {
+		if _, own := rooms[name]; own {
+			return name, ours
+		}
+	}
 	return name, ours
 }
 

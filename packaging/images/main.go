@@ -27,6 +27,8 @@ type options struct {
 	arch, version, out string
 	// bin has the programs of this module for arch, busybox and kubectl are static ones for it.
 	bin, busybox, kubectl string
+	// ca is a bundle of the certificate authorities that an agent trusts beside a pinned one.
+	ca string
 }
 
 // content is one image: its name without version, and what is in it.
@@ -36,7 +38,7 @@ type content struct {
 	config       v1.Config
 }
 
-// entry is a file of an image, or a symbolic link.
+// entry is a file of an image, a symbolic link, or with neither source nor link an empty directory.
 type entry struct {
 	path   string // below /
 	source string // file of this machine
@@ -49,6 +51,11 @@ var images = map[string]content{
 	"suc": {name: "drover/system-agent", suffix: "-suc", entries: suc, config: v1.Config{
 		Cmd: []string{"/opt/rancher-system-agent-suc/run.sh"}, Env: []string{"PATH=/usr/bin:/bin"},
 	}},
+	"rancher-agent": {name: "drover/rancher-agent", entries: rancherAgent, config: v1.Config{
+		Entrypoint: []string{"/usr/bin/rancher-agent"}, WorkingDir: "/var/lib/rancher",
+		Env:    []string{"PATH=/usr/bin", "SSL_CERT_DIR=/etc/kubernetes/ssl/certs"},
+		Labels: map[string]string{"io.cattle.agent": "true"}, // by which a clean-up finds agents
+	}},
 }
 
 func main() {
@@ -59,6 +66,7 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "server/assets/bin", "directory of the programs, NAME-ARCH")
 	flag.StringVar(&o.busybox, "busybox", "/bin/busybox", "a static busybox")
 	flag.StringVar(&o.kubectl, "kubectl", "", "a static kubectl; without it images have none")
+	flag.StringVar(&o.ca, "ca", "/etc/ssl/certs/ca-certificates.crt", "certificate authorities that agents trust")
 	flag.Parse()
 	for _, which := range flag.Args() {
 		path, err := write(o, which)
@@ -91,6 +99,19 @@ func suc(o options) ([]entry, error) {
 		return all, nil
 	}
 	return append(all, entry{path: "bin/kubectl", source: o.kubectl, mode: 0o755}), static(o.kubectl, o.arch)
+}
+
+// rancherAgent is the node agent of Docker hosts: a program, whom it trusts, and the
+// directories that its hosts usually mount.
+func rancherAgent(o options) ([]entry, error) {
+	program := filepath.Join(o.bin, "rancher-agent-"+o.arch)
+	return []entry{
+		{path: "usr/bin/rancher-agent", source: program, mode: 0o755},
+		{path: "etc/ssl/certs/ca-certificates.crt", source: o.ca, mode: 0o644},
+		{path: "etc/kubernetes/ssl/certs", mode: 0o755},
+		{path: "var/lib/rancher", mode: 0o755},
+		{path: "tmp", mode: 0o1777},
+	}, static(program, o.arch)
 }
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
@@ -171,7 +192,11 @@ func pack(entries []entry) ([]byte, error) {
 		}
 		h := &tar.Header{Name: e.path, Mode: 0o777, Typeflag: tar.TypeSymlink, Linkname: e.link}
 		var content []byte
-		if e.link == "" {
+		switch {
+		case e.link == "" && e.source == "":
+			h.Name, h.Mode, h.Typeflag = e.path+"/", e.mode, tar.TypeDir
+			made[e.path] = true
+		case e.link == "":
 			var err error
 			if content, err = os.ReadFile(e.source); err != nil {
 				return nil, err

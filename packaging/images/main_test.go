@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,5 +97,51 @@ func TestProgramsThatCannotRunInAnImageAreRefused(t *testing.T) {
 	}
 	if _, err := write(options{}, "none"); err == nil {
 		t.Error("an image that is not in the table is accepted")
+	}
+}
+
+func TestImageOfTheNodeAgent(t *testing.T) {
+	t.Chdir("../..")
+	dir := t.TempDir()
+	static := "/bin/busybox"
+	program, err := os.ReadFile(static)
+	if err != nil {
+		t.Skip("a static program is needed: ", err)
+	}
+	ca := filepath.Join(dir, "ca.pem")
+	for path, content := range map[string][]byte{filepath.Join(dir, "rancher-agent-"+runtime.GOARCH): program, ca: []byte("CA")} {
+		if err := os.WriteFile(path, content, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, err := write(options{arch: runtime.GOARCH, version: "v1", out: dir + "/out", bin: dir, ca: ca}, "rancher-agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil || config.Config.Labels["io.cattle.agent"] != "true" || len(config.Config.Entrypoint) != 1 {
+		t.Errorf("%+v, %v", config, err)
+	}
+	var found []string
+	content := mutate.Extract(image)
+	defer content.Close()
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, h.FileInfo().Mode().String()+" "+h.Name)
+	}
+	for _, want := range []string{"-rwxr-xr-x usr/bin/rancher-agent", "-rw-r--r-- etc/ssl/certs/ca-certificates.crt", "drwxr-xr-x etc/kubernetes/ssl/certs", "drwxr-xr-x var/lib/rancher", "dtrwxrwxrwx tmp"} {
+		if !slices.Contains(found, want) {
+			t.Errorf("%q is missing in %q", want, found)
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package assets finds the files that hosts download when they join: the system
-// agent for each architecture. A release carries them inside the server, so that one
+// agent and the node agent for each architecture. A release carries them inside the server, so that one
 // binary is all there is to install; a build by hand has them beside it.
 package assets
 
@@ -29,7 +29,10 @@ func Open(dir string) (fs.FS, error) {
 }
 
 // names are all the files that are ever served, so that a directory of binaries shows nothing else.
-var names = []string{"rancher-system-agent-amd64", "rancher-system-agent-arm64"}
+var names = []string{
+	"rancher-system-agent-amd64", "rancher-system-agent-arm64",
+	"rancher-agent-amd64", "rancher-agent-arm64",
+}
 
 // allowed is a file system of which only some names exist.
 type allowed struct{ fs.FS }

@@ -1,0 +1,297 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rancher/remotedialer"
+
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+const (
+	patience  = 60 * time.Second
+	testToken = "bcdfghjklmnpqrstvwxz24567bcdfghjklmnpqrstvwxz24567bcdf"
+)
+
+// management is a small server: a bare tunnel endpoint of the library that original
+// servers use, and handlers that answer what a test wants.
+type management struct {
+	*httptest.Server
+	tunnels *remotedialer.Server
+	ca      string
+
+	mu      sync.Mutex
+	paths   []string // of tunnels that were opened
+	asked   []connect.Params
+	answer  func(w http.ResponseWriter)
+	setting func(w http.ResponseWriter)
+	conns   map[net.Conn]struct{}
+}
+
+func newManagement(t *testing.T) *management {
+	t.Helper()
+	m := &management{conns: map[net.Conn]struct{}{}}
+	m.tunnels = remotedialer.New(func(r *http.Request) (string, bool, error) {
+		if r.Header.Get(connect.TokenHeader) != testToken {
+			return "", false, nil
+		}
+		p, err := connect.Decode(r.Header.Get(connect.ParamsHeader))
+		if err != nil {
+			return "", false, err
+		}
+		m.mu.Lock()
+		m.paths = append(m.paths, r.URL.Path)
+		m.mu.Unlock()
+		return "c-abcde:" + connect.MachineName(p.Node.RequestedHostname), true, nil
+	}, remotedialer.DefaultErrorWriter)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "pong") })
+	mux.Handle(connect.Path, m.tunnels)
+	mux.Handle(connect.RegisterPath, m.tunnels)
+	mux.HandleFunc("/v3/settings/cacerts", func(w http.ResponseWriter, _ *http.Request) {
+		m.mu.Lock()
+		f := m.setting
+		m.mu.Unlock()
+		if f != nil {
+			f(w)
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]string{"id": "cacerts", "type": "setting", "value": strings.TrimSpace(m.ca)})
+	})
+	mux.HandleFunc(connect.ConfigPath, m.config)
+	m.Server = httptest.NewUnstartedServer(mux)
+	m.Server.Listener = remembering{m.Server.Listener, m}
+	m.Server.StartTLS()
+	m.Server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	m.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.Certificate().Raw}))
+	t.Cleanup(m.stop)
+	return m
+}
+
+// stop ends the server, as far as an agent can tell.
+func (m *management) stop() {
+	m.Listener.Close()
+	m.drop()
+}
+
+// drop cuts all connections, tunnels included.
+func (m *management) drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for c := range m.conns {
+		c.Close()
+	}
+	clear(m.conns)
+}
+
+// remembering is a listener whose connections can be cut, which httptest cannot do once
+// they are websockets.
+type remembering struct {
+	net.Listener
+	m *management
+}
+
+func (r remembering) Accept() (net.Conn, error) {
+	c, err := r.Listener.Accept()
+	if err == nil {
+		r.m.mu.Lock()
+		r.m.conns[c] = struct{}{}
+		r.m.mu.Unlock()
+	}
+	return c, err
+}
+
+func (m *management) config(w http.ResponseWriter, r *http.Request) {
+	p, err := connect.Decode(r.Header.Get(connect.ParamsHeader))
+	if err != nil || r.Header.Get(connect.TokenHeader) != testToken {
+		http.Error(w, "bad token", http.StatusUnauthorized)
+		return
+	}
+	m.mu.Lock()
+	m.asked = append(m.asked, p)
+	f := m.answer
+	m.mu.Unlock()
+	if f == nil {
+		http.Error(w, "not planned", http.StatusNotFound)
+		return
+	}
+	f(w)
+}
+
+func (m *management) answerWith(f func(http.ResponseWriter)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer = f
+}
+
+func (m *management) opened() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.paths...)
+}
+
+func (m *management) versions() (v []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.asked {
+		v = append(v, p.NodeVersion)
+	}
+	return v
+}
+
+// ask sends a request to the host through its tunnel.
+func (m *management) ask(t *testing.T, network, address, path string) (int, string, error) {
+	t.Helper()
+	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return m.tunnels.Dialer("c-abcde:"+connect.MachineName("n1"))(ctx, network, address)
+	}}}
+	answer, err := client.Get("http://host" + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(b), err
+}
+
+// anything stands for any cause.
+const anything = "*"
+
+// logged is a log that can be read while it is written.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// host is a Docker host with an agent.
+type host struct {
+	dir    string
+	docker *dockerstandin.Engine
+	log    *logged
+	o      Options
+}
+
+func newHost(t *testing.T, m *management) *host {
+	t.Helper()
+	h := &host{dir: t.TempDir(), docker: dockerstandin.New(t), log: &logged{}}
+	h.docker.AddImage("rancher/hyperkube:v1", dockerstandin.Image{Env: []string{"PATH=/bin"}})
+	server, err := url.Parse(m.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.o = Options{
+		Server: server, Token: testToken, CAChecksum: sum([]byte(m.ca)), StrictVerify: true, NodeName: "n1", Address: "203.0.113.7",
+		Roles: []string{"worker"}, StateDir: filepath.Join(h.dir, "state"), DockerSocket: h.docker.Socket, Root: filepath.Join(h.dir, "root"),
+		HealthSocket: filepath.Join(h.dir, "health"), Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), UserAgent: "test",
+	}
+	t.Cleanup(func() {
+		if strings.Contains(h.log.String(), testToken) {
+			t.Error("the token is in the log")
+		}
+		if t.Failed() {
+			t.Logf("the agent's log:\n%s", h.log)
+		}
+	})
+	return h
+}
+
+// live runs the agent until the returned function is called.
+func (h *host) live(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, h.o) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("Run() = %v", err)
+				}
+			case <-time.After(patience):
+				t.Error("the agent does not stop")
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// cause waits until a condition is ill with a text in its cause, or well when there is no text.
+func (h *host) cause(t *testing.T, name, text string) {
+	t.Helper()
+	waitUntil(t, fmt.Sprintf("%s says %q", name, text), func() bool {
+		health, err := AskHealth(t.Context(), h.o.HealthSocket, false)
+		if err != nil {
+			return false
+		}
+		for _, c := range health.Conditions {
+			if c.Name == name && text == anything {
+				return !c.OK
+			}
+			if c.Name == name {
+				return c.OK == (text == "") && strings.Contains(c.Cause, text) && !c.Since.IsZero()
+			}
+		}
+		return false
+	})
+}
+
+func waitUntil(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("still not true: %s", what)
+		}
+	}
+}
+
+func (h *host) exists(name string) bool {
+	_, err := os.Lstat(filepath.Join(h.dir, name))
+	return err == nil
+}
+
+// planned answers with a node config of one kubelet.
+func planned(w http.ResponseWriter) {
+	json.NewEncoder(w).Encode(nodeconfig.NodeConfig{
+		ClusterName: "c-abcde", NodeVersion: 4, AgentCheckInterval: 120,
+		Certs: `{"kube-ca":{"certificatePEM":"secret-certificate","path":"/etc/kubernetes/ssl/kube-ca.pem"}}`,
+		Processes: map[string]nodeconfig.Process{"kubelet": {Name: "kubelet", Image: "rancher/hyperkube:v1", Command: []string{"kubelet"},
+			NetworkMode: "host", RestartPolicy: "always"}},
+	})
+}

@@ -1,0 +1,203 @@
+// Package node is the life of the node agent on a Docker host of an RKE1 cluster: the
+// checks at its start, the tunnel to its server, the node config it pulls and the
+// containers it keeps as that says.
+//
+// Nothing that a host or a server lacks for a while ends the agent: each part waits and
+// tries again by itself, and the board says what it waits for and since when. A worker
+// keeps its last node config and mends itself while the server is away.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+// Options are what an agent is told. Server, Token and NodeName are required.
+type Options struct {
+	Server *url.URL // https://host[:port], without a path
+	Token  string   // of registration; a secret
+	// CAChecksum pins the server's CA: the SHA-256 of its setting cacerts; empty trusts the system's.
+	CAChecksum string
+	// StrictVerify trusts the pinned CA alone.
+	StrictVerify bool
+	NodeName     string
+	// Address and InternalAddress are literals, names of interfaces or of metadata services; see resolve.
+	Address, InternalAddress string
+	Roles                    []string
+	Labels                   map[string]string
+	Taints                   []string
+	// NoRegister never registers the host, only connects.
+	NoRegister bool
+	// OnlyWriteCerts ends after the first node config has been written.
+	OnlyWriteCerts bool
+	// StateDir has the marker of registration and the last node config.
+	StateDir string
+	// DockerSocket is the path of the engine's socket.
+	DockerSocket string
+	// HealthSocket is where health is told, and HealthAddress where else, host:port of loopback; empty is nowhere.
+	HealthSocket, HealthAddress string
+	// Root is put before the paths of certificates and files; empty is the host itself.
+	Root string
+	// Conversations logs each target that the server dials, and how much passed.
+	Conversations bool
+	UserAgent     string
+	Logger        *slog.Logger
+	Now           func() time.Time // default time.Now
+}
+
+// ErrStuck says that the agent has had no tunnel for so long, with a server that can be
+// reached, that only a new process may help.
+var ErrStuck = errors.New("no tunnel for half an hour although the server can be reached")
+
+// agent is one life.
+type agent struct {
+	Options
+	board   *board
+	trust   *trust
+	docker  *docker
+	keeper  *keeper
+	service *service
+	address addresses
+}
+
+// part is something that runs as long as the agent does.
+type part struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// Run lives until the context ends, which is no error. Another error says why this
+// process cannot go on.
+func Run(ctx context.Context, o Options) error {
+	a, err := furnish(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer a.docker.client.Close()
+	if o.OnlyWriteCerts {
+		return a.writeCerts(ctx)
+	}
+	return a.live(ctx)
+}
+
+func furnish(ctx context.Context, o Options) (*agent, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the agent's state: %w", err)
+	}
+	a := &agent{Options: o, board: newBoard(o.Logger, o.Now)}
+	engine, err := client.NewClientWithOpts(client.WithHost("unix://"+o.DockerSocket), client.WithAPIVersionNegotiation(), client.WithUserAgent(o.UserAgent))
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Docker: %w", err)
+	}
+	a.address, err = a.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := connect.Encode(a.params(nil, 0)); err != nil {
+		return nil, err
+	}
+	a.trust = newTrust(o, a.board)
+	a.docker = newDocker(engine, o.DockerSocket, a.board)
+	a.keeper = newKeeper(a)
+	a.service = newService(engine, o.Logger)
+	return a, nil
+}
+
+// params are what the agent says of itself.
+func (a *agent) params(info *connect.DockerInfo, version int) connect.Params {
+	n := &connect.Node{
+		CustomConfig: &connect.CustomConfig{
+			Address: a.address.external, InternalAddress: a.address.internal, Roles: a.Roles, Label: a.Labels, Taints: a.Taints,
+		},
+		RequestedHostname: a.NodeName, DockerInfo: info,
+	}
+	for _, role := range a.Roles {
+		n.Etcd = n.Etcd || role == connect.RoleEtcd
+		n.ControlPlane = n.ControlPlane || role == connect.RoleControlPlane
+		n.Worker = n.Worker || role == connect.RoleWorker
+	}
+	return connect.Params{Node: n, NodeVersion: version}
+}
+
+// live runs the parts until the context ends or one of them gives up for all.
+func (a *agent) live(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	p := newPull(a)
+	l := &line{agent: a, pull: p}
+	parts := []part{
+		{"Docker", a.docker.run}, {"containers", a.keeper.run}, {"host service", a.service.run},
+		{"checks", a.check}, {"tunnel", l.run}, {"node config", p.run},
+	}
+	if a.HealthSocket != "" || a.HealthAddress != "" {
+		parts = append(parts, part{"health", a.serveHealth})
+	}
+	var running sync.WaitGroup
+	for _, one := range parts {
+		running.Go(func() { a.keep(ctx, stop, one) })
+	}
+	<-ctx.Done()
+	running.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, ErrStuck) {
+		return cause
+	}
+	return nil
+}
+
+// keep runs a part, and again whenever it ends.
+func (a *agent) keep(ctx context.Context, stop context.CancelCauseFunc, p part) {
+	pause := backoff.Backoff{Min: time.Second, Max: time.Minute, Floor: 0.5}
+	for {
+		err := p.run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, ErrStuck) {
+			stop(err)
+			return
+		}
+		wait := pause.Next()
+		a.Logger.Error("part of the agent ended and is started again", "part", p.name, "error", err, "next", wait.Round(time.Millisecond))
+		if backoff.Wait(ctx, wait) != nil {
+			return
+		}
+	}
+}
+
+// marker says by its presence that this host is registered.
+func (a *agent) marker() string { return filepath.Join(a.StateDir, "connected") }
+
+func (a *agent) registered() bool {
+	if a.NoRegister {
+		return true
+	}
+	_, err := os.Lstat(a.marker())
+	return err == nil
+}
+
+// endpoint is where the tunnel goes.
+func (a *agent) endpoint() string {
+	path := connect.RegisterPath
+	if a.registered() {
+		path = connect.Path
+	}
+	return "wss://" + a.Server.Host + path
+}
+
+var _ tunnel.DialFunc = (*agent)(nil).dial
