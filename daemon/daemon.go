@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -119,6 +120,10 @@ func (a *agent) furnish(c *config.Agent) error {
 	if err != nil {
 		return err
 	}
+	images, err := a.stager(c)
+	if err != nil {
+		return err
+	}
 	a.engine, err = apply.New(apply.Options{
 		Root:            a.Root,
 		WorkDir:         c.WorkDirectory,
@@ -127,7 +132,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		InterlockDir:    c.InterlockDirectory,
 		AppliedDir:      c.AppliedPlanDirectory,
 		Redirects:       redirects(c.Dir),
-		Images:          a.stager(c),
+		Images:          images,
 		Units:           a.units.State,
 		Supervisor:      a.Supervisor,
 		Timeout:         timeout,
@@ -158,20 +163,30 @@ func redirects(dir string) []apply.Redirect {
 	}
 }
 
-func (a *agent) stager(c *config.Agent) *image.Stager {
+func (a *agent) stager(c *config.Agent) (*image.Stager, error) {
 	docker := a.Getenv("DOCKER_CONFIG")
 	if docker == "" && a.Getenv("HOME") != "" {
 		docker = filepath.Join(a.Getenv("HOME"), ".docker")
 	}
+	limit, err := c.CacheLimit()
+	if err != nil {
+		return nil, err
+	}
 	s := &image.Stager{
 		ImagesDir:  c.ImagesDirectory,
 		Registries: []string{c.AgentRegistriesFile, "/etc/rancher/rke2/registries.yaml", "/etc/rancher/k3s/registries.yaml"},
+		Plugins: image.Plugins{
+			Config: c.ImageCredentialProviderConfig, Dir: c.ImageCredentialProviderBinDirectory, Env: apply.BaseEnv(os.Environ()),
+		},
+		CacheDir:   c.CacheDirectory(),
+		CacheLimit: limit,
 		Logger:     a.Logger,
+		Now:        a.Now,
 	}
 	if docker != "" {
 		s.DockerConfig = filepath.Join(docker, "config.json")
 	}
-	return s
+	return s, nil
 }
 
 // furnishRemote adds the plan Secret of a server, and the tunnel to it when it offers one.

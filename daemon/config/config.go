@@ -18,6 +18,8 @@ const (
 	originalConfig = "/etc/rancher/agent/config.yaml"
 	defaultDir     = "/var/lib/rancher/system-agent/etc"
 	defaultVar     = "/var/lib/rancher/agent"
+
+	defaultCredentialProvider = "/var/lib/rancher/credentialprovider"
 )
 
 // Agent is the agent's configuration. Unknown keys of the file are ignored, so that a
@@ -41,6 +43,14 @@ type Agent struct {
 	// AgentRegistriesFile configures registries for images of instructions; default /etc/rancher/agent/registries.yaml,
 	// wherever the configuration is: that is where plans of Rancher and of drover write it.
 	AgentRegistriesFile string `yaml:"agentRegistriesFile" json:"agentRegistriesFile"`
+	// ImageCredentialProviderConfig is a CredentialProviderConfig as the kubelet has it, and
+	// ImageCredentialProviderBinDirectory has the programs that it names. They are used when
+	// the file is there; default /var/lib/rancher/credentialprovider/config.yaml and …/bin.
+	ImageCredentialProviderConfig       string `yaml:"imageCredentialProviderConfig" json:"imageCredentialProviderConfig"`
+	ImageCredentialProviderBinDirectory string `yaml:"imageCredentialProviderBinDirectory" json:"imageCredentialProviderBinDirectory"`
+	// ImageCacheLimit is how much of the layers of pulled images is kept, in bytes or as 2GiB
+	// or 500MiB; drover's own key. Default 2GiB, 0 keeps nothing.
+	ImageCacheLimit Size `yaml:"imageCacheLimit" json:"imageCacheLimit"`
 	// InstructionTimeout ends an instruction that runs longer, for example 45m; drover's own
 	// key. Empty means never.
 	InstructionTimeout string `yaml:"instructionTimeout" json:"instructionTimeout"`
@@ -91,9 +101,11 @@ func Usual(path string) *Agent {
 
 func (a *Agent) complete() {
 	for key, absent := range map[*string]string{
-		&a.WorkDirectory:       filepath.Join(defaultVar, "work"),
-		&a.ImagesDirectory:     filepath.Join(defaultVar, "images"),
-		&a.AgentRegistriesFile: "/etc/rancher/agent/registries.yaml",
+		&a.WorkDirectory:                       filepath.Join(defaultVar, "work"),
+		&a.ImagesDirectory:                     filepath.Join(defaultVar, "images"),
+		&a.AgentRegistriesFile:                 "/etc/rancher/agent/registries.yaml",
+		&a.ImageCredentialProviderConfig:       filepath.Join(defaultCredentialProvider, "config.yaml"),
+		&a.ImageCredentialProviderBinDirectory: filepath.Join(defaultCredentialProvider, "bin"),
 	} {
 		if *key == "" {
 			*key = absent
@@ -118,6 +130,8 @@ func (a *Agent) check() error {
 		{"imagesDirectory", a.ImagesDirectory},
 		{"connectionInfoFile", a.ConnectionInfoFile},
 		{"agentRegistriesFile", a.AgentRegistriesFile},
+		{"imageCredentialProviderConfig", a.ImageCredentialProviderConfig},
+		{"imageCredentialProviderBinDirectory", a.ImageCredentialProviderBinDirectory},
 	} {
 		if one.path == "" {
 			continue
@@ -128,6 +142,9 @@ func (a *Agent) check() error {
 		if filepath.Clean(one.path) == "/" {
 			return fmt.Errorf("%s is the root directory", one.key)
 		}
+	}
+	if _, err := a.CacheLimit(); err != nil {
+		return err
 	}
 	if _, err := a.Timeout(); err != nil {
 		return err
@@ -145,6 +162,23 @@ func (a *Agent) Timeout() (time.Duration, error) {
 		return 0, fmt.Errorf("instructionTimeout %q is not a duration such as 45m", a.InstructionTimeout)
 	}
 	return d, nil
+}
+
+// CacheLimit is ImageCacheLimit in bytes.
+func (a *Agent) CacheLimit() (int64, error) {
+	if a.ImageCacheLimit == "" {
+		return defaultCacheLimit, nil
+	}
+	n, err := a.ImageCacheLimit.Bytes()
+	if err != nil {
+		return 0, fmt.Errorf("imageCacheLimit %w", err)
+	}
+	return n, nil
+}
+
+// CacheDirectory is where layers of pulled images are kept.
+func (a *Agent) CacheDirectory() string {
+	return filepath.Join(filepath.Dir(filepath.Clean(a.WorkDirectory)), "image-cache")
 }
 
 // LedgerDirectory is where the agent writes down what it is about to do.

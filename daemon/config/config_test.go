@@ -60,10 +60,12 @@ interlockDirectory: /var/lib/rancher/agent/interlock
 		LocalPlanDirectory: "/var/lib/rancher/agent/plans", RemoteEnabled: true,
 		ConnectionInfoFile: "/var/lib/rancher/agent/rancher2_connection_info.json", InterlockDirectory: "/var/lib/rancher/agent/interlock",
 		ImagesDirectory: "/var/lib/rancher/agent/images", AgentRegistriesFile: "/etc/rancher/agent/registries.yaml",
+		ImageCredentialProviderConfig: "/var/lib/rancher/credentialprovider/config.yaml", ImageCredentialProviderBinDirectory: "/var/lib/rancher/credentialprovider/bin",
 	}
 	local := Agent{
 		WorkDirectory: "/v/w", LocalEnabled: true, LocalPlanDirectory: "/v/p",
 		ImagesDirectory: "/v/i", AgentRegistriesFile: "/v/r.yaml", PreserveWorkDirectory: true, InstructionTimeout: "45m",
+		ImageCredentialProviderConfig: "/v/c.yaml", ImageCredentialProviderBinDirectory: "/v/bin", ImageCacheLimit: "1048576",
 	}
 	for _, tc := range []struct {
 		name, file, content string
@@ -75,7 +77,8 @@ interlockDirectory: /var/lib/rancher/agent/interlock
 		{"unknown keys", "config.yaml", installed + "later: {x: 1}\n", 0o600, whole},
 		{"another name", "config.yaml.new", installed, 0o600, whole},
 		{"JSON", "config.json", `{"localEnabled":true,"localPlanDirectory":"/v/p","workDirectory":"/v/w","imagesDirectory":"/v/i",
-			"agentRegistriesFile":"/v/r.yaml","preserveWorkDirectory":true,"instructionTimeout":"45m"} trailing`, 0o600, local},
+			"agentRegistriesFile":"/v/r.yaml","preserveWorkDirectory":true,"instructionTimeout":"45m",
+			"imageCredentialProviderConfig":"/v/c.yaml","imageCredentialProviderBinDirectory":"/v/bin","imageCacheLimit":1048576} trailing`, 0o600, local},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := write(t, tc.file, tc.content, tc.mode)
@@ -95,6 +98,30 @@ interlockDirectory: /var/lib/rancher/agent/interlock
 	}
 	if got := a.LedgerDirectory(); got != "/v/ledger" {
 		t.Errorf("LedgerDirectory() = %s", got)
+	}
+}
+
+func TestCacheLimit(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 2 << 30, "0": 0, "2147483648": 2 << 30, "2GiB": 2 << 30, "500 MiB": 500 << 20, "1.5GiB": 3 << 29, "1GB": 1e9, "10KiB": 10 << 10, "7B": 7,
+		"GiB": -1, "1e300": -1, "NaN": -1, "2 gib": -1, "-2GiB": -1,
+	} {
+		got, err := (&Agent{ImageCacheLimit: Size(text)}).CacheLimit()
+		if want < 0 && err == nil || want >= 0 && (err != nil || got != want) {
+			t.Errorf("CacheLimit(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	if got := (&Agent{WorkDirectory: "/v/work/"}).CacheDirectory(); got != "/v/image-cache" {
+		t.Errorf("CacheDirectory() = %s", got)
+	}
+	for _, file := range []string{"imageCacheLimit: 0", "imageCacheLimit: 0B", "imageCacheLimit: '0'"} {
+		a, err := LoadAgent(write(t, "config.yaml", "localEnabled: true\nlocalPlanDirectory: /p\n"+file, 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.CacheLimit(); n != 0 || err != nil {
+			t.Errorf("%s: %d, %v", file, n, err)
+		}
 	}
 }
 
@@ -121,6 +148,9 @@ func TestLoadAgentRefuses(t *testing.T) {
 		{"no directory", "config.yaml", "localEnabled: true", 0o600, []string{"localPlanDirectory is empty"}},
 		{"relative", "config.yaml", ok + "workDirectory: work", 0o600, []string{"workDirectory", "absolute"}},
 		{"the root as work directory", "config.yaml", ok + "workDirectory: /..", 0o600, []string{"workDirectory is the root"}},
+		{"relative plugins", "config.yaml", ok + "imageCredentialProviderBinDirectory: bin", 0o600, []string{"imageCredentialProviderBinDirectory", "absolute"}},
+		{"cache limit", "config.yaml", ok + "imageCacheLimit: lots", 0o600, []string{`imageCacheLimit "lots" is not an amount such as`}},
+		{"negative cache limit", "config.yaml", ok + "imageCacheLimit: -1", 0o600, []string{"imageCacheLimit", "2GiB"}},
 		{"timeout", "config.yaml", ok + "instructionTimeout: soon", 0o600, []string{"instructionTimeout"}},
 		{"too long", "config.yaml", strings.Repeat("#", 2<<20), 0o600, []string{"more than"}},
 	} {

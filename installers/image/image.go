@@ -8,72 +8,92 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 const (
 	defaultMaxBytes   = 8 << 30
 	defaultMaxEntries = 200_000
-	defaultStall      = 2 * time.Minute
+	defaultStall      = time.Minute
+	defaultPause      = time.Second
 )
 
-// Stager stages images. The zero value pulls from registries without configuration.
+// Stager stages images. The zero value pulls from registries without configuration. It is
+// for several goroutines, and must not be copied.
 type Stager struct {
-	// ImagesDir holds image archives (.tar, .tar.gz, .tgz, .tar.bz2, .tbz, .tar.zst, .tzst),
-	// searched with everything below it before any registry is asked.
+	// ImagesDir holds image archives (.tar, .tar.gz, .tgz, .tar.bz2, .tbz, .tar.zst, .tzst,
+	// .tar.lz4), searched with everything below it before any registry is asked.
 	ImagesDir string
 	// Registries are registries.yaml files; the first that exists is used.
 	Registries []string
-	// DockerConfig is a Docker config.json with credentials, for registries that Registries
-	// have none for; optional.
+	// Plugins are programs that know credentials for registries that Registries have none for.
+	Plugins Plugins
+	// DockerConfig is a Docker config.json with credentials, asked after the plugins; optional.
 	DockerConfig string
+	// CacheDir keeps layers of registries by digest, at most CacheLimit bytes of them; made
+	// 0700. Without a directory or with a limit of 0 nothing is kept.
+	CacheDir   string
+	CacheLimit int64
 	// MaxBytes and MaxEntries bound one unpacked image; default 8 GiB and 200,000.
 	MaxBytes   int64
 	MaxEntries int
-	// Stall is how long a layer may go without a byte before its pull is given up; default 2 min.
-	Stall  time.Duration
-	Logger *slog.Logger // default slog.Default()
+	// Stall is how long a registry may say nothing before it is given up; default 1 min.
+	Stall time.Duration
+	// Pause is the first of the growing pauses before a registry is tried again; default 1 s.
+	Pause  time.Duration
+	Logger *slog.Logger     // default slog.Default()
+	Now    func() time.Time // default time.Now
+
+	answers answers // of plugins
 }
 
 // Stage unpacks the image ref, by tag or digest, into dir, which exists and is empty. After
-// an error dir holds a part of it.
+// an error dir holds a part of it. Errors hold no credentials.
 func (s *Stager) Stage(ctx context.Context, ref, dir string) error {
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
-		return fmt.Errorf("image name %q: %w", ref, err)
+		return fmt.Errorf("image name %.300q is not of the form registry/repository:tag or registry/repository@sha256:digest", ref)
 	}
-	begin := time.Now()
-	local, archive, err := s.inArchives(parsed)
-	if err != nil {
-		return fmt.Errorf("look for it in the archives below %s: %w", s.ImagesDir, err)
-	}
-	if local != nil {
-		ctx, abort := context.WithCancelCause(ctx)
-		defer abort(nil)
-		if err := s.unpack(ctx, local, dir, abort); err != nil {
-			return fmt.Errorf("unpack it from %s: %w", archive, err)
-		}
-		s.log().Info("image staged", "image", ref, "from", archive, "took", time.Since(begin))
-		return nil
-	}
-	used := false
-	err = s.pull(ctx, parsed, func(ctx context.Context, image v1.Image, abort context.CancelCauseFunc) error {
-		if used {
-			if err := empty(dir); err != nil {
-				return &unpackError{err}
-			}
-		}
-		used = true
-		return s.unpack(ctx, image, dir, abort)
-	})
+	begin := s.now()
+	from, err := s.stage(ctx, parsed, dir)
 	if err != nil {
 		return err
 	}
-	s.log().Info("image staged", "image", ref, "from", parsed.Context().RegistryStr(), "took", time.Since(begin))
+	s.log().Info("image staged", "image", ref, "from", from, "took", s.now().Sub(begin))
 	return nil
+}
+
+func (s *Stager) stage(ctx context.Context, ref name.Reference, dir string) (from string, err error) {
+	told := s.teller(ctx, ref)
+	local, err := s.inArchives(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("look for it in the archives below %s: %w", s.ImagesDir, err)
+	}
+	if local != nil {
+		if err := s.unpack(ctx, local, dir, told); err != nil {
+			return "", fmt.Errorf("unpack it from %s: %w", local.from, err)
+		}
+		return local.from, nil
+	}
+	return s.pull(ctx, ref, told, func(ctx context.Context, found *picture) error {
+		if err := empty(dir); err != nil {
+			return &unpackError{err}
+		}
+		err := s.unpack(ctx, found, dir, told)
+		if errors.Is(err, syscall.ENOSPC) && s.dropCache() {
+			// What is kept for later must not stand in the way of what is wanted now.
+			s.log().Warn("the disk is full: the kept layers were removed, and the image is unpacked once more", "image", ref.String())
+			if err := empty(dir); err != nil {
+				return &unpackError{err}
+			}
+			found.keep = false
+			err = s.unpack(ctx, found, dir, told)
+		}
+		return err
+	})
 }
 
 func (s *Stager) log() *slog.Logger {
@@ -81,6 +101,13 @@ func (s *Stager) log() *slog.Logger {
 		return slog.Default()
 	}
 	return s.Logger
+}
+
+func (s *Stager) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 // empty removes what an image that broke off left.
@@ -95,4 +122,11 @@ func empty(dir string) error {
 		err = errors.Join(err, root.RemoveAll(entry.Name()))
 	}
 	return err
+}
+
+func orDefault[N int | int64 | time.Duration](n, absent N) N {
+	if n <= 0 {
+		return absent
+	}
+	return n
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,22 @@ func layer(t *testing.T, entries ...entry) v1.Layer {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// nextLayer ends a layer in a list of entries.
+var nextLayer = entry{name: "next layer", kind: 0xff}
+
+// layered makes layers of entries.
+func layered(t *testing.T, entries ...entry) (layers []v1.Layer) {
+	t.Helper()
+	for {
+		end := slices.Index(entries, nextLayer)
+		if end < 0 {
+			return append(layers, layer(t, entries...))
+		}
+		layers = append(layers, layer(t, entries[:end]...))
+		entries = entries[end+1:]
+	}
 }
 
 func imageOf(t *testing.T, layers ...v1.Layer) v1.Image {
@@ -165,7 +182,7 @@ func stage(t *testing.T, s *image.Stager, ref string) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.Logger = quiet()
+	s.Logger, s.Pause = quiet(), time.Millisecond
 	err := s.Stage(t.Context(), ref, dir)
 	return tree(t, dir), err
 }
@@ -254,7 +271,7 @@ func TestHostileLayers(t *testing.T) {
 		},
 		{
 			"absolute link, then a write over it",
-			[]entry{{name: "passwd", kind: tar.TypeSymlink, link: "OUTSIDE/file"}, file("passwd", "mine")}, nil,
+			[]entry{{name: "passwd", kind: tar.TypeSymlink, link: "OUTSIDE/file"}, nextLayer, file("passwd", "mine")}, nil,
 			"-rw-r--r-- passwd mine",
 		},
 		{
@@ -280,8 +297,24 @@ func TestHostileLayers(t *testing.T) {
 			"whiteout through a link", []entry{{name: "l", kind: tar.TypeSymlink, link: "OUTSIDE"}, file("l/.wh.file", "")}, nil,
 			"", // there is no such directory in the image, so nothing to remove
 		},
+		{"the same file twice", []entry{file("a/x", "1"), file("a/x", "2")}, nil, "image entry a/x is there twice in one layer, which layers must not have"},
+		{"a file in the place of a directory of the layer", []entry{file("a/x", "1"), file("a", "2")}, nil, "image entry a is there twice in one layer, which layers must not have"},
+		{"a directory in the place of a link of the layer", []entry{{name: "a", kind: tar.TypeSymlink, link: "b"}, {name: "a", kind: tar.TypeDir}}, nil, "image entry a is there twice in one layer, which layers must not have"},
+		{"a path that is too long", []entry{file(strings.Repeat("abcdefg/", 600)+"x", "")}, nil, `image entry "` + strings.Repeat("abcdefg/", 25) + `…" has a name of 4801 bytes, more than 4095`},
+		{"a name that is too long", []entry{file(strings.Repeat("n", 300), "")}, nil, `image entry "` + strings.Repeat("n", 200) + `…" has a part of 300 bytes in its name, more than 255`},
+		{
+			"a link of a layer below, then a write through it",
+			[]entry{{name: "etc", kind: tar.TypeSymlink, link: "OUTSIDE"}, nextLayer, file("etc/file", "evil")}, nil,
+			"image entry etc/file: ",
+		},
+		{
+			"a hard link to a link that leads outside, then a write through it",
+			[]entry{{name: "l", kind: tar.TypeSymlink, link: "OUTSIDE/file"}, {name: "h", kind: tar.TypeLink, link: "l"}, nextLayer, file("h", "mine"), file(".wh.l", "")}, nil,
+			"-rw-r--r-- h mine",
+		},
+		{"devices", []entry{{name: "null", kind: tar.TypeChar, mode: 0o666}, {name: "sda", kind: tar.TypeBlock}, {name: "p", kind: tar.TypeFifo}, file("f", "f")}, nil, "-rw-r--r-- f f"},
 		{"too many entries", []entry{file("1", ""), file("2", ""), file("3", "")}, func(s *image.Stager) { s.MaxEntries = 2 }, "the image has more than 2 entries"},
-		{"a bomb", []entry{file("bomb", strings.Repeat("\x00", 4<<20))}, func(s *image.Stager) { s.MaxBytes = 1 << 20 }, "image entry bomb: the image is larger than 1048576 bytes"},
+		{"a bomb", []entry{file("bomb", strings.Repeat("\x00", 4<<20))}, func(s *image.Stager) { s.MaxBytes = 1 << 20 }, "the files of the image have more than 1048576 bytes"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -297,7 +330,7 @@ func TestHostileLayers(t *testing.T) {
 			if test.change != nil {
 				test.change(s)
 			}
-			got, err := stage(t, s, h.push(t, "x:1", imageOf(t, layer(t, test.entries...))))
+			got, err := stage(t, s, h.push(t, "x:1", imageOf(t, layered(t, test.entries...)...)))
 			switch {
 			case test.want == "":
 			case strings.HasPrefix(test.want, "-rw"):
@@ -359,8 +392,8 @@ func TestErrorsNameTheImageOrThePlace(t *testing.T) {
 	h.push(t, "there:1", plain(t, "x"))
 	private := newHub(t, nil, true)
 	tests := []struct{ name, ref, want string }{
-		{"no name", "UPPER CASE", `image name "UPPER CASE": could not parse reference: UPPER CASE`},
-		{"no such tag", h.host() + "/there:2", "pull from http://" + h.host() + ": GET http://" + h.host() + "/v2/there/manifests/2: MANIFEST_UNKNOWN"},
+		{"no name", "UPPER CASE", `image name "UPPER CASE" is not of the form registry/repository:tag or registry/repository@sha256:digest`},
+		{"no such tag", h.host() + "/there:2", "pull from http://" + h.host() + ": it has no such image (404 Not Found for /v2/there/manifests/2); MANIFEST_UNKNOWN "},
 		{"unknown authority", private.host() + "/x:1", "pull from http://" + private.host() + ": "},
 	}
 	for _, test := range tests {
@@ -413,9 +446,9 @@ func TestMirrors(t *testing.T) {
 		{name: "without verification, as configured", tls: true, push: "inst/k3s:v1", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"*": {tls: {insecure_skip_verify: true}}}}`},
 		{name: "without its authority", tls: true, push: "inst/k3s:v1", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}}`, fails: "pull from https://HOST: "},
 		{name: "an https endpoint is not asked without TLS", push: "inst/k3s:v1", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}}`, fails: "pull from https://HOST: "},
-		{name: "with name and password", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {username: me, password: hush-hush}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: GET https://HOST/v2/inst/k3s/manifests/v1?ns=REDACTED: NAME_UNKNOWN"},
-		{name: "with both in one", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {auth: bWU6aHVzaC1odXNo}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: GET https://HOST/v2/inst/k3s/manifests/v1?ns=REDACTED: NAME_UNKNOWN"},
-		{name: "with a wrong password", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {username: me, password: wrong}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: GET https://HOST/v2/inst/k3s/manifests/v1?ns=REDACTED: unexpected status code 401"},
+		{name: "with name and password", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {username: me, password: hush-hush}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: it has no such image (404 Not Found for /v2/inst/k3s/manifests/v1, ns=127.0.0.1:2); NAME_UNKNOWN"},
+		{name: "with both in one", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {auth: bWU6aHVzaC1odXNo}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: it has no such image (404 Not Found for /v2/inst/k3s/manifests/v1, ns=127.0.0.1:2); NAME_UNKNOWN"},
+		{name: "with a wrong password", tls: true, wrap: locked, push: "", ref: "127.0.0.1:2/inst/k3s:v1", yaml: `{mirrors: {"127.0.0.1:2": {endpoint: ["https://HOST"]}}, configs: {"HOST": {auth: {username: me, password: wrong}, tls: {ca_file: CA}}}}`, fails: "pull from https://HOST: it does not give the image out (401 Unauthorized for /v2/inst/k3s/manifests/v1, ns=127.0.0.1:2); asked with the credentials of registries.yaml"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -434,7 +467,7 @@ func TestMirrors(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			dir := t.TempDir()
-			s.Logger = quiet()
+			s.Logger, s.Pause = quiet(), time.Millisecond
 			err := s.Stage(ctx, test.ref, dir)
 			if test.fails == "" {
 				if err != nil {

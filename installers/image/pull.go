@@ -4,92 +4,182 @@ package image
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
-	"os"
-	"runtime"
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
-	dialTimeout   = 30 * time.Second
-	answerTimeout = time.Minute
-	userAgent     = "rancher-system-agent/drover"
+	userAgent = "rancher-system-agent/drover"
+	// rounds is how often the places are asked that may only be unwell.
+	rounds = 3
 )
 
-// user takes an image that is read below ctx, which abort ends.
-type user func(ctx context.Context, image v1.Image, abort context.CancelCauseFunc) error
+// user takes an image that is read below ctx.
+type user func(ctx context.Context, found *picture) error
 
-// pull asks the endpoints in order and hands the image of the first that has it to use.
-// An image that breaks off is tried from the next one, so use may be called again.
-func (s *Stager) pull(ctx context.Context, ref name.Reference, use user) error {
+// place is an endpoint that is asked, and what came of it.
+type place struct {
+	endpoint
+	config registryConfig
+	failed *placeError // of the last try
+	tries  int
+}
+
+// pull asks the endpoints in order and hands the image of the first that has it to use, and
+// returns which that was. One that breaks off is tried from the next, so use may be called
+// again. Those that may only be unwell are asked again after all others, with a pause.
+func (s *Stager) pull(ctx context.Context, ref name.Reference, told *teller, use user) (from string, err error) {
 	config, err := loadRegistries(s.Registries)
 	if err != nil {
-		return err
+		return "", err
 	}
-	var failed []error
+	var places []*place
 	for _, e := range config.endpoints(ref.Context().RegistryStr()) {
-		err := s.pullFrom(ctx, e, config.config(e.host), ref, use)
-		var fault *unpackError
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case errors.As(err, &fault):
-			return err // the image or this host is to blame, not the place it came from
+		places = append(places, &place{endpoint: e, config: config.config(e.host)})
+	}
+	pause := backoff.Backoff{Min: orDefault(s.Pause, defaultPause), Max: time.Minute, Floor: 0.5}
+	asked := places
+	for round := 1; ; round++ {
+		var again []*place
+		for _, p := range asked {
+			err := s.try(ctx, p, ref, told, use)
+			var fault *unpackError
+			switch {
+			case err == nil:
+				return p.String(), nil
+			case ctx.Err() != nil:
+				return "", context.Cause(ctx)
+			case errors.As(err, &fault):
+				return "", fault // the image or this host is to blame, not the place it came from
+			case p.failed.passing:
+				again = append(again, p)
+			}
 		}
-		failed = append(failed, fmt.Errorf("pull from %s: %w", e, err))
+		if len(again) == 0 || round == rounds {
+			return "", nowhere(places)
+		}
+		wait := pause.Next()
+		told.say("%v; asking again in %v", again[0].failed, wait.Round(100*time.Millisecond))
+		if err := backoff.Wait(ctx, wait); err != nil {
+			return "", context.Cause(ctx)
+		}
+		asked = again
 	}
-	return nowhere(failed)
 }
 
-// nowhere is why each of the places did not have the image, on one line.
-type nowhere []error
+// try asks one place, and notes there what came of it.
+func (s *Stager) try(ctx context.Context, p *place, ref name.Reference, told *teller, use user) error {
+	told.say("asking %s", p)
+	p.tries++
+	var secrets []string
+	err := s.pullFrom(ctx, p, ref, &secrets, use)
+	if err == nil {
+		return nil
+	}
+	p.failed = said(p, err, secrets)
+	var fault *unpackError
+	if errors.As(err, &fault) {
+		return fault
+	}
+	s.log().Warn("image cannot be pulled from one place", "image", ref.String(), "place", p.String(), "try", p.tries, "error", p.failed)
+	return p.failed
+}
 
-func (n nowhere) Error() string {
+// nowhere is the sentence about an image that no place gave.
+func nowhere(places []*place) error {
 	var all []string
-	for _, err := range n {
-		all = append(all, err.Error())
+	var causes []error
+	for _, p := range places {
+		text := "pull from " + p.failed.Error()
+		if p.tries > 1 {
+			text += fmt.Sprintf(" (asked %d times)", p.tries)
+		}
+		all = append(all, text)
+		causes = append(causes, p.failed)
 	}
-	return strings.Join(all, "; ")
+	return &nowhereError{text: strings.Join(all, "; "), causes: causes}
 }
 
-func (n nowhere) Unwrap() []error { return n }
+type nowhereError struct {
+	text   string
+	causes []error
+}
 
-func (s *Stager) pullFrom(ctx context.Context, e endpoint, c registryConfig, ref name.Reference, use user) error {
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	at, err := e.reference(ref)
+func (e *nowhereError) Error() string   { return e.text }
+func (e *nowhereError) Unwrap() []error { return e.causes }
+
+// pullFrom adds to secrets what must not be told of any error that it returns.
+func (s *Stager) pullFrom(ctx context.Context, p *place, ref name.Reference, secrets *[]string, use user) error {
+	at, err := p.reference(ref)
 	if err != nil {
 		return err
 	}
-	transport, err := e.transport(c.TLS)
+	transport, err := p.transport(p.config.TLS, orDefault(s.Stall, defaultStall), s.now)
 	if err != nil {
 		return err
 	}
 	defer transport.CloseIdleConnections()
-	auth, err := s.authenticator(e.host, c.Auth)
+	found, err := s.credentials(ctx, at, p.config.Auth)
 	if err != nil {
 		return err
 	}
-	image, err := remote.Image(at, remote.WithContext(ctx), remote.WithAuth(auth), remote.WithUserAgent(userAgent),
-		remote.WithTransport(&policy{endpoint: e, next: transport}),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	*secrets = found.secrets()
+	puller, err := remote.NewPuller(remote.WithAuth(found.authenticator()), remote.WithUserAgent(userAgent),
+		remote.WithTransport(&policy{endpoint: p.endpoint, next: transport}), remote.WithContext(ctx),
+		// Trying again is done here, where somebody can be told and it can be ended.
+		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes())
 	if err != nil {
 		return err
 	}
-	return use(ctx, image, abort)
+	image, err := describe(ctx, puller, at)
+	if err != nil {
+		return found.explain(err)
+	}
+	image.from, image.keep = p.String(), true
+	return use(ctx, image)
+}
+
+// describe reads the manifest of an image, and of an index the one for this host.
+func describe(ctx context.Context, puller *remote.Puller, at name.Reference) (*picture, error) {
+	top, err := puller.Get(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	repository := at.Context()
+	m, err := thisHost().manifest(ctx, top.Manifest, func(ctx context.Context, digest v1.Hash) ([]byte, error) {
+		d, err := puller.Get(ctx, repository.Digest(digest.String()))
+		if err != nil {
+			return nil, err
+		}
+		return d.Manifest, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := &picture{}
+	for _, d := range m.Layers {
+		if err := sound(d); err != nil {
+			return nil, err
+		}
+		found.layers = append(found.layers, stored{digest: d.Digest, size: d.Size, open: func(ctx context.Context) (io.ReadCloser, error) {
+			layer, err := puller.Layer(ctx, repository.Digest(d.Digest.String()))
+			if err != nil {
+				return nil, err
+			}
+			return layer.Compressed()
+		}})
+	}
+	return found, nil
 }
 
 // reference is the image's name at the endpoint.
@@ -98,76 +188,15 @@ func (e endpoint) reference(ref name.Reference) (name.Reference, error) {
 	if e.plainHTTP {
 		options = append(options, name.Insecure)
 	}
-	registry, err := name.NewRegistry(e.host, options...)
+	repository := e.rewrites.apply(ref.Context().RepositoryStr())
+	at, err := name.NewRepository(e.host+"/"+repository, options...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the rewrites in registries.yaml make %.200q of the repository, which is no name of one", repository)
 	}
-	repository := registry.Repo(e.rewrites.apply(ref.Context().RepositoryStr()))
 	if digest, ok := ref.(name.Digest); ok {
-		return repository.Digest(digest.DigestStr()), nil
+		return at.Digest(digest.DigestStr()), nil
 	}
-	return repository.Tag(ref.Identifier()), nil
-}
-
-// authenticator uses what registries.yaml has, else the Docker configuration, else nothing.
-func (s *Stager) authenticator(host string, a *registryAuth) (authn.Authenticator, error) {
-	if a == nil {
-		found, err := dockerAuth(s.DockerConfig, host)
-		if err != nil {
-			return nil, err
-		}
-		if found == nil {
-			return authn.Anonymous, nil
-		}
-		return authn.FromConfig(*found), nil
-	}
-	config := authn.AuthConfig{Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken}
-	if a.Auth != "" {
-		var err error
-		if config.Username, config.Password, err = splitAuth(a.Auth); err != nil {
-			return nil, err // refused when the file was read
-		}
-	}
-	return authn.FromConfig(config), nil
-}
-
-// transport is made anew for each pull, as the files may change.
-func (e endpoint) transport(t *registryTLS) (*http.Transport, error) {
-	transport := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: answerTimeout,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   4,
-	}
-	if t == nil {
-		return transport, nil
-	}
-	config := &tls.Config{InsecureSkipVerify: t.InsecureSkipVerify} //nolint:gosec // the operator's choice for this registry
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the authority of %s: %w", e.host, err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the authority of %s: there is no certificate in %s", e.host, t.CAFile)
-		}
-		config.RootCAs = pool
-	}
-	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the client certificate for %s: %w", e.host, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	transport.TLSClientConfig = config
-	return transport, nil
+	return at.Tag(ref.Identifier()), nil
 }
 
 // policy sends requests where the endpoint says, and none without TLS unless it says so:
@@ -194,5 +223,9 @@ func (p *policy) RoundTrip(r *http.Request) (*http.Response, error) {
 		query.Set("ns", p.endpoint.mirrorOf)
 		r.URL.RawQuery = query.Encode()
 	}
-	return p.next.RoundTrip(r)
+	answer, err := p.next.RoundTrip(r)
+	if err == nil && strings.Contains(rest, "/manifests/") {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxManifest)
+	}
+	return answer, err
 }

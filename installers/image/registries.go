@@ -4,21 +4,15 @@
 package image
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"net/url"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans/durable"
 )
@@ -26,16 +20,23 @@ import (
 // maxRegistries bounds the file.
 const maxRegistries = 1 << 20
 
+// What one mirror may have.
+const (
+	maxEndpoints = 100
+	maxRewrites  = 100
+	maxPattern   = 1024 // bytes; patterns are RE2, so the time they take is linear
+)
+
 // registries is the file's content.
 type registries struct {
-	Mirrors map[string]mirror         `yaml:"mirrors"`
-	Configs map[string]registryConfig `yaml:"configs"`
+	Mirrors map[string]mirror
+	Configs map[string]registryConfig
 }
 
 // mirror is where images of one registry are looked for first.
 type mirror struct {
-	Endpoints []string `yaml:"endpoint"`
-	Rewrites  rewrites `yaml:"rewrite"`
+	Endpoints []endpoint
+	Rewrites  rewrites
 }
 
 // rewrites change repository names for a mirror, in the order of the file.
@@ -48,45 +49,24 @@ type rewrite struct {
 
 // registryConfig is how one registry or mirror is talked to.
 type registryConfig struct {
-	Auth *registryAuth `yaml:"auth"`
-	TLS  *registryTLS  `yaml:"tls"`
+	Auth *registryAuth
+	TLS  *registryTLS
 }
 
 type registryAuth struct {
-	Username      string `yaml:"username"`
-	Password      string `yaml:"password"`
-	Auth          string `yaml:"auth"` // base64 of username:password
-	IdentityToken string `yaml:"identity_token"`
+	Username, Password string // those of auth, where that is given
+	IdentityToken      string
 }
 
 type registryTLS struct {
-	CAFile             string `yaml:"ca_file"`
-	CertFile           string `yaml:"cert_file"`
-	KeyFile            string `yaml:"key_file"`
-	InsecureSkipVerify bool   `yaml:"insecure_skip_verify"`
+	CAFile, CertFile, KeyFile placed
+	InsecureSkipVerify        bool
 }
 
-// UnmarshalYAML reads a mapping and keeps its order, in which the patterns are tried.
-func (r *rewrites) UnmarshalYAML(node *yaml.Node) error {
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
-		return nil
-	}
-	if node.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: rewrite is not a mapping of patterns to replacements", node.Line)
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
-		pattern, err := regexp.Compile(key.Value)
-		if err != nil {
-			return fmt.Errorf("line %d: rewrite: %w", key.Line, err)
-		}
-		*r = append(*r, rewrite{pattern: pattern, with: value.Value})
-	}
-	return nil
-}
+// placed is a text and where it was written, for faults that show only later.
+type placed struct{ text, where string }
+
+func (p placed) fault(err error) error { return fmt.Errorf("%s: %w", p.where, err) }
 
 // apply is the repository's name at the mirror: the first pattern that changes it counts.
 func (r rewrites) apply(repository string) string {
@@ -108,7 +88,7 @@ func loadRegistries(files []string) (registries, error) {
 		if err != nil {
 			return registries{}, fmt.Errorf("read the registries' configuration: %w", err)
 		}
-		r, err := parseRegistries(b)
+		r, err := parseRegistries(file, b)
 		if err != nil {
 			return registries{}, fmt.Errorf("read the registries' configuration %s: %w", file, err)
 		}
@@ -117,26 +97,117 @@ func loadRegistries(files []string) (registries, error) {
 	return registries{}, nil
 }
 
-func parseRegistries(b []byte) (registries, error) {
+func parseRegistries(file string, b []byte) (registries, error) {
 	var r registries
-	if err := yaml.NewDecoder(bytes.NewReader(b)).Decode(&r); err != nil && !errors.Is(err, io.EOF) {
-		return registries{}, err
+	top, err := document(file, b)
+	if err != nil || top.empty() {
+		return r, err
 	}
-	for _, host := range sortedKeys(r.Mirrors) {
-		for i, text := range r.Mirrors[host].Endpoints {
-			if _, err := parseEndpoint(text); err != nil {
-				return registries{}, fmt.Errorf("mirrors[%s].endpoint[%d]: %w", host, i, err)
-			}
+	return r, top.fields(lenient, map[string]reader{
+		"mirrors": func(n *node) error { return entries(n, &r.Mirrors, parseMirror) },
+		"configs": func(n *node) error { return entries(n, &r.Configs, parseConfig) },
+	})
+}
+
+func parseMirror(n *node) (m mirror, err error) {
+	err = n.fields(lenient, map[string]reader{
+		"endpoint": func(n *node) error {
+			return n.items(maxEndpoints, func(n *node) error {
+				text, err := n.text()
+				if err != nil {
+					return err
+				}
+				e, err := parseEndpoint(text)
+				if err != nil {
+					return n.fault("%v", err)
+				}
+				m.Endpoints = append(m.Endpoints, e)
+				return nil
+			})
+		},
+		"rewrite": func(n *node) error { return m.Rewrites.read(n) },
+	})
+	return m, err
+}
+
+// read keeps the order of the file, in which the patterns are tried.
+func (r *rewrites) read(n *node) error {
+	return n.pairs(func(key, value *node) error {
+		if len(*r) >= maxRewrites {
+			return key.fault("there are more than %d patterns", maxRewrites)
 		}
-	}
-	for _, host := range sortedKeys(r.Configs) {
-		if auth := r.Configs[host].Auth; auth != nil && auth.Auth != "" {
-			if _, _, err := splitAuth(auth.Auth); err != nil {
-				return registries{}, fmt.Errorf("configs[%s].auth.auth: %w", host, err)
-			}
+		with, err := value.text()
+		if err != nil {
+			return err
 		}
+		if len(key.yaml.Value) > maxPattern || len(with) > maxPattern {
+			return key.fault("the pattern or its replacement is longer than %d bytes", maxPattern)
+		}
+		pattern, err := regexp.Compile(key.yaml.Value)
+		if err != nil {
+			return key.fault("%v", err)
+		}
+		*r = append(*r, rewrite{pattern: pattern, with: with})
+		return nil
+	})
+}
+
+func parseConfig(n *node) (c registryConfig, err error) {
+	err = n.fields(lenient, map[string]reader{
+		"auth": func(n *node) error {
+			c.Auth = &registryAuth{}
+			return c.Auth.read(n)
+		},
+		"tls": func(n *node) error {
+			c.TLS = &registryTLS{}
+			return n.fields(lenient, map[string]reader{
+				"ca_file":              into(&c.TLS.CAFile),
+				"cert_file":            into(&c.TLS.CertFile),
+				"key_file":             into(&c.TLS.KeyFile),
+				"insecure_skip_verify": func(n *node) (err error) { c.TLS.InsecureSkipVerify, err = n.boolean(); return err },
+			})
+		},
+	})
+	if err == nil && c.TLS != nil && (c.TLS.CertFile.text == "") != (c.TLS.KeyFile.text == "") {
+		return c, n.fault("cert_file and key_file belong together, and one of them is missing below tls")
 	}
-	return r, nil
+	return c, err
+}
+
+func (a *registryAuth) read(n *node) error {
+	var both *node
+	err := n.fields(lenient, map[string]reader{
+		"username":       intoText(&a.Username),
+		"password":       intoText(&a.Password),
+		"identity_token": intoText(&a.IdentityToken),
+		"auth":           func(n *node) error { both = n; return nil },
+	})
+	if err != nil || both == nil {
+		return err
+	}
+	text, err := both.text()
+	if err != nil || text == "" {
+		return err
+	}
+	if a.Username, a.Password, err = splitAuth(text); err != nil {
+		return both.fault("%v", err)
+	}
+	return nil
+}
+
+func into(p *placed) reader {
+	return func(n *node) (err error) {
+		p.text, err = n.text()
+		p.where = fmt.Sprintf("%s: line %d: %s", n.file, n.yaml.Line, n.path)
+		return err
+	}
+}
+
+func intoText(p *string) reader {
+	return func(n *node) (err error) {
+		*p, err = n.text()
+		return err
+	}
 }
 
 // endpoint is one place to pull from.
@@ -187,11 +258,7 @@ func (r registries) endpoints(registry string) []endpoint {
 		if !ok {
 			continue
 		}
-		for _, text := range m.Endpoints {
-			e, err := parseEndpoint(text)
-			if err != nil {
-				continue // refused when the file was read
-			}
+		for _, e := range m.Endpoints {
 			if e.host != registry {
 				e.mirrorOf = publicName(registry)
 			}
@@ -258,5 +325,3 @@ func splitAuth(text string) (username, password string, err error) {
 	}
 	return username, password, nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,34 +10,73 @@ import (
 
 func TestParseRegistriesRefuses(t *testing.T) {
 	tests := []struct{ name, yaml, want string }{
-		{"no YAML", "mirrors: [", "yaml: line 1: did not find expected node content"},
-		{"wrong type", "mirrors:\n  a:\n    endpoint: http://x\n", "yaml: unmarshal errors:\n  line 3: cannot unmarshal !!str `http://x` into []string"},
-		{"bad pattern", "mirrors:\n  a:\n    rewrite:\n      \"(\": x\n", "line 4: rewrite: error parsing regexp: missing closing ): `(`"},
-		{"rewrite is a list", "mirrors:\n  a:\n    rewrite: [x]\n", "line 3: rewrite is not a mapping of patterns to replacements"},
-		{"scheme", `{mirrors: {a: {endpoint: ["ok", "ftp://x"]}}}`, `mirrors[a].endpoint[1]: has the scheme "ftp", only https and http are known`},
-		{"no host", `{mirrors: {a: {endpoint: ["https://"]}}}`, "mirrors[a].endpoint[0]: names no host"},
-		{"credentials in the URL", `{mirrors: {a: {endpoint: ["https://me:hush@x"]}}}`, "mirrors[a].endpoint[0]: has credentials in it; they belong below configs"},
-		{"not a URL, with credentials", `{mirrors: {a: {endpoint: ["https://me:hush@x:y"]}}}`, "mirrors[a].endpoint[0]: is not a URL"},
-		{"auth", `{configs: {a: {auth: {auth: "hush!"}}}}`, "configs[a].auth.auth: is not base64"},
-		{"auth without a colon", `{configs: {a: {auth: {auth: "aHVzaA=="}}}}`, "configs[a].auth.auth: is not base64 of username:password"},
+		{"no YAML", "mirrors: [", "line 1: it is not YAML"},
+		{"wrong type", "mirrors:\n  a:\n    endpoint: http://x\n", "line 3: mirrors[a].endpoint: a list is expected"},
+		{"a password in the wrong place", "configs:\n  a:\n    auth: hush\n", "line 3: configs[a].auth: a mapping is expected"},
+		{"a list in the place of a password", "configs:\n  a:\n    auth: {password: [hush]}\n", "line 3: configs[a].auth.password: a text is expected"},
+		{"bad pattern", "mirrors:\n  a:\n    rewrite:\n      \"(\": x\n", "line 4: mirrors[a].rewrite[(]: error parsing regexp: missing closing ): `(`"},
+		{"long pattern", "mirrors:\n  a:\n    rewrite:\n      \"" + strings.Repeat("a", 1000) + "\": " + strings.Repeat("a", 1100) + "\n", "line 4: mirrors[a].rewrite." + strings.Repeat("a", 1000) + ": the pattern or its replacement is longer than 1024 bytes"},
+		{"rewrite is a list", "mirrors:\n  a:\n    rewrite: [x]\n", "line 3: mirrors[a].rewrite: a mapping is expected"},
+		{"a key twice", "mirrors:\n  a: {}\n  b: {}\n  a: {}\n", "line 4: mirrors: a is there twice, first in line 2"},
+		{"two documents", "mirrors: {}\n---\nmirrors: {}\n", "line 2: a second document begins, where one is expected"},
+		{"scheme", `{mirrors: {a: {endpoint: ["ok", "ftp://x"]}}}`, `line 1: mirrors[a].endpoint[1]: has the scheme "ftp", only https and http are known`},
+		{"no host", `{mirrors: {a: {endpoint: ["https://"]}}}`, "line 1: mirrors[a].endpoint[0]: names no host"},
+		{"credentials in the URL", `{mirrors: {a: {endpoint: ["https://me:hush@x"]}}}`, "line 1: mirrors[a].endpoint[0]: has credentials in it; they belong below configs"},
+		{"not a URL, with credentials", `{mirrors: {a: {endpoint: ["https://me:hush@x:y"]}}}`, "line 1: mirrors[a].endpoint[0]: is not a URL"},
+		{"auth", `{configs: {a: {auth: {auth: "hush!"}}}}`, "line 1: configs[a].auth.auth: is not base64"},
+		{"auth without a colon", `{configs: {a: {auth: {auth: "aHVzaA=="}}}}`, "line 1: configs[a].auth.auth: is not base64 of username:password"},
+		{"a key without its certificate", "configs:\n  a:\n    tls: {key_file: /x}\n", "line 3: configs[a]: cert_file and key_file belong together, and one of them is missing below tls"},
+		{"no boolean", "configs:\n  a:\n    tls: {insecure_skip_verify: perhaps}\n", "line 3: configs[a].tls.insecure_skip_verify: true or false is expected"},
+		{
+			"aliases that multiply", "a: &a [" + strings.Repeat(`"https://x",`, 90) + "]\nb: &b {" + many("k%d: {endpoint: *a}, ", 90) + "}\nmirrors: {" + many("m%d: {<<: {endpoint: *a}}, ", 900) + "}\n",
+			"the file has more than 50000 values",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := parseRegistries([]byte(test.yaml))
-			if err == nil || err.Error() != test.want {
+			_, err := parseRegistries("r.yaml", []byte(test.yaml))
+			if err == nil || err.Error() != test.want && !(test.name == "aliases that multiply" && strings.Contains(err.Error(), test.want)) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
 	}
 	for _, empty := range []string{"", "{}", "# nothing\n", "mirrors:\nconfigs:\n", "unknown: {key: 1}\nmirrors: {a: {rewrite: null, future: x}}"} {
-		if _, err := parseRegistries([]byte(empty)); err != nil {
+		if _, err := parseRegistries("r.yaml", []byte(empty)); err != nil {
 			t.Errorf("%q: %v", empty, err)
 		}
 	}
 }
 
+// many repeats a pattern with a number in it.
+func many(pattern string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, pattern, i)
+	}
+	return b.String()
+}
+
+func TestMergedKeys(t *testing.T) {
+	r, err := parseRegistries("r.yaml", []byte(`
+x: &shared {auth: {username: me, password: hush}}
+configs:
+  a: {<<: *shared, tls: {ca_file: /ca}}
+  b: {<<: [*shared], auth: {username: you}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]registryConfig{
+		"a": {Auth: &registryAuth{Username: "me", Password: "hush"}, TLS: &registryTLS{CAFile: placed{"/ca", "r.yaml: line 4: configs[a].tls.ca_file"}}},
+		"b": {Auth: &registryAuth{Username: "you"}},
+	}
+	if diff := cmp.Diff(want, r.Configs, cmp.AllowUnexported(placed{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEndpoints(t *testing.T) {
-	r, err := parseRegistries([]byte(`
+	r, err := parseRegistries("r.yaml", []byte(`
 mirrors:
   docker.io: {endpoint: ["https://hub.example:5000", "plain.example/v2/cache/", "http://localhost:5000"]}
   "*": {endpoint: ["https://all.example"]}
@@ -71,7 +111,7 @@ func FuzzParseRegistries(f *testing.F) {
 	f.Add([]byte(`{mirrors: {docker.io: {endpoint: ["https://x:1/v2/y"], rewrite: {"^a(.*)": "b$1"}}}, configs: {"*": {auth: {username: a, password: b, auth: "YTpi", identity_token: t}, tls: {ca_file: /x, insecure_skip_verify: true}}}}`))
 	f.Add([]byte("mirrors:\n  a: &x\n    rewrite: {\"(\": x}\n  b: *x\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := parseRegistries(b)
+		r, err := parseRegistries("r.yaml", b)
 		if err != nil {
 			return
 		}

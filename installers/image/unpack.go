@@ -5,8 +5,6 @@ package image
 
 import (
 	"archive/tar"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,15 +14,14 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 const (
 	whiteout       = ".wh."
 	whiteoutOpaque = ".wh..wh..opq"
 	fileMode       = 0o755 // of which the image's own mode is a part
+	maxPath        = 4095  // bytes, as Linux has it
+	maxName        = 255
 )
 
 // unpackError is a fault of the image's content or of this host, which another registry would not mend.
@@ -35,59 +32,19 @@ func (e *unpackError) Unwrap() error { return e.cause }
 
 func refused(format string, args ...any) error { return &unpackError{fmt.Errorf(format, args...)} }
 
-// unpack flattens the image into dir. abort ends ctx, below which the image is read.
-func (s *Stager) unpack(ctx context.Context, image v1.Image, dir string, abort context.CancelCauseFunc) error {
-	layers, err := image.Layers()
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return &unpackError{err}
-	}
-	defer root.Close()
-	u := &unpacker{root: root, bytes: orDefault(s.MaxBytes, defaultMaxBytes), entries: orDefault(s.MaxEntries, defaultMaxEntries)}
-	u.maxBytes, u.maxEntries = u.bytes, u.entries
-	for _, layer := range layers {
-		if err := s.layer(ctx, u, layer, abort); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// layer unpacks one layer, and reads it to its end: only there its digest is known.
-func (s *Stager) layer(ctx context.Context, u *unpacker, layer v1.Layer, abort context.CancelCauseFunc) error {
-	content, err := layer.Uncompressed()
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	watched := u.watch(ctx, content, orDefault(s.Stall, defaultStall), abort)
-	defer watched.timer.Stop()
-	u.made = map[string]bool{}
-	if err := u.tar(tar.NewReader(watched)); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, watched)
-	return err
-}
-
-func orDefault[N int | int64 | time.Duration](n, absent N) N {
-	if n <= 0 {
-		return absent
-	}
-	return n
-}
-
 // unpacker unpacks tar entries below root.
 type unpacker struct {
 	root       *os.Root
-	bytes      int64 // still allowed
+	bytes      int64 // of tar, still allowed
+	content    int64 // of files, still allowed: sparse ones have more of it than of tar
 	entries    int   // still allowed
 	maxBytes   int64
 	maxEntries int
-	made       map[string]bool // paths of the layer at hand
+	// made are the paths of the layer at hand, true where it says what is there and false
+	// for the directories above.
+	made         map[string]bool
+	skipped      int // entries of kinds that are not unpacked
+	firstSkipped string
 }
 
 func (u *unpacker) tar(r *tar.Reader) error {
@@ -120,20 +77,46 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir, tar.TypeReg, tar.TypeSymlink, tar.TypeLink:
 	default:
-		return nil // devices and the like are for containers
+		u.skip(h, name)
+		return nil
 	}
 	if name == "." {
 		return nil
 	}
+	if u.twice(name, h.Typeflag) {
+		return refused("image entry %s is there twice in one layer, which layers must not have", short(name))
+	}
+	if u.content -= max(h.Size, 0); u.content < 0 {
+		return refused("the files of the image have more than %d bytes", u.maxBytes)
+	}
+	return u.make(name, h, content)
+}
+
+// twice says whether the layer has the name already, which only directories may.
+func (u *unpacker) twice(name string, kind byte) bool {
+	if _, ok := u.made[name]; !ok {
+		return false
+	}
+	info, err := u.root.Lstat(name)
+	return kind != tar.TypeDir || err == nil && !info.IsDir()
+}
+
+func (u *unpacker) make(name string, h *tar.Header, content io.Reader) error {
 	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return u.fault(h.Name, err)
+		return u.fault(name, err)
 	}
 	if h.Typeflag != tar.TypeDir {
 		if err := u.root.RemoveAll(name); err != nil {
-			return u.fault(h.Name, err)
+			return u.fault(name, err)
 		}
 	}
 	u.made[name] = true
+	for above := path.Dir(name); above != "."; above = path.Dir(above) {
+		if _, ok := u.made[above]; ok {
+			break
+		}
+		u.made[above] = false
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return u.directory(name)
@@ -145,16 +128,50 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	return u.file(name, h.FileInfo().Mode(), content)
 }
 
+// skip notes a device or the like: those are for containers.
+func (u *unpacker) skip(h *tar.Header, name string) {
+	if u.skipped == 0 {
+		u.firstSkipped = short(name) + ", " + kindOf(h.Typeflag)
+	}
+	u.skipped++
+}
+
+func kindOf(typeflag byte) string {
+	switch typeflag {
+	case tar.TypeChar, tar.TypeBlock:
+		return "a device"
+	case tar.TypeFifo:
+		return "a pipe"
+	}
+	return fmt.Sprintf("of the tar type %q", typeflag)
+}
+
 // inside is the path of an entry below the root.
 func inside(name string) (string, error) {
-	if bytes.IndexByte([]byte(name), 0) >= 0 {
-		return "", refused("image entry %q has a NUL byte", name)
+	if strings.IndexByte(name, 0) >= 0 {
+		return "", refused("image entry %q has a NUL byte", short(name))
+	}
+	if len(name) > maxPath {
+		return "", refused("image entry %q has a name of %d bytes, more than %d", short(name), len(name), maxPath)
 	}
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	if clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", refused("image entry %q leads out of the image", name)
+		return "", refused("image entry %q leads out of the image", short(name))
+	}
+	for part := range strings.SplitSeq(clean, "/") {
+		if len(part) > maxName {
+			return "", refused("image entry %q has a part of %d bytes in its name, more than %d", short(name), len(part), maxName)
+		}
 	}
 	return clean, nil
+}
+
+// short is a name as it is written into an error.
+func short(name string) string {
+	if len(name) <= 200 {
+		return name
+	}
+	return name[:200] + "…"
 }
 
 func (u *unpacker) directory(name string) error {
@@ -203,9 +220,9 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 func (u *unpacker) copyFault(name string, err error) error {
 	var fault *unpackError
 	if errors.As(err, &fault) {
-		return &unpackError{fmt.Errorf("image entry %s: %w", name, fault.cause)}
+		return &unpackError{fmt.Errorf("image entry %s: %w", short(name), fault.cause)}
 	}
-	return fmt.Errorf("image entry %s: %w", name, err)
+	return fmt.Errorf("image entry %s: %w", short(name), err)
 }
 
 // symlink makes a link. An absolute target means the image's root and not the host's, so it
@@ -214,12 +231,12 @@ func (u *unpacker) symlink(name, target string) error {
 	if path.IsAbs(target) {
 		relative, err := filepath.Rel(path.Dir("/"+name), path.Clean(target))
 		if err != nil {
-			return refused("image entry %s: link to %q: %v", name, target, err)
+			return refused("image entry %s: link to %q: %v", short(name), short(target), err)
 		}
 		target = relative
 	}
 	if _, err := inside(path.Join(path.Dir(name), target)); err != nil || target == "" {
-		return refused("image entry %s: its link %q leads out of the image", name, target)
+		return refused("image entry %s: its link %q leads out of the image", short(name), short(target))
 	}
 	if err := u.root.Symlink(target, name); err != nil {
 		return u.fault(name, err)
@@ -229,13 +246,13 @@ func (u *unpacker) symlink(name, target string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
 		return nil
 	}
-	return errors.Join(refused("image entry %s: its link %q leads out of the image", name, target), u.root.Remove(name))
+	return errors.Join(refused("image entry %s: its link %q leads out of the image", short(name), short(target)), u.root.Remove(name))
 }
 
 func (u *unpacker) link(name, target string) error {
 	from, err := inside(target)
 	if err != nil {
-		return refused("image entry %s: its hard link %q leads out of the image", name, target)
+		return refused("image entry %s: its hard link %q leads out of the image", short(name), short(target))
 	}
 	if err := u.root.Link(from, name); err != nil {
 		return u.fault(name, err)
@@ -243,18 +260,35 @@ func (u *unpacker) link(name, target string) error {
 	return nil
 }
 
-// whiteout removes what a later layer took away.
+// whiteout removes what layers below have: one name, or all of a directory. What the layer
+// at hand has itself stays, in whatever order it comes. (OCI image specification, "Whiteouts".)
 func (u *unpacker) whiteout(dir, base string) error {
 	if base != whiteoutOpaque {
 		name := strings.TrimPrefix(base, whiteout)
 		if name == "" || name == "." || name == ".." {
 			return refused("image entry %s/%s removes no name", dir, base)
 		}
-		if err := u.root.RemoveAll(path.Join(dir, name)); err != nil && !errors.Is(err, syscall.ENOTDIR) {
-			return u.fault(path.Join(dir, base), err)
+		return u.removeLower(path.Join(dir, name))
+	}
+	return u.removeChildren(dir)
+}
+
+// removeLower removes a path but for what the layer at hand made of it.
+func (u *unpacker) removeLower(name string) error {
+	if _, ok := u.made[name]; ok {
+		info, err := u.root.Lstat(name)
+		if err == nil && info.IsDir() {
+			return u.removeChildren(name)
 		}
 		return nil
 	}
+	if err := u.root.RemoveAll(name); err != nil && !errors.Is(err, syscall.ENOTDIR) {
+		return u.fault(name, err)
+	}
+	return nil
+}
+
+func (u *unpacker) removeChildren(dir string) error {
 	d, err := u.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -263,18 +297,17 @@ func (u *unpacker) whiteout(dir, base string) error {
 		return u.fault(dir, err)
 	}
 	entries, err := d.ReadDir(-1)
-	err = errors.Join(err, d.Close())
-	for _, entry := range entries {
-		if name := path.Join(dir, entry.Name()); !u.made[name] {
-			err = errors.Join(err, u.root.RemoveAll(name))
-		}
-	}
-	if err != nil {
+	if err = errors.Join(err, d.Close()); err != nil {
 		return u.fault(dir, err)
+	}
+	for _, entry := range entries {
+		if err := u.removeLower(path.Join(dir, entry.Name())); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 func (u *unpacker) fault(name string, err error) error {
-	return &unpackError{fmt.Errorf("image entry %s: %w", name, err)}
+	return &unpackError{fmt.Errorf("image entry %s: %w", short(name), err)}
 }

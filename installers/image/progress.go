@@ -1,0 +1,81 @@
+// Telling somebody how far a staging is: a line now and then, not one for each byte.
+
+package image
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+// tellEvery is the shortest time between two lines about the same layer.
+const tellEvery = time.Second
+
+type progressKey struct{}
+
+// WithProgress returns a context below which Stage tells line how far it is, in short lines
+// such as "image rancher/k3s:v1: layer 2 of 5, 31 of 80 MiB": at most about one a second,
+// and one at the end of each layer. line is called by the goroutine of Stage.
+func WithProgress(ctx context.Context, line func(string)) context.Context {
+	return context.WithValue(ctx, progressKey{}, line)
+}
+
+// teller tells about one staging.
+type teller struct {
+	image string
+	line  func(string)
+	now   func() time.Time
+	last  time.Time
+}
+
+func (s *Stager) teller(ctx context.Context, ref name.Reference) *teller {
+	line, _ := ctx.Value(progressKey{}).(func(string))
+	return &teller{image: ref.String(), line: line, now: s.now}
+}
+
+// say tells at once.
+func (t *teller) say(format string, args ...any) {
+	if t.line == nil {
+		return
+	}
+	t.last = t.now()
+	t.line("image " + t.image + ": " + fmt.Sprintf(format, args...))
+}
+
+// layerAt says where in a layer the staging is.
+type layerAt struct {
+	*teller
+	number, of int
+	size       int64 // bytes as stored; negative when nobody said
+	done       int64
+}
+
+// Write counts what came of the layer.
+func (l *layerAt) Write(p []byte) (int, error) {
+	l.done += int64(len(p))
+	if l.line != nil && l.now().Sub(l.last) >= tellEvery {
+		l.say("layer %d of %d, %s", l.number, l.of, amount(l.done, l.size))
+	}
+	return len(p), nil
+}
+
+func (l *layerAt) ended(how string) {
+	l.say("layer %d of %d %s, %s", l.number, l.of, how, amount(l.done, l.done))
+}
+
+// amount writes bytes done and in all, in a unit in which the whole is readable.
+func amount(done, all int64) string {
+	unit, name := int64(1), "bytes"
+	switch most := max(done, all); {
+	case most >= 10<<20:
+		unit, name = 1<<20, "MiB"
+	case most >= 10<<10:
+		unit, name = 1<<10, "KiB"
+	}
+	if all < 0 || done >= all {
+		return fmt.Sprintf("%d %s", done/unit, name)
+	}
+	return fmt.Sprintf("%d of %d %s", done/unit, all/unit, name)
+}
