@@ -35,7 +35,7 @@ func keptAs(l stored) string { return l.digest.Algorithm + "-" + l.digest.Hex }
 // file without an error says that nothing can be kept, which is told here. Errors are the
 // registry's.
 func (s *Stager) cached(ctx context.Context, l stored, at *layerAt) (*os.File, error) {
-	if err := s.readyCache(l.size); err != nil {
+	if err := s.readyCache(); err != nil {
 		s.cacheFault(err, at)
 		return nil, nil
 	}
@@ -50,6 +50,10 @@ func (s *Stager) cached(ctx context.Context, l stored, at *layerAt) (*os.File, e
 			s.cacheFault(err, at)
 			return nil, nil
 		}
+	}
+	if _, err := s.prune(s.CacheLimit - l.size); err != nil {
+		s.cacheFault(err, at)
+		return nil, nil
 	}
 	f, err = s.keep(ctx, l, at)
 	var local *unpackError
@@ -145,8 +149,8 @@ func arriving(dir string) (*os.File, error) {
 	return nil, fmt.Errorf("no file can be made in %s: somebody removes it at once", dir)
 }
 
-// readyCache makes the directory and room in it for one more layer of that size.
-func (s *Stager) readyCache(size int64) error {
+// readyCache makes the directory.
+func (s *Stager) readyCache() error {
 	if err := os.MkdirAll(s.CacheDir, 0o700); err != nil {
 		return err
 	}
@@ -158,12 +162,9 @@ func (s *Stager) readyCache(size int64) error {
 		return fmt.Errorf("%s is no directory", s.CacheDir)
 	}
 	if info.Mode().Perm() != 0o700 {
-		if err := os.Chmod(s.CacheDir, 0o700); err != nil {
-			return err
-		}
+		return os.Chmod(s.CacheDir, 0o700)
 	}
-	_, err = s.prune(s.CacheLimit - size)
-	return err
+	return nil
 }
 
 // dropCache removes everything that is kept, and says whether that was anything.

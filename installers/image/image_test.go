@@ -44,7 +44,7 @@ type entry struct {
 func file(name, body string) entry { return entry{name: name, mode: 0o644, body: body} }
 
 // layer makes a layer of the entries.
-func layer(t *testing.T, entries ...entry) v1.Layer {
+func layer(t testing.TB, entries ...entry) v1.Layer {
 	t.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -85,7 +85,7 @@ func layered(t *testing.T, entries ...entry) (layers []v1.Layer) {
 	}
 }
 
-func imageOf(t *testing.T, layers ...v1.Layer) v1.Image {
+func imageOf(t testing.TB, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	img, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
@@ -107,7 +107,7 @@ type hub struct {
 	asked []string
 }
 
-func newHub(t *testing.T, wrap func(http.Handler) http.Handler, tls bool) *hub {
+func newHub(t testing.TB, wrap func(http.Handler) http.Handler, tls bool) *hub {
 	t.Helper()
 	h := &hub{}
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -134,7 +134,7 @@ func newHub(t *testing.T, wrap func(http.Handler) http.Handler, tls bool) *hub {
 func (h *hub) host() string { return h.Listener.Addr().String() }
 
 // push stores an image and returns its name with the registry.
-func (h *hub) push(t *testing.T, repository string, img v1.Image) string {
+func (h *hub) push(t testing.TB, repository string, img v1.Image) string {
 	t.Helper()
 	ref, err := name.ParseReference(h.host()+"/"+repository, name.Insecure)
 	if err != nil {
@@ -164,7 +164,7 @@ func (h *hub) was(t *testing.T, part string) bool {
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func write(t *testing.T, path, content string) string {
+func write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestErrorsNameTheImageOrThePlace(t *testing.T) {
 }
 
 // certificate writes the hub's certificate, which is its own authority.
-func (h *hub) certificate(t *testing.T) string {
+func (h *hub) certificate(t testing.TB) string {
 	t.Helper()
 	return write(t, filepath.Join(t.TempDir(), "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})))
 }
