@@ -387,6 +387,97 @@ func TestPlatform(t *testing.T) {
 	want(t, got, "-rw-r--r-- run.sh ours")
 }
 
+func TestAMissingPlatformIsNamed(t *testing.T) {
+	h := newHub(t, nil, false)
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: plain(t, "other"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}}},
+		mutate.IndexAddendum{Add: plain(t, "windows"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "windows", Architecture: runtime.GOARCH}}},
+		mutate.IndexAddendum{Add: plain(t, "attestation"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
+	ref, err := name.ParseReference(h.host()+"/multi:1", name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.WriteIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	want := "pull from http://" + h.host() + ": there is no image for linux/" + runtime.GOARCH + " in it, only for linux/arm/v7, windows/" + runtime.GOARCH
+	if _, err := stage(t, &image.Stager{}, ref.String()); err == nil || err.Error() != want {
+		t.Errorf("error %v\nwant  %s", err, want)
+	}
+}
+
+// TestWhiteouts: they remove what layers below have, and nothing of their own layer.
+func TestWhiteouts(t *testing.T) {
+	h := newHub(t, nil, false)
+	below := []entry{file("d/a", "1"), file("d/sub/a", "1"), file("d/sub/b", "1"), file("e/a", "1"), file("e/sub/a", "1"), file("f", "1"), file("g", "1"), nextLayer}
+	for _, test := range []struct {
+		name    string
+		entries []entry
+		want    []string
+	}{
+		{"a name before and after", []entry{file("f", "2"), file(".wh.f", ""), file(".wh.g", ""), file("g", "2")}, []string{"d/a 1", "d/sub/a 1", "d/sub/b 1", "e/a 1", "e/sub/a 1", "f 2", "g 2"}},
+		{"a directory that the layer makes anew", []entry{file("d/new", "2"), file(".wh.d", "")}, []string{"d/new 2", "e/a 1", "e/sub/a 1", "f 1", "g 1"}},
+		{"opaque, at the end", []entry{file("d/sub/b", "2"), {name: "d/sub", kind: tar.TypeDir}, file("d/.wh..wh..opq", "")}, []string{"d/sub/b 2", "e/a 1", "e/sub/a 1", "f 1", "g 1"}},
+		{"opaque, at the beginning", []entry{file("e/.wh..wh..opq", ""), file("e/sub/x", "2")}, []string{"d/a 1", "d/sub/a 1", "d/sub/b 1", "e/sub/x 2", "f 1", "g 1"}},
+		{"what is not there", []entry{file(".wh.none", ""), file("none/.wh..wh..opq", ""), file("f/.wh.x", "")}, []string{"d/a 1", "d/sub/a 1", "d/sub/b 1", "e/a 1", "e/sub/a 1", "f 1", "g 1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := stage(t, &image.Stager{}, h.push(t, "x:1", imageOf(t, layered(t, append(slices.Clone(below), test.entries...)...)...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var files []string
+			for _, line := range strings.Split(got, "\n") {
+				if rest, ok := strings.CutPrefix(line, "-rw-r--r-- "); ok {
+					files = append(files, rest)
+				}
+			}
+			if diff := cmp.Diff(test.want, files); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestBombs: small things that would become large ones.
+func TestBombs(t *testing.T) {
+	h := newHub(t, nil, false)
+	zeros := imageOf(t, layer(t, file("zeros", strings.Repeat("\x00", 80<<20))))
+	if _, err := stage(t, &image.Stager{}, h.push(t, "zeros:1", zeros)); err == nil || !strings.HasSuffix(err.Error(), "a layer of the image unpacks to more than 100 times its size") {
+		t.Errorf("error %v", err)
+	}
+	// A sparse file has terabytes and hardly a byte of tar.
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := w.WriteHeader(&tar.Header{Name: "f", Size: 512, Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	b := append(buf.Bytes(), make([]byte, 512+1024)...)
+	sparse(b)
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stage(t, &image.Stager{MaxBytes: 1 << 20}, h.push(t, "sparse:1", imageOf(t, l))); err == nil || !strings.HasSuffix(err.Error(), "the files of the image have more than 1048576 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// sparse makes of a tar header one of GNU's sparse kind, of a file of 4 GiB with 512 bytes in it.
+func sparse(header []byte) {
+	copy(header[156:], "S")
+	copy(header[257:], "ustar  \x00")
+	copy(header[386:], "00000000000\x0000000001000\x00") // where the bytes are: from 0 on, 512
+	copy(header[482:], "\x00")                           // no more such headers
+	copy(header[483:], "40000000000\x00")                // the real size
+	copy(header[148:], "        ")
+	sum := 0
+	for _, c := range header[:512] {
+		sum += int(c)
+	}
+	copy(header[148:], fmt.Sprintf("%06o\x00 ", sum))
+}
+
 func TestErrorsNameTheImageOrThePlace(t *testing.T) {
 	h := newHub(t, nil, false)
 	h.push(t, "there:1", plain(t, "x"))

@@ -23,9 +23,9 @@ const (
 	// maxLayers bounds an image; container engines allow 127.
 	maxLayers = 1000
 	// A layer may unpack to freeExpansion bytes however small it is stored, beyond that to
-	// maxRatio times its stored size. Real layers stay below 50.
-	freeExpansion = 256 << 20
-	maxRatio      = 200
+	// maxRatio times its stored size. Real layers stay below 20.
+	freeExpansion = 64 << 20
+	maxRatio      = 100
 )
 
 // picture is an image that was found: what is needed to unpack it.

@@ -1,23 +1,34 @@
 package image_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 
 	"github.com/drover-project/drover/installers/image"
 )
@@ -62,6 +73,84 @@ func zstdOf(t *testing.T, b []byte) []byte {
 	return w.EncodeAll(b, nil)
 }
 
+func lz4Of(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := lz4.NewWriter(&buf)
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// bzip2Of needs the program: Go only reads it.
+func bzip2Of(t *testing.T, b []byte) []byte {
+	t.Helper()
+	c := exec.Command("bzip2", "-c")
+	c.Stdin = bytes.NewReader(b)
+	out, err := c.Output()
+	if err != nil {
+		t.Skipf("no bzip2: %v", err)
+	}
+	return out
+}
+
+// layoutOf is an archive of the OCI image layout with one image or index.
+func layoutOf(t *testing.T, what any, annotations map[string]string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	top, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch what := what.(type) {
+	case v1.Image:
+		err = top.AppendImage(what, layout.WithAnnotations(annotations))
+	case v1.ImageIndex:
+		err = top.AppendIndex(what, layout.WithAnnotations(annotations))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// platforms is an index in which the image for this host tells which.
+func platforms(t *testing.T, which string) v1.ImageIndex {
+	t.Helper()
+	return mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: plain(t, "other"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
+		mutate.IndexAddendum{Add: plain(t, which), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}}})
+}
+
+// uncompressed is a layer that is stored as it is.
+func uncompressed(t *testing.T, body string) v1.Layer {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := w.WriteHeader(&tar.Header{Name: "run.sh", Mode: 0o644, Size: int64(len(body))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return static.NewLayer(buf.Bytes(), types.OCIUncompressedLayer)
+}
+
 func TestArchives(t *testing.T) {
 	const ref = "127.0.0.1:2/inst/k3s:v1" // a registry that does not answer
 	whole := archive(t, map[string]v1.Image{ref: plain(t, "archived"), "other:1": plain(t, "other")})
@@ -75,6 +164,18 @@ func TestArchives(t *testing.T) {
 		{"gzip, deep below", map[string][]byte{"a/b/images.tar.gz": gzipped(t, whole)}, ref, true},
 		{"gzip, short name", map[string][]byte{"images.tgz": gzipped(t, whole)}, ref, true},
 		{"zstd", map[string][]byte{"images.tar.zst": zstdOf(t, whole)}, ref, true},
+		{"lz4", map[string][]byte{"images.tar.lz4": lz4Of(t, whole)}, ref, true},
+		{"bzip2", map[string][]byte{"images.tar.bz2": bzip2Of(t, whole)}, ref, true},
+		{"bzip2, short name", map[string][]byte{"images.tbz": bzip2Of(t, whole)}, ref, true},
+		{"the OCI layout, a whole name", map[string][]byte{"images.tar": layoutOf(t, plain(t, "archived"), map[string]string{"org.opencontainers.image.ref.name": ref})}, ref, true},
+		{"the OCI layout, containerd's name", map[string][]byte{"images.tar.zst": zstdOf(t, layoutOf(t, plain(t, "archived"), map[string]string{"io.containerd.image.name": ref, "org.opencontainers.image.ref.name": "v1"}))}, ref, true},
+		{"the OCI layout, another name", map[string][]byte{"images.tar": layoutOf(t, plain(t, "archived"), map[string]string{"org.opencontainers.image.ref.name": "v1"})}, ref, false},
+		{"the OCI layout, by digest", map[string][]byte{"images.tar": layoutOf(t, plain(t, "archived"), nil)}, pinned(t, "127.0.0.1:2/inst/k3s", plain(t, "archived")), true},
+		{"the OCI layout, by tag and digest", map[string][]byte{"images.tar": layoutOf(t, plain(t, "archived"), nil)}, pinned(t, ref, plain(t, "archived")), true},
+		{"the OCI layout of several platforms", map[string][]byte{"images.tar": layoutOf(t, platforms(t, "archived"), map[string]string{"io.containerd.image.name": ref})}, ref, true},
+		{"an image of an index, by digest", map[string][]byte{"images.tar": layoutOf(t, platforms(t, "archived"), nil)}, pinned(t, ref, plain(t, "archived")), true},
+		{"docker save, by digest", map[string][]byte{"images.tar": whole}, pinned(t, ref, plain(t, "archived")), true},
+		{"a damaged layer", map[string][]byte{"images.tar": bytes.Replace(layoutOf(t, imageOf(t, uncompressed(t, "archived")), map[string]string{"io.containerd.image.name": ref}), []byte("archived"), []byte("archiveD"), 1)}, ref, false},
 		{"zstd, short name", map[string][]byte{"images.tzst": zstdOf(t, whole)}, ref, true},
 		{"beside broken ones", map[string][]byte{"a.tar": []byte("nonsense"), "b.tar.gz": whole, "c.tar.zst": []byte("x"), "d.tar": whole}, ref, true},
 		{"hidden", map[string][]byte{".images.tar": whole}, ref, false},
@@ -92,7 +193,7 @@ func TestArchives(t *testing.T) {
 			}
 			got, err := stage(t, &image.Stager{ImagesDir: dir}, test.ref)
 			if !test.found {
-				if err == nil || !strings.HasPrefix(err.Error(), "pull from http://127.0.0.1:2: ") {
+				if err == nil || !strings.HasPrefix(err.Error(), "pull from http://127.0.0.1:2: ") && test.name != "a damaged layer" {
 					t.Errorf("%q, %v", got, err)
 				}
 				return
@@ -269,6 +370,166 @@ func TestBrokenRegistries(t *testing.T) {
 			}
 			want(t, got, "-rw-r--r-- first x", "-rw-r--r-- random "+string(random), "-rw-r--r-- run.sh whole")
 		})
+	}
+}
+
+// silent accepts connections and never says anything.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, conn := range open {
+			conn.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestASilentRegistryIsGivenUp(t *testing.T) {
+	host := silent(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var lines []string
+	s := &image.Stager{Stall: 100 * time.Millisecond, Pause: time.Millisecond, Logger: quiet(), Now: func() time.Time { return now }}
+	ctx := image.WithProgress(t.Context(), func(line string) { lines = append(lines, line) })
+	err := s.Stage(ctx, host+"/x:1", t.TempDir())
+	want := "pull from http://" + host + ": the registry stopped sending: nothing came from " + host + " since 2026-01-02T03:04:05Z, for 100ms (asked 3 times)"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v\nwant  %s", err, want)
+	}
+	if len(lines) != 5 || !strings.Contains(lines[1], "the registry stopped sending") || !strings.Contains(lines[1], "; asking again in ") {
+		t.Errorf("told %q", lines)
+	}
+
+	// With a place that answers the silent one does not matter.
+	good := newHub(t, nil, false)
+	good.push(t, "x:1", plain(t, "good"))
+	s.Registries = []string{write(t, filepath.Join(t.TempDir(), "r.yaml"), `{mirrors: {"127.0.0.1:2": {endpoint: ["http://`+host+`", "http://`+good.host()+`"]}}}`)}
+	if _, err := stage(t, s, "127.0.0.1:2/x:1"); err != nil {
+		t.Error(err)
+	}
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	s = &image.Stager{Stall: time.Hour, Logger: quiet()}
+	ctx = image.WithProgress(ctx, func(string) { cancel(enough) })
+	if err := s.Stage(ctx, host+"/x:1", t.TempDir()); !errors.Is(err, enough) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPassingFaults: what may be gone the next time is tried again, and what is not is not.
+func TestPassingFaults(t *testing.T) {
+	for status, want := range map[int]int{http.StatusServiceUnavailable: 3, http.StatusTooManyRequests: 3, http.StatusNotFound: 1, http.StatusForbidden: 1} {
+		tries := 0
+		h := newHub(t, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/manifests/") {
+					tries++
+					w.WriteHeader(status)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}, false)
+		if _, err := stage(t, &image.Stager{}, h.host()+"/x:1"); err == nil || tries != want {
+			t.Errorf("%d: tried %d times, want %d: %v", status, tries, want, err)
+		}
+	}
+}
+
+// TestErrorsHoldNoCredentials: neither ours nor those that a registry puts into its redirects.
+func TestErrorsHoldNoCredentials(t *testing.T) {
+	h := newHub(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.Contains(r.URL.Path, "/redirected/"):
+				w.Header().Set("Location", "http://user:hush-url@127.0.0.1:1/blob?X-Amz-Signature=hush-query")
+				w.WriteHeader(http.StatusFound)
+			case strings.Contains(r.URL.Path, "/echo/"):
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte(`{"errors":[{"code":"DENIED","message":"you said ` + r.Header.Get("Authorization") + ` and hush-password\u001b[31m"}]}`))
+			case strings.Contains(r.URL.Path, "/token"):
+				_, _ = w.Write([]byte(`{"refresh_token":"hush-token"}`))
+			case strings.Contains(r.URL.Path, "/v2/"):
+				if r.Header.Get("Authorization") == "" {
+					w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+			}
+		})
+	}, false)
+	s := &image.Stager{Registries: []string{write(t, filepath.Join(t.TempDir(), "r.yaml"), `{configs: {"*": {auth: {username: me, password: hush-password}}}}`)}}
+	for _, repository := range []string{"redirected/x", "echo/x"} {
+		_, err := stage(t, s, h.host()+"/"+repository+":1")
+		if err == nil || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "bWU6") || strings.ContainsRune(err.Error(), 0x1b) {
+			t.Errorf("%s: error %q", repository, err)
+		}
+	}
+}
+
+// TestIdentityToken has a registry that gives tokens for one, as the registries of clouds do.
+func TestIdentityToken(t *testing.T) {
+	var h *hub
+	h = newHub(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/token":
+				if r.FormValue("refresh_token") != "hush-identity" || r.FormValue("grant_type") != "refresh_token" {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				_, _ = w.Write([]byte(`{"access_token":"for-now"}`))
+			case r.Method != http.MethodGet || r.Header.Get("Authorization") == "Bearer for-now" || r.Header.Get("X-Push") != "":
+				next.ServeHTTP(w, r)
+			default:
+				w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+h.host()+`/token",service="s"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+	}, false)
+	for token, want := range map[string]string{"hush-identity": "it has no such image (404", "hush-other": "it does not give the image out (401 Unauthorized for /token)"} {
+		s := &image.Stager{Registries: []string{write(t, filepath.Join(t.TempDir(), "r.yaml"), `{configs: {"`+h.host()+`": {auth: {identity_token: `+token+`}}}}`)}}
+		_, err := stage(t, s, h.host()+"/x:1")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), token) {
+			t.Errorf("%s: error %v, want %s", token, err, want)
+		}
+	}
+}
+
+// TestFilesOfTLS: a file that is missing or wrong is named with the line that names it.
+func TestFilesOfTLS(t *testing.T) {
+	dir := t.TempDir()
+	nonsense := write(t, filepath.Join(dir, "nonsense"), "nonsense")
+	for _, test := range []struct{ yaml, want string }{
+		{"ca_file: /nowhere", "r.yaml: line 4: configs[127.0.0.1:2].tls.ca_file: open /nowhere: no such file or directory"},
+		{"ca_file: " + nonsense, "r.yaml: line 4: configs[127.0.0.1:2].tls.ca_file: there is no certificate in " + nonsense},
+		{"cert_file: /nowhere\n      key_file: " + nonsense, "r.yaml: line 4: configs[127.0.0.1:2].tls.cert_file: open /nowhere: no such file or directory"},
+		{"cert_file: " + nonsense + "\n      key_file: /nowhere", "r.yaml: line 5: configs[127.0.0.1:2].tls.key_file: open /nowhere: no such file or directory"},
+		{"cert_file: " + nonsense + "\n      key_file: " + nonsense, "r.yaml: line 4: configs[127.0.0.1:2].tls.cert_file: " + nonsense + " and " + nonsense + " are not a certificate and its key in PEM"},
+	} {
+		s := &image.Stager{Registries: []string{write(t, filepath.Join(dir, "r.yaml"), "configs:\n  127.0.0.1:2:\n    tls:\n      "+test.yaml+"\n")}}
+		if _, err := stage(t, s, "127.0.0.1:2/x:1"); err == nil || !strings.HasSuffix(err.Error(), test.want) {
+			t.Errorf("error %v\nwant  %s", err, test.want)
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		return u.whiteout(path.Dir(name), base)
 	}
 	switch h.Typeflag {
-	case tar.TypeDir, tar.TypeReg, tar.TypeSymlink, tar.TypeLink:
+	case tar.TypeDir, tar.TypeReg, tar.TypeGNUSparse, tar.TypeSymlink, tar.TypeLink:
 	default:
 		u.skip(h, name)
 		return nil
