@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,14 @@ import (
 
 	"github.com/drover-project/drover/installers/image"
 )
+
+// ticking is a clock that goes on by step each time somebody looks.
+func ticking(step time.Duration) func() time.Time {
+	var ticks atomic.Int64
+	return func() time.Time {
+		return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ticks.Add(1)) * step)
+	}
+}
 
 // noise is content that does not compress.
 func noise(seed uint64, n int) string {
@@ -149,11 +158,7 @@ func TestDamagedLayersArePulledAgain(t *testing.T) {
 
 func TestWhatWasUsedLeastRecentlyGoes(t *testing.T) {
 	h := newHub(t, nil, true)
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 70 << 10, Now: func() time.Time {
-		now = now.Add(time.Minute)
-		return now
-	}}
+	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 70 << 10, Now: ticking(time.Minute)}
 	refs := make([]string, 4)
 	for i := range refs {
 		refs[i] = h.push(t, fmt.Sprintf("x:%d", i), imageOf(t, layer(t, file("f", noise(uint64(i), 30<<10)))))
@@ -266,12 +271,7 @@ func TestTheCacheMakesRoom(t *testing.T) {
 func TestProgress(t *testing.T) {
 	h := newHub(t, nil, true)
 	ref := h.push(t, "inst/k3s:v1", imageOf(t, layer(t, file("a", noise(1, 300<<10))), layer(t, file("run.sh", "x"))))
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 1 << 20, Now: func() time.Time {
-		now = now.Add(300 * time.Millisecond)
-		return now
-	}}
-	s.Logger = quiet()
+	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 1 << 20, Logger: quiet(), Now: ticking(300 * time.Millisecond)}
 	told := func() (lines []string) {
 		ctx := image.WithProgress(t.Context(), func(line string) {
 			lines = append(lines, strings.TrimPrefix(line, "image "+ref+": "))
@@ -301,9 +301,7 @@ func TestProgress(t *testing.T) {
 	}, told()); diff != "" {
 		t.Error(diff)
 	}
-	now = time.Time{}
-	s.Now = func() time.Time { return now }
-	s.CacheDir = ""
+	s = &image.Stager{Registries: s.Registries, Logger: quiet(), Now: ticking(0)}
 	if lines := told(); len(lines) != 3 || lines[1] != "layer 1 of 2 unpacked, 301 KiB" {
 		t.Errorf("in no time: %q", lines)
 	}

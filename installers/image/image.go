@@ -45,7 +45,7 @@ type Stager struct {
 	// Pause is the first of the growing pauses before a registry is tried again; default 1 s.
 	Pause  time.Duration
 	Logger *slog.Logger     // default slog.Default()
-	Now    func() time.Time // default time.Now
+	Now    func() time.Time // for several goroutines; default time.Now
 
 	answers answers // of plugins
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,13 +125,13 @@ type pluginBed struct {
 	host   string
 	asked  string // file with what the plugin was asked, a line each time
 	logins []string
-	now    time.Time
+	late   atomic.Int64 // how much later it is, in nanoseconds
 }
 
 // answering is a plugin that prints an answer, HOST being the registry.
 func newPluginBed(t *testing.T, script, match, keep string) *pluginBed {
 	t.Helper()
-	bed := &pluginBed{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	bed := &pluginBed{}
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	open := true
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +182,9 @@ func newPluginBed(t *testing.T, script, match, keep string) *pluginBed {
 `, 0o600)
 	bed.Stager = &Stager{
 		Plugins: Plugins{Config: config, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}, Timeout: 30 * time.Second},
-		Logger:  slog.New(slog.DiscardHandler), Pause: time.Millisecond, Now: func() time.Time { return bed.now },
+		Logger:  slog.New(slog.DiscardHandler), Pause: time.Millisecond, Now: func() time.Time {
+			return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(bed.late.Load()))
+		},
 	}
 	return bed
 }
@@ -254,7 +257,7 @@ func TestPluginAnswersAreKept(t *testing.T) {
 			var got []int
 			for i, image := range []string{"a", "a", "b", "a"} {
 				if i == 3 {
-					bed.now = bed.now.Add(40 * time.Minute)
+					bed.late.Add(int64(40 * time.Minute))
 				}
 				if err := bed.Stage(t.Context(), bed.host+"/inst/"+image+":1", t.TempDir()); err != nil {
 					t.Fatal(err)
