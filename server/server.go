@@ -44,6 +44,9 @@ const LocalURLFile = "local-url"
 // AdminTokenFile is the name of the administrator's token below the data directory.
 const AdminTokenFile = "admin-token"
 
+// systemAgent is the kind of the tunnels of drover's agents.
+const systemAgent = "system-agent"
+
 // shutdownLimit is how long requests may take to end when the server stops. Watches do not
 // end by themselves; they are cut.
 const shutdownLimit = 3 * time.Second
@@ -263,20 +266,20 @@ func (s *Server) isAdmin(r *http.Request) bool {
 }
 
 // tunnelSubject is the machine that a tunnel belongs to, by the machine's own token.
-func (s *Server) tunnelSubject(r *http.Request) (string, error) {
+func (s *Server) tunnelSubject(r *http.Request) (tunnel.Peer, error) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return "", errors.New("a tunnel needs the machine's token")
+		return tunnel.Peer{}, errors.New("a tunnel needs the machine's token")
 	}
 	key, ok := s.register.MachineByToken(token)
 	if !ok {
-		return "", errors.New("this machine's token is not valid; run the cluster's join command on the host again")
+		return tunnel.Peer{}, errors.New("this machine's token is not valid; run the cluster's join command on the host again")
 	}
-	return key, nil
+	return tunnel.Peer{Subject: key, Kind: systemAgent}, nil
 }
 
 // allowedTarget is the server's half of what may be dialled on a host; the agent has its own.
-func allowedTarget(_, network, address string) error {
+func allowedTarget(_ tunnel.Peer, network, address string) error {
 	switch network + " " + address {
 	case "tcp 127.0.0.1:6443", "tcp drover-agent:80":
 		return nil

@@ -35,14 +35,14 @@ func newBed(t testing.TB) *bed {
 	t.Helper()
 	b := &bed{changes: make(chan string, 10_000)}
 	b.Server = NewServer(ServerOptions{
-		Authorize: func(r *http.Request) (string, error) {
+		Authorize: func(r *http.Request) (Peer, error) {
 			subject, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
-				return "", errors.New("this tunnel needs a machine's token")
+				return Peer{}, errors.New("this tunnel needs a machine's token")
 			}
-			return subject, nil
+			return Peer{Subject: subject, Kind: "test"}, nil
 		},
-		Allow: func(_, _, address string) error {
+		Allow: func(_ Peer, _, address string) error {
 			if address == "forbidden:1" {
 				return errors.New("not in the table")
 			}

@@ -26,19 +26,7 @@ const (
 	stable   = time.Minute
 	// handshakeLimit bounds one attempt: connect, TLS, upgrade.
 	handshakeLimit = 20 * time.Second
-	// maxMessage bounds one message from the server; it sends 32 KiB at a time.
-	maxMessage = 4 << 20
 )
-
-// HandshakeError says that the server was reached and did not accept the tunnel.
-type HandshakeError struct {
-	Status int
-	Text   string // the beginning of the server's answer
-}
-
-func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("the server answered %d %s: %s", e.Status, http.StatusText(e.Status), e.Text)
-}
 
 // Client keeps one websocket to a server open.
 type Client struct {
@@ -153,6 +141,8 @@ func (c *Client) session(ctx context.Context) (lasted time.Duration, err error) 
 	case err = <-served:
 		ws.Close()
 	case <-ctx.Done():
+		// Good manners; whoever does not hear it sees the connection close.
+		_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, "the client is stopping"), time.Now().Add(goodbyeLimit))
 		ws.Close()
 		err = <-served
 	}

@@ -5,24 +5,34 @@
 package tunnel
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 const (
 	// maxChunk is the largest payload of one message, in bytes.
 	maxChunk = 32 << 10
-	// stallLimit is how long a write without deadline may wait for a peer that asked
-	// to pause. The library can lose the message that ends a pause.
-	stallLimit = 15 * time.Minute
 	// linger is how long after Close the host may end the connection by itself, as a target
 	// does that was told so in its own protocol (TLS). The library is not made for both
 	// ends to close in the same instant (rancher/remotedialer issue 254).
 	linger = 50 * time.Millisecond
+	// A dial that its caller gave up within briefly says nothing about the host.
+	briefly = 2 * time.Second
+)
+
+// The library and its peers say these as text and in no other way: the client's list of
+// connections lacked this one, and the session is over.
+const (
+	textSync       = "sync from client"
+	textDisconnect = "tunnel disconnect"
 )
 
 // conn implements net.Conn. A deadline that passes during a Read or Write ends the
@@ -30,22 +40,62 @@ const (
 // call only so and the protocol knows no half-closed connections. A deadline that passes
 // while nobody waits makes the next call fail and does no more, as usual.
 type conn struct {
-	raw     net.Conn
-	session *session
-	remote  addr
-	write   sync.Mutex // one Write at a time, since it may be several messages
+	raw              net.Conn // nil until begin
+	session          *session
+	network, address string
+	number           int64 // in the protocol
+	begun            time.Time
+	stall            time.Duration
+	write            sync.Mutex // one Write at a time, since it may be several messages
+	received         atomic.Int64
+	consumed         atomic.Int64
+	traffic          atomic.Int64 // when bytes last passed, Unix nanoseconds
+	paused           bool         // guarded by the session's mutex
 
-	mu       sync.Mutex
-	cause    error // why the connection is over; nil while it is not
-	readBy   deadline
-	writeBy  deadline
-	answered bool
+	mu      sync.Mutex
+	cause   error // why the connection is over; nil while it is not
+	readBy  deadline
+	writeBy deadline
+	settled bool // the session was told how the dial went
+	heard   bool // something came back
+	idle    *time.Timer
 }
 
 var _ net.Conn = (*conn)(nil)
 
-func newConn(raw net.Conn, s *session, network, address string) *conn {
-	return &conn{raw: raw, session: s, remote: addr(s.subject + "/" + network + "/" + address)}
+func newConn(s *session, network, address string) *conn {
+	return &conn{session: s, network: network, address: address, begun: s.now(), stall: s.limits.stall}
+}
+
+// begin takes the library's connection, unless ours was given up meanwhile.
+func (c *conn) begin(raw net.Conn) {
+	c.mu.Lock()
+	c.raw = raw
+	over := c.cause != nil
+	if !over {
+		c.traffic.Store(c.session.now().UnixNano())
+		c.idle = time.AfterFunc(c.session.limits.idle, c.watchIdle)
+	}
+	c.mu.Unlock()
+	if over {
+		raw.Close() // its error is always nil
+		c.session.forget(c)
+	}
+}
+
+// watchIdle closes a connection without traffic, or looks again when there was some.
+func (c *conn) watchIdle() {
+	limit := c.session.limits.idle
+	quiet := c.session.now().Sub(time.Unix(0, c.traffic.Load()))
+	if quiet >= limit {
+		c.fail(c.lost(fmt.Sprintf("it was closed, as no byte had passed for %s", limit)))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		c.idle.Reset(limit - quiet)
+	}
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -55,19 +105,59 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.raw.Read(p)
 	c.leave(&c.readBy)
 	if n > 0 {
-		c.noteAnswer()
+		c.passed(&c.session.in, n)
+		c.consumed.Add(int64(n))
+		c.settle(true, true, "")
 	}
 	if err == nil {
 		return n, nil
 	}
-	c.fail(err)
+	c.fail(c.judge(err))
 	return n, c.opError("read", c.over())
+}
+
+// judge turns the library's error into one with a meaning.
+func (c *conn) judge(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	reason, ended := c.session.socket.over()
+	switch text := err.Error(); {
+	case ended:
+		return c.lost("the tunnel ended: " + reason)
+	case text == textDisconnect:
+		return c.lost("the tunnel ended")
+	case text == textSync:
+		return c.lost("the host did not know of the connection")
+	case !c.answered():
+		return &TargetRefusedError{Subject: c.session.peer.Subject, Network: c.network, Address: c.address, Text: oneLine(text)}
+	default:
+		return fmt.Errorf("the host ended the connection: %s", oneLine(text))
+	}
+}
+
+// whyClosed finds the reason behind a write to a connection that the library has closed:
+// an empty Read tells it, unless data is still to be read.
+func (c *conn) whyClosed(err error) error {
+	if !errors.Is(err, io.ErrClosedPipe) {
+		return err
+	}
+	if _, why := c.raw.Read(nil); why != nil {
+		return why
+	}
+	return io.EOF
+}
+
+func (c *conn) lost(reason string) error {
+	return &LostError{Subject: c.session.peer.Subject, Network: c.network, Address: c.address, Answered: c.answered(), Reason: reason}
 }
 
 func (c *conn) Write(p []byte) (int, error) {
 	c.write.Lock()
 	defer c.write.Unlock()
-	stalled := time.AfterFunc(stallLimit, func() { c.fail(os.ErrDeadlineExceeded) })
+	stalled := time.AfterFunc(c.stall, func() {
+		c.fail(fmt.Errorf("the host took nothing for %s: %w", c.stall, os.ErrDeadlineExceeded))
+	})
 	defer stalled.Stop()
 	written := 0
 	for {
@@ -78,14 +168,21 @@ func (c *conn) Write(p []byte) (int, error) {
 		_, err := c.raw.Write(chunk)
 		c.leave(&c.writeBy)
 		if err != nil {
-			c.fail(err)
+			c.fail(c.judge(c.whyClosed(err)))
 			return written, c.opError("write", c.over())
 		}
+		c.passed(&c.session.out, len(chunk))
 		written += len(chunk)
 		if written == len(p) {
 			return written, nil
 		}
+		stalled.Reset(c.stall)
 	}
+}
+
+func (c *conn) passed(counter *atomic.Int64, n int) {
+	counter.Add(int64(n))
+	c.traffic.Store(c.session.now().UnixNano())
 }
 
 // enter begins a call that waits, unless the connection is over or its deadline has passed.
@@ -123,21 +220,43 @@ func (c *conn) fail(cause error) {
 	c.cause = cause
 	c.readBy.stop()
 	c.writeBy.stop()
-	unanswered := !c.answered
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	raw := c.raw
 	c.mu.Unlock()
-	if unanswered {
-		c.session.answered(false)
-	}
+	works, why := c.verdict(cause)
+	c.settle(false, works, why)
 	c.session.forget(c)
-	if errors.Is(cause, net.ErrClosed) {
-		time.AfterFunc(linger, c.end)
-		return
+	switch {
+	case raw == nil:
+	case errors.Is(cause, net.ErrClosed):
+		time.AfterFunc(linger, func() { raw.Close() })
+	default:
+		raw.Close() // wakes a Read and a Write; its error is always nil
 	}
-	c.end()
 }
 
-// end wakes a Read and a Write.
-func (c *conn) end() { c.raw.Close() } // its error is always nil
+// verdict is what the end of an unanswered connection says of the dial: whether the host
+// works, and why the dial failed.
+func (c *conn) verdict(cause error) (works bool, why failure) {
+	var refused *TargetRefusedError
+	switch {
+	case errors.Is(cause, io.EOF):
+		return true, ""
+	case errors.As(cause, &refused):
+		return true, failTarget
+	case errors.Is(cause, os.ErrDeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+		return false, failTimeout
+	case errors.Is(cause, net.ErrClosed), errors.Is(cause, context.Canceled):
+		if c.session.now().Sub(c.begun) < briefly {
+			return false, failGaveUp
+		}
+		return false, failTimeout
+	default:
+		return false, failLost
+	}
+}
 
 func (c *conn) over() error {
 	c.mu.Lock()
@@ -145,26 +264,42 @@ func (c *conn) over() error {
 	return c.cause
 }
 
-// noteAnswer tells the session that the dial was answered, once.
-func (c *conn) noteAnswer() {
+// settle tells the session once how the dial went.
+func (c *conn) settle(heard, works bool, why failure) {
 	c.mu.Lock()
-	told := c.answered
-	c.answered = true
+	told := c.settled
+	c.settled = true
+	c.heard = c.heard || heard
 	c.mu.Unlock()
 	if !told {
-		c.session.answered(true)
+		c.session.settled(c, works, why)
 	}
+}
+
+func (c *conn) answered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard
 }
 
 func (c *conn) opError(op string, err error) error {
-	if errors.Is(err, io.EOF) {
+	var lost *LostError
+	var refused *TargetRefusedError
+	switch {
+	case errors.Is(err, io.EOF) && op == "read":
 		return io.EOF
+	case errors.Is(err, io.EOF):
+		err = syscall.EPIPE
+	case errors.As(err, &lost), errors.As(err, &refused):
+		return err
 	}
-	return &net.OpError{Op: op, Net: c.remote.Network(), Addr: c.remote, Err: err}
+	return &net.OpError{Op: op, Net: "tunnel", Addr: c.RemoteAddr(), Err: err}
 }
 
-func (c *conn) LocalAddr() net.Addr  { return addr("server") }
-func (c *conn) RemoteAddr() net.Addr { return c.remote }
+func (c *conn) LocalAddr() net.Addr { return addr("server") }
+func (c *conn) RemoteAddr() net.Addr {
+	return addr(c.session.peer.Subject + "/" + c.network + "/" + c.address)
+}
 
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))

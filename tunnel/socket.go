@@ -1,16 +1,19 @@
-// The TCP or TLS connection below a websocket, made to fail as a whole. The library
-// leaves a socket open after a read error and lets writes to a dead peer wait for a
-// minute, during which everything that shares a lock with them waits too.
+// The TCP or TLS connection below a websocket, made to fail as a whole and to say why.
+// The library leaves a socket open after a read error, waits a minute for a dead peer, and
+// lets writes to one wait as long, during which everything that shares a lock with them
+// waits too.
 
 package tunnel
 
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +22,11 @@ import (
 const (
 	// writeLimit is how long one write to the socket may wait for a peer that takes nothing.
 	writeLimit = 15 * time.Second
+	// silenceLimit is how long a peer may say nothing at all before it counts as dead. A
+	// client pings every 5 s and a server answers, so that either end hears something.
+	silenceLimit = 25 * time.Second
+	// goodbyeLimit is how long the words before a close may take.
+	goodbyeLimit = time.Second
 	// clientBuffer is the size of the client's write buffer, in bytes: a whole message of
 	// 32 KiB leaves as one frame. It comes from a pool and is held only during a write.
 	clientBuffer = 64 << 10
@@ -29,16 +37,23 @@ type socket struct {
 	net.Conn
 	in     io.Reader // Conn, behind what was read from it before
 	now    func() time.Time
+	frames *frames // of what comes in; nil while nobody looks
+	// silence and patience are silenceLimit and writeLimit, except in tests.
+	silence, patience time.Duration
+	opened            func() // called at the first Read
+	first             sync.Once
+	heard             atomic.Int64 // when bytes last came, Unix nanoseconds
+	limit             atomic.Int64 // until when the handshake may last, Unix nanoseconds; 0 is for ever
+	writing           sync.Mutex
+
 	once   sync.Once
+	reason string // why it was closed; written before closed is closed
 	err    error
-	opened func() // called at the first Read
-	first  sync.Once
-	heard  atomic.Int64 // when bytes last came, Unix nanoseconds
 	closed chan struct{}
 }
 
 func newSocket(c net.Conn, now func() time.Time) *socket {
-	s := &socket{Conn: c, in: c, now: now, closed: make(chan struct{})}
+	s := &socket{Conn: c, in: c, now: now, silence: silenceLimit, patience: writeLimit, closed: make(chan struct{})}
 	s.heard.Store(now().UnixNano())
 	return s
 }
@@ -47,39 +62,128 @@ func (s *socket) Read(p []byte) (int, error) {
 	if s.opened != nil {
 		s.first.Do(s.opened)
 	}
+	// Deadlines of sockets are by the operating system's clock, whatever now says.
+	by := time.Now().Add(s.silence)
+	if limit := s.limit.Load(); limit != 0 && limit < by.UnixNano() {
+		by = time.Unix(0, limit)
+	}
+	if err := s.Conn.SetReadDeadline(by); err != nil {
+		s.end("")
+		return 0, err
+	}
 	n, err := s.in.Read(p)
 	if n > 0 {
 		s.heard.Store(s.now().UnixNano())
+		if s.frames != nil {
+			if wrong := s.frames.feed(p[:n]); wrong != nil {
+				s.dismiss(1008, wrong.Error()) // policy violation
+				return 0, wrong
+			}
+		}
 	}
 	if err != nil {
-		s.Close()
+		s.end(s.readReason(err))
 	}
 	return n, err
 }
 
+// readReason says in words why reading ended.
+func (s *socket) readReason(err error) string {
+	switch {
+	case s.frames != nil && s.frames.opcode == opClose:
+		return s.lastWords()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it, or something on the way, closed the connection without a word"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Sprintf("nothing was heard of it for %s", s.silence)
+	}
+	return "reading from it failed: " + oneLine(err.Error())
+}
+
+// lastWords is why a websocket ended whose socket still works.
+func (s *socket) lastWords() string {
+	switch {
+	case s.frames == nil || s.frames.opcode != opClose:
+		return "it sent a message that cannot be understood"
+	case s.frames.farewell() == "":
+		return "it closed the tunnel"
+	}
+	return "it said: " + s.frames.farewell()
+}
+
 func (s *socket) Write(p []byte) (int, error) {
-	// Deadlines of sockets are by the operating system's clock, whatever now says.
-	if err := s.Conn.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
-		s.Close()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.Conn.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
+		s.end("")
 		return 0, err
 	}
 	n, err := s.Conn.Write(p)
-	if err != nil {
-		s.Close()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.end(fmt.Sprintf("it took nothing of what was sent to it for %s", s.patience))
+	case err != nil:
+		s.end("writing to it failed: " + oneLine(err.Error()))
 	}
 	return n, err
+}
+
+// SetDeadline bounds the handshake; the zero time lifts the bound.
+func (s *socket) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		s.limit.Store(0)
+	} else {
+		s.limit.Store(t.UnixNano())
+	}
+	return s.Conn.SetDeadline(t)
 }
 
 // SetWriteDeadline does nothing: each write has its own limit, which the library's
 // zero and 60-second deadlines would only loosen.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
+// SetReadDeadline does nothing: the library's 60 seconds count from the last ping, whatever
+// else is heard.
+func (s *socket) SetReadDeadline(time.Time) error { return nil }
+
 func (s *socket) Close() error {
+	s.end("")
+	return s.err
+}
+
+// end closes the socket for a reason; only the first call counts.
+func (s *socket) end(reason string) {
 	s.once.Do(func() {
+		s.reason = reason
 		s.err = s.Conn.Close()
 		close(s.closed)
 	})
-	return s.err
+}
+
+// dismiss is end of a server's socket, after it has told the peer why unless that has to wait.
+func (s *socket) dismiss(code uint16, reason string) {
+	s.once.Do(func() {
+		s.reason = reason
+		if s.writing.TryLock() {
+			// The peer may be gone or deaf; the reason is told at this end anyway.
+			if s.Conn.SetWriteDeadline(time.Now().Add(goodbyeLimit)) == nil {
+				_, _ = s.Conn.Write(closeFrame(code, reason))
+			}
+			s.writing.Unlock()
+		}
+		s.err = s.Conn.Close()
+		close(s.closed)
+	})
+}
+
+// over says whether the socket is closed, and why.
+func (s *socket) over() (reason string, closed bool) {
+	select {
+	case <-s.closed:
+		return s.reason, true
+	default:
+		return "", false
+	}
 }
 
 func (s *socket) lastHeard() time.Time { return time.Unix(0, s.heard.Load()) }

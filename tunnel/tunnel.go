@@ -82,39 +82,23 @@ type ClientOptions struct {
 	Now func() time.Time
 }
 
+// Peer is who opened a tunnel.
+type Peer struct {
+	// Subject is what Dial takes: one host, or one cluster. It may have several tunnels.
+	Subject string
+	// Kind is what the agent is, in the caller's words; tables of targets go by it.
+	Kind string
+}
+
 // ServerOptions say who may connect and what may be dialled.
 type ServerOptions struct {
-	// Authorize names the subject a request comes from. An error refuses it with 401 and
-	// the error's text, which must not hold a secret.
-	Authorize func(*http.Request) (subject string, err error)
+	// Authorize tells who a request comes from. An error refuses it with its text, which must
+	// not hold a secret, and 401, or with the status and text of a *HandshakeError.
+	Authorize func(*http.Request) (Peer, error)
 	// Allow is asked before each dial; its error refuses the target. Nil refuses all.
-	Allow func(subject, network, address string) error
+	Allow func(peer Peer, network, address string) error
 	// Logger; nil discards.
 	Logger *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-}
-
-// NoSessionError says that a subject has no open tunnel.
-type NoSessionError struct {
-	Subject string
-	// Last is when its last tunnel ended; zero when there was none since the start of the server.
-	Last time.Time
-}
-
-func (e *NoSessionError) Error() string {
-	if e.Last.IsZero() {
-		return fmt.Sprintf("no tunnel from %s: it has not connected yet", e.Subject)
-	}
-	return fmt.Sprintf("no tunnel from %s: not connected since %s", e.Subject, e.Last.UTC().Format(time.RFC3339))
-}
-
-// RefusedError says that the policy does not let a target be dialled.
-type RefusedError struct {
-	Network, Address string
-	Reason           string
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("dial %s %s: refused: %s", e.Network, e.Address, e.Reason)
 }

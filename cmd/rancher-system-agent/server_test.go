@@ -36,13 +36,13 @@ func newManagement(t *testing.T) *management {
 	m := &management{t: t, version: 1, data: map[string][]byte{}, changed: make(chan struct{})}
 	authorized := func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer machine-token" }
 	m.tunnels = tunnel.NewServer(tunnel.ServerOptions{
-		Authorize: func(r *http.Request) (string, error) {
+		Authorize: func(r *http.Request) (tunnel.Peer, error) {
 			if !authorized(r) {
-				return "", errors.New("no")
+				return tunnel.Peer{}, errors.New("no")
 			}
-			return "m1", nil
+			return tunnel.Peer{Subject: "m1"}, nil
 		},
-		Allow: func(string, string, string) error { return nil },
+		Allow: func(tunnel.Peer, string, string) error { return nil },
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/v3/connect/machine", m.tunnels)

@@ -1,0 +1,262 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+func TestTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T) {
+	b := newBed(t)
+	b.join(t, "m1", inProcess(nil))
+	c := b.dial(t, "m1", "10.0.0.1:22")
+	var refused *TargetRefusedError
+	if _, err := c.Read(make([]byte, 1)); !errors.As(err, &refused) {
+		t.Fatalf("err = %v", err)
+	}
+	if want := (TargetRefusedError{"m1", "tcp", "10.0.0.1:22", "refused by this host"}); *refused != want {
+		t.Errorf("refusal %+v, want %+v", *refused, want)
+	}
+	if info := b.Sessions()[0]; !info.Healthy || info.Failures != 1 {
+		t.Errorf("the session counts as %+v; the host did answer", info)
+	}
+	if got := b.Stats().Failures; got[string(failTarget)] != 1 {
+		t.Errorf("failures %v", got)
+	}
+}
+
+func TestLostConnectionSaysWhetherItWasAnswered(t *testing.T) {
+	b := newBed(t)
+	over := make(chan struct{})
+	defer close(over)
+	b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo, "hang:1": silence(over)}))
+	answered, not := b.dial(t, "m1", "echo:1"), b.dial(t, "m1", "hang:1")
+	wantEcho(t, answered, "x")
+	b.sessionsOf("m1")[0].socket.end("pulled")
+	for c, want := range map[net.Conn]bool{answered: true, not: false} {
+		var lost *LostError
+		if _, err := c.Read(make([]byte, 1)); !errors.As(err, &lost) || lost.Answered != want || !strings.Contains(lost.Reason, "pulled") {
+			t.Errorf("err = %v, want a loss, answered %t", err, want)
+		}
+	}
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	b := newBed(t)
+	b.limits.idle = 300 * time.Millisecond
+	b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	idle, busy := b.dial(t, "m1", "echo:1"), b.dial(t, "m1", "echo:1")
+	wantEcho(t, idle, "x")
+	over := make(chan error, 1)
+	go func() { _, err := idle.Read(make([]byte, 1)); over <- err }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		wantEcho(t, busy, "x")
+		select {
+		case err := <-over:
+			if err == nil || !strings.Contains(err.Error(), "no byte had passed for 300ms") {
+				t.Errorf("the idle one ended with %v", err)
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func TestStalledWriteEnds(t *testing.T) {
+	if raceDetector {
+		t.Skip("the library closes paused connections with a data race")
+	}
+	b := newBed(t)
+	b.limits.stall = 100 * time.Millisecond
+	over := make(chan struct{})
+	defer close(over)
+	b.join(t, "m1", inProcess(map[string]func(net.Conn){"hang:1": silence(over)}))
+	c := b.dial(t, "m1", "hang:1")
+	var err error
+	for err == nil {
+		_, err = c.Write(make([]byte, 64<<10))
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "took nothing for 100ms") {
+		t.Errorf("err = %v", err)
+	}
+	patient, err := b.Dial(Patient(t.Context()), "m1", "tcp", "hang:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer patient.Close()
+	if got := patient.(*conn).stall; got != 15*time.Minute {
+		t.Errorf("a person's connection may stall for %s", got)
+	}
+}
+
+// speak is a handshake: a byte there and back.
+func speak(ctx context.Context, c net.Conn) (net.Conn, error) {
+	if _, err := c.Write([]byte("?")); err != nil {
+		return nil, err
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return c, err
+}
+
+func TestDialHandshakeMovesOn(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
+	echoes := map[string]func(net.Conn){"x:1": echo}
+	for name, newest := range map[string]DialFunc{
+		"from a host that does not answer":       inProcess(map[string]func(net.Conn){"x:1": silence(over)}),
+		"from one that cannot reach the target":  inProcess(nil),
+		"not at all when the first answers well": inProcess(echoes),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.limits.handshake = 500 * time.Millisecond
+			b.join(t, "m1", inProcess(echoes))
+			b.join(t, "m1", newest)
+			c, err := b.DialHandshake(t.Context(), "m1", "tcp", "x:1", speak)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			wantEcho(t, c, "after the handshake")
+		})
+	}
+}
+
+func TestDialHandshakeFails(t *testing.T) {
+	if raceDetector {
+		t.Skip("the library has data races when both ends close")
+	}
+	b := newBed(t)
+	b.limits.handshake = 200 * time.Millisecond
+	over := make(chan struct{})
+	defer close(over)
+	b.join(t, "m1", inProcess(map[string]func(net.Conn){"hang:1": silence(over), "echo:1": echo}))
+	var refused *TargetRefusedError
+	if _, err := b.DialHandshake(t.Context(), "m1", "tcp", "none:1", speak); !errors.As(err, &refused) {
+		t.Errorf("refused target: %v", err)
+	}
+	if _, err := b.DialHandshake(t.Context(), "m1", "tcp", "hang:1", speak); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("target that hangs: %v", err)
+	}
+	tries := 0
+	_, err := b.DialHandshake(t.Context(), "m1", "tcp", "echo:1", func(context.Context, net.Conn) (net.Conn, error) {
+		tries++
+		return nil, errors.New("not the certificate that it should be")
+	})
+	if err == nil || !strings.Contains(err.Error(), "not the certificate") || tries != 1 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+	var none *NoSessionError
+	if _, err := b.DialHandshake(t.Context(), "m2", "tcp", "echo:1", speak); !errors.As(err, &none) {
+		t.Errorf("no session: %v", err)
+	}
+}
+
+// A client's list of connections that is older than a dial makes the library drop the
+// dial. The first bytes here play such a client.
+func TestDialHandshakeIsRepeatedWhenTheDialWasLost(t *testing.T) {
+	b := newBed(t)
+	ws := b.raw(t, "m1")
+	go func() {
+		for dials := 0; ; {
+			_, m, err := ws.ReadMessage()
+			if err != nil {
+				return
+			}
+			head, size, _ := parseHead(m)
+			switch {
+			case head.messageType == typeConnect:
+				if dials++; dials < 3 {
+					ws.WriteMessage(websocket.BinaryMessage, message(typeSync, 0, ""))
+				}
+			case head.messageType == typeData && dials == 3:
+				ws.WriteMessage(websocket.BinaryMessage, message(typeData, head.conn, string(m[size:])))
+			}
+		}
+	}()
+	c, err := b.DialHandshake(t.Context(), "m1", "tcp", "x:1", speak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEcho(t, c, "x")
+	if got := b.Stats(); got.Failures[string(failLost)] != 2 || got.Dials != 3 {
+		t.Errorf("stats %+v, want three dials of which two were lost", got)
+	}
+}
+
+func TestSessionsTellWhatPeopleAsk(t *testing.T) {
+	b := newBed(t)
+	stop := b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	c := b.dial(t, "m1", "echo:1")
+	wantEcho(t, c, "12345")
+	all := b.Sessions()
+	if len(all) != 1 {
+		t.Fatalf("%d sessions", len(all))
+	}
+	one := all[0]
+	if one.Subject != "m1" || one.Kind != "test" || one.Protocol != "remotedialer" || !strings.HasPrefix(one.Remote, "127.0.0.1:") ||
+		one.Since.IsZero() || one.LastHeard.Before(one.Since) || one.LastAnswer.Before(one.Since) || !one.Healthy ||
+		one.Connections != 1 || one.Dials != 1 || one.Failures != 0 || one.BytesIn != 5 || one.BytesOut != 5 {
+		t.Errorf("session %+v", one)
+	}
+	stop()
+	waitUntil(t, "the end is noted", func() bool { return len(b.Ended("")) == 1 })
+	if got := b.Ended("")[0]; got.Subject != "m1" || !strings.Contains(got.Reason, "the client is stopping") {
+		t.Errorf("ended %+v", got)
+	}
+	stats := b.Stats()
+	if stats.Opened != 1 || stats.Ended != 1 || stats.Dials != 1 || stats.BytesIn != 5 || stats.Latency.Count != 1 || stats.Latency.Buckets[10] != 1 {
+		t.Errorf("stats %+v", stats)
+	}
+	_, err := b.Dial(t.Context(), "m1", "tcp", "echo:1")
+	if err == nil || !strings.Contains(err.Error(), "the client is stopping") {
+		t.Errorf("dial after the end: %v, want why it ended", err)
+	}
+}
+
+func TestOnlyTheLastEndsAreKept(t *testing.T) {
+	b := newBed(t)
+	now := time.Now()
+	b.Server.now = func() time.Time { return now }
+	for range keptEnds + 2 {
+		one := newSession(Peer{Subject: "m1"}, "", b.Server)
+		here, there := net.Pipe()
+		defer there.Close()
+		one.socket = newSocket(here, b.Server.now)
+		b.Server.add(one)
+		b.Server.remove(one, "over")
+	}
+	if got := len(b.Ended("m1")); got != keptEnds {
+		t.Errorf("%d are kept", got)
+	}
+	now = now.Add(keptGone + 2*time.Hour)
+	b.Server.mu.Lock()
+	b.Server.prune(now)
+	b.Server.mu.Unlock()
+	if got := b.Ended("m1"); len(got) != 0 {
+		t.Errorf("%d are kept of one that is gone for more than a day", len(got))
+	}
+}
+
+// A host whose network is gone says nothing, and no connection ends by that.
+func TestSilentHostIsGivenUp(t *testing.T) {
+	b := newBed(t)
+	b.silence = 300 * time.Millisecond
+	b.raw(t, "m1") // never reads, never pings
+	waitUntil(t, "it is given up", func() bool { return len(b.Ended("m1")) == 1 })
+	if got := b.Ended("m1")[0].Reason; !strings.Contains(got, "nothing was heard of it for 300ms") {
+		t.Errorf("reason %q", got)
+	}
+	if silenceLimit > 30*time.Second {
+		t.Error("a dead peer has to be noticed within 30 s")
+	}
+}
