@@ -23,7 +23,7 @@ const (
 	// linger is how long after Close the host may end the connection by itself, as a target
 	// does that was told so in its own protocol (TLS). The library is not made for both
 	// ends to close in the same instant (rancher/remotedialer issue 254).
-	linger = 50 * time.Millisecond
+	linger = 250 * time.Millisecond
 	// A dial that its caller gave up within briefly says nothing about the host.
 	briefly = 2 * time.Second
 )
