@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 type bed struct {
 	*Server
 	web     *httptest.Server
+	plain   *http.ServeMux // other paths than the tunnel's
 	changes chan string
 }
 
@@ -50,7 +51,10 @@ func newBed(t testing.TB) *bed {
 		},
 	})
 	b.OnChange(func(subject string, connected bool) { b.changes <- fmt.Sprintf("%s %t", subject, connected) })
-	b.web = httptest.NewUnstartedServer(b.Server)
+	b.plain = http.NewServeMux()
+	b.plain.Handle("/", b.Server)
+	b.plain.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "pong") })
+	b.web = httptest.NewUnstartedServer(b.plain)
 	b.web.EnableHTTP2 = true // as the real server does
 	b.web.StartTLS()
 	t.Cleanup(func() {

@@ -2,11 +2,12 @@ package tunnel
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"github.com/rancher/remotedialer"
 
 	"github.com/drover-project/drover/plans/backoff"
 )
@@ -33,59 +33,94 @@ type Client struct {
 	o       ClientOptions
 	log     *slog.Logger
 	now     func() time.Time
+	url     *url.URL // from Run on
 	dialer  websocket.Dialer
+	names   names
+	refresh chan struct{}
+	times   clientTimes
+	retired sync.WaitGroup // links that end when their connections have
+
 	mu      sync.Mutex // guards status; held while Changed runs, so that calls are in order
 	status  Status
 	backoff backoff.Backoff
 }
 
+// clientTimes are constants except in tests.
+type clientTimes struct {
+	resolve        time.Duration // between two look-ups of the server's name
+	retire         time.Duration // that a link may take to end when there is another
+	restart, stuck time.Duration // see outage
+	silence        time.Duration // of a dead server
+}
+
 // NewClient makes a client; Run connects it.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{o: o, log: o.Logger, now: o.Now, backoff: backoff.Backoff{Min: minPause, Max: maxPause}}
+	c := &Client{
+		o: o, log: o.Logger, now: o.Now, refresh: make(chan struct{}, 1),
+		backoff: backoff.Backoff{Min: minPause, Max: maxPause},
+		times: clientTimes{
+			resolve: time.Minute, retire: 10 * time.Minute, restart: 10 * time.Minute, stuck: 30 * time.Minute, silence: silenceLimit,
+		},
+	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.now == nil {
 		c.now = time.Now
 	}
-	c.dialer = websocket.Dialer{
-		Proxy:            http.ProxyFromEnvironment,
-		HandshakeTimeout: handshakeLimit,
-		WriteBufferSize:  clientBuffer,
-		WriteBufferPool:  &sync.Pool{},
-		NetDialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return newSocket(conn, c.now), nil
-		},
-	}
-	if o.TLS != nil {
-		c.dialer.TLSClientConfig = o.TLS.Clone()
-		c.dialer.TLSClientConfig.NextProtos = nil // a websocket needs HTTP/1.1
-	}
+	c.furnish(o.TLS)
 	c.status = Status{State: Stopped, Since: c.now()}
 	return c
 }
 
+// furnish makes everything that one attempt may leave behind for the next.
+func (c *Client) furnish(trusted *tls.Config) {
+	c.names = names{resolve: c.o.Resolve}
+	c.dialer = websocket.Dialer{
+		Proxy:            c.o.Proxy,
+		HandshakeTimeout: handshakeLimit,
+		WriteBufferSize:  clientBuffer,
+		WriteBufferPool:  &sync.Pool{},
+		NetDialContext:   c.connect,
+		TLSClientConfig:  &tls.Config{},
+	}
+	if c.dialer.Proxy == nil {
+		c.dialer.Proxy = http.ProxyFromEnvironment
+	}
+	if trusted != nil {
+		c.dialer.TLSClientConfig = trusted.Clone()
+	}
+	c.dialer.TLSClientConfig.NextProtos = nil // a websocket needs HTTP/1.1
+}
+
 // Run connects, serves the server's dials, and connects again whenever the
-// connection ends, until the context does. Its error is the context's, or says what
-// about the options can never work. It returns after all that it started has ended.
+// connection ends, until the context does. Its error is the context's, a *StuckError, or
+// says what about the options can never work. It returns after all that it started has ended.
 func (c *Client) Run(ctx context.Context) error {
 	u, err := url.Parse(c.o.URL)
 	if err != nil || u.Scheme != "wss" || u.Host == "" {
 		return fmt.Errorf("open tunnel to %q: the address has to be wss://host[:port]/path", c.o.URL)
 	}
+	c.url = u
 	defer func() { c.set(Status{State: Stopped}) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer c.retired.Wait()
+	defer cancel()
+	out := outage{since: c.now()}
 	for {
 		c.set(Status{State: Connecting, Cause: c.Status().Cause})
 		lasted, err := c.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if lasted > 0 {
+			out = outage{since: c.now()}
+		}
 		if lasted >= stable {
 			c.backoff.Reset()
+		}
+		if stuck := c.despair(ctx, &out, err); stuck != nil {
+			return stuck
 		}
 		pause := c.backoff.Next()
 		c.log.Warn("tunnel is not open", "url", c.o.URL, "error", err, "next", pause.Round(time.Millisecond))
@@ -103,6 +138,15 @@ func (c *Client) Status() Status {
 	return c.status
 }
 
+// Refresh looks the server's name up now, and moves to another address if the present one
+// is no longer among the answer. It does not wait for that. Agents do it on SIGHUP.
+func (c *Client) Refresh() {
+	select {
+	case c.refresh <- struct{}{}:
+	default:
+	}
+}
+
 func (c *Client) set(s Status) {
 	s.Since = c.now()
 	c.mu.Lock()
@@ -113,52 +157,46 @@ func (c *Client) set(s Status) {
 	}
 }
 
-// session is the life of one websocket. It says how long the websocket was open and why it ended.
+// session is the time from one connection to the moment there is none; on the way it may
+// move from one websocket to another. It says how long that was and why it ended.
 func (c *Client) session(ctx context.Context) (lasted time.Duration, err error) {
+	one, err := c.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	opened := c.now()
+	c.set(Status{State: Connected})
+	one = c.follow(ctx, one)
+	return max(c.now().Sub(opened), 1), fmt.Errorf("the tunnel ended: %w", one.err)
+}
+
+// open makes one attempt.
+func (c *Client) open(ctx context.Context) (*link, error) {
 	var header http.Header
 	if c.o.Header != nil {
 		header = c.o.Header()
 	}
 	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header)
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) && c.o.Renewal != nil {
+		if err = c.renew(ctx); err != nil {
+			return nil, err
+		}
+		ws, answer, err = c.dialer.DialContext(ctx, c.o.URL, header)
+	}
 	if err != nil {
-		return 0, handshakeError(err, answer)
+		return nil, c.handshakeError(err, answer)
 	}
-	ws.SetReadLimit(maxMessage)
-	targets := newTargets(c.o.Dial)
-	session := remotedialer.NewClientSessionWithDialer(acceptOnTheWire, ws, targets.dial)
-	served := make(chan error, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		_, err := session.Serve(ctx)
-		served <- err
-	}()
-	opened := c.now()
-	c.log.Info("tunnel is open", "url", c.o.URL)
-	c.set(Status{State: Connected})
-
-	select {
-	case err = <-served:
-		ws.Close()
-	case <-ctx.Done():
-		// Good manners; whoever does not hear it sees the connection close.
-		_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, "the client is stopping"), time.Now().Add(goodbyeLimit))
-		ws.Close()
-		err = <-served
-	}
-	// The websocket is closed by now, so nothing below waits for the peer.
-	cancel()
-	session.Close()
-	targets.close()
-	return c.now().Sub(opened), fmt.Errorf("the tunnel ended: %w", err)
+	one := c.serve(ctx, ws)
+	c.log.Info("tunnel is open", "url", c.o.URL, "address", ws.RemoteAddr().String())
+	return one, nil
 }
 
-// acceptOnTheWire lets every request through to the local dialer, because a refusal
-// here would end the session with all its connections.
-func acceptOnTheWire(string, string) bool { return true }
-
-func handshakeError(err error, answer *http.Response) error {
+func (c *Client) handshakeError(err error, answer *http.Response) error {
 	if answer == nil || !errors.Is(err, websocket.ErrBadHandshake) {
+		if proxy, none := c.dialer.Proxy(c.request()); none == nil && proxy != nil {
+			return fmt.Errorf("connect through the proxy %s: %w", proxy.Host, err)
+		}
 		return fmt.Errorf("connect: %w", err)
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 256)) // what came is what there is to tell
@@ -167,5 +205,5 @@ func handshakeError(err error, answer *http.Response) error {
 
 // oneLine makes text from outside fit for a log line.
 func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " "), "?")
 }

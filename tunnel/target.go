@@ -14,6 +14,9 @@ import (
 
 var errSessionOver = errors.New("the tunnel has ended")
 
+// maxTargets is how many connections one websocket may have on a host.
+const maxTargets = 1000
+
 // targets are the open local connections of one websocket.
 type targets struct {
 	policy DialFunc
@@ -48,7 +51,16 @@ func (t *targets) connect(ctx context.Context, network, address string) (net.Con
 	if t.policy == nil {
 		return nil, &RefusedError{Network: network, Address: address, Reason: "this host offers no targets"}
 	}
+	if t.count() >= maxTargets {
+		return nil, &RefusedError{Network: network, Address: address, Reason: "this host has too many connections open for the server"}
+	}
 	return t.policy(ctx, network, address)
+}
+
+func (t *targets) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
 }
 
 func (t *targets) forget(one *target) {

@@ -27,6 +27,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"time"
 )
 
@@ -71,6 +73,12 @@ type ClientOptions struct {
 	Header func() http.Header
 	// TLS is the trust of the connection; nil is the system's.
 	TLS *tls.Config
+	// Renewal lets a new CA of the server be adopted once it is proven; nil never does.
+	Renewal *Renewal
+	// Proxy chooses the proxy on the way to the server; nil is http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Resolve looks the server's name up; nil asks as the operating system is set up.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial opens the targets that the server asks for and is the policy of this host:
 	// its error refuses one target. Nil refuses all.
 	Dial DialFunc

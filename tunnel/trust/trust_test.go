@@ -1,0 +1,113 @@
+package trust
+
+import (
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const aaa = "-----BEGIN CERTIFICATE-----\nAAA=\n-----END CERTIFICATE-----"
+
+// The vectors were made by the original.
+func TestVectors(t *testing.T) {
+	const checksum = "0a417de18a98ec077b9231f56bbb067e8509b9bbe5c25d2e8fe11efe65d499a2"
+	for _, text := range []string{aaa, aaa + "\n", "\n " + aaa + "\r\n\n"} {
+		if got := Checksum([]byte(text)); got != checksum {
+			t.Errorf("Checksum(%q) = %s", text, got)
+		}
+	}
+	if got, want := Credential("tok123"), "T24fZQVSY4Zt7bPF/iLe+wzARWSM8Lh6+sVMxkIOVkc="; got != want {
+		t.Errorf("Credential = %s, want %s", got, want)
+	}
+	const hash = "gsRXOMO5gBTEmV2CVq3+NfuK7r6Iv8mKqNqq9QgfJ+ENx0IAixTXHE0U2E2Ya2oh19b610wbIWstkUvQJ5Xq6Q=="
+	if got := Proof("tok123", "n-1", []byte(aaa+"\n")); got != hash {
+		t.Errorf("Proof = %s", got)
+	}
+	for _, tc := range []struct {
+		name, token, nonce, body, hash string
+		want                           bool
+	}{
+		{"right", "tok123", "n-1", aaa + "\n", hash, true},
+		{"other token", "tok124", "n-1", aaa + "\n", hash, false},
+		{"other nonce", "tok123", "n-2", aaa + "\n", hash, false},
+		{"other body", "tok123", "n-1", aaa, hash, false},
+		{"no token", "", "n-1", aaa + "\n", Proof("", "n-1", []byte(aaa+"\n")), false},
+		{"not base64", "tok123", "n-1", aaa + "\n", "!", false},
+		{"empty", "tok123", "n-1", aaa + "\n", "", false},
+	} {
+		if got := Proven(tc.token, tc.nonce, []byte(tc.body), tc.hash); got != tc.want {
+			t.Errorf("%s: %t", tc.name, got)
+		}
+	}
+}
+
+func TestPoolRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":      "no PEM certificate",
+		"hello": "no PEM certificate",
+		aaa:     "certificate 1 cannot be read",
+		"-----BEGIN RSA PRIVATE KEY-----\nAAA=\n-----END RSA PRIVATE KEY-----\n": "not a CERTIFICATE",
+		strings.Repeat("x", maxBundle+1):                                         "at most",
+	} {
+		if _, err := Pool([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Pool(%.30q) = %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestNoncesDiffer(t *testing.T) {
+	if a, b := Nonce(), Nonce(); a == b || len(a) < 22 {
+		t.Errorf("nonces %q and %q", a, b)
+	}
+}
+
+func TestFetch(t *testing.T) {
+	const token = "tok123"
+	var bundle []byte
+	var answer func(w http.ResponseWriter, nonce string)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer "+Credential(token) {
+			t.Errorf("authorization %q", got)
+		}
+		answer(w, r.Header.Get("X-Cattle-Nonce"))
+	}))
+	t.Cleanup(server.Close)
+	bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	other := httptest.NewTLSServer(nil)
+	other.Close()
+	give := func(body []byte, token string) func(http.ResponseWriter, string) {
+		return func(w http.ResponseWriter, nonce string) {
+			w.Header().Set("X-Cattle-Hash", Proof(token, nonce, body))
+			w.Write(body)
+		}
+	}
+	var unproven *NotProvenError
+	for _, tc := range []struct {
+		name   string
+		answer func(http.ResponseWriter, string)
+		ok     func(error) bool
+	}{
+		{"proven", give(bundle, token), func(err error) bool { return err == nil }},
+		{"wrong proof", give(bundle, "guessed"), func(err error) bool { return errors.As(err, &unproven) }},
+		{"no proof", func(w http.ResponseWriter, _ string) { w.Write(bundle) }, func(err error) bool { return errors.As(err, &unproven) }},
+		{"no certificate", give([]byte("hello\n"), token), func(err error) bool { return err != nil && !errors.As(err, &unproven) }},
+		{"error", func(w http.ResponseWriter, _ string) { w.WriteHeader(503) }, func(err error) bool { return err != nil && strings.Contains(err.Error(), "503") }},
+		{"endless", func(w http.ResponseWriter, _ string) { io.CopyN(w, zeros{}, 2<<20) }, func(err error) bool { return err != nil }},
+		{"redirect", func(w http.ResponseWriter, _ string) { w.Header().Set("Location", "/x"); w.WriteHeader(302) }, func(err error) bool { return err != nil && strings.Contains(err.Error(), "302") }},
+	} {
+		answer = tc.answer
+		unproven = nil
+		got, err := Fetch(t.Context(), Server{URL: server.URL + "/cacerts", Token: token})
+		if !tc.ok(err) || err == nil && string(got) != string(bundle) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
