@@ -90,7 +90,11 @@ func (f *forwarder) forward(ctx context.Context, from net.Conn) {
 	idle := time.AfterFunc(time.Hour, cut)
 	defer idle.Stop()
 	copying := func(to, from net.Conn) {
-		defer cut()
+		defer func() {
+			if !f.hole.Load() { // a close does not come through a hole
+				cut()
+			}
+		}()
 		buf := make([]byte, 32<<10)
 		for {
 			if f.idle > 0 {
