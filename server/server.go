@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/kubeproxy"
+	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodes"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/presence"
@@ -216,7 +217,10 @@ func (s *Server) wire(ctx context.Context) error {
 	s.plans = planapi.New(planapi.Options{
 		State: s.state, Machine: s.register.MachineByToken, Admin: s.isAdmin, Now: s.Now, Logger: s.Logger,
 	})
-	s.tunnels = tunnel.NewServer(tunnel.ServerOptions{Authorize: s.tunnelSubject, Allow: allowedTarget, Logger: s.Logger, Now: s.Now})
+	s.tunnels = tunnel.NewServer(tunnel.ServerOptions{
+		Authorize: s.tunnelSubject, Allow: allowedTarget, Logger: s.Logger, Now: s.Now,
+		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true",
+	})
 	if err := s.join(ctx); err != nil {
 		return err
 	}
@@ -251,6 +255,7 @@ func (s *Server) routes(management http.Handler) http.Handler {
 	s.plans.Routes(mux)
 	mux.Handle("/v3/connect/machine", s.tunnels)
 	mux.Handle(relay.Path, s.relay)
+	mux.Handle("GET /metrics", metrics.Handler(s.tunnels, s.isAdmin, s.Now))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)

@@ -11,7 +11,8 @@ import (
 // LogTo sends the warnings of the library, which writes to a global logger, to log at
 // debug level: whatever matters in them reaches the callers as errors too. It also
 // switches off the library's record of payloads (CATTLE_TUNNEL_DATA_DEBUG), which
-// would hold secrets. Main calls it once, before anything of this package runs.
+// would hold secrets; ServerOptions.Messages records messages without it. Main calls it
+// once, before anything of this package runs.
 func LogTo(log *slog.Logger) {
 	remotedialer.PrintTunnelData = false
 	logrus.SetOutput(io.Discard)

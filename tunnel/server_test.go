@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -263,3 +265,26 @@ func TestSilentHostIsGivenUp(t *testing.T) {
 		t.Error("a dead peer has to be noticed within 30 s")
 	}
 }
+
+func TestMessagesAreRecordedWithoutPayload(t *testing.T) {
+	b := newBed(t)
+	var text strings.Builder
+	var mu sync.Mutex
+	b.Server.o.Messages = true
+	b.Server.log = slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(p)
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	wantEcho(t, b.dial(t, "m1", "echo:1"), "s3cret")
+	mu.Lock()
+	defer mu.Unlock()
+	if got := text.String(); !strings.Contains(got, "kind=data connection=2 bytes=6") || strings.Contains(got, "s3cret") {
+		t.Errorf("recorded:\n%s", got)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

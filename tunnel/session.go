@@ -71,7 +71,14 @@ func newSession(peer Peer, remote string, s *Server) *session {
 		peer: peer, remote: remote, since: s.now(), now: s.now, limits: s.limits, totals: &s.totals,
 		open: map[int64]*conn{}, next: 2, // the first number that a server gives, a wire fact
 	}
-	one.carrier = newLibrary(one.see)
+	see := one.see
+	if s.o.Messages {
+		see = func(p part) error {
+			s.log.Debug("tunnel message", "subject", peer.Subject, "kind", p.messageType.String(), "connection", p.conn, "bytes", p.payload)
+			return one.see(p)
+		}
+	}
+	one.carrier = newLibrary(see)
 	return one
 }
 

@@ -105,6 +105,9 @@ type ServerOptions struct {
 	Authorize func(*http.Request) (Peer, error)
 	// Allow is asked before each dial; its error refuses the target. Nil refuses all.
 	Allow func(peer Peer, network, address string) error
+	// Messages records each message that comes from a host at debug level: kind, connection
+	// and size, never what is in it. It is what CATTLE_TUNNEL_DATA_DEBUG=true asks for.
+	Messages bool
 	// Logger; nil discards.
 	Logger *slog.Logger
 	// Now is the clock; nil is time.Now.

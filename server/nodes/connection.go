@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/tunnel"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -62,7 +63,12 @@ func (w *watcher) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig on %s has no usable certificate: %w", machineKey, err)
 	}
-	base := transport(config.Dial, tlsConfig)
+	base := purposes{
+		plain: transport(config.Dial, tlsConfig),
+		upgrades: transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return config.Dial(tunnel.Patient(ctx), network, address)
+		}, tlsConfig),
+	}
 	wrapped, err := rest.HTTPWrappersForConfig(&rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}, base)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig on %s has no usable credentials: %w", machineKey, err)
@@ -72,6 +78,24 @@ func (w *watcher) connect(ctx context.Context) (*connection, error) {
 		return nil, fmt.Errorf("make a client for %s: %w", machineKey, err)
 	}
 	return &connection{machineKey: machineKey, config: config, client: client, transport: wrapped, close: base.CloseIdleConnections}, nil
+}
+
+// purposes keeps the connections apart on which a person may pause (exec, port-forward) from
+// those on which nobody should.
+type purposes struct{ plain, upgrades *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (p purposes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Upgrade") != "" {
+		return p.upgrades.RoundTrip(r)
+	}
+	return p.plain.RoundTrip(r)
+}
+
+// CloseIdleConnections closes what nobody uses.
+func (p purposes) CloseIdleConnections() {
+	p.plain.CloseIdleConnections()
+	p.upgrades.CloseIdleConnections()
 }
 
 // transport dials through the tunnel and closes what nobody uses. It speaks HTTP/1.1: a
