@@ -171,6 +171,8 @@ func (f File) fault() (field, reason string) {
 		return "path", "has a NUL byte"
 	case path.Clean(f.Path) == "/":
 		return "path", "is the root of the host"
+	case kernels(f.Path):
+		return "path", fmt.Sprintf("%q is below /proc, /sys or /dev, where the kernel keeps its own; an instruction can change what is there", f.Path)
 	case f.UID < -1:
 		return "uid", fmt.Sprintf("%d is no user id", f.UID)
 	case f.GID < -1:
@@ -189,6 +191,13 @@ func (f File) fault() (field, reason string) {
 		return "content", err.Error()
 	}
 	return "", ""
+}
+
+// kernels says whether a path is where the kernel shows itself as files: none of them can
+// be replaced or removed without harm, and what is set there is gone with the next boot.
+func kernels(name string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(name), "/"), "/")
+	return top == "proc" || top == "sys" || top == "dev"
 }
 
 func (in Instruction) fault(at string) error {

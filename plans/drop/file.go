@@ -97,6 +97,9 @@ func readPlan(path string, known stamp, now time.Time) ([]byte, stamp, error) {
 // not that it was the last.
 func whole(f *os.File, info os.FileInfo, now time.Time) bool {
 	unchanged := now.Sub(info.ModTime())
+	if unchanged < 0 {
+		unchanged = still // a time of the future is of another clock, or of ours before it was set back
+	}
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return unchanged >= stillWithoutLease

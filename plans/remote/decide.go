@@ -4,6 +4,7 @@
 package remote
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 // cooldown is the pause between two attempts at a failed plan in the legacy flow.
 const cooldown = 30 * time.Second
+
+// maxReason bounds what a status line quotes of a failure, in bytes.
+const maxReason = 300
 
 // Action is what a Secret asks of the agent.
 type Action string
@@ -130,7 +134,7 @@ func (c *cause) stateful() Decision {
 		}
 		return d
 	case plans.StateFailed:
-		return c.tend("the plan failed; the server starts it again")
+		return c.tend("the plan failed" + c.reason() + "; the server starts it again")
 	case plans.StateSucceeded:
 		d := c.tend("")
 		d.Restore = c.plan != nil && c.outcome.AppliedChecksum == c.checksum &&
@@ -171,7 +175,7 @@ func (c *cause) legacy() Decision {
 // retry is the legacy flow's answer to a plan that failed before.
 func (c *cause) retry(d Decision) Decision {
 	if most := c.delivery.MaxFailures; most != plans.Unlimited && c.failures() >= most {
-		return c.tend(fmt.Sprintf("the plan failed %d times and is not tried again", c.failures()))
+		return c.tend(fmt.Sprintf("the plan failed %d times%s and is not tried again", c.failures(), c.reason()))
 	}
 	// A plan that cannot be read stays so; it is counted until the server calls it failed.
 	if c.fault != nil && c.failures() >= max(c.delivery.FailureThreshold, 1) {
@@ -180,7 +184,7 @@ func (c *cause) retry(d Decision) Decision {
 	// A time of the future is a clock that went back, and no reason to wait longer.
 	next := c.outcome.LastApplyTime.Add(cooldown)
 	if !c.outcome.LastApplyTime.After(c.now) && !next.Before(c.now) {
-		t := c.tend(fmt.Sprintf("the plan failed %d times and is tried again at %s", c.failures(), next.UTC().Format(time.RFC3339)))
+		t := c.tend(fmt.Sprintf("the plan failed %d times%s and is tried again at %s", c.failures(), c.reason(), next.UTC().Format(time.RFC3339)))
 		t.Again = next.Add(time.Second) // the time on the wire has no fractions
 		return t
 	}
@@ -214,6 +218,16 @@ func (c *cause) failures() int {
 		return 0
 	}
 	return max(c.outcome.FailureCount, 0)
+}
+
+// reason is what the failure of this plan was reported with, in brackets; empty when that
+// is not known.
+func (c *cause) reason() string {
+	said, _, _ := bytes.Cut(c.outcome.FailedOutput[plans.FailureOutput], []byte{'\n'})
+	if c.outcome.FailedChecksum != c.checksum || len(said) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", said[:min(len(said), maxReason)])
 }
 
 // id names a delivery of the flow with states: the plan-revision grows with each one taken.

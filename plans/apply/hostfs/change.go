@@ -76,6 +76,9 @@ type Change struct {
 	Want Entry
 }
 
+// errSpecial is what is at the path of a file, when a file there would break whoever uses it.
+var errSpecial = errors.New("a device, pipe or socket is there, which is not replaced")
+
 // errChanged says that an entry is not what it was when it was looked at.
 var errChanged = errors.New("it changed while it was brought to its state")
 
@@ -190,6 +193,8 @@ func Decide(have State, want Entry) (Change, error) {
 		return c.removal()
 	case have.Kind == Dir && want.Kind != Dir:
 		return c, fmt.Errorf("%s is a directory: %w", want.Name, syscall.EISDIR)
+	case have.Kind == Other && want.Kind != Dir:
+		return c, errSpecial
 	case want.Kind == Link && !(have.Kind == Link && have.Target == want.Target):
 		c.Action = MakeLink
 	case want.Kind == Link:
