@@ -37,9 +37,15 @@ type output struct {
 	b  bytes.Buffer
 }
 
+// maxOutput bounds what a test keeps of a log, as some make the agent say much.
+const maxOutput = 32 << 20
+
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.b.Len() > maxOutput {
+		return len(p), nil
+	}
 	return o.b.Write(p)
 }
 
@@ -124,14 +130,19 @@ func (p *process) stop(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-func (p *process) resident(t *testing.T) (kib int) {
+func (p *process) resident(t *testing.T) (kib int) { return p.memory(t, "VmRSS") }
+
+// peak is the most that was ever resident.
+func (p *process) peak(t *testing.T) (kib int) { return p.memory(t, "VmHWM") }
+
+func (p *process) memory(t *testing.T, what string) (kib int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(string(b), "\n") {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, what+":"); ok {
 			kib, err = strconv.Atoi(strings.Fields(rest)[0])
 			if err != nil {
 				t.Fatal(err)

@@ -175,3 +175,22 @@ func (m *management) install(t *testing.T, dir string) (config string) {
 	}
 	return config
 }
+
+// forget takes plan and outcome out of the Secret.
+func (m *management) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.replace(map[string][]byte{"probe-statuses": []byte("{}")})
+}
+
+// set writes one key, as the server does.
+func (m *management) set(key, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := map[string][]byte{}
+	for k, v := range m.data {
+		next[k] = v
+	}
+	next[key] = []byte(value)
+	m.replace(next)
+}

@@ -72,6 +72,8 @@ type Result struct {
 	// TimedOut and Killed say why the supervisor ended the command.
 	TimedOut bool `json:"timedOut,omitempty"`
 	Killed   bool `json:"killed,omitempty"`
+	// Limit is the command's Timeout, when that ended it.
+	Limit time.Duration `json:"limit,omitempty"`
 	// Written is how many bytes the command printed, kept or not.
 	Written int64     `json:"written"`
 	Started time.Time `json:"started"`
@@ -89,7 +91,7 @@ func (r Result) Reason() string {
 	case r.Error != "":
 		return r.Error
 	case r.TimedOut:
-		return fmt.Sprintf("killed after its time limit of %s", r.Ended.Sub(r.Started).Round(time.Second))
+		return fmt.Sprintf("killed after its time limit of %s", r.Limit)
 	case r.Killed:
 		return "killed because the plan was cancelled"
 	case r.Signal != "":

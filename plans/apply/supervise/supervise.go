@@ -209,7 +209,7 @@ func (r *run) wait() {
 				end()
 			}
 		case <-timeout:
-			r.result.TimedOut = true
+			r.result.TimedOut, r.result.Limit = true, r.command.Timeout
 			end()
 		case <-grace:
 			r.kill(syscall.SIGKILL)
