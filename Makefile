@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test e2e lint bench quickstart setup setup-test clean
+.PHONY: build agents images test fuzz e2e lint bench quickstart setup setup-test clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -30,6 +30,19 @@ setup-test: ## what the unit tests need
 test: setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
 	go vet ./...
 	go test -race ./...
+
+# What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch.
+FUZZTIME ?= 30s
+FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
+	installers/image:FuzzParseRegistries plans/remote:FuzzWatchStream
+
+fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
+	@set -e; for target in $(FUZZ); do \
+		package=./$${target%:*} name=$${target#*:}; \
+		go test -list "^$$name\$$" $$package | grep -q "^$$name\$$" || { echo "no $$name in $$package"; exit 1; }; \
+		echo "$$package $$name"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
+	done
 
 e2e: setup ## a systemd host joins a real server and becomes Active, and everything is killed once
 	cd test/standin && CGO_ENABLED=0 go test -vet=off -count=1 -timeout 30m ./...
