@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/drover-project/drover/daemon/selfupdate"
@@ -23,8 +24,15 @@ func (a *agent) notify(state string) {
 	}
 }
 
-// tell keeps the status line and the record of health up to date.
+// quiet is how long nothing may have changed for the agent to count as idle.
+const quiet = 10 * time.Second
+
+// tell keeps the status line and the record of health up to date. Once nothing has changed
+// for a while, the memory that a large plan needed is given back: nothing else would ask
+// for it for weeks. Right after an apply would be too early, as the plan is still in hand.
 func (a *agent) tell(ctx context.Context) {
+	idle := time.AfterFunc(quiet, debug.FreeOSMemory)
+	defer idle.Stop()
 	last := ""
 	var health selfupdate.Health
 	for {
@@ -38,6 +46,7 @@ func (a *agent) tell(ctx context.Context) {
 		}
 		select {
 		case <-a.board.changed:
+			idle.Reset(quiet)
 		case <-ctx.Done():
 			return
 		}
