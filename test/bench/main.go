@@ -39,6 +39,7 @@ type options struct {
 	cold    int
 	writers int
 	skip    []string
+	count   int
 	profile string
 }
 
@@ -47,6 +48,8 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	flags.SetOutput(errs)
 	agents := flags.String("agents", "1000,5000", "numbers of simulated agents, each measured on a fresh server")
 	skip := flags.String("skip", "", "parts to leave out, of "+strings.Join(partNames(), ","))
+	only := flags.String("only", "", "parts to run, and no others")
+	flags.IntVar(&o.count, "applies", 10_000, "plans after which the agent's memory is compared with that after 100; at most 100 leaves it out")
 	flags.IntVar(&o.rounds, "rounds", 100, "plans to time on one real agent")
 	flags.IntVar(&o.cold, "cold", 3, "of them after so long a rest that the agent has given its idle connection up")
 	flags.IntVar(&o.writers, "writers", 64, "how many plans are written at once in a roll-out")
@@ -61,16 +64,33 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 		}
 		o.agents = append(o.agents, n)
 	}
-	for _, name := range strings.FieldsFunc(*skip, isComma) {
-		if !slices.Contains(partNames(), name) {
-			return o, fmt.Errorf("-skip: there is no part %q, only %s", name, strings.Join(partNames(), ", "))
+	if o.skip, err = partsOf("-skip", *skip); err != nil {
+		return o, err
+	}
+	wanted, err := partsOf("-only", *only)
+	if err != nil {
+		return o, err
+	}
+	for _, name := range partNames() {
+		if len(wanted) > 0 && !slices.Contains(wanted, name) {
+			o.skip = append(o.skip, name)
 		}
-		o.skip = append(o.skip, name)
 	}
 	if o.rounds < 1 || o.writers < 1 || o.cold < 0 {
 		return o, errors.New("-rounds and -writers are at least 1, -cold at least 0")
 	}
 	return o, nil
+}
+
+// partsOf are the parts that an option names.
+func partsOf(option, list string) (names []string, err error) {
+	for _, name := range strings.FieldsFunc(list, isComma) {
+		if !slices.Contains(partNames(), name) {
+			return nil, fmt.Errorf("%s: there is no part %q, only %s", option, name, strings.Join(partNames(), ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 func isComma(r rune) bool { return r == ',' }
@@ -94,6 +114,7 @@ var parts = [...]part{
 	{"agent", (*bench).agentSize},
 	{"latency", (*bench).latency},
 	{"drop", (*bench).drop},
+	{"apply", (*bench).applies},
 	{"fleet", (*bench).fleets},
 }
 

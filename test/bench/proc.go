@@ -172,6 +172,11 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // until asks every few milliseconds until the answer is yes.
 func until(ctx context.Context, limit time.Duration, what string, ok func() (bool, error)) error {
+	return lookUntil(ctx, limit, 20*time.Millisecond, what, ok)
+}
+
+// lookUntil is until with its own distance between two questions.
+func lookUntil(ctx context.Context, limit, every time.Duration, what string, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not happen within %s", what, limit))
 	defer cancel()
 	for {
@@ -182,7 +187,7 @@ func until(ctx context.Context, limit time.Duration, what string, ok func() (boo
 		if done {
 			return nil
 		}
-		if rest(ctx, 20*time.Millisecond) != nil {
+		if rest(ctx, every) != nil {
 			return context.Cause(ctx)
 		}
 	}
