@@ -122,6 +122,7 @@ func (l *live) request(method, path, token string, headers map[string]string, bo
 type agent struct {
 	*live
 	path, token string
+	connection  string // what the server answered to the registration
 }
 
 func (l *live) register(cluster string) *agent {
@@ -147,7 +148,7 @@ func (l *live) register(cluster string) *agent {
 	if err := yaml.Unmarshal([]byte(info.KubeConfig), &config); err != nil || len(config.Users) != 1 {
 		l.Fatalf("kubeconfig: %v", err)
 	}
-	return &agent{live: l, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token}
+	return &agent{live: l, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token, connection: string(body)}
 }
 
 func (a *agent) secret() map[string]any {

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// halfway is a body that breaks off.
+type halfway struct{ r io.Reader }
+
+func (h halfway) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the tunnel ended")
+	}
+	return n, err
+}
+
+func TestOutputOfAMachine(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	const path = "/v1-drover/machines/fleet-default/custom-000000000001"
+	asked := ""
+	says := func(status int, body io.Reader) {
+		b.api.AskAgent = func(_ context.Context, key, path string) (*http.Response, error) {
+			asked = key + " " + path
+			return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{"Content-Type": {"application/x-ndjson"}}, Body: io.NopCloser(body)}, nil
+		}
+	}
+	for _, tt := range []struct {
+		name, target string
+		status       int
+		body         io.Reader
+		want         int
+		holds        string
+	}{
+		{"output", path + "/output?follow=1&offset=7&odd=x", 200, strings.NewReader("{}\n"), 200, "{}\n"},
+		{"status", path + "/status", 200, strings.NewReader("{}\n"), 200, "{}\n"},
+		{"a host that is lost", path + "/output", 200, halfway{strings.NewReader("{}\n{")}, 200, "{}\n{\n{\"kind\":\"lost\",\"text\":\"the way to the host was lost: the tunnel ended\"}\n"},
+		{"a status that is lost", path + "/status", 200, halfway{strings.NewReader("{")}, 200, "{"},
+		{"a parameter that the agent refuses", path + "/output?offset=x", 400, strings.NewReader(`offset "x" is not a number of bytes`), 422, "offset"},
+		{"an old agent", path + "/output", 404, strings.NewReader("404 page not found"), 404, "update it"},
+		{"a busy agent", path + "/output", 503, strings.NewReader("16 others look on already"), 503, "16 others"},
+		{"no machine", "/v1-drover/machines/fleet-default/none/output", 200, strings.NewReader(""), 404, "none"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			says(tt.status, tt.body)
+			answer := b.get(tt.target)
+			if answer.status != tt.want || !strings.Contains(string(answer.raw), tt.holds) {
+				t.Errorf("%d %s", answer.status, answer.raw)
+			}
+		})
+	}
+	says(200, strings.NewReader(""))
+	b.want(200, "GET", path+"/output?follow=1&offset=7&odd=x", "")
+	if asked != "fleet-default/custom-000000000001 /v1/output?follow=1&offset=7" {
+		t.Errorf("asked %s", asked)
+	}
+}
