@@ -123,7 +123,7 @@ func watchUpdate(args []string, stdout, stderr io.Writer) int {
 	log := newLogger(stdout, slog.LevelInfo, os.Getenv)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil {
+	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil && ctx.Err() == nil { // stopped is no failure: the host goes down, or an installer takes over
 		log.Error("update is held up and goes on in a second", "error", err)
 		return 1
 	}
