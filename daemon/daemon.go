@@ -133,6 +133,7 @@ func (a *agent) furnish(c *config.Agent) error {
 		AppliedDir:      c.AppliedPlanDirectory,
 		Redirects:       redirects(c.Dir),
 		Images:          images,
+		WithProgress:    image.WithProgress,
 		Units:           a.units.State,
 		Supervisor:      a.Supervisor,
 		Timeout:         timeout,

@@ -297,9 +297,9 @@ func TestHostileLayers(t *testing.T) {
 			"whiteout through a link", []entry{{name: "l", kind: tar.TypeSymlink, link: "OUTSIDE"}, file("l/.wh.file", "")}, nil,
 			"", // there is no such directory in the image, so nothing to remove
 		},
-		{"the same file twice", []entry{file("a/x", "1"), file("a/x", "2")}, nil, "image entry a/x is there twice in one layer, which layers must not have"},
-		{"a file in the place of a directory of the layer", []entry{file("a/x", "1"), file("a", "2")}, nil, "image entry a is there twice in one layer, which layers must not have"},
-		{"a directory in the place of a link of the layer", []entry{{name: "a", kind: tar.TypeSymlink, link: "b"}, {name: "a", kind: tar.TypeDir}}, nil, "image entry a is there twice in one layer, which layers must not have"},
+		{"the same file twice", []entry{file("a/x", "1"), file("a/x", "2")}, nil, "drwxr-xr-x a\n-rw-r--r-- a/x 2"},
+		{"a file in the place of a directory of the layer", []entry{file("a/x", "1"), file("a", "2")}, nil, "-rw-r--r-- a 2"},
+		{"a directory in the place of a link of the layer", []entry{{name: "a", kind: tar.TypeSymlink, link: "b"}, {name: "a", kind: tar.TypeDir}}, nil, "drwxr-xr-x a"},
 		{"a path that is too long", []entry{file(strings.Repeat("abcdefg/", 600)+"x", "")}, nil, `image entry "` + strings.Repeat("abcdefg/", 25) + `…" has a name of 4801 bytes, more than 4095`},
 		{"a name that is too long", []entry{file(strings.Repeat("n", 300), "")}, nil, `image entry "` + strings.Repeat("n", 200) + `…" has a part of 300 bytes in its name, more than 255`},
 		{
@@ -333,7 +333,7 @@ func TestHostileLayers(t *testing.T) {
 			got, err := stage(t, s, h.push(t, "x:1", imageOf(t, layered(t, test.entries...)...)))
 			switch {
 			case test.want == "":
-			case strings.HasPrefix(test.want, "-rw"):
+			case strings.HasPrefix(test.want, "-rw"), strings.HasPrefix(test.want, "drwx"):
 				if err != nil {
 					t.Error(err)
 				}

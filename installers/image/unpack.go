@@ -83,24 +83,13 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	if u.twice(name, h.Typeflag) {
-		return refused("image entry %s is there twice in one layer, which layers must not have", short(name))
-	}
 	if u.content -= max(h.Size, 0); u.content < 0 {
 		return refused("the files of the image have more than %d bytes", u.maxBytes)
 	}
 	return u.make(name, h, content)
 }
 
-// twice says whether the layer has the name already, which only directories may.
-func (u *unpacker) twice(name string, kind byte) bool {
-	if _, ok := u.made[name]; !ok {
-		return false
-	}
-	info, err := u.root.Lstat(name)
-	return kind != tar.TypeDir || err == nil && !info.IsDir()
-}
-
+// make puts the entry in its place. A name that the layer has already is replaced, as tar does.
 func (u *unpacker) make(name string, h *tar.Header, content io.Reader) error {
 	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return u.fault(name, err)
