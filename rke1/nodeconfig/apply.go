@@ -27,11 +27,12 @@ func WriteFiles(host hostfs.FS, wanted *NodeConfig) (renewed bool, err error) {
 		if err := closedParent(host, f); err != nil {
 			faults = append(faults, err)
 		}
-		changed, err := host.WriteFile(f.Path, f.Bytes, 0o600, hostfs.Owner{UID: -1, GID: -1})
+		done, err := host.Bring(hostfs.Entry{Name: f.Path, Kind: hostfs.File, Content: f.Bytes, Mode: 0o600, Owner: hostfs.Owner{UID: -1, GID: -1}})
 		if err != nil {
 			faults = append(faults, fmt.Errorf("write %s: %w", f.Path, err))
+			continue
 		}
-		renewed = renewed || changed && f.Certificate
+		renewed = renewed || f.Certificate && (done.Action == hostfs.Create || done.Action == hostfs.Replace)
 	}
 	return renewed, errors.Join(faults...)
 }
@@ -43,7 +44,7 @@ func closedParent(host hostfs.FS, f Content) error {
 	if _, err := os.Lstat(filepath.Join("/", host.Root, dir)); !f.Certificate || !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if _, err := host.Mkdir(dir, 0o700, hostfs.Owner{UID: -1, GID: -1}); err != nil {
+	if _, err := host.Bring(hostfs.Entry{Name: dir, Kind: hostfs.Dir, Mode: 0o700, Owner: hostfs.Owner{UID: -1, GID: -1}}); err != nil {
 		return fmt.Errorf("make %s: %w", dir, err)
 	}
 	return nil
