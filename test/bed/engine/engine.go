@@ -163,6 +163,14 @@ func (e *Engine) RunLabel() string { return labelKey + "=" + e.run }
 // CacheDir is where what later runs use again is kept.
 func (e *Engine) CacheDir() string { return e.cacheDir }
 
+// Socket is the path of the engine's socket, for those who speak its API themselves.
+func (e *Engine) Socket() string {
+	if e.host == "" {
+		return "/var/run/docker.sock"
+	}
+	return strings.TrimPrefix(e.host, "unix://")
+}
+
 // Network is the name of the run's network.
 func (e *Engine) Network() string { return e.network.name }
 
