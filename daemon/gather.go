@@ -38,7 +38,7 @@ func (a *agent) addServer(s *status.Status) {
 	}
 	r, t := a.board.connections()
 	doing := cmp.Or(r.Doing, "nothing was received yet")
-	s.Sources = append(s.Sources, status.Source{Name: "server", Plan: r.Checksum, State: doing, Since: plain(r.DoingSince)})
+	s.Sources = append(s.Sources, status.Source{Name: "server", Plan: r.Checksum, State: doing, Reason: text(r.Unwritten), Since: plain(r.DoingSince)})
 	s.Connections = append(s.Connections, status.Connection{
 		Name: "plan Secret " + a.secret, Server: a.server, Connected: r.Connected, Since: plain(r.Since), Error: text(r.Cause), Next: plain(r.Next),
 	})

@@ -120,8 +120,9 @@ func TestMovedAwayAndBack(t *testing.T) {
 	b.state("b.plan", drop.Applied)
 	must(t, os.RemoveAll(b.dir))
 	b.until("it is made once more", func() bool { _, err := os.Stat(b.dir); return err == nil })
-	must(t, os.Remove(b.dir))
-	must(t, os.Rename(away, b.dir))
+	for _, name := range []string{"a.pos", "a.plan"} { // the directory itself is the source's again
+		must(t, os.Rename(filepath.Join(away, name), b.path(name)))
+	}
 	b.state("a.plan", drop.Applied)
 	if got := b.engine.order(); got != "a.plan b.plan" {
 		t.Errorf("applied %s; a plan that comes back with its position was applied already", got)
