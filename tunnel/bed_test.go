@@ -50,6 +50,9 @@ func newBed(t testing.TB) *bed {
 			return nil
 		},
 	})
+	if raceDetector {
+		b.limits.linger = 250 * time.Millisecond // the detector sees what a busy machine makes likely
+	}
 	b.OnChange(func(subject string, connected bool) { b.changes <- fmt.Sprintf("%s %t", subject, connected) })
 	b.plain = http.NewServeMux()
 	b.plain.Handle("/", b.Server)

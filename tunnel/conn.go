@@ -20,10 +20,6 @@ import (
 const (
 	// maxChunk is the largest payload of one message, in bytes.
 	maxChunk = 32 << 10
-	// linger is how long after Close the host may end the connection by itself, as a target
-	// does that was told so in its own protocol (TLS). The library is not made for both
-	// ends to close in the same instant (rancher/remotedialer issue 254).
-	linger = 250 * time.Millisecond
 	// A dial that its caller gave up within briefly says nothing about the host.
 	briefly = 2 * time.Second
 )
@@ -231,7 +227,7 @@ func (c *conn) fail(cause error) {
 	switch {
 	case raw == nil:
 	case errors.Is(cause, net.ErrClosed):
-		time.AfterFunc(linger, func() { raw.Close() })
+		time.AfterFunc(c.session.limits.linger, func() { raw.Close() })
 	default:
 		raw.Close() // wakes a Read and a Write; its error is always nil
 	}

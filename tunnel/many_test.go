@@ -127,7 +127,7 @@ func TestSoak(t *testing.T) {
 		}
 		running.Wait()
 		waitLonger(t, time.Minute, "connections have ended", func() bool { return b.Sessions()[0].Connections == 0 })
-		<-time.After(2 * linger)
+		<-time.After(4 * b.limits.linger)
 	}
 	rounds(2000, 20) // fills pools
 	goroutines, files, memory := runtime.NumGoroutine(), openFiles(t), inUse()
@@ -190,7 +190,7 @@ func TestBareClientOfTheLibrary(t *testing.T) {
 	}
 	if raceDetector {
 		c.Close()
-		<-time.After(2 * linger)
+		<-time.After(4 * b.limits.linger)
 	}
 	cancel()
 	<-over

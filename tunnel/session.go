@@ -28,6 +28,10 @@ type limits struct {
 	stall       time.Duration // that a write may wait
 	patient     time.Duration // the same of a Patient dial
 	handshake   time.Duration // one try of DialHandshake
+	// linger is how long after Close the host may end the connection by itself, as a target
+	// does that was told so in its own protocol (TLS). The library is not made for both
+	// ends to close in the same instant (rancher/remotedialer issue 254).
+	linger time.Duration
 }
 
 func usualLimits() limits {
@@ -40,6 +44,7 @@ func usualLimits() limits {
 		patient: 15 * time.Minute,
 		// A stopped host costs one try; the next goes through another tunnel.
 		handshake: 10 * time.Second,
+		linger:    50 * time.Millisecond,
 	}
 }
 

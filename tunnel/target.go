@@ -14,8 +14,9 @@ import (
 
 var errSessionOver = errors.New("the tunnel has ended")
 
-// maxTargets is how many connections one websocket may have on a host.
-const maxTargets = 1000
+// maxTargets is how many connections one websocket may have on a host: the server's
+// thousand, and as many that it has closed and that have not ended here.
+const maxTargets = 2000
 
 // targets are the open local connections of one websocket.
 type targets struct {
