@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/pki"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/presence"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -106,4 +107,17 @@ func (s *Server) peerTrust() (*tls.Config, error) {
 // tunnelChanged is told when a host's tunnel to any server came or went.
 func (s *Server) tunnelChanged(subject string, connected bool) {
 	s.nodes.TunnelChanged(subject, connected)
+	if d, ok := s.state.Machines.Get(records.MachineOfSubject(subject)); ok && d.Value.Docker != nil {
+		s.control.Changed(d.Value.ClusterKey())
+	}
+}
+
+// tunnelOf is what is known of a host's tunnel; only the server where it ended knows why.
+func (s *Server) tunnelOf(subject string) planner.Tunnel {
+	since, connected := s.presence.Connected(subject)
+	t := planner.Tunnel{Connected: connected, Since: since}
+	if ended := s.tunnels.Ended(subject); !connected && len(ended) > 0 {
+		t.Reason = ended[len(ended)-1].Reason
+	}
+	return t
 }

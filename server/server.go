@@ -235,7 +235,7 @@ func (s *Server) wire(ctx context.Context) error {
 	s.control = clusters.New(clusters.Options{
 		State: s.state, Versions: known, Identity: fmt.Sprintf("%s-%d", identity, os.Getpid()),
 		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
-		Watching:       s.plans.Watching, API: s.nodes.API, Logger: s.Logger, Now: s.Now,
+		Watching:       s.plans.Watching, Tunnel: s.tunnelOf, API: s.nodes.API, Logger: s.Logger, Now: s.Now,
 	})
 	s.apply = &clusters.Applier{State: s.state, Now: s.Now}
 	s.plans.OnPresence(s.presenceChanged)

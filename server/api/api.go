@@ -36,8 +36,8 @@ type Options struct {
 	Versions *versions.Data
 	// KubeProxy serves /k8s/clusters/<cluster id>/…, with its own authentication; nil answers 404.
 	KubeProxy http.Handler
-	// AskAgent sends GET path to the agent on a machine's host; nil answers 503.
-	AskAgent func(ctx context.Context, machineKey, path string) (*http.Response, error)
+	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
+	AskAgent func(ctx context.Context, subject, path string) (*http.Response, error)
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.

@@ -30,7 +30,7 @@ func (a *API) clusterKind() *kind {
 				"internal":  {Type: "boolean", Default: false},
 				"nodeCount": {Type: "int"},
 				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
-				"localClusterAuthEndpoint": {Type: "json"}, "agentEnvVars": {Type: "array[envVar]"},
+				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Nullable: true}, "agentEnvVars": {Type: "array[envVar]"},
 				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
 			}),
 			ResourceActions: map[string]norman.Action{"generateKubeconfig": {Output: "generateKubeconfigOutput"}},
@@ -81,10 +81,10 @@ func (a *API) machineCounts() map[string]int {
 }
 
 func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
-	driver := clusterDriver(cl, machines)
+	driver, provider := clusterDriver(cl, machines)
 	state := clusterSummary(cl)
 	object := norman.Object{
-		ID: cl.ID, Actions: []string{"generateKubeconfig"},
+		ID: cl.ID, Actions: clusterActions(cl),
 		Links: map[string]string{
 			"nodes":                     u.Base + "/v3/nodes?clusterId=" + cl.ID,
 			"projects":                  u.Base + "/v3/projects?clusterId=" + cl.ID,
@@ -95,7 +95,7 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 		Fields: map[string]any{
 			"name": cl.Name, "description": cl.Annotations[descriptionAnnotation], "uuid": cl.UID,
 			"created": cl.Created, "creatorId": orNull(cl.CreatorID), "labels": orEmpty(cl.Labels), "annotations": orEmpty(cl.Annotations),
-			"driver": driver, "provider": driver, "internal": false, "fleetWorkspaceName": cl.Namespace,
+			"driver": driver, "provider": provider, "internal": false, "fleetWorkspaceName": cl.Namespace,
 			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": clusterConditions(cl, machines),
 			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": map[string]string{}, "limits": map[string]string{},
 			"info": map[string]any{
@@ -106,6 +106,9 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 	state.into(object.Fields)
 	if cl.Status.Version != "" {
 		object.Fields["version"] = map[string]string{"gitVersion": cl.Status.Version}
+	}
+	if cl.Spec.Docker() {
+		object.Fields["rancherKubernetesEngineConfig"] = cl.Spec.RancherKubernetesEngineConfig
 	}
 	if cl.Spec.LocalClusterAuthEndpoint != nil {
 		object.Fields["localClusterAuthEndpoint"] = cl.Spec.LocalClusterAuthEndpoint
@@ -120,12 +123,24 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 }
 
 // clusterDriver is "" until the first host has registered: the CLI gives out join
-// commands for such clusters only.
-func clusterDriver(cl records.Cluster, machines int) string {
-	if machines == 0 || cl.Spec.KubernetesVersion == "" {
-		return ""
+// commands for such clusters only. For Docker hosts it is known from the start.
+func clusterDriver(cl records.Cluster, machines int) (driver, provider string) {
+	switch {
+	case cl.Spec.Docker():
+		return "rancherKubernetesEngine", "rke"
+	case machines == 0 || cl.Spec.KubernetesVersion == "":
+		return "", ""
 	}
-	return string(versions.RuntimeOf(cl.Spec.KubernetesVersion))
+	runtime := string(versions.RuntimeOf(cl.Spec.KubernetesVersion))
+	return runtime, runtime
+}
+
+// clusterActions are what can be done: a cluster of Docker hosts has no Kubernetes to reach.
+func clusterActions(cl records.Cluster) []string {
+	if cl.Spec.Docker() {
+		return nil
+	}
+	return []string{"generateKubeconfig"}
 }
 
 // updateCluster is PUT: name has to be there and cannot change, the description and the
@@ -214,7 +229,10 @@ func clusterSummary(cl records.Cluster) summary {
 	case cl.Status.Failed:
 		s.transitioning = "error"
 	case s.state == "active":
-		s.transitioning, s.message = "no", ""
+		s.transitioning = "no"
+		if !cl.Spec.Docker() { // whose message tells how many hosts are there
+			s.message = ""
+		}
 	case s.message == "" && s.state == "removing":
 		s.message = "waiting for the cluster's machines to be removed"
 	}

@@ -30,7 +30,8 @@ var liveParameters = []string{"source", "id", "instruction", "attempt", "offset"
 // askAgent is GET /v1-drover/machines/{namespace}/{name}/output and …/status. Who may see
 // a machine's plan may see what it prints.
 func (a *API) askAgent(c *call, key, what string) {
-	if _, ok := a.State.Machines.Get(key); !ok || !c.who.Admin {
+	d, ok := a.State.Machines.Get(key)
+	if !ok || !c.who.Admin {
 		c.fail(norman.Missing("machine", key))
 		return
 	}
@@ -44,7 +45,7 @@ func (a *API) askAgent(c *call, key, what string) {
 			query.Set(name, value)
 		}
 	}
-	answer, err := a.AskAgent(c.ctx(), key, "/v1/"+what+"?"+query.Encode())
+	answer, err := a.AskAgent(c.ctx(), d.Value.Subject(), "/v1/"+what+"?"+query.Encode())
 	if err != nil {
 		c.fail(unreachable(err))
 		return

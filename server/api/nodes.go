@@ -22,7 +22,7 @@ func (a *API) nodeKind() *kind {
 				"clusterId": {Type: "reference[cluster]"}, "name": text, "nodeName": text, "requestedHostname": text, "hostname": text,
 				"ipAddress": text, "externalIpAddress": text, "providerId": text, "namespaceId": text, "description": text,
 				"etcd": role, "controlPlane": role, "worker": role, "imported": role, "unschedulable": role,
-				"customConfig": {Type: "json"}, "info": {Type: "json"}, "nodeTaints": {Type: "array[taint]"},
+				"customConfig": {Type: "json"}, "dockerInfo": {Type: "json"}, "appliedNodeVersion": {Type: "int"}, "info": {Type: "json"}, "nodeTaints": {Type: "array[taint]"},
 				"nodePoolId": {Type: "reference[nodePool]", Nullable: true}, "nodeTemplateId": {Type: "string", Nullable: true},
 				"droverMachine": text, "droverState": text, "cause": text, "waitingFor": text, "nextStep": text, "refused": text,
 				"since": {Type: "date"}, "history": {Type: "array[transition]"}, "lastFailure": {Type: "json", Nullable: true},
@@ -64,6 +64,9 @@ func (a *API) visibleMachine(c *call, id string) (records.Machine, bool) {
 	if !ok {
 		return records.Machine{}, false
 	}
+	if d, ok := a.State.Machines.Get(clusterID + "/m-" + short); ok {
+		return d.Value, true
+	}
 	if d, ok := a.State.Machines.Get(cluster.Value.Namespace + "/custom-" + short); ok && nodeID(d.Value) == id {
 		return d.Value, true
 	}
@@ -78,6 +81,9 @@ func (a *API) visibleMachine(c *call, id string) (records.Machine, bool) {
 // nodeID is "<cluster id>:m-<12 hex>", for the life of the machine: the hex digits of
 // its name, or of a hash of its key when the name has another form.
 func nodeID(m records.Machine) string {
+	if m.Docker != nil {
+		return m.ClusterID + ":" + m.Name
+	}
 	short, ok := strings.CutPrefix(m.Name, "custom-")
 	if _, err := hex.DecodeString(short); !ok || err != nil || len(short) != 12 {
 		sum := sha256.Sum256([]byte(m.Key()))
@@ -116,6 +122,12 @@ func nodeObject(m records.Machine) norman.Object {
 			o.Fields["ipAddress"] = first(n.Addresses)
 		}
 	}
+	if m.Docker != nil {
+		info["os"] = map[string]string{
+			"operatingSystem": m.Docker.OperatingSystem, "dockerVersion": m.Docker.ServerVersion, "kernelVersion": m.Docker.KernelVersion,
+		}
+		o.Fields["dockerInfo"], o.Fields["appliedNodeVersion"] = dockerInfo(*m.Docker), m.Docker.AppliedNodeConfig
+	}
 	o.Fields["info"] = info
 	if m.Status.LastFailure != nil {
 		o.Fields["lastFailure"] = *m.Status.LastFailure
@@ -124,6 +136,14 @@ func nodeObject(m records.Machine) norman.Object {
 		o.Fields["removed"] = m.Deleting
 	}
 	return o
+}
+
+// dockerInfo has the names of Docker's own answer, as the peers show it.
+func dockerInfo(d records.DockerHost) map[string]string {
+	return map[string]string{
+		"id": d.EngineID, "serverVersion": d.ServerVersion, "operatingSystem": d.OperatingSystem, "kernelVersion": d.KernelVersion,
+		"architecture": d.Architecture, "cgroupDriver": d.CgroupDriver, "driver": d.StorageDriver,
+	}
 }
 
 func droverState(m records.Machine) records.MachineState {
@@ -149,6 +169,10 @@ func nodeSummary(m records.Machine) summary {
 		return summary{"removing", "yes", message}
 	case records.Failed:
 		return summary{"error", "error", message}
+	case records.Connected:
+		return summary{"active", "no", ""}
+	case records.Disconnected:
+		return summary{"unavailable", "yes", message}
 	case records.Active:
 		if n := m.Status.Node; n != nil && !n.Ready {
 			return summary{"unavailable", "yes", n.NotReady}

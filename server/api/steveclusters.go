@@ -27,17 +27,18 @@ func (a *API) provisioningKind() *steveKind {
 	return &steveKind{
 		schema: steve.Schema{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Resource: "clusters", Namespaced: true},
 		list: func(*steveCall) []steve.Object {
-			docs := a.State.Clusters.List()
 			machines := a.machineCounts()
-			objects := make([]steve.Object, len(docs))
-			for i, d := range docs {
-				objects[i] = provisioningObject(d, machines[d.Value.ID])
+			objects := []steve.Object{}
+			for _, d := range a.State.Clusters.List() {
+				if !d.Value.Spec.Docker() { // those are clusters of the management API alone
+					objects = append(objects, provisioningObject(d, machines[d.Value.ID]))
+				}
 			}
 			return objects
 		},
 		get: func(_ *steveCall, id string) (steve.Object, bool) {
 			d, ok := a.State.Clusters.Get(id)
-			if !ok {
+			if !ok || d.Value.Spec.Docker() {
 				return nil, false
 			}
 			return provisioningObject(d, a.machineCounts()[d.Value.ID]), true
@@ -116,7 +117,7 @@ func (a *API) managementKind() *steveKind {
 
 func (c *steveCall) managementObject(d store.Document[records.Cluster], machines int) steve.Object {
 	cl := d.Value
-	driver := clusterDriver(cl, machines)
+	driver, provider := clusterDriver(cl, machines)
 	about := cl.Object
 	about.Namespace, about.Name = "", cl.ID
 	o := generic(map[string]any{
@@ -126,11 +127,14 @@ func (c *steveCall) managementObject(d store.Document[records.Cluster], machines
 			"displayName": cl.Name, "description": cl.Annotations[descriptionAnnotation], "fleetWorkspaceName": cl.Namespace, "internal": false,
 		},
 		"status": map[string]any{
-			"driver": driver, "provider": driver, "nodeCount": machines, "apiEndpoint": cl.Status.APIEndpoint,
+			"driver": driver, "provider": provider, "nodeCount": machines, "apiEndpoint": cl.Status.APIEndpoint,
 			"version": map[string]string{"gitVersion": cl.Status.Version}, "conditions": clusterConditions(cl, machines),
 		},
 	})
-	o["actions"] = map[string]string{"generateKubeconfig": c.kubeconfigURL(cl.ID)}
+	o["actions"] = map[string]string{}
+	for _, action := range clusterActions(cl) {
+		o["actions"] = map[string]string{action: c.kubeconfigURL(cl.ID)}
+	}
 	return o
 }
 
@@ -223,6 +227,9 @@ func (a *API) steveCreateCluster(c *steveCall) (answer, error) {
 }
 
 func (a *API) steveApply(c *steveCall, doc clusterspec.Document, status int) (answer, error) {
+	if doc.APIVersion != clusterspec.APIVersion {
+		return answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
+	}
 	results, err := a.apply(c.call, []clusterspec.Document{doc}, false)
 	if err != nil {
 		return answer{}, err
@@ -245,7 +252,7 @@ func (a *API) steveShow(c *steveCall, id string, status int) (answer, error) {
 // has, "" when it does not say.
 func (a *API) current(c *steveCall, version string) (store.Document[records.Cluster], error) {
 	d, ok := a.State.Clusters.Get(c.id)
-	if !ok {
+	if !ok || d.Value.Spec.Docker() {
 		return d, norman.Missing(c.kind.schema.ID(), c.id)
 	}
 	if now := strconv.FormatInt(d.Revision, 10); version != "" && version != now {
@@ -328,6 +335,9 @@ func applyJSONPatch(before, data []byte) ([]byte, error) {
 }
 
 func (a *API) steveRemoveCluster(c *steveCall) (answer, error) {
+	if _, err := a.current(c, ""); err != nil {
+		return answer{}, err
+	}
 	if err := a.Clusters.Remove(c.ctx(), c.id); err != nil {
 		return answer{}, err
 	}

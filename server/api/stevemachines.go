@@ -14,16 +14,17 @@ func (a *API) machineKind() *steveKind {
 	return &steveKind{
 		schema: steve.Schema{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine", Resource: "machines", Namespaced: true},
 		list: func(*steveCall) []steve.Object {
-			docs := a.State.Machines.List()
-			objects := make([]steve.Object, len(docs))
-			for i, d := range docs {
-				objects[i] = machineObject(d)
+			objects := []steve.Object{}
+			for _, d := range a.State.Machines.List() {
+				if d.Value.Docker == nil { // Docker hosts are nodes of the management API alone
+					objects = append(objects, machineObject(d))
+				}
 			}
 			return objects
 		},
 		get: func(_ *steveCall, id string) (steve.Object, bool) {
 			d, ok := a.State.Machines.Get(id)
-			if !ok {
+			if !ok || d.Value.Docker != nil {
 				return nil, false
 			}
 			return machineObject(d), true
@@ -73,6 +74,7 @@ func machinePhase(m records.Machine) string {
 		return "Provisioned"
 	case records.Active:
 		return "Running"
+	case records.Connected, records.Disconnected: // of Docker hosts
 	case records.Removing:
 		return "Deleting"
 	case records.Failed:

@@ -116,18 +116,32 @@ func (a *Applier) create(key string, doc clusterspec.Document, creatorID string)
 			Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, UID: random.UID(), Generation: 1, Created: now,
 			Labels: doc.Metadata.Labels, Annotations: doc.Metadata.Annotations,
 		},
-		ID: "c-m-" + random.ID(8), CreatorID: creatorID, Spec: doc.Spec,
+		ID: a.newID(doc.Spec), CreatorID: creatorID, Spec: doc.Spec,
 		Status: records.ClusterStatus{State: "pending", Since: now},
 	}
 	token := records.RegistrationToken{
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: random.Secret(), Created: now,
 	}
-	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, []store.Op{
-		a.State.Clusters.Creating(key, cluster),
-		a.State.ClusterSecrets.Creating(key, records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}),
-		a.State.RegistrationTokens.Creating(token.Key(), token),
-	}, nil
+	ops := []store.Op{a.State.Clusters.Creating(key, cluster), a.State.RegistrationTokens.Creating(token.Key(), token)}
+	if !doc.Spec.Docker() {
+		ops = append(ops, a.State.ClusterSecrets.Creating(key, records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
+	}
+	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, ops, nil
+}
+
+// newID is a management name that no cluster has. That of a cluster of Docker hosts is so
+// short that the same one is drawn twice once in a while.
+func (a *Applier) newID(spec clusterspec.Spec) string {
+	if !spec.Docker() {
+		return "c-m-" + random.ID(8)
+	}
+	for {
+		id := "c-" + random.ID(5)
+		if len(a.State.RegistrationTokens.ListIn(id+"/")) == 0 {
+			return id
+		}
+	}
 }
 
 // ErrNotUnique says that the name of a new cluster is taken.

@@ -31,6 +31,8 @@ type bed struct {
 	now  time.Time
 	api  planner.API
 	here bool
+
+	subject string // of the one Docker host
 }
 
 func newBed(t *testing.T) *bed {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/server/planner"
@@ -40,6 +41,9 @@ type Options struct {
 	// Watching tells whether a machine's agent holds its watch open, and since when; since when
 	// it is gone when it does not.
 	Watching func(planSecretKey string) (since time.Time, connected bool)
+	// Tunnel says whether a Docker host has a tunnel to any server, and since when; since when it
+	// has none otherwise, zero when that is not known, and the reason if it is.
+	Tunnel func(subject string) planner.Tunnel
 	// API is what the server sees of a cluster's own API.
 	API    func(clusterKey string) planner.API
 	Logger *slog.Logger
@@ -49,7 +53,8 @@ type Options struct {
 // Controller drives all clusters.
 type Controller struct {
 	Options
-	queue *queue
+	queue   *queue
+	leading atomic.Int64 // since when, in nanoseconds of Unix time
 }
 
 // New makes a controller; nothing happens before Run.
@@ -84,6 +89,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) lead(parent context.Context, leadership *store.Leadership) {
 	ctx, cancel := context.WithCancel(store.Fenced(parent, leadership))
 	defer cancel()
+	c.leading.Store(c.Now().UnixNano())
 	defer c.observe()()
 	for _, d := range c.State.Clusters.List() {
 		c.queue.add(d.Key)
@@ -114,7 +120,7 @@ func (c *Controller) observe() (stop func()) {
 		}
 	})
 	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		c.queue.add(e.Value.Namespace + "/" + e.Value.ClusterName)
+		c.queue.add(e.Value.ClusterKey())
 	})
 	stopPlans := c.State.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
 		c.queue.add(e.Value.Namespace + "/" + e.Value.Labels["rke.cattle.io/cluster-name"])

@@ -36,6 +36,9 @@ func (c *Controller) pass(ctx context.Context, key string) (again time.Duration,
 	if !ok {
 		return 0, nil
 	}
+	if cluster.Value.Spec.Docker() {
+		return c.dockerPass(ctx, cluster)
+	}
 	snapshot, seen := c.snapshot(cluster.Value)
 	if !cluster.Value.Deleting.IsZero() {
 		return 0, c.remove(ctx, cluster, seen)
@@ -266,6 +269,9 @@ func (c *Controller) machineGone(o observed) []store.Op {
 	ops := []store.Op{c.State.Machines.Deleting(o.machine.Key, o.machine.Revision)}
 	if o.secret.Revision != 0 {
 		ops = append(ops, c.State.PlanSecrets.Deleting(o.secret.Key, o.secret.Revision))
+	}
+	if d, ok := c.State.NodeConfigs.Get(o.machine.Key); ok {
+		ops = append(ops, c.State.NodeConfigs.Deleting(d.Key, 0))
 	}
 	return ops
 }

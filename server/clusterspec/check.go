@@ -39,6 +39,14 @@ func (c *checker) fail(at, format string, args ...any) {
 func check(doc Document, decoded strictyaml.Decoded, known *versions.Data) strictyaml.Errors {
 	c := &checker{decoded: decoded}
 	c.identity(doc)
+	if doc.APIVersion == DockerAPIVersion {
+		c.docker(doc)
+		return c.errs
+	}
+	if doc.Spec.Docker() {
+		c.fail("spec.rancherKubernetesEngineConfig", "belongs to clusters of apiVersion %s, whose hosts run Docker", DockerAPIVersion)
+		return c.errs
+	}
 	release, ok := c.version(doc.Spec.KubernetesVersion, known)
 	c.environment(doc.Spec.AgentEnvVars)
 	c.authEndpoint(doc.Spec.LocalClusterAuthEndpoint)
@@ -67,8 +75,8 @@ func check(doc Document, decoded strictyaml.Decoded, known *versions.Data) stric
 }
 
 func (c *checker) identity(doc Document) {
-	if doc.APIVersion != APIVersion {
-		c.fail("apiVersion", "is %q where %s belongs", doc.APIVersion, APIVersion)
+	if doc.APIVersion != APIVersion && doc.APIVersion != DockerAPIVersion {
+		c.fail("apiVersion", "is %q where %s belongs, or %s for hosts with Docker", doc.APIVersion, APIVersion, DockerAPIVersion)
 	}
 	if doc.Kind != Kind {
 		c.fail("kind", "is %q where %s belongs", doc.Kind, Kind)
@@ -83,6 +91,29 @@ func (c *checker) identity(doc Document) {
 	}
 	if !namespacePattern.MatchString(doc.Metadata.Namespace) {
 		c.fail("metadata.namespace", "%q is not a namespace name", doc.Metadata.Namespace)
+	}
+}
+
+// docker are the rules of clusters of Docker hosts.
+func (c *checker) docker(doc Document) {
+	if doc.Metadata.Namespace != DefaultNamespace {
+		c.fail("metadata.namespace", "%q: clusters of %s have no namespace; leave it out", doc.Metadata.Namespace, DockerAPIVersion)
+	}
+	s := doc.Spec
+	for _, other := range []struct {
+		at    string
+		given bool
+	}{
+		{"spec.kubernetesVersion", s.KubernetesVersion != ""}, {"spec.rkeConfig", s.RKEConfig != nil},
+		{"spec.localClusterAuthEndpoint", s.LocalClusterAuthEndpoint != nil},
+	} {
+		if other.given {
+			c.fail(other.at, "belongs to clusters of apiVersion %s; hosts with Docker join and are at hand, but nothing is provisioned on them yet", APIVersion)
+		}
+	}
+	c.environment(s.AgentEnvVars)
+	if !s.Docker() {
+		c.fail("spec.rancherKubernetesEngineConfig", "is missing; write rancherKubernetesEngineConfig: {} for a cluster of hosts with Docker")
 	}
 }
 
@@ -260,6 +291,9 @@ func (c *checker) directories(d *DataDirectories) {
 
 // CheckChange refuses changes that a running cluster cannot take.
 func CheckChange(before, after Spec) error {
+	if before.Docker() != after.Docker() {
+		return strictyaml.Errors{{Path: "apiVersion", Reason: "a cluster of that name exists and is of the other kind, which cannot be changed: " + APIVersion + " or " + DockerAPIVersion}}
+	}
 	if before.RKEConfig == nil || after.RKEConfig == nil {
 		return nil
 	}

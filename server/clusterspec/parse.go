@@ -28,7 +28,7 @@ func Parse(data []byte, known *versions.Data) ([]Document, error) {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion}}
+		return nil, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion + " or " + DockerAPIVersion}}
 	}
 	var docs []Document
 	var errs strictyaml.Errors
@@ -113,6 +113,9 @@ var notYet = map[string]string{
 func unknown(path string) string {
 	if reason, ok := notYet[path]; ok {
 		return reason
+	}
+	if strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") {
+		return "hosts of such a cluster join and are at hand, but this version of drover provisions nothing on them yet; write rancherKubernetesEngineConfig: {}"
 	}
 	if strings.HasPrefix(path, "spec.rkeConfig.registries.configs.") {
 		switch path[strings.LastIndex(path, ".")+1:] {

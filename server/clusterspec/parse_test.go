@@ -55,7 +55,7 @@ func TestParseTakesBackWhatWasRead(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(good, old, new, 1) }
 	for _, tc := range []struct{ name, text, want string }{
-		{"nothing", "# only a comment\n", "there is no document in this text; expected kind Cluster of provisioning.cattle.io/v1"},
+		{"nothing", "# only a comment\n", "there is no document in this text; expected kind Cluster of provisioning.cattle.io/v1 or management.cattle.io/v3"},
 		{"not YAML", "a: [", "not YAML"},
 		{"unknown field", replace("kubernetesVersion", "kubernetesversion"), "line 6: spec.kubernetesversion: is not a field here; did you mean kubernetesVersion?"},
 		{"unknown field deep", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {retention: 3}"), "line 8: spec.rkeConfig.etcd.retention: is not a field here"},

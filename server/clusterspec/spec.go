@@ -1,8 +1,10 @@
 // Package clusterspec is the cluster as its owner writes it down: the fields of a
-// provisioning.cattle.io/v1 Cluster that drover acts on, how they are read from YAML
-// or JSON, and what is refused. Nothing is stored that did not pass here.
+// provisioning.cattle.io/v1 Cluster, or of a management.cattle.io/v3 Cluster of Docker
+// hosts, that drover acts on, how they are read from YAML or JSON, and what is refused.
+// Nothing is stored that did not pass here.
 //
-// Wire source: rancher/rancher pkg/apis/provisioning.cattle.io/v1 and pkg/apis/rke.cattle.io/v1.
+// Wire source: rancher/rancher pkg/apis/provisioning.cattle.io/v1, pkg/apis/rke.cattle.io/v1
+// and pkg/apis/management.cattle.io/v3.
 package clusterspec
 
 // APIVersion and Kind of the document.
@@ -10,6 +12,10 @@ const (
 	APIVersion = "provisioning.cattle.io/v1"
 	Kind       = "Cluster"
 )
+
+// DockerAPIVersion is that of a cluster whose hosts give the server their Docker sockets.
+// Its kind is Kind, too.
+const DockerAPIVersion = "management.cattle.io/v3"
 
 // DefaultNamespace is where clusters live unless their document says otherwise.
 const DefaultNamespace = "fleet-default"
@@ -32,6 +38,8 @@ type Metadata struct {
 
 // Spec is what is wanted of the cluster.
 type Spec struct {
+	// RancherKubernetesEngineConfig makes a cluster of Docker hosts, and nothing else may stand beside it.
+	RancherKubernetesEngineConfig *RancherKubernetesEngineConfig `json:"rancherKubernetesEngineConfig,omitempty"`
 	// KubernetesVersion picks the distribution too: v1.34.4+k3s1, v1.34.4+rke2r1.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// RKEConfig drives the hosts.
@@ -41,6 +49,13 @@ type Spec struct {
 	// LocalClusterAuthEndpoint is direct access to the cluster without the server.
 	LocalClusterAuthEndpoint *LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitempty"`
 }
+
+// Docker says whether the cluster's hosts are looked after through their Docker sockets.
+func (s Spec) Docker() bool { return s.RancherKubernetesEngineConfig != nil }
+
+// RancherKubernetesEngineConfig is RKE1's part of the spec. Nothing is provisioned on Docker
+// hosts yet, so it has no fields.
+type RancherKubernetesEngineConfig struct{}
 
 // EnvVar is one environment variable.
 type EnvVar struct {

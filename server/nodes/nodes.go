@@ -80,8 +80,8 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) match(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, d := range m.State.Machines.List() {
-		if d.Value.Roles.ControlPlane {
-			wanted[d.Value.Namespace+"/"+d.Value.ClusterName] = true
+		if d.Value.Roles.ControlPlane && d.Value.Docker == nil {
+			wanted[d.Value.ClusterKey()] = true
 		}
 	}
 	m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *Manager) TunnelChanged(machineKey string, _ bool) {
 		return
 	}
 	m.mu.Lock()
-	w := m.watchers[d.Value.Namespace+"/"+d.Value.ClusterName]
+	w := m.watchers[d.Value.ClusterKey()]
 	m.mu.Unlock()
 	if w != nil {
 		w.poke()
@@ -136,7 +136,7 @@ func (m *Manager) TunnelChanged(machineKey string, _ bool) {
 func (m *Manager) controlPlanes(clusterKey string) []string {
 	var keys []string
 	for _, d := range m.State.Machines.List() {
-		if d.Value.Roles.ControlPlane && d.Value.Deleting.IsZero() && d.Value.Namespace+"/"+d.Value.ClusterName == clusterKey {
+		if d.Value.Roles.ControlPlane && d.Value.Deleting.IsZero() && d.Value.ClusterKey() == clusterKey {
 			keys = append(keys, d.Key)
 		}
 	}

@@ -4,6 +4,8 @@
 package records
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
@@ -30,7 +32,7 @@ func (o Object) Key() string { return o.Namespace + "/" + o.Name }
 // Cluster is a cluster as its owner wants it and as it is. Key: Object.Key.
 type Cluster struct {
 	Object
-	// ID is the management name, c-m-xxxxxxxx.
+	// ID is the management name: c-m-xxxxxxxx, or c-xxxxx for a cluster of Docker hosts.
 	ID        string           `json:"id"`
 	CreatorID string           `json:"creatorID,omitempty"`
 	Spec      clusterspec.Spec `json:"spec"`
@@ -122,11 +124,14 @@ func (r Roles) String() string {
 	return s
 }
 
-// Machine is a registered host. Key: Object.Key.
+// Machine is a registered host. Key: Object.Key. Its namespace is the cluster's, or, for a
+// Docker host, the cluster's ID, since those are named after their hostnames.
 type Machine struct {
 	Object
 	ClusterName string `json:"clusterName"`
 	ClusterID   string `json:"clusterID"`
+	// ClusterNamespace is that of the cluster where it is not the machine's own.
+	ClusterNamespace string `json:"clusterNamespace,omitempty"`
 	// MachineID is what the host calls itself, X-Cattle-Id.
 	MachineID string `json:"machineID"`
 	Roles     Roles  `json:"roles"`
@@ -143,8 +148,42 @@ type Machine struct {
 	TokenHash         string `json:"tokenHash,omitempty"`
 	PreviousTokenHash string `json:"previousTokenHash,omitempty"`
 	// Refused is a change asked for by a later registration that the rules do not allow; empty when there is none.
-	Refused string        `json:"refused,omitempty"`
-	Status  MachineStatus `json:"status,omitzero"`
+	Refused string `json:"refused,omitempty"`
+	// Docker is set for hosts whose Docker socket a node agent offers, and for no others.
+	Docker *DockerHost   `json:"docker,omitempty"`
+	Status MachineStatus `json:"status,omitzero"`
+}
+
+// ClusterKey is the key of the machine's cluster.
+func (m Machine) ClusterKey() string {
+	if m.ClusterNamespace != "" {
+		return m.ClusterNamespace + "/" + m.ClusterName
+	}
+	return m.Namespace + "/" + m.ClusterName
+}
+
+// Subject is what the machine's tunnels are called.
+func (m Machine) Subject() string {
+	if m.Docker != nil {
+		return m.Namespace + ":" + m.Name
+	}
+	return m.Key()
+}
+
+// MachineOfSubject is the key of the machine that a tunnel's subject stands for.
+func MachineOfSubject(subject string) string { return strings.Replace(subject, ":", "/", 1) }
+
+// DockerHost is what a node agent said of the Docker on its host when it connected last.
+type DockerHost struct {
+	// EngineID is Docker's own name for itself; empty when the agent did not tell.
+	EngineID          string `json:"engineID,omitempty"`
+	ServerVersion     string `json:"serverVersion,omitempty"`
+	OperatingSystem   string `json:"operatingSystem,omitempty"`
+	KernelVersion     string `json:"kernelVersion,omitempty"`
+	Architecture      string `json:"architecture,omitempty"`
+	CgroupDriver      string `json:"cgroupDriver,omitempty"`
+	StorageDriver     string `json:"storageDriver,omitempty"`
+	AppliedNodeConfig int    `json:"appliedNodeConfig,omitempty"` // the version that the agent acknowledged
 }
 
 // PlanSecretName is the name of the machine's plan Secret.
@@ -163,6 +202,12 @@ const (
 	Active           MachineState = "Active"
 	Failed           MachineState = "Error"
 	Removing         MachineState = "Removing"
+)
+
+// The states of Docker hosts, beside Registering and Removing.
+const (
+	Connected    MachineState = "Connected"
+	Disconnected MachineState = "Disconnected"
 )
 
 // Condition names what a machine is and what holds it there.
@@ -226,6 +271,12 @@ type PlanSecret struct {
 	Object
 	// Data are the Secret's data, empty values included.
 	Data map[string][]byte `json:"data,omitempty"`
+}
+
+// NodeConfig is what a Docker host should run, as its agent gets it. Sensitive. Key: that of the machine.
+type NodeConfig struct {
+	// Config is the JSON of GET /v3/connect/config.
+	Config json.RawMessage `json:"config"`
 }
 
 // User is a person or program that may log in. Sensitive. Key: ID.

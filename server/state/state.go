@@ -19,10 +19,12 @@ type State struct {
 	ClusterSecrets *store.Collection[records.ClusterSecrets]
 	// RegistrationTokens are encrypted and keyed "<cluster id>/<name>".
 	RegistrationTokens *store.Collection[records.RegistrationToken]
-	// Machines are keyed "<namespace>/custom-…".
+	// Machines are keyed "<namespace>/custom-…", Docker hosts "<cluster id>/m-…".
 	Machines *store.Collection[records.Machine]
 	// PlanSecrets are encrypted and keyed "<namespace>/custom-…-machine-plan".
 	PlanSecrets *store.Collection[records.PlanSecret]
+	// NodeConfigs are encrypted and have the key of a Docker host's machine.
+	NodeConfigs *store.Collection[records.NodeConfig]
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
 	// Tokens are encrypted and keyed by name.
@@ -46,6 +48,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		RegistrationTokens: store.NewCollection[records.RegistrationToken]("registrationtokens", true),
 		Machines:           store.NewCollection[records.Machine]("machines", false),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
+		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
@@ -55,7 +58,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	}
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
-		s.PlanSecrets, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}
