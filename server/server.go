@@ -26,9 +26,11 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/kubeproxy"
 	"github.com/drover-project/drover/server/metrics"
+	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/nodes"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/presence"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/relay"
 	"github.com/drover-project/drover/server/settings"
@@ -97,6 +99,7 @@ type Server struct {
 	plans    *planapi.API
 	register *registration.Registration
 	tunnels  *tunnel.Server
+	agents   *nodeagents.Agents
 	presence *presence.Presence
 	relay    *relay.Relay
 	nodes    *nodes.Manager
@@ -218,7 +221,7 @@ func (s *Server) wire(ctx context.Context) error {
 		State: s.state, Machine: s.register.MachineByToken, Admin: s.isAdmin, Now: s.Now, Logger: s.Logger,
 	})
 	s.tunnels = tunnel.NewServer(tunnel.ServerOptions{
-		Authorize: s.tunnelSubject, Allow: allowedTarget, Logger: s.Logger, Now: s.Now,
+		Authorize: s.tunnelSubject, Allow: s.allowedTarget, Logger: s.Logger, Now: s.Now,
 		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true",
 	})
 	if err := s.join(ctx); err != nil {
@@ -227,6 +230,9 @@ func (s *Server) wire(ctx context.Context) error {
 	s.nodes = nodes.New(nodes.Options{
 		State: s.state, Tunnels: s.relay, Logger: s.Logger, Now: s.Now,
 		Changed: func(key string) { s.control.Changed(key) },
+	})
+	s.agents = nodeagents.New(nodeagents.Options{
+		State: s.state, Tokens: s.register, Tunnel: s.tunnelOf, Accept: s.tunnels, Now: s.Now, Logger: s.Logger,
 	})
 	identity, err := os.Hostname()
 	if err != nil {
@@ -253,6 +259,7 @@ func (s *Server) routes(management http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	s.register.Routes(mux)
 	s.plans.Routes(mux)
+	s.agents.Routes(mux)
 	mux.Handle("/v3/connect/machine", s.tunnels)
 	mux.Handle(relay.Path, s.relay)
 	mux.Handle("GET /metrics", metrics.Handler(s.tunnels, s.isAdmin, s.Now))
@@ -270,8 +277,12 @@ func (s *Server) isAdmin(r *http.Request) bool {
 	return err == nil && who.Admin && who.ClusterID == ""
 }
 
-// tunnelSubject is the machine that a tunnel belongs to, by the machine's own token.
+// tunnelSubject is the machine that a tunnel belongs to, by the machine's own token, unless
+// the room of the node agents has let it in.
 func (s *Server) tunnelSubject(r *http.Request) (tunnel.Peer, error) {
+	if peer, ok := nodeagents.Admitted(r); ok {
+		return peer, nil
+	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return tunnel.Peer{}, errors.New("a tunnel needs the machine's token")
@@ -284,7 +295,19 @@ func (s *Server) tunnelSubject(r *http.Request) (tunnel.Peer, error) {
 }
 
 // allowedTarget is the server's half of what may be dialled on a host; the agent has its own.
-func allowedTarget(_ tunnel.Peer, network, address string) error {
+func (s *Server) allowedTarget(peer tunnel.Peer, network, address string) error {
+	if peer.Kind == nodeagents.Kind {
+		d, ok := s.state.Machines.Get(records.MachineOfSubject(peer.Subject))
+		if !ok {
+			return fmt.Errorf("machine %s is not known any more", peer.Subject)
+		}
+		return nodeagents.Allowed(d.Value, network, address)
+	}
+	return systemTarget(network, address)
+}
+
+// systemTarget is what may be dialled on a host with a system agent.
+func systemTarget(network, address string) error {
 	switch network + " " + address {
 	case "tcp 127.0.0.1:6443", "tcp drover-agent:80":
 		return nil
@@ -303,6 +326,7 @@ func (s *Server) presenceChanged(secretKey string, _ bool) {
 func (s *Server) serve(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
+	defer s.agents.Close()
 	web := &http.Server{
 		Handler: s.handler, TLSConfig: s.tls, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },

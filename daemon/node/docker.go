@@ -91,6 +91,7 @@ func (d *docker) ask(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.info = &connect.DockerInfo{
+		ID:           i.ID,
 		Architecture: i.Architecture, CgroupDriver: i.CgroupDriver, Debug: i.Debug, DockerRootDir: i.DockerRootDir, Driver: i.Driver,
 		ExperimentalBuild: i.ExperimentalBuild, HTTPProxy: withoutUser(i.HTTPProxy), HTTPSProxy: withoutUser(i.HTTPSProxy),
 		IndexServerAddress: i.IndexServerAddress, InitBinary: i.InitBinary, KernelVersion: i.KernelVersion, Labels: i.Labels,

@@ -176,14 +176,17 @@ func MachineOfSubject(subject string) string { return strings.Replace(subject, "
 // DockerHost is what a node agent said of the Docker on its host when it connected last.
 type DockerHost struct {
 	// EngineID is Docker's own name for itself; empty when the agent did not tell.
-	EngineID          string `json:"engineID,omitempty"`
-	ServerVersion     string `json:"serverVersion,omitempty"`
-	OperatingSystem   string `json:"operatingSystem,omitempty"`
-	KernelVersion     string `json:"kernelVersion,omitempty"`
-	Architecture      string `json:"architecture,omitempty"`
-	CgroupDriver      string `json:"cgroupDriver,omitempty"`
-	StorageDriver     string `json:"storageDriver,omitempty"`
-	AppliedNodeConfig int    `json:"appliedNodeConfig,omitempty"` // the version that the agent acknowledged
+	EngineID        string `json:"engineID,omitempty"`
+	ServerVersion   string `json:"serverVersion,omitempty"`
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+	KernelVersion   string `json:"kernelVersion,omitempty"`
+	Architecture    string `json:"architecture,omitempty"`
+	CgroupDriver    string `json:"cgroupDriver,omitempty"`
+	StorageDriver   string `json:"storageDriver,omitempty"`
+	// Seen is when an agent was let in last.
+	Seen time.Time `json:"seen,omitzero"`
+	// AppliedNodeConfig is the version that the agent acknowledged.
+	AppliedNodeConfig int `json:"appliedNodeConfig,omitempty"`
 }
 
 // PlanSecretName is the name of the machine's plan Secret.

@@ -127,6 +127,10 @@ func (g *Registration) admit(r *http.Request) (records.Cluster, error) {
 	bearer, given := bearerToken(r)
 	if given {
 		cluster, err := g.clusterOf(bearer)
+		if err == nil && cluster.Spec.Docker() {
+			return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict,
+				"cluster %s is one of Docker hosts: run on the host what `drover clusters join-command %s --docker` prints", cluster.Name, cluster.Name)
+		}
 		if err == nil {
 			return cluster, nil
 		}

@@ -74,6 +74,19 @@ func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error)
 	return cluster.Value, nil
 }
 
+// ClusterByToken is the cluster that hosts with this registration token may join now; the
+// error says for people why there is none.
+func (g *Registration) ClusterByToken(token string) (records.Cluster, error) {
+	cluster, err := g.clusterOf(token)
+	if err != nil {
+		return records.Cluster{}, err
+	}
+	return cluster, nil
+}
+
+// WrongToken notes a wrong registration token and is how long its sender has to wait; 0 for not.
+func (g *Registration) WrongToken(remote string) time.Duration { return g.wrong.count(remote, g.now()) }
+
 // tokenPrefix begins every machine token: <prefix>.<namespace>.<machine>.<secret>.
 const tokenPrefix = "drover-machine"
 

@@ -75,6 +75,8 @@ type CustomConfig struct {
 // DockerInfo are the fields that servers keep of Docker's answer to GET /info, under
 // Docker's own names.
 type DockerInfo struct {
+	// ID is the engine's own name for itself, by which two hosts of one name are told apart.
+	ID                 string   `json:",omitempty"`
 	Architecture       string   `json:",omitempty"`
 	CgroupDriver       string   `json:",omitempty"`
 	Debug              bool     `json:",omitempty"`

@@ -89,7 +89,7 @@ func TestOriginalAgent(t *testing.T) {
 		RequestedHostname: "node-a", Etcd: true, ControlPlane: true,
 		CustomConfig: &connect.CustomConfig{Address: "203.0.113.10", InternalAddress: "10.0.0.10", Roles: []string{"etcd", "controlplane"},
 			Label: map[string]string{"rack": "a1"}, Taints: []string{"dedicated=infra:NoSchedule"}},
-		DockerInfo: &connect.DockerInfo{ServerVersion: "20.10.24", OSType: "linux", Labels: []string{}},
+		DockerInfo: &connect.DockerInfo{ID: "X", ServerVersion: "20.10.24", OSType: "linux", Labels: []string{}},
 	}}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)

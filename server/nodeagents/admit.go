@@ -1,0 +1,137 @@
+// Who is let in: the registration token, what the host says of itself, and whether it is
+// the host that its name belongs to.
+
+package nodeagents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+// tries bounds how often an admission starts over because the machine came meanwhile.
+const tries = 20
+
+// refusal is a no with a status.
+type refusal struct {
+	status int
+	text   string
+	wait   time.Duration // until it makes sense to ask again; 0 says nothing
+	config int           // the status for who asks for a node config, if it is another one
+}
+
+func (e *refusal) Error() string { return e.text }
+
+func no(status int, format string, args ...any) *refusal {
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
+}
+
+// explain is what an agent is told of an error; those that are no refusal are the server's own.
+func explain(err error) *refusal {
+	if said, ok := errors.AsType[*refusal](err); ok {
+		return said
+	}
+	return &refusal{status: http.StatusInternalServerError, text: "the server could not store this host; its log says why", wait: 5 * time.Second}
+}
+
+func gone(host string) *refusal {
+	return no(http.StatusBadRequest, "machine of host %s is being removed; wait until it is gone, then start the agent again", host)
+}
+
+// cluster is the one that the request's token is for. Unknown tokens are told apart from
+// missing ones as the peers do.
+func (a *Agents) cluster(r *http.Request) (records.Cluster, error) {
+	token := r.Header.Get(connect.TokenHeader)
+	if token == "" {
+		return records.Cluster{}, no(http.StatusUnauthorized, "failed authentication")
+	}
+	cluster, err := a.Tokens.ClusterByToken(token)
+	if err != nil {
+		a.Logger.Info("node agent without a valid token", "host", r.RemoteAddr, "reason", err)
+		if wait := a.Tokens.WrongToken(r.RemoteAddr); wait > 0 {
+			return records.Cluster{}, &refusal{status: http.StatusTooManyRequests, text: "too many wrong registration tokens from this address", wait: wait}
+		}
+		return records.Cluster{}, &refusal{status: http.StatusBadRequest, text: "cluster not found", config: http.StatusUnauthorized}
+	}
+	if !cluster.Spec.Docker() {
+		said := no(http.StatusBadRequest, "cluster %s is not one of Docker hosts: run on the host what `drover clusters join-command %s` prints", cluster.Name, cluster.Name)
+		said.config = http.StatusNotFound
+		return records.Cluster{}, said
+	}
+	return cluster, nil
+}
+
+// admit finds or makes the machine of the host that asks.
+func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (records.Machine, error) {
+	cluster, err := a.cluster(r)
+	if err != nil {
+		return records.Machine{}, err
+	}
+	params, err := connect.Decode(r.Header.Get(connect.ParamsHeader))
+	if err != nil {
+		return records.Machine{}, no(http.StatusBadRequest, "%v", err)
+	}
+	if register && (params.Node.CustomConfig == nil || params.Node.CustomConfig.Address == "") {
+		return records.Machine{}, no(http.StatusBadRequest, "node.customConfig.address is empty; give the host's address with --address")
+	}
+	asked := newHost(cluster, *params.Node)
+	for range tries {
+		m, err := a.store(ctx, asked, register)
+		if _, exists := errors.AsType[*store.ExistsError](err); exists {
+			continue // another of its tunnels was quicker
+		}
+		if err == nil {
+			a.Logger.Info("node agent let in", "host", r.RemoteAddr, "machine", m.Key(), "node", m.NodeName, "cluster", m.ClusterName,
+				"roles", m.Roles.String(), "address", first(m.Address), "docker", m.Docker.ServerVersion, "registers", register)
+		}
+		return m, err
+	}
+	return records.Machine{}, fmt.Errorf("store machine %s: it comes and goes", asked.Key())
+}
+
+// store writes what the host says of itself, if its name is its own.
+func (a *Agents) store(ctx context.Context, asked records.Machine, register bool) (records.Machine, error) {
+	now := a.Now().UTC().Truncate(time.Second)
+	if _, known := a.State.Machines.Get(asked.Key()); !known {
+		if !register {
+			return asked, no(http.StatusBadRequest, "node %s (%s) not found in cluster %s; it registers at %s", asked.NodeName, asked.Name, asked.ClusterName, connect.RegisterPath)
+		}
+		d, err := a.State.Machines.Create(ctx, asked.Key(), born(asked, now))
+		if err != nil {
+			return asked, fmt.Errorf("store machine %s: %w", asked.Key(), err)
+		}
+		return d.Value, nil
+	}
+	tunnel := a.Tunnel(asked.Subject())
+	var refused error
+	d, err := a.State.Machines.Modify(ctx, asked.Key(), func(m records.Machine) (records.Machine, error) {
+		refused = nil
+		if !m.Deleting.IsZero() {
+			return m, gone(m.NodeName)
+		}
+		if why := differs(m, asked); why != "" && held(m, tunnel, now) {
+			refused = no(http.StatusConflict, "another host of cluster %s is called %s already, and this one is not it: %s. Give this host another name with --node-name, "+
+				"or remove the other one (drover machines rm %s)", m.ClusterName, m.NodeName, why, m.Name)
+			text := fmt.Sprintf("a second host calls itself %s: %s; last refused at %s", m.NodeName, why, now.Format("2006-01-02T15:04Z"))
+			if m.Refused == text {
+				return m, store.ErrUnchanged
+			}
+			m.Refused = text
+			return m, nil
+		}
+		return told(m, asked, register, now), nil
+	})
+	if refused != nil && err == nil {
+		err = refused
+	}
+	if _, vanished := errors.AsType[*store.NotFoundError](err); vanished {
+		return asked, gone(asked.NodeName)
+	}
+	return d.Value, err
+}

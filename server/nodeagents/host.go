@@ -1,0 +1,144 @@
+// The machine of a Docker host: what is made of what its agent says.
+
+package nodeagents
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+// keep is how long a name stays with its host after the host was last heard of, so that
+// another one cannot take it while an agent restarts.
+const keep = time.Minute
+
+// newHost is the host as its agent describes it.
+func newHost(cluster records.Cluster, n connect.Node) records.Machine {
+	m := records.Machine{
+		Object:      records.Object{Namespace: cluster.ID, Name: connect.MachineName(n.RequestedHostname)},
+		ClusterName: cluster.Name, ClusterNamespace: cluster.Namespace, ClusterID: cluster.ID,
+		NodeName: n.RequestedHostname, OS: "linux", Docker: dockerHost(n.DockerInfo),
+		Roles: records.Roles{Etcd: n.Etcd, ControlPlane: n.ControlPlane, Worker: n.Worker},
+	}
+	if c := n.CustomConfig; c != nil {
+		m.Address, m.InternalAddress = list(c.Address), list(c.InternalAddress)
+		m.NodeLabels, m.NodeTaints = c.Label, taints(c.Taints)
+		m.Roles.Etcd = m.Roles.Etcd || slices.Contains(c.Roles, connect.RoleEtcd)
+		m.Roles.ControlPlane = m.Roles.ControlPlane || slices.Contains(c.Roles, connect.RoleControlPlane)
+		m.Roles.Worker = m.Roles.Worker || slices.Contains(c.Roles, connect.RoleWorker)
+	}
+	if m.Roles == (records.Roles{}) {
+		m.Roles.Worker = true
+	}
+	return m
+}
+
+func dockerHost(i *connect.DockerInfo) *records.DockerHost {
+	if i == nil {
+		return &records.DockerHost{}
+	}
+	return &records.DockerHost{
+		EngineID: clip(i.ID), ServerVersion: clip(i.ServerVersion), OperatingSystem: clip(i.OperatingSystem), KernelVersion: clip(i.KernelVersion),
+		Architecture: clip(i.Architecture), CgroupDriver: clip(i.CgroupDriver), StorageDriver: clip(i.Driver),
+	}
+}
+
+// clip bounds and cleans what Docker is said to be: it is shown and logged.
+func clip(s string) string {
+	const most = 200
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return -1
+		}
+		return r
+	}, s)
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+func list(address string) []string {
+	if address == "" {
+		return nil
+	}
+	return []string{address}
+}
+
+func first(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// taints reads key=value:Effect, whose form was checked already.
+func taints(all []string) []records.Taint {
+	var list []records.Taint
+	for _, text := range all {
+		left, effect, _ := strings.Cut(text, ":")
+		key, value, _ := strings.Cut(left, "=")
+		list = append(list, records.Taint{Key: key, Value: value, Effect: effect})
+	}
+	return list
+}
+
+// born is the machine of a host that registers for the first time.
+func born(m records.Machine, now time.Time) records.Machine {
+	m.UID, m.Generation, m.Created = random.UID(), 1, now
+	m.Docker.Seen = now
+	m.Status = records.MachineStatus{
+		Condition: records.Condition{
+			State: records.Registering, Cause: m.NodeName + " has registered; its tunnel is not open yet",
+			WaitingFor: "the tunnel of the node agent on " + m.NodeName,
+		},
+		Since: now, History: []records.Transition{{State: records.Registering, At: now}},
+	}
+	return m
+}
+
+// told is a machine after its agent was let in again. Roles, labels and taints are those of
+// the latest registration; where the host is and what its Docker is are true at any time.
+func told(m, asked records.Machine, register bool, now time.Time) records.Machine {
+	docker := *asked.Docker
+	if docker == (records.DockerHost{}) {
+		docker = *m.Docker // Docker does not answer; what it was is better than nothing
+	}
+	docker.Seen, docker.AppliedNodeConfig = now, m.Docker.AppliedNodeConfig
+	m.Docker = &docker
+	if len(asked.Address) > 0 {
+		m.Address, m.InternalAddress = asked.Address, asked.InternalAddress
+	}
+	if !register {
+		return m
+	}
+	if m.Roles != asked.Roles {
+		m.Generation++
+	}
+	m.Refused = ""
+	m.Roles, m.NodeLabels, m.NodeTaints = asked.Roles, asked.NodeLabels, asked.NodeTaints
+	return m
+}
+
+// differs is why two descriptions of one name are those of two hosts; empty when they may be one.
+func differs(known, asked records.Machine) string {
+	switch {
+	case known.Docker.EngineID != "" && asked.Docker.EngineID != "" && known.Docker.EngineID != asked.Docker.EngineID:
+		return fmt.Sprintf("its Docker engine is %s and not %s", asked.Docker.EngineID, known.Docker.EngineID)
+	case len(known.Address) > 0 && len(asked.Address) > 0 && known.Address[0] != asked.Address[0]:
+		return fmt.Sprintf("its address is %s and not %s", asked.Address[0], known.Address[0])
+	case len(known.InternalAddress) > 0 && len(asked.InternalAddress) > 0 && known.InternalAddress[0] != asked.InternalAddress[0]:
+		return fmt.Sprintf("its internal address is %s and not %s", asked.InternalAddress[0], known.InternalAddress[0])
+	}
+	return ""
+}
+
+// held says whether the host that a machine stands for is there, or was a moment ago.
+func held(m records.Machine, tunnel planner.Tunnel, now time.Time) bool {
+	recently := func(at time.Time) bool { return now.Sub(at) < keep }
+	return tunnel.Connected || m.Status.State == records.Connected || recently(tunnel.Since) || recently(m.Docker.Seen) ||
+		(m.Status.State == records.Disconnected && recently(m.Status.Since))
+}
