@@ -12,7 +12,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 )
@@ -60,9 +59,6 @@ type namedContext struct {
 
 // generateKubeconfig makes a kubeconfig for the caller, with a token of its own.
 func (a *API) generateKubeconfig(c *call) (answer, error) {
-	if d, ok := a.clusterByID(c.id); ok && d.Value.Spec.Docker() {
-		return answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidState, "cluster %s is one of Docker hosts, on which nothing is provisioned yet: there is no Kubernetes to reach", d.Value.Name)
-	}
 	server := a.Settings.ServerURL()
 	if server == "" {
 		server = c.urls.Base

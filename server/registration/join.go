@@ -33,7 +33,8 @@ type JoinCommand struct {
 	ManifestURL     string
 	Command         string
 	InsecureCommand string
-	// NodeCommand and InsecureNodeCommand join a Linux host.
+	// NodeCommand and InsecureNodeCommand join a Linux host. In a cluster of Docker hosts they
+	// run the node agent, which verifies the server in any case, and there are no others.
 	NodeCommand         string
 	InsecureNodeCommand string
 	// WindowsNodeCommand and InsecureWindowsNodeCommand join a Windows worker.
@@ -58,12 +59,16 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	if server == "" {
 		return JoinCommand{Token: token.Token}, ErrNoServerURL
 	}
-	var env []clusterspec.EnvVar
+	var spec clusterspec.Spec
 	if c, ok := g.state.Clusters.Get(token.ClusterNamespace + "/" + token.ClusterName); ok && c.Value.ID == token.ClusterID {
-		env = c.Value.Spec.AgentEnvVars
+		spec = c.Value.Spec
+	}
+	env, checksum := spec.AgentEnvVars, g.settings.CAChecksum()
+	if spec.Docker() {
+		command := dockerCommand(g.settings.Get("agent-image").Value, server, token.Token, checksum, env)
+		return JoinCommand{Token: token.Token, NodeCommand: command, InsecureNodeCommand: command}, nil
 	}
 	manifest := fmt.Sprintf("%s/v3/import/%s_%s.yaml", server, token.Token, token.ClusterID)
-	checksum := g.settings.CAChecksum()
 	return JoinCommand{
 		Token:                      token.Token,
 		ManifestURL:                manifest,
@@ -97,6 +102,21 @@ func linuxCommand(curl, server, token, checksum string, env []clusterspec.EnvVar
 	}
 	command := fmt.Sprintf("%s%s %s/system-agent-install.sh | sudo %ssh -s - --server %s --label 'cattle.io/os=linux' --token %s",
 		pairs, curl, server, pairs, server, token)
+	if checksum != "" {
+		command += " --ca-checksum " + checksum
+	}
+	return command
+}
+
+// dockerCommand runs the node agent. The host pulls the image by itself: passwords of
+// registries do not belong into a command.
+func dockerCommand(image, server, token, checksum string, env []clusterspec.EnvVar) string {
+	pairs := ""
+	for _, e := range usable(env) {
+		pairs += "-e " + shellQuoted(e.Name+"="+e.Value) + " "
+	}
+	command := fmt.Sprintf("sudo docker run -d --privileged --restart=unless-stopped --net=host "+
+		"-v /etc/kubernetes:/etc/kubernetes -v /var/run:/var/run %s%s --server %s --token %s", pairs, image, server, token)
 	if checksum != "" {
 		command += " --ca-checksum " + checksum
 	}

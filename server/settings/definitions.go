@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -31,7 +32,7 @@ type definition struct {
 // at their start and expect to find (rancher CLI, terraform provider, dashboards).
 func definitions(d Defaults) []definition {
 	return []definition{
-		{name: "agent-image"},
+		{name: "agent-image", value: "rancher/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
 		{name: "agent-tls-mode", value: "strict", check: oneOf("strict", "system-store")},
 		{name: "auth-token-default-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
@@ -118,6 +119,16 @@ func minutes(value string) string {
 	const century = 100 * 366 * 24 * 60
 	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > century {
 		return fmt.Sprintf("is not a whole number of minutes from 0 (no limit) to %d", century)
+	}
+	return ""
+}
+
+// imageName is a reference of an image that needs no quotes in a shell.
+var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
+
+func image(value string) string {
+	if len(value) > 512 || !imageName.MatchString(value) {
+		return "is no name of an image; write it as rancher/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
 	}
 	return ""
 }

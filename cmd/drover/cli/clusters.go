@@ -21,6 +21,7 @@ type cluster struct {
 	Transitioning        string `json:"transitioning"`
 	TransitioningMessage string `json:"transitioningMessage"`
 	NodeCount            int    `json:"nodeCount"`
+	Driver               string `json:"driver"`
 	Provider             string `json:"provider"`
 	Version              struct {
 		GitVersion string `json:"gitVersion"`
@@ -158,8 +159,11 @@ func (a *app) joinCommand() *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use: "join-command NAME", Short: "Print the command that makes a host join", Args: cobra.ExactArgs(1),
-		Example: "  drover clusters join-command harbour --all-roles",
+		Example: "  drover clusters join-command harbour --all-roles\n  drover clusters join-command dockyard --docker --worker",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
+			if err := o.fits(one); err != nil {
+				return err
+			}
 			flags, err := o.flags()
 			if err != nil {
 				return err
@@ -178,11 +182,15 @@ func (a *app) joinCommand() *cobra.Command {
 			if err := c.Get(ctx, "/v3/settings/cacerts", &ca); err != nil {
 				return fmt.Errorf("get the server's authority: %w", err)
 			}
-			line := trusting(token.NodeCommand, ca.Value) + flags
+			line := token.NodeCommand + flags
+			if !o.docker { // whose agent needs no more than the checksum
+				line = trusting(token.NodeCommand, ca.Value) + flags
+			}
 			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
 		}),
 	}
 	f := cmd.Flags()
+	f.BoolVar(&o.docker, "docker", false, "the host runs Docker: print the docker run command of the node agent")
 	f.BoolVar(&o.all, "all-roles", false, "etcd, control plane and worker")
 	f.BoolVar(&o.etcd, "etcd", false, "etcd")
 	f.BoolVar(&o.controlPlane, "controlplane", false, "control plane")
@@ -206,9 +214,24 @@ func trusting(command, ca string) string {
 }
 
 type joinOptions struct {
+	docker                             bool
 	all, etcd, controlPlane, worker    bool
 	nodeName, address, internalAddress string
 	labels, taints                     []string
+}
+
+// dockerDriver is that of clusters of Docker hosts.
+const dockerDriver = "rancherKubernetesEngine"
+
+// fits refuses a command of the other kind of cluster.
+func (o joinOptions) fits(one cluster) error {
+	switch isDocker := one.Driver == dockerDriver; {
+	case isDocker && !o.docker:
+		return fmt.Errorf("the hosts of cluster %s run Docker: say --docker, as in `drover clusters join-command %s --docker --all-roles`", one.Name, one.Name)
+	case o.docker && !isDocker:
+		return fmt.Errorf("the hosts of cluster %s get a system agent and need no Docker: leave --docker out", one.Name)
+	}
+	return nil
 }
 
 func (o joinOptions) flags() (string, error) {
@@ -248,6 +271,9 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: cobra.ExactArgs(1),
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
+			if one.Driver == dockerDriver {
+				return fmt.Errorf("cluster %s has no Kubernetes to reach: nothing is provisioned on its hosts yet", one.Name)
+			}
 			var answer struct {
 				Config string `json:"config"`
 			}
