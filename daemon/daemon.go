@@ -49,6 +49,9 @@ type Options struct {
 	Watchdog time.Duration
 	// StatusSocket is where people on this host ask how the agent stands; empty: nowhere.
 	StatusSocket string
+	// Refresh has an entry whenever the name of the tunnel's server is to be looked up at once;
+	// nil never does. Agents get it from SIGHUP.
+	Refresh <-chan os.Signal
 	// Root is put before paths on the host; empty is the host itself.
 	Root   string
 	Logger *slog.Logger     // default slog.Default()
@@ -76,6 +79,8 @@ type agent struct {
 	server  string
 	secret  string
 	tunnel  string // empty when there is none
+
+	refresh func() // looks the tunnel's server up; nil when there is no tunnel
 }
 
 // part is something that runs as long as the agent does.
@@ -221,6 +226,7 @@ func (a *agent) furnishRemote(file string) error {
 		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Dial: service.Dial,
 		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,
 	})
+	a.refresh = client.Refresh
 	a.parts = append(a.parts, part{name: "host service", run: service.Run}, part{name: "tunnel", run: client.Run})
 	return nil
 }
@@ -242,9 +248,12 @@ func (a *agent) tunnelHeader(access *remote.Access) func() http.Header {
 // live runs the parts and talks to systemd until the context ends.
 func (a *agent) live(ctx context.Context) error {
 	var running sync.WaitGroup
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	for _, p := range a.parts {
-		running.Go(func() { a.keep(ctx, p) })
+		running.Go(func() { a.keep(ctx, stop, p) })
 	}
+	running.Go(func() { a.heed(ctx) })
 	a.notify("READY=1")
 	running.Go(func() { a.tell(ctx) })
 	if a.Watchdog > 0 {
@@ -263,6 +272,9 @@ func (a *agent) live(ctx context.Context) error {
 	defer late.Stop()
 	select {
 	case <-ended:
+		if cause := context.Cause(ctx); hopeless(cause) {
+			return fmt.Errorf("%w; a new process may help", cause)
+		}
 		return nil
 	case <-late.C:
 		return errors.New("the agent did not stop in time")
@@ -270,12 +282,16 @@ func (a *agent) live(ctx context.Context) error {
 }
 
 // keep runs a part, and again whenever it ends.
-func (a *agent) keep(ctx context.Context, p part) {
+func (a *agent) keep(ctx context.Context, stop context.CancelCauseFunc, p part) {
 	pause := backoff.Backoff{Min: time.Second, Max: time.Minute, Floor: 0.5}
 	for {
 		began := a.Now()
 		err := p.run(ctx)
 		if ctx.Err() != nil {
+			return
+		}
+		if hopeless(err) {
+			stop(err)
 			return
 		}
 		if a.Now().Sub(began) > time.Hour {

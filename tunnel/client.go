@@ -3,7 +3,6 @@ package tunnel
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/tunnel/trust"
 )
 
 const (
@@ -177,10 +177,9 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 		header = c.o.Header()
 	}
 	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header)
-	var unknown x509.UnknownAuthorityError
-	if errors.As(err, &unknown) && c.o.Renewal != nil {
-		if err = c.renew(ctx); err != nil {
-			return nil, err
+	if c.o.Renewal != nil && trust.Outdated(err) {
+		if failed := c.renew(ctx); failed != nil {
+			return nil, fmt.Errorf("connect: %w; no new CA is adopted: %w", err, failed)
 		}
 		ws, answer, err = c.dialer.DialContext(ctx, c.o.URL, header)
 	}

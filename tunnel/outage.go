@@ -5,6 +5,7 @@ package tunnel
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -23,6 +24,8 @@ type Renewal struct {
 	Token func() (string, error)
 	// Checksum is that of the bundle which is trusted at the start, for the log.
 	Checksum string
+	// Pool makes the trust in a proven bundle; nil is trust.Pool, that bundle and nothing else.
+	Pool func(bundle []byte) (*x509.CertPool, error)
 	// Adopted is given a proven bundle, so that it is stored and used for every other
 	// connection too. Its error is logged; the client uses the bundle all the same.
 	Adopted func(bundle []byte) error
@@ -40,7 +43,11 @@ func (c *Client) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pool, err := trust.Pool(bundle)
+	trusted := r.Pool
+	if trusted == nil {
+		trusted = trust.Pool
+	}
+	pool, err := trusted(bundle)
 	if err != nil {
 		return fmt.Errorf("read the server's CA: %w", err)
 	}

@@ -167,6 +167,9 @@ func agent(args []string, stderr io.Writer) int {
 	}()
 	o.UserAgent = fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH)
 	o.Logger = log
+	refresh := make(chan os.Signal, 1)
+	signal.Notify(refresh, syscall.SIGHUP)
+	o.Refresh = refresh
 	err = node.Run(ctx, o)
 	stop()
 	<-serving

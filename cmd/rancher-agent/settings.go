@@ -114,7 +114,10 @@ func settings(args []string, h host) (node.Options, error) {
 			return node.Options{}, err
 		}
 	}
+	pin := h.getenv("DROVER_CA_PIN")
 	switch {
+	case pin != "" && pin != "always":
+		return node.Options{}, fmt.Errorf("DROVER_CA_PIN is %.40q; set it to always, or leave it out so that --ca-checksum counts at the first start alone", pin)
 	case h.getenv("CATTLE_CLUSTER") == "true":
 		return node.Options{}, errors.New("CATTLE_CLUSTER is true, which asks for a cluster agent; this release has the node agent alone, set it to false")
 	case t.token == "":
@@ -124,7 +127,8 @@ func settings(args []string, h host) (node.Options, error) {
 	}
 	o := node.Options{
 		Token: t.token, CAChecksum: strings.ToLower(strings.TrimSpace(t.checksum)), StrictVerify: h.getenv("STRICT_VERIFY") == "true",
-		Address: t.address, InternalAddress: t.internal, Taints: t.taints, NoRegister: t.noRegister, OnlyWriteCerts: t.onlyCerts,
+		PinAlways: pin == "always",
+		Address:   t.address, InternalAddress: t.internal, Taints: t.taints, NoRegister: t.noRegister, OnlyWriteCerts: t.onlyCerts,
 		StateDir: orElse(h.getenv("DROVER_AGENT_STATE_DIR"), "/var/lib/rancher"), DockerSocket: orElse(h.getenv("DROVER_AGENT_DOCKER_SOCKET"), "/var/run/docker.sock"),
 		HealthAddress: h.getenv("DROVER_AGENT_HEALTH_ADDRESS"),
 		Conversations: h.getenv("CATTLE_TUNNEL_DATA_DEBUG") == "true",

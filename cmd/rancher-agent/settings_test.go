@@ -54,11 +54,12 @@ func TestSettings(t *testing.T) {
 		{"all roles", "-s drover.example.com -t tok -a", nil, nil, with(func(o *node.Options) { o.Roles = []string{"etcd", "controlplane", "worker"} })},
 		{"the environment alone", "", map[string]string{"CATTLE_SERVER": "http://drover.example.com/", "CATTLE_TOKEN": "tok", "CATTLE_NODE_NAME": "x", "CATTLE_ADDRESS": "10.0.0.1",
 			"CATTLE_INTERNAL_ADDRESS": "eth0", "CATTLE_ROLE": "worker,etcd", "CATTLE_NODE_LABEL": "a=b,c=d=e", "CATTLE_NODE_TAINTS": "k=v:NoSchedule",
-			"CATTLE_AGENT_CONNECT": "true", "CATTLE_WRITE_CERT_ONLY": "true", "STRICT_VERIFY": "true", "CATTLE_TUNNEL_DATA_DEBUG": "true", "DROVER_AGENT_HEALTH_ADDRESS": "127.0.0.1:9"}, nil,
+			"CATTLE_AGENT_CONNECT": "true", "CATTLE_WRITE_CERT_ONLY": "true", "STRICT_VERIFY": "true", "CATTLE_TUNNEL_DATA_DEBUG": "true", "DROVER_AGENT_HEALTH_ADDRESS": "127.0.0.1:9", "DROVER_CA_PIN": "always"}, nil,
 			with(func(o *node.Options) {
 				o.NodeName, o.Address, o.InternalAddress, o.Roles = "x", "10.0.0.1", "eth0", []string{"etcd", "worker"}
 				o.Labels, o.Taints = map[string]string{"a": "b", "c": "d=e"}, []string{"k=v:NoSchedule"}
 				o.NoRegister, o.OnlyWriteCerts, o.StrictVerify, o.Conversations, o.HealthAddress = true, true, true, true, "127.0.0.1:9"
+				o.PinAlways = true
 			})},
 		{"a flag wins, lists are joined", "--server https://drover.example.com --token tok --node-name y --worker --label c=d --taints b:NoExecute",
 			map[string]string{"CATTLE_SERVER": "https://other", "CATTLE_TOKEN": "other", "CATTLE_NODE_NAME": "x", "CATTLE_ROLE": "etcd", "CATTLE_NODE_LABEL": "a=b", "CATTLE_NODE_TAINTS": "a:NoExecute"}, nil,
@@ -97,6 +98,7 @@ func TestSettingsRefused(t *testing.T) {
 		{"-s ftp://h -t secret", nil, "--server is not of the form"},
 		{"-s https://u:secret@h -t secret", nil, "--server is not of the form"},
 		{good, map[string]string{"CATTLE_ROLE": "master"}, `role "master"`},
+		{good, map[string]string{"DROVER_CA_PIN": "never"}, "DROVER_CA_PIN is"},
 		{good, map[string]string{"CATTLE_CLUSTER": "true"}, "cluster agent"},
 		{"", map[string]string{"CATTLE_K8S_MANAGED": "true"}, "credentials is not mounted"},
 	} {

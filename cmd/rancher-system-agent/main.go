@@ -169,6 +169,8 @@ func sentinel(stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the agent at once
+	refresh := make(chan os.Signal, 1)
+	signal.Notify(refresh, syscall.SIGHUP)
 	log.Info(name, "version", drover.Version, "pid", os.Getpid())
 	err = daemon.Run(ctx, daemon.Options{
 		Getenv:       os.Getenv,
@@ -178,6 +180,7 @@ func sentinel(stdout, stderr io.Writer) int {
 		UserAgent:    fmt.Sprintf("%s/%s (%s/%s) drover", name, drover.Version, runtime.GOOS, runtime.GOARCH),
 		Notify:       func(state string) error { return systemd.Notify(os.Getenv, state) },
 		Watchdog:     watchdog,
+		Refresh:      refresh,
 		Logger:       log,
 	})
 	if err != nil {

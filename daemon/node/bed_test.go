@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 	"github.com/drover-project/drover/tunnel/connect"
+	"github.com/drover-project/drover/tunnel/trust"
 )
 
 const (
@@ -44,11 +46,13 @@ type management struct {
 	answer  func(w http.ResponseWriter)
 	setting func(w http.ResponseWriter)
 	conns   map[net.Conn]struct{}
+	pair    *tls.Certificate // nil for the usual one
+	prover  string           // the token that proofs are made with
 }
 
 func newManagement(t *testing.T) *management {
 	t.Helper()
-	m := &management{conns: map[net.Conn]struct{}{}}
+	m := &management{conns: map[net.Conn]struct{}{}, prover: testToken}
 	m.tunnels = remotedialer.New(func(r *http.Request) (string, bool, error) {
 		if r.Header.Get(connect.TokenHeader) != testToken {
 			return "", false, nil
@@ -74,11 +78,22 @@ func newManagement(t *testing.T) *management {
 			f(w)
 			return
 		}
-		json.NewEncoder(w).Encode(map[string]string{"id": "cacerts", "type": "setting", "value": strings.TrimSpace(m.ca)})
+		json.NewEncoder(w).Encode(map[string]string{"id": "cacerts", "type": "setting", "value": strings.TrimSpace(m.bundle())})
+	})
+	mux.HandleFunc("/cacerts", func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.setting != nil {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("X-Cattle-Hash", trust.Proof(m.prover, r.Header.Get("X-Cattle-Nonce"), []byte(m.ca)))
+		io.WriteString(w, m.ca)
 	})
 	mux.HandleFunc(connect.ConfigPath, m.config)
 	m.Server = httptest.NewUnstartedServer(mux)
 	m.Server.Listener = remembering{m.Server.Listener, m}
+	m.Server.TLS = &tls.Config{GetConfigForClient: m.certified}
 	m.Server.StartTLS()
 	m.Server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	m.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.Certificate().Raw}))
@@ -210,7 +225,7 @@ func newHost(t *testing.T, m *management) *host {
 		t.Fatal(err)
 	}
 	h.o = Options{
-		Server: server, Token: testToken, CAChecksum: sum([]byte(m.ca)), StrictVerify: true, NodeName: "n1", Address: "203.0.113.7",
+		Server: server, Token: testToken, CAChecksum: digest(m.ca), StrictVerify: true, NodeName: "n1", Address: "203.0.113.7",
 		Roles: []string{"worker"}, StateDir: filepath.Join(h.dir, "state"), DockerSocket: h.docker.Socket, Root: filepath.Join(h.dir, "root"),
 		HealthSocket: filepath.Join(h.dir, "health"), Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})), UserAgent: "test",
 	}

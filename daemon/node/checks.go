@@ -118,7 +118,7 @@ func (a *agent) ping(ctx context.Context) error {
 		return err
 	}
 	q.Header.Set("User-Agent", a.UserAgent)
-	answer, err := unverified().Do(q)
+	answer, err := a.unverified().Do(q)
 	if err != nil {
 		return err
 	}
@@ -151,10 +151,10 @@ func (a *agent) checkClock(date string) {
 
 // unverified is a client for what needs no trust: liveness, and a CA that is compared
 // with its checksum afterwards.
-func unverified() *http.Client {
+func (o *Options) unverified() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: o.dialServer, DisableKeepAlives: true,
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
 		},
 		CheckRedirect: func(q *http.Request, via []*http.Request) error {
@@ -164,4 +164,29 @@ func unverified() *http.Client {
 			return nil
 		},
 	}
+}
+
+// dialServer connects to the server, whose name may be looked up in a way of its own, or
+// to the proxy on the way to it.
+func (o *Options) dialServer(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if o.Resolve == nil || host != o.Server.Hostname() {
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	found, err := o.Resolve(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", host, err)
+	}
+	failed := fmt.Errorf("look up %s: no address", host)
+	for _, one := range found {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(one.String(), port))
+		if err == nil {
+			return conn, nil
+		}
+		failed = err
+	}
+	return nil, failed
 }

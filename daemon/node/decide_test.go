@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/tunnel"
 )
 
 func TestAllowed(t *testing.T) {
@@ -131,16 +132,14 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
-	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
-	for _, tc := range []struct {
-		down, began int
-		want        error
-	}{{1, 60, nil}, {10, 60, errStale}, {10, 3, nil}, {20, 10, errStale}, {30, 1, ErrStuck}} {
-		if got := verdict(now, ago(tc.down), ago(tc.began)); got != tc.want {
-			t.Errorf("down %d, began %d: %v, want %v", tc.down, tc.began, got, tc.want)
-		}
+// TestStuckTunnelEndsTheAgent holds that this one error of a part is the whole agent's.
+func TestStuckTunnelEndsTheAgent(t *testing.T) {
+	a := &agent{Options: Options{Logger: slog.New(slog.DiscardHandler)}}
+	ctx, stop := context.WithCancelCause(t.Context())
+	stuck := &tunnel.StuckError{Since: time.Now(), Cause: errors.New("no place left")}
+	a.keep(ctx, stop, part{"tunnel", func(context.Context) error { return stuck }})
+	if cause := context.Cause(ctx); cause != error(stuck) || !strings.Contains(cause.Error(), "although the server answers") {
+		t.Errorf("cause %v", cause)
 	}
 }
 

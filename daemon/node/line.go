@@ -1,44 +1,39 @@
 // The line to the server: the tunnel of tunnel.Client, first to the endpoint that
-// registers the host and afterwards to the one that does not, and what is done when it
-// stays dead.
+// registers the host and afterwards to the one that does not.
 
 package node
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
-)
-
-// With a server that can be reached but no tunnel, the client is made anew after stale,
-// and the process ends after stuck, so that whoever started it starts it again.
-const (
-	stale     = 10 * time.Minute
-	stuck     = 30 * time.Minute
-	lookEvery = 15 * time.Second
+	"github.com/drover-project/drover/tunnel/trust"
 )
 
 var errNewEndpoint = errors.New("this host is registered now")
-var errStale = errors.New("no tunnel for ten minutes although the server can be reached")
 
 type line struct {
 	*agent
 	pull *pull
+
+	mu     sync.Mutex
+	client *tunnel.Client // nil until the server's CA is known
 }
 
-// run keeps a client running, made anew when its endpoint changes or when it is stale.
+// run keeps a client running, made anew when its endpoint changes.
 func (l *line) run(ctx context.Context) error {
-	down := l.Now() // since when there is no tunnel
 	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
 	for {
-		trusted, err := l.trust.tls(ctx)
+		trusted, sum, err := l.authority.tls(ctx)
 		if err != nil {
 			l.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", err))
 			if err := backoff.Wait(ctx, pause.Next()); err != nil {
@@ -49,28 +44,41 @@ func (l *line) run(ctx context.Context) error {
 		pause.Reset()
 		one, end := context.WithCancelCause(ctx)
 		client := tunnel.NewClient(tunnel.ClientOptions{
-			URL: l.endpoint(), Header: l.header, TLS: trusted, Dial: l.dial,
+			URL: l.endpoint(), Header: l.header, TLS: trusted, Renewal: l.authority.renewal(sum), Resolve: l.Resolve, Dial: l.dial,
 			Changed: l.changed(end), Logger: l.Logger, Now: l.Now,
 		})
-		watched := make(chan struct{})
-		go func() {
-			defer close(watched)
-			l.watch(one, end, &down)
-		}()
+		l.mu.Lock()
+		l.client = client
+		l.mu.Unlock()
 		err = client.Run(one)
-		cause := context.Cause(one)
+		anew := errors.Is(context.Cause(one), errNewEndpoint)
 		end(nil)
-		<-watched
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(cause, ErrStuck):
-			return cause
-		case errors.Is(cause, errStale), errors.Is(cause, errNewEndpoint):
-			l.Logger.Info("tunnel is made anew", "because", cause)
-		default:
+		case !anew:
 			return err
 		}
+		l.Logger.Info("tunnel is made anew", "because", errNewEndpoint)
+	}
+}
+
+// refresh asks where the server is, and what it wants, whenever somebody says so.
+func (l *line) refresh(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.Refresh:
+		}
+		l.Logger.Info("the server's name is looked up, and its node config fetched")
+		l.mu.Lock()
+		client := l.client
+		l.mu.Unlock()
+		if client != nil {
+			client.Refresh()
+		}
+		l.pull.now()
 	}
 }
 
@@ -82,10 +90,12 @@ func (l *line) changed(end context.CancelCauseFunc) func(tunnel.Status) {
 		switch {
 		case s.State == tunnel.Connected:
 			l.board.set(onTunnel, nil)
+			l.board.set(onCA, nil)
 			l.mark()
 			l.pull.now()
 		case s.Cause != nil:
 			l.board.set(onTunnel, l.explain(s.Cause))
+			l.authority.doubt(s.Cause)
 		case s.State == tunnel.Connecting:
 			if _, known := l.board.get(onTunnel); !known {
 				l.board.set(onTunnel, errors.New("connecting for the first time"))
@@ -109,6 +119,13 @@ func (l *line) mark() {
 
 // explain adds what a person can do to what the server said.
 func (l *line) explain(err error) error {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w (either this host's clock is wrong or the server's certificate has ended)", err)
+	case trust.Outdated(err) && l.PinAlways:
+		return fmt.Errorf("%w (%w)", err, errPinned)
+	}
 	var refused *tunnel.HandshakeError
 	if !errors.As(err, &refused) {
 		return err
@@ -122,36 +139,6 @@ func (l *line) explain(err error) error {
 		return fmt.Errorf("%w (if this host was removed from the cluster, remove %s and start the agent again)", err, l.marker())
 	}
 	return err
-}
-
-// watch ends a client that has had no tunnel for too long although the server answers.
-// down is since when that is so, over the lives of several clients.
-func (l *line) watch(ctx context.Context, end context.CancelCauseFunc, down *time.Time) {
-	began := l.Now()
-	for backoff.Wait(ctx, lookEvery) == nil {
-		tunnelled, _ := l.board.get(onTunnel)
-		server, _ := l.board.get(onServer)
-		if tunnelled.OK || !server.OK {
-			*down = l.Now()
-			continue
-		}
-		if err := verdict(l.Now(), *down, began); err != nil {
-			end(err)
-			return
-		}
-	}
-}
-
-// verdict is what to do about a tunnel that is down since a time with a client that began
-// at another; nil is to wait.
-func verdict(now, down, began time.Time) error {
-	switch {
-	case now.Sub(down) >= stuck:
-		return ErrStuck
-	case now.Sub(down) >= stale && now.Sub(began) >= stale:
-		return errStale
-	}
-	return nil
 }
 
 func (l *line) header() http.Header {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,7 +34,10 @@ type Options struct {
 	CAChecksum string
 	// StrictVerify trusts the pinned CA alone.
 	StrictVerify bool
-	NodeName     string
+	// PinAlways keeps to the pinned CA; otherwise it counts at the first start, and afterwards
+	// the server may prove another one by the token.
+	PinAlways bool
+	NodeName  string
 	// Address and InternalAddress are literals, names of interfaces or of metadata services; see resolve.
 	Address, InternalAddress string
 	Roles                    []string
@@ -54,23 +58,24 @@ type Options struct {
 	// Conversations logs each target that the server dials, and how much passed.
 	Conversations bool
 	UserAgent     string
-	Logger        *slog.Logger
-	Now           func() time.Time // default time.Now
+	// Resolve looks the server's name up; nil asks as the operating system is set up.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Refresh has an entry whenever the server's name is to be looked up, and its node config
+	// fetched, at once; nil never does. Agents get it from SIGHUP.
+	Refresh <-chan os.Signal
+	Logger  *slog.Logger
+	Now     func() time.Time // default time.Now
 }
-
-// ErrStuck says that the agent has had no tunnel for so long, with a server that can be
-// reached, that only a new process may help.
-var ErrStuck = errors.New("no tunnel for half an hour although the server can be reached")
 
 // agent is one life.
 type agent struct {
 	Options
-	board   *board
-	trust   *trust
-	docker  *docker
-	keeper  *keeper
-	service *service
-	address addresses
+	board     *board
+	authority *authority
+	docker    *docker
+	keeper    *keeper
+	service   *service
+	address   addresses
 }
 
 // part is something that runs as long as the agent does.
@@ -80,7 +85,7 @@ type part struct {
 }
 
 // Run lives until the context ends, which is no error. Another error says why this
-// process cannot go on.
+// process cannot go on; *tunnel.StuckError that another one may.
 func Run(ctx context.Context, o Options) error {
 	a, err := furnish(ctx, o)
 	if err != nil {
@@ -112,7 +117,7 @@ func furnish(ctx context.Context, o Options) (*agent, error) {
 	if _, err := connect.Encode(a.params(nil, 0)); err != nil {
 		return nil, err
 	}
-	a.trust = newTrust(o, a.board)
+	a.authority = newAuthority(o, a.board)
 	a.docker = newDocker(engine, o.DockerSocket, a.board)
 	a.keeper = newKeeper(a)
 	a.service = newService(engine, o.Logger)
@@ -143,7 +148,7 @@ func (a *agent) live(ctx context.Context) error {
 	l := &line{agent: a, pull: p}
 	parts := []part{
 		{"Docker", a.docker.run}, {"containers", a.keeper.run}, {"host service", a.service.run},
-		{"checks", a.check}, {"tunnel", l.run}, {"node config", p.run},
+		{"checks", a.check}, {"tunnel", l.run}, {"node config", p.run}, {"refresh", l.refresh},
 	}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
 		parts = append(parts, part{"health", a.serveHealth})
@@ -154,8 +159,9 @@ func (a *agent) live(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	running.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrStuck) {
-		return cause
+	var stuck *tunnel.StuckError
+	if cause := context.Cause(ctx); errors.As(cause, &stuck) {
+		return fmt.Errorf("%w; whoever started this process is to start it again", cause)
 	}
 	return nil
 }
@@ -168,7 +174,8 @@ func (a *agent) keep(ctx context.Context, stop context.CancelCauseFunc, p part) 
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, ErrStuck) {
+		var stuck *tunnel.StuckError
+		if errors.As(err, &stuck) {
 			stop(err)
 			return
 		}

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -131,10 +132,16 @@ func (p *pull) weigh(err error) time.Duration {
 func (p *pull) get(ctx context.Context, version int) (*nodeconfig.NodeConfig, error) {
 	ctx, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()
-	trusted, err := p.trust.tls(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var wanted *nodeconfig.NodeConfig
+	err := p.authority.over(ctx, func(trusted *tls.Config) (err error) {
+		wanted, err = p.ask(ctx, trusted, version)
+		return err
+	})
+	return wanted, err
+}
+
+// ask makes one request.
+func (p *pull) ask(ctx context.Context, trusted *tls.Config, version int) (*nodeconfig.NodeConfig, error) {
 	params, err := connect.Encode(p.params(p.docker.said(), version))
 	if err != nil {
 		return nil, err
@@ -149,7 +156,7 @@ func (p *pull) get(ctx context.Context, version int) (*nodeconfig.NodeConfig, er
 	q.Header.Set(connect.RegenerateHeader, strconv.FormatBool(p.keeper.needsCertificate()))
 	client := http.Client{
 		// Polls are minutes apart: an idle connection would only cost memory.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: trusted, DisableKeepAlives: true},
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: p.dialServer, TLSClientConfig: trusted, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token goes to the server alone
 	}
 	answer, err := client.Do(q)

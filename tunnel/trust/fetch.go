@@ -26,6 +26,15 @@ func (e *NotProvenError) Error() string {
 		"; if the server was given a new CA on purpose, register this host again"
 }
 
+// Outdated says of a connection that failed whether the server may have another CA than
+// the one that is trusted: nobody who is known signed its certificate, or somebody whose
+// own certificate has ended (then the clock may be wrong as well).
+func Outdated(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &unknown) || errors.As(err, &invalid) && invalid.Reason == x509.Expired
+}
+
 // Server is where to ask.
 type Server struct {
 	// URL of /cacerts, https.
@@ -97,7 +106,12 @@ func (s Server) signs(bundle []byte, state *tls.ConnectionState) error {
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	if _, err := state.PeerCertificates[0].Verify(options); err != nil {
+	_, err = state.PeerCertificates[0].Verify(options)
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return fmt.Errorf("the server's certificate, or this host's clock: %w", err)
+	}
+	if err != nil {
 		return fmt.Errorf("the server has proved a CA that did not sign its certificate: %w", err)
 	}
 	return nil

@@ -1,8 +1,10 @@
 package trust
 
 import (
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -105,6 +107,23 @@ func TestFetch(t *testing.T) {
 		if !tc.ok(err) || err == nil && string(got) != string(bundle) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
+	}
+}
+
+func TestOutdated(t *testing.T) {
+	for err, want := range map[error]bool{
+		fmt.Errorf("connect: %w", x509.UnknownAuthorityError{}):                   true,
+		x509.CertificateInvalidError{Reason: x509.Expired}:                        true,
+		x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}:            false,
+		x509.HostnameError{Host: "example.com", Certificate: &x509.Certificate{}}: false,
+		errors.New("connection refused"):                                          false,
+	} {
+		if Outdated(err) != want {
+			t.Errorf("Outdated(%v) is not %t", err, want)
+		}
+	}
+	if Outdated(nil) {
+		t.Error("a connection that opened is taken for one that failed")
 	}
 }
 
