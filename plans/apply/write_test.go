@@ -4,7 +4,6 @@ package apply_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -15,10 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// everyWrite kills at every system call; without it a number of them is picked.
-var everyWrite = flag.Bool("every-write", false, "kill the agent at every single write, which takes minutes")
-
-// picked is how many system calls are picked without it.
+// picked is how many system calls a short run picks; a whole one takes them all.
 const picked = 12
 
 // TestKilledAtEveryWrite kills the agent when it is about to change a file, wherever that
@@ -32,9 +28,9 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	if writes < 40 || !want.Result.Succeeded || len(want.Probes) != 1 {
 		t.Fatalf("%d writes, %+v", writes, want)
 	}
-	step := max(writes/picked, 1)
-	if *everyWrite {
-		step = 1
+	step := 1
+	if testing.Short() {
+		step = max(writes/picked, 1)
 	}
 	for at := 1; at <= writes; at += step {
 		t.Run(fmt.Sprintf("killed at write %d of %d", at, writes), func(t *testing.T) {
