@@ -89,7 +89,15 @@ func (b *Bed) FreeAddress(ctx context.Context) (string, error) {
 
 // Host starts a host.
 func (b *Bed) Host(ctx context.Context, o host.Options) (*host.Host, error) {
-	h, err := host.Start(ctx, b.Engine, o)
+	return b.keep(host.Start(ctx, b.Engine, o))
+}
+
+// DockerHost starts a host with a Docker engine of its own.
+func (b *Bed) DockerHost(ctx context.Context, o host.Options) (*host.Host, error) {
+	return b.keep(host.StartWithDocker(ctx, b.Engine, o))
+}
+
+func (b *Bed) keep(h *host.Host, err error) (*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,16 @@ import (
 // dropCapPackage is the runtime for machines that withhold CAP_SYS_RESOURCE.
 const dropCapPackage = "github.com/drover-project/drover/test/bed/engine/runc-dropcap"
 
+// Runtime returns the path of the container runtime that engines on hosts of this engine need, for they have no more
+// capabilities than this machine; it is empty where runc will do.
+func (e *Engine) Runtime(ctx context.Context) (string, error) {
+	lacks, err := lacksSysResource()
+	if err != nil || !lacks {
+		return "", err
+	}
+	return buildDropCap(ctx, filepath.Join(e.cacheDir, "bin"))
+}
+
 // buildDropCap builds the runtime into dir and returns its path. The go command is quick when nothing changed.
 func buildDropCap(ctx context.Context, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -4,14 +4,15 @@
 #   build-rootfs.sh tarball FILE    build the root file system with debootstrap (root only) and write it to FILE
 #   build-rootfs.sh upgrade         turn the Debian this runs in, a container of debian:12, into a test host
 #
-# DROVER_DEBIAN_MIRROR names another Debian mirror for debootstrap. The image's tag is a hash of this file: every change
-# here makes a new image, so keep everything that shapes a host in it.
+# DROVER_DEBIAN_MIRROR names another Debian mirror for debootstrap, DROVER_HOST_PACKAGES what is installed beyond the
+# usual. The image's tag is a hash of this file and those packages: every change here makes a new image, so keep
+# everything that shapes a host in it.
 set -eu
 
 suite=bookworm
 mirror=${DROVER_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 # What drover's install.sh, its agent and a Kubernetes node expect of a small Debian server.
-packages='systemd systemd-sysv dbus curl ca-certificates iproute2 iptables procps openssl kmod'
+packages="systemd systemd-sysv dbus curl ca-certificates iproute2 iptables procps openssl kmod ${DROVER_HOST_PACKAGES:-}"
 
 tarball() {
 	output=$1
@@ -19,7 +20,8 @@ tarball() {
 	trap 'rm -rf "$work"' EXIT
 	trap 'exit 130' INT TERM HUP
 
-	include=$(echo "$packages" | tr ' ' ',')
+	# shellcheck disable=SC2086 # a list of names
+	include=$(echo $packages | tr ' ' ',')
 	if ! debootstrap --variant=minbase --include="$include" "$suite" "$work/root" "$mirror" >"$work/log" 2>&1; then
 		echo "build-rootfs: debootstrap of $suite from $mirror failed; its last lines:" >&2
 		tail -n 20 "$work/log" >&2

@@ -3,6 +3,7 @@ package host
 // The image of a test host: built once a recipe, cached as a tarball, imported into each engine that lacks it.
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -30,10 +31,13 @@ var recipe []byte
 // baseImage is what the root file system is made from on machines that have a registry but no debootstrap.
 const baseImage = "debian:12"
 
-// Image returns the name of the image of a test host, after building and importing it if the engine lacks it. The
-// first build of a machine takes a minute or two, later runs of it a second.
-func Image(ctx context.Context, e *engine.Engine) (string, error) {
-	sum := sha256.Sum256(recipe)
+// packagesVariable tells the recipe what to install beyond the usual.
+const packagesVariable = "DROVER_HOST_PACKAGES"
+
+// Image returns the name of the image of a test host with the given Debian packages on it, after building and importing
+// it if the engine lacks it. The first build of a machine takes a minute or two, later runs of it a second.
+func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, error) {
+	sum := sha256.Sum256(append(bytes.Clone(recipe), strings.Join(packages, " ")...))
 	hash := hex.EncodeToString(sum[:])[:12]
 	name := "drover-test/host:" + hash
 	if has(ctx, e, name) {
@@ -50,7 +54,7 @@ func Image(ctx context.Context, e *engine.Engine) (string, error) {
 	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash))
 	if _, err := os.Stat(tarball); errors.Is(err, fs.ErrNotExist) {
 		e.Log.Info("building the image of a test host; this takes a minute or two the first time", "file", tarball)
-		if err := build(ctx, e, tarball); err != nil {
+		if err := build(ctx, e, tarball, packages); err != nil {
 			return "", fmt.Errorf("build the root file system of a test host: %w", err)
 		}
 	} else if err != nil {
@@ -69,7 +73,7 @@ func has(ctx context.Context, e *engine.Engine, image string) bool {
 }
 
 // build writes the root file system to tarball: with debootstrap where the machine has it, else from Debian's image.
-func build(ctx context.Context, e *engine.Engine, tarball string) error {
+func build(ctx context.Context, e *engine.Engine, tarball string, packages []string) error {
 	dir, err := os.MkdirTemp("", "drover-host-image-*")
 	if err != nil {
 		return fmt.Errorf("make a directory for the recipe: %w", err)
@@ -79,18 +83,19 @@ func build(ctx context.Context, e *engine.Engine, tarball string) error {
 	if err := os.WriteFile(script, recipe, 0o755); err != nil {
 		return fmt.Errorf("write the recipe: %w", err)
 	}
-	err = runRecipe(ctx, script, tarball)
+	extra := packagesVariable + "=" + strings.Join(packages, " ")
+	err = runRecipe(ctx, script, tarball, extra)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	e.Log.Info("debootstrap is of no use here; trying a registry", "image", baseImage, "because", err)
-	if imageErr := buildFromImage(ctx, e, script, tarball); imageErr != nil {
+	if imageErr := buildFromImage(ctx, e, script, tarball, extra); imageErr != nil {
 		return fmt.Errorf("with debootstrap: %w; from %s: %w", err, baseImage, imageErr)
 	}
 	return nil
 }
 
-func runRecipe(ctx context.Context, script, tarball string) error {
+func runRecipe(ctx context.Context, script, tarball, extra string) error {
 	if _, err := exec.LookPath("debootstrap"); err != nil {
 		return err
 	}
@@ -98,6 +103,7 @@ func runRecipe(ctx context.Context, script, tarball string) error {
 		return errors.New("debootstrap needs root")
 	}
 	command := exec.CommandContext(ctx, "sh", script, "tarball", tarball)
+	command.Env = append(os.Environ(), extra)
 	// The recipe removes its work when it is asked to end, not when it is killed; its children must end first.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGTERM) }
@@ -109,10 +115,10 @@ func runRecipe(ctx context.Context, script, tarball string) error {
 }
 
 // buildFromImage installs and customises in a container of Debian's image, and exports the container.
-func buildFromImage(ctx context.Context, e *engine.Engine, script, tarball string) error {
+func buildFromImage(ctx context.Context, e *engine.Engine, script, tarball, extra string) error {
 	container := "drover-" + e.RunID() + "-image"
 	if _, err := e.Docker(ctx, "create", "--name", container, "--label", e.RunLabel(), "--network", e.Network(),
-		baseImage, "sh", "/build-rootfs.sh", "upgrade"); err != nil {
+		"--env", extra, baseImage, "sh", "/build-rootfs.sh", "upgrade"); err != nil {
 		return err
 	}
 	steps := [][]string{

@@ -1,0 +1,112 @@
+package host
+
+// Hosts with a Docker engine of their own: Debian's, as its package sets it up, with what a container needs changed.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/test/bed/engine"
+)
+
+const (
+	// dockerPackage has dockerd, its containerd and runc, and the docker command.
+	dockerPackage = "docker.io"
+	// dockerStart bounds the start of the engine after the host is up.
+	dockerStart = time.Minute
+	dockerPoll  = 200 * time.Millisecond
+	// runtimePath is where a host has the runtime that does without what this machine withholds.
+	runtimePath = "/usr/local/sbin/runc-dropcap"
+)
+
+// StartWithDocker is Start for a host with a Docker engine of its own. It returns when the engine answers.
+func StartWithDocker(ctx context.Context, e *engine.Engine, o Options) (*Host, error) {
+	var err error
+	if o.Image == "" {
+		if o.Image, err = Image(ctx, e, dockerPackage); err != nil {
+			return nil, err
+		}
+	}
+	runtime, err := e.Runtime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config, err := dockerConfig(e.CacheDir(), runtime != "")
+	if err != nil {
+		return nil, err
+	}
+	o.Mounts = append(o.Mounts, config+":/etc/docker/daemon.json:ro")
+	if runtime != "" {
+		o.Mounts = append(o.Mounts, runtime+":"+runtimePath+":ro")
+	}
+	// An overlay does not lie on another one.
+	o.Volumes = append(o.Volumes, "/var/lib/docker", "/var/lib/containerd")
+	h, err := Start(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	return h, h.awaitDocker(ctx)
+}
+
+// dockerConfig writes the engine's configuration for hosts of this machine and returns its path.
+func dockerConfig(dir string, withoutCapability bool) (string, error) {
+	config := map[string]any{"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false}
+	if withoutCapability {
+		config["runtimes"] = map[string]any{"dropcap": map[string]string{"path": runtimePath}}
+		config["default-runtime"] = "dropcap"
+	}
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("encode the configuration of a host's Docker: %w", err)
+	}
+	path := filepath.Join(dir, "host-docker.json")
+	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
+		return path, nil // hosts of other runs may have it mounted
+	}
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+		return "", fmt.Errorf("write the configuration of a host's Docker: %w", err)
+	}
+	return path, os.Rename(path+".new", path)
+}
+
+func (h *Host) awaitDocker(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dockerStart)
+	defer cancel()
+	for {
+		_, err := h.Docker(ctx, "version", "--format", "{{.Server.Version}}")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			journal, _ := h.Journal(context.WithoutCancel(ctx), "docker") // the error above it is what counts
+			return fmt.Errorf("wait for Docker on host %s: %w; the end of its journal:\n%s", h.name, err, tail(journal))
+		case <-time.After(dockerPoll):
+		}
+	}
+}
+
+// Docker runs the docker command on the host and returns its output without the white space around it.
+func (h *Host) Docker(ctx context.Context, args ...string) (string, error) {
+	out, err := h.Run(ctx, nil, append([]string{"docker"}, args...)...)
+	return strings.TrimSpace(out), err
+}
+
+// LoadImage gives the host's Docker the images of an archive of this machine.
+func (h *Host) LoadImage(ctx context.Context, archive string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return fmt.Errorf("load an image on host %s: %w", h.name, err)
+	}
+	defer file.Close()
+	if _, err := h.Run(ctx, file, "docker", "load"); err != nil {
+		return fmt.Errorf("load %s: %w", archive, err)
+	}
+	return nil
+}
