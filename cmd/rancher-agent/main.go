@@ -72,13 +72,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "%s version %s\n", name, drover.Version)
 		return 0
 	case "--":
+		share, wanted, err := readShareMnt(args[1:])
+		switch {
+		case err != nil:
+			return fail(stderr, err)
+		case wanted:
+			return share.run(stderr)
+		}
 		return fail(stderr, instead(args[1:]))
 	case "loglevel":
 		return told1(stdout, stderr, args[1:], askLevel)
 	case "health":
 		return told1(stdout, stderr, args[1:], askHealth)
 	}
-	return agent(args, stderr)
+	return agent(args, nil, stderr)
 }
 
 func fail(stderr io.Writer, err error) int {
@@ -139,11 +146,14 @@ func askHealth(ctx context.Context, args []string) (string, error) {
 	return string(b), err
 }
 
-// agent is the node agent's life.
-func agent(args []string, stderr io.Writer) int {
+// agent is the node agent's life. adjust, unless it is nil, changes what it was told.
+func agent(args []string, adjust func(*node.Options), stderr io.Writer) int {
 	o, err := settings(args, host{os.Getenv, os.ReadFile, os.Hostname})
 	if err != nil {
 		return fail(stderr, err)
+	}
+	if adjust != nil {
+		adjust(&o)
 	}
 	level := &slog.LevelVar{}
 	level.Set(startLevel(args))

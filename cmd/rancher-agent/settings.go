@@ -118,6 +118,8 @@ func settings(args []string, h host) (node.Options, error) {
 	switch {
 	case pin != "" && pin != "always":
 		return node.Options{}, fmt.Errorf("DROVER_CA_PIN is %.40q; set it to always, or leave it out so that --ca-checksum counts at the first start alone", pin)
+	case h.getenv("CLUSTER_CLEANUP") == "true":
+		return node.Options{}, errors.New("CLUSTER_CLEANUP is true, which asks for the clean-up of a cluster; this release has the node agent alone")
 	case h.getenv("CATTLE_CLUSTER") == "true":
 		return node.Options{}, errors.New("CATTLE_CLUSTER is true, which asks for a cluster agent; this release has the node agent alone, set it to false")
 	case t.token == "":
@@ -126,12 +128,16 @@ func settings(args []string, h host) (node.Options, error) {
 		return node.Options{}, errors.New("ERROR: -- --server is a required option")
 	}
 	o := node.Options{
-		Token: t.token, CAChecksum: strings.ToLower(strings.TrimSpace(t.checksum)), StrictVerify: h.getenv("STRICT_VERIFY") == "true",
+		Managed: managed,
+		Token:   t.token, CAChecksum: strings.ToLower(strings.TrimSpace(t.checksum)), StrictVerify: h.getenv("STRICT_VERIFY") == "true",
 		PinAlways: pin == "always",
 		Address:   t.address, InternalAddress: t.internal, Taints: t.taints, NoRegister: t.noRegister, OnlyWriteCerts: t.onlyCerts,
 		StateDir: orElse(h.getenv("DROVER_AGENT_STATE_DIR"), "/var/lib/rancher"), DockerSocket: orElse(h.getenv("DROVER_AGENT_DOCKER_SOCKET"), "/var/run/docker.sock"),
 		HealthAddress: h.getenv("DROVER_AGENT_HEALTH_ADDRESS"),
 		Conversations: h.getenv("CATTLE_TUNNEL_DATA_DEBUG") == "true",
+	}
+	if o.OnlyWriteCerts {
+		o.Share = []string{"/var/lib/kubelet", "/var/lib/rancher"}
 	}
 	o.HealthSocket = healthSocket(h.getenv)
 	var err error

@@ -50,6 +50,7 @@ func TestSettings(t *testing.T) {
 			with(func(o *node.Options) {
 				o.CAChecksum, o.Roles, o.NodeName, o.InternalAddress = checksum, []string{"worker"}, "other", "eth1"
 				o.Labels, o.NoRegister, o.OnlyWriteCerts = map[string]string{"a": "b", "c": ""}, true, true
+				o.Share = []string{"/var/lib/kubelet", "/var/lib/rancher"}
 			})},
 		{"all roles", "-s drover.example.com -t tok -a", nil, nil, with(func(o *node.Options) { o.Roles = []string{"etcd", "controlplane", "worker"} })},
 		{"the environment alone", "", map[string]string{"CATTLE_SERVER": "http://drover.example.com/", "CATTLE_TOKEN": "tok", "CATTLE_NODE_NAME": "x", "CATTLE_ADDRESS": "10.0.0.1",
@@ -59,7 +60,7 @@ func TestSettings(t *testing.T) {
 				o.NodeName, o.Address, o.InternalAddress, o.Roles = "x", "10.0.0.1", "eth0", []string{"etcd", "worker"}
 				o.Labels, o.Taints = map[string]string{"a": "b", "c": "d=e"}, []string{"k=v:NoSchedule"}
 				o.NoRegister, o.OnlyWriteCerts, o.StrictVerify, o.Conversations, o.HealthAddress = true, true, true, true, "127.0.0.1:9"
-				o.PinAlways = true
+				o.PinAlways, o.Share = true, []string{"/var/lib/kubelet", "/var/lib/rancher"}
 			})},
 		{"a flag wins, lists are joined", "--server https://drover.example.com --token tok --node-name y --worker --label c=d --taints b:NoExecute",
 			map[string]string{"CATTLE_SERVER": "https://other", "CATTLE_TOKEN": "other", "CATTLE_NODE_NAME": "x", "CATTLE_ROLE": "etcd", "CATTLE_NODE_LABEL": "a=b", "CATTLE_NODE_TAINTS": "a:NoExecute"}, nil,
@@ -67,7 +68,7 @@ func TestSettings(t *testing.T) {
 				o.NodeName, o.Roles, o.Labels, o.Taints = "y", []string{"etcd", "worker"}, map[string]string{"a": "b", "c": "d"}, []string{"a:NoExecute", "b:NoExecute"}
 			})},
 		{"a pod", "", map[string]string{"CATTLE_K8S_MANAGED": "true", "CATTLE_CLUSTER": "false"},
-			map[string]string{"/cattle-credentials/url": "https://drover.example.com\n", "/cattle-credentials/token": "tok"}, base},
+			map[string]string{"/cattle-credentials/url": "https://drover.example.com\n", "/cattle-credentials/token": "tok"}, with(func(o *node.Options) { o.Managed = true })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := settings(strings.Fields(tc.args), machine(tc.env, tc.files))
@@ -99,6 +100,7 @@ func TestSettingsRefused(t *testing.T) {
 		{"-s https://u:secret@h -t secret", nil, "--server is not of the form"},
 		{good, map[string]string{"CATTLE_ROLE": "master"}, `role "master"`},
 		{good, map[string]string{"DROVER_CA_PIN": "never"}, "DROVER_CA_PIN is"},
+		{good, map[string]string{"CLUSTER_CLEANUP": "true"}, "clean-up of a cluster"},
 		{good, map[string]string{"CATTLE_CLUSTER": "true"}, "cluster agent"},
 		{"", map[string]string{"CATTLE_K8S_MANAGED": "true"}, "credentials is not mounted"},
 	} {

@@ -20,6 +20,7 @@ const (
 	onTunnel     = "tunnel"     // the tunnel is open
 	onConfig     = "config"     // the node config was fetched, or the server has none
 	onContainers = "containers" // the host is as the node config wants it
+	onMounts     = "mounts"     // the kubelet's directories are on shared mounts; of share-mnt alone
 )
 
 // Condition is one line of the board.

@@ -93,6 +93,10 @@ func (l *line) changed(end context.CancelCauseFunc) func(tunnel.Status) {
 			l.board.set(onCA, nil)
 			l.mark()
 			l.pull.now()
+			select {
+			case l.connected <- struct{}{}:
+			default:
+			}
 		case s.Cause != nil:
 			l.board.set(onTunnel, l.explain(s.Cause))
 			l.authority.doubt(s.Cause)

@@ -45,8 +45,15 @@ type Options struct {
 	Taints                   []string
 	// NoRegister never registers the host, only connects.
 	NoRegister bool
-	// OnlyWriteCerts ends after the first node config has been written.
+	// OnlyWriteCerts ends after the mounts of Share are shared and the certificates of the first
+	// node config written.
 	OnlyWriteCerts bool
+	// Share are directories of the host that have to be on shared mounts.
+	Share []string
+	// Managed says that the agent is a pod, which replaces agents that were started by hand.
+	Managed bool
+	// TakeOver is how long the pod's tunnel has to be open before they go; default 15 s.
+	TakeOver time.Duration
 	// StateDir has the marker of registration and the last node config.
 	StateDir string
 	// DockerSocket is the path of the engine's socket.
@@ -76,6 +83,7 @@ type agent struct {
 	keeper    *keeper
 	service   *service
 	address   addresses
+	connected chan struct{} // has one entry when a tunnel has opened
 }
 
 // part is something that runs as long as the agent does.
@@ -102,10 +110,13 @@ func furnish(ctx context.Context, o Options) (*agent, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.TakeOver == 0 {
+		o.TakeOver = takeOver
+	}
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the agent's state: %w", err)
 	}
-	a := &agent{Options: o, board: newBoard(o.Logger, o.Now)}
+	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), connected: make(chan struct{}, 1)}
 	engine, err := client.NewClientWithOpts(client.WithHost("unix://"+o.DockerSocket), client.WithAPIVersionNegotiation(), client.WithUserAgent(o.UserAgent))
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Docker: %w", err)
@@ -152,6 +163,9 @@ func (a *agent) live(ctx context.Context) error {
 	}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
 		parts = append(parts, part{"health", a.serveHealth})
+	}
+	if a.Managed {
+		parts = append(parts, part{"take-over", a.sweep})
 	}
 	var running sync.WaitGroup
 	for _, one := range parts {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 	"github.com/drover-project/drover/tunnel/connect"
 )
@@ -202,13 +203,26 @@ func TestWriteCertsOnly(t *testing.T) {
 	m.answerWith(planned)
 	h := newHost(t, m)
 	h.o.OnlyWriteCerts = true
+	h.docker.Run(t, "kubelet", "rancher/hyperkube:v1", nil)
+	h.docker.Run(t, "share-mnt", "rancher/hyperkube:v1", map[string]string{nodeconfig.Label: nodeconfig.ShareMnt})
+	h.docker.Change(t, "kubelet", func(c *dockerstandin.Container) { c.Running = false })
 	if err := Run(t.Context(), h.o); err != nil {
 		t.Fatal(err)
+	}
+	if is := h.docker.Containers(); !is["kubelet"].Running || is["share-mnt"].Running {
+		t.Errorf("the kubelet runs: %t; share-mnt runs: %t", is["kubelet"].Running, is["share-mnt"].Running)
+	}
+	starts := h.docker.Containers()["kubelet"].Starts
+	if err := Run(t.Context(), h.o); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.docker.Containers()["kubelet"].Starts; n != starts {
+		t.Errorf("the kubelet was restarted though nothing had changed")
 	}
 	if !h.exists("root/etc/kubernetes/ssl/kube-ca.pem") {
 		t.Error("the certificate is missing")
 	}
-	if n := len(h.docker.Containers()); n != 0 || h.exists("state/connected") {
+	if n := len(h.docker.Containers()); n != 2 || h.exists("state/connected") {
 		t.Errorf("%d containers were made, or the host was registered", n)
 	}
 }

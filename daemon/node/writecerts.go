@@ -1,13 +1,16 @@
-// The other life of the agent: as the container share-mnt it writes the certificates at
-// the host's boot, when no other agent runs, and stops itself until the next one.
+// The other life of the agent: as the container share-mnt it shares the kubelet's mounts
+// and writes the certificates at the host's boot, when no other agent runs, and stops
+// itself until the next one.
 
 package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 
@@ -17,24 +20,63 @@ import (
 )
 
 func (a *agent) writeCerts(ctx context.Context) error {
+	changed, err := shareMounts(a.Share)
+	a.board.set(onMounts, err)
+	if len(changed) > 0 {
+		a.Logger.Info("mounts are shared now", "paths", changed)
+	}
+	renewed, err := a.bringCerts(ctx)
+	if err != nil {
+		return nil // it was stopped
+	}
+	a.Logger.Info("certificates are written", "changed", renewed)
+	if err := a.wakeKubelet(ctx, renewed || len(changed) > 0); err != nil {
+		a.Logger.Warn("the kubelet is as it was", "error", err)
+	}
+	if err := a.stopShareMnt(ctx); err != nil {
+		a.Logger.Warn("this container cannot stop itself and will be started again", "error", err)
+	}
+	return nil
+}
+
+// bringCerts writes the certificates of the node config, however long it takes to get one.
+func (a *agent) bringCerts(ctx context.Context) (renewed bool, err error) {
 	p := newPull(a)
 	for {
 		wanted, err := p.get(ctx, 0)
 		next := p.weigh(err)
 		if err == nil {
-			_, err = nodeconfig.WriteFiles(hostfs.FS{Root: a.Root}, &nodeconfig.NodeConfig{Certs: wanted.Certs})
+			renewed, err = nodeconfig.WriteFiles(hostfs.FS{Root: a.Root}, &nodeconfig.NodeConfig{Certs: wanted.Certs})
 		}
 		a.board.set(onConfig, err)
 		if err == nil {
-			break
+			return renewed, nil
 		}
-		if backoff.Wait(ctx, next) != nil {
-			return nil
+		if errors.Is(err, errNoConfig) && p.none >= nothingTries {
+			return false, nil // this host has none to write
+		}
+		if err := backoff.Wait(ctx, next); err != nil {
+			return false, err
 		}
 	}
-	a.Logger.Info("certificates are written")
-	if err := a.stopShareMnt(ctx); err != nil {
-		a.Logger.Warn("this container cannot stop itself and will be started again", "error", err)
+}
+
+// wakeKubelet restarts the kubelet when something has changed below it, and starts one that
+// Docker could not start at boot. A host that has none yet gets it from the agent proper.
+func (a *agent) wakeKubelet(ctx context.Context, changed bool) error {
+	ctx, cancel := context.WithTimeout(ctx, dockerLimit)
+	defer cancel()
+	is, err := a.docker.client.ContainerInspect(ctx, "kubelet")
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for the kubelet: %w", err)
+	case is.State != nil && is.State.Running && !changed:
+		return nil
+	}
+	if err := a.docker.client.ContainerRestart(ctx, is.ID, container.StopOptions{}); err != nil {
+		return fmt.Errorf("restart the kubelet: %w", err)
 	}
 	return nil
 }

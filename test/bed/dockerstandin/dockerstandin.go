@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -167,6 +168,21 @@ func (e *Engine) Change(t testing.TB, name string, f func(*Container)) {
 		t.Fatalf("no container %s", name)
 	}
 	f(c)
+}
+
+// Run starts a container of an image that is there, behind the agent's back.
+func (e *Engine) Run(t testing.TB, name, image string, labels map[string]string) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	is, there := e.images[image]
+	if !there || e.find(name) != nil {
+		t.Fatalf("no image %s, or a container %s already", image, name)
+	}
+	c := &container.Config{Image: image, Labels: maps.Clone(labels)}
+	merge(c, is)
+	e.next++
+	e.all = append(e.all, &Container{ID: fmt.Sprintf("%064x", e.next), Name: name, Config: c, Host: &container.HostConfig{}, Running: true, Starts: 1})
 }
 
 // Kill removes a container, as `docker rm --force` does.
