@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os/exec"
+	"strings"
 )
 
 const (
@@ -88,4 +90,18 @@ func (e *Engine) NextIP() (netip.Addr, error) {
 	}
 	e.lastIP = next
 	return next, nil
+}
+
+// AddGateway gives this machine another address on the run's network, as a second server has one. It goes with the
+// network.
+func (e *Engine) AddGateway(ctx context.Context) (netip.Addr, error) {
+	ip, err := e.NextIP()
+	if err != nil {
+		return ip, err
+	}
+	address := netip.PrefixFrom(ip, e.network.subnet.Bits())
+	if output, err := exec.CommandContext(ctx, "ip", "address", "add", address.String(), "dev", e.network.bridge).CombinedOutput(); err != nil {
+		return ip, fmt.Errorf("give this machine another address on %s: %w: %s", e.network.name, err, strings.TrimSpace(string(output)))
+	}
+	return ip, nil
 }
