@@ -14,14 +14,16 @@ import (
 // tellEvery is the least distance between two status lines.
 const tellEvery = 250 * time.Millisecond
 
-// notify tells systemd. That it cannot be told is no reason to stop.
-func (a *agent) notify(state string) {
+// notify tells systemd and says whether that worked. That it did not is no reason to stop.
+func (a *agent) notify(state string) (told bool) {
 	if a.Notify == nil {
-		return
+		return true
 	}
 	if err := a.Notify(state); err != nil {
 		a.Logger.Debug("systemd cannot be told", "state", state, "error", err)
+		return false
 	}
+	return true
 }
 
 // quiet is how long nothing may have changed for the agent to count as idle.
@@ -37,8 +39,7 @@ func (a *agent) tell(ctx context.Context) {
 	var health selfupdate.Health
 	for {
 		health = a.tellHealth(health)
-		if line := a.board.line(); line != last {
-			a.notify("STATUS=" + line)
+		if line := a.board.line(); line != last && a.notify("STATUS="+line) {
 			last = line
 		}
 		if backoff.Wait(ctx, tellEvery) != nil {
