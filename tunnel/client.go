@@ -178,7 +178,11 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 	}
 	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header)
 	if c.o.Renewal != nil && trust.Outdated(err) {
-		if failed := c.renew(ctx); failed != nil {
+		failed := c.renew(ctx)
+		switch {
+		case trust.Outdated(failed): // the same once more: the clock, or a certificate that has ended
+			return nil, fmt.Errorf("connect: %w", err)
+		case failed != nil:
 			return nil, fmt.Errorf("connect: %w; no new CA is adopted: %w", err, failed)
 		}
 		ws, answer, err = c.dialer.DialContext(ctx, c.o.URL, header)

@@ -88,7 +88,11 @@ func (a *authority) over(ctx context.Context, do func(*tls.Config) error) error 
 	if !trust.Outdated(err) {
 		return err
 	}
-	if failed := a.follow(ctx, sum); failed != nil {
+	failed := a.follow(ctx, sum)
+	switch {
+	case trust.Outdated(failed): // the same once more: the clock, or a certificate that has ended
+		return err
+	case failed != nil:
 		return fmt.Errorf("%w; %w", err, failed)
 	}
 	if config, _, err = a.tls(ctx); err != nil {

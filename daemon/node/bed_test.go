@@ -24,6 +24,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
+	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
 	"github.com/drover-project/drover/tunnel/trust"
 )
@@ -38,6 +39,7 @@ const (
 type management struct {
 	*httptest.Server
 	tunnels *remotedialer.Server
+	ours    *tunnel.Server // set after newManagement: takes the tunnels instead
 	ca      string
 
 	mu      sync.Mutex
@@ -53,23 +55,18 @@ type management struct {
 func newManagement(t *testing.T) *management {
 	t.Helper()
 	m := &management{conns: map[net.Conn]struct{}{}, prover: testToken}
-	m.tunnels = remotedialer.New(func(r *http.Request) (string, bool, error) {
-		if r.Header.Get(connect.TokenHeader) != testToken {
-			return "", false, nil
-		}
-		p, err := connect.Decode(r.Header.Get(connect.ParamsHeader))
-		if err != nil {
-			return "", false, err
-		}
-		m.mu.Lock()
-		m.paths = append(m.paths, r.URL.Path)
-		m.mu.Unlock()
-		return "c-abcde:" + connect.MachineName(p.Node.RequestedHostname), true, nil
-	}, remotedialer.DefaultErrorWriter)
+	m.tunnels = remotedialer.New(m.authorize, remotedialer.DefaultErrorWriter)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "pong") })
-	mux.Handle(connect.Path, m.tunnels)
-	mux.Handle(connect.RegisterPath, m.tunnels)
+	tunnels := func(w http.ResponseWriter, r *http.Request) {
+		if m.ours != nil {
+			m.ours.ServeHTTP(w, r)
+			return
+		}
+		m.tunnels.ServeHTTP(w, r)
+	}
+	mux.HandleFunc(connect.Path, tunnels)
+	mux.HandleFunc(connect.RegisterPath, tunnels)
 	mux.HandleFunc("/v3/settings/cacerts", func(w http.ResponseWriter, _ *http.Request) {
 		m.mu.Lock()
 		f := m.setting
@@ -99,6 +96,21 @@ func newManagement(t *testing.T) *management {
 	m.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.Certificate().Raw}))
 	t.Cleanup(m.stop)
 	return m
+}
+
+// authorize tells whose tunnel a request opens.
+func (m *management) authorize(r *http.Request) (string, bool, error) {
+	if r.Header.Get(connect.TokenHeader) != testToken {
+		return "", false, nil
+	}
+	p, err := connect.Decode(r.Header.Get(connect.ParamsHeader))
+	if err != nil {
+		return "", false, err
+	}
+	m.mu.Lock()
+	m.paths = append(m.paths, r.URL.Path)
+	m.mu.Unlock()
+	return "c-abcde:" + connect.MachineName(p.Node.RequestedHostname), true, nil
 }
 
 // stop ends the server, as far as an agent can tell.

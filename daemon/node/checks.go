@@ -142,9 +142,9 @@ func (a *agent) checkClock(date string) {
 	skew := a.Now().Sub(there)
 	switch {
 	case skew > maxSkew:
-		err = fmt.Errorf("this host's clock is %s ahead of the server's, so certificates seem to have expired; set up NTP", skew.Round(time.Second))
+		err = fmt.Errorf("this host's clock is %s ahead of the server's, so certificates seem to have expired; set up NTP", skew.Round(time.Minute))
 	case skew < -maxSkew:
-		err = fmt.Errorf("this host's clock is %s behind the server's, so certificates seem not to be valid yet; set up NTP", (-skew).Round(time.Second))
+		err = fmt.Errorf("this host's clock is %s behind the server's, so certificates seem not to be valid yet; set up NTP", (-skew).Round(time.Minute))
 	}
 	a.board.set(onClock, err)
 }

@@ -179,14 +179,13 @@ func TestOutdated(t *testing.T) {
 }
 
 func TestExplainDocker(t *testing.T) {
-	d := &docker{socket: "/var/run/docker.sock"}
 	for want, err := range map[string]error{
 		"is missing: start Docker": fmt.Errorf("dial: %w", fs.ErrNotExist),
 		"nobody listens":           fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		"run the agent as root":    fmt.Errorf("dial: %w", syscall.EACCES),
 		"does not answer: odd":     errors.New("odd"),
 	} {
-		if got := d.explain(err).Error(); !strings.Contains(got, want) {
+		if got := explainDocker(dockerTarget, err).Error(); !strings.Contains(got, want) {
 			t.Errorf("%v: %s", err, got)
 		}
 	}

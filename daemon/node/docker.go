@@ -73,7 +73,7 @@ func (d *docker) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		d.board.set(onDocker, d.explain(d.cause(ctx, err)))
+		d.board.set(onDocker, explainDocker(d.socket, d.cause(ctx, err)))
 		if err := backoff.Wait(ctx, pause.Next()); err != nil {
 			return err
 		}
@@ -146,15 +146,15 @@ func (d *docker) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// explain says what a person can do.
-func (d *docker) explain(err error) error {
+// explainDocker says of an error with a socket what a person can do.
+func explainDocker(socket string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is missing: start Docker, or in a container mount /var/run of the host", d.socket)
+		return fmt.Errorf("%s is missing: start Docker, or in a container mount /var/run of the host", socket)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens on %s: start Docker, or in a container mount all of /var/run and not the socket alone", d.socket)
+		return fmt.Errorf("nobody listens on %s: start Docker, or in a container mount all of /var/run and not the socket alone", socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s cannot be used by this user: run the agent as root, in a container with --privileged", d.socket)
+		return fmt.Errorf("%s cannot be used by this user: run the agent as root, in a container with --privileged", socket)
 	}
-	return fmt.Errorf("Docker on %s does not answer: %w", d.socket, err)
+	return fmt.Errorf("Docker on %s does not answer: %w", socket, err)
 }

@@ -47,7 +47,11 @@ func (a *agent) open(ctx context.Context, network, address string) (net.Conn, er
 		return a.service.listener.Dial(ctx)
 	}
 	if network == "unix" && address == dockerTarget {
-		return (&net.Dialer{}).DialContext(ctx, "unix", a.DockerSocket)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", a.DockerSocket)
+		if err != nil {
+			return nil, explainDocker(dockerTarget, err) // the protocol takes 100 bytes of it
+		}
+		return conn, nil
 	}
 	refused := func(reason string) error {
 		return &tunnel.RefusedError{Network: network, Address: address, Reason: reason}
