@@ -112,6 +112,11 @@ func (s *Server) tunnelChanged(subject string, connected bool) {
 	}
 }
 
+// openTunnels are those of all servers.
+func (s *Server) openTunnels(ctx context.Context) []relay.Held {
+	return s.relay.Sessions(ctx, s.presence.Self, s.presence.Others())
+}
+
 // tunnelOf is what is known of a host's tunnel; only the server where it ended knows why.
 func (s *Server) tunnelOf(subject string) planner.Tunnel {
 	since, connected := s.presence.Connected(subject)

@@ -248,7 +248,7 @@ func (s *Server) wire(ctx context.Context) error {
 	proxy := &kubeproxy.Proxy{State: s.state, Authenticate: s.auth.Authenticate, Transport: s.nodes.Transport, Logger: s.Logger}
 	s.handler = s.routes(api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: s.register, Clusters: s.apply, Versions: known,
-		KubeProxy: proxy, AskAgent: s.nodes.AskAgent, Now: s.Now, Logger: s.Logger,
+		KubeProxy: proxy, AskAgent: s.nodes.AskAgent, Dial: s.relay.Dial, Tunnels: s.openTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler())
 	return nil
 }
@@ -262,6 +262,7 @@ func (s *Server) routes(management http.Handler) http.Handler {
 	s.agents.Routes(mux)
 	mux.Handle("/v3/connect/machine", s.tunnels)
 	mux.Handle(relay.Path, s.relay)
+	mux.HandleFunc("GET "+relay.SessionsPath, s.relay.ServeSessions)
 	mux.Handle("GET /metrics", metrics.Handler(s.tunnels, s.isAdmin, s.Now))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {

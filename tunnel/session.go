@@ -100,7 +100,7 @@ func (s *session) healthy(now time.Time) bool {
 // dial sends the request to connect. It waits for room in the websocket, not for the host.
 func (s *session) dial(ctx context.Context, network, address string) (*conn, error) {
 	c := newConn(s, network, address)
-	if isPatient(ctx) {
+	if IsPatient(ctx) {
 		c.stall = s.limits.patient
 	}
 	if err := s.admit(); err != nil {
@@ -261,4 +261,5 @@ type patientKey struct{}
 // instead of 30 seconds.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-func isPatient(ctx context.Context) bool { return ctx.Value(patientKey{}) != nil }
+// IsPatient says whether a context was marked by Patient.
+func IsPatient(ctx context.Context) bool { return ctx.Value(patientKey{}) != nil }

@@ -10,6 +10,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/relay"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/versions"
@@ -38,6 +40,10 @@ type Options struct {
 	KubeProxy http.Handler
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
 	AskAgent func(ctx context.Context, subject, path string) (*http.Response, error)
+	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
+	Dial func(ctx context.Context, subject, network, address string) (net.Conn, error)
+	// Tunnels are the open tunnels of all servers; nil is none.
+	Tunnels func(context.Context) []relay.Held
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.

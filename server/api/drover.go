@@ -30,7 +30,15 @@ func (a *API) serveDrover(c *call, seg []string) {
 		if c.onlyReads() {
 			c.do(route{do: func(c *call) (answer, error) { return a.machineDetail(c, seg[1]+"/"+seg[2]) }})
 		}
-	case len(seg) == 4 && seg[0] == "machines" && (seg[3] == "output" || seg[3] == "status"):
+	case len(seg) == 4 && seg[0] == "machines" && seg[3] == "dial":
+		if c.onlyReads() {
+			a.dialHost(c, seg[1]+"/"+seg[2])
+		}
+	case len(seg) == 1 && seg[0] == "tunnels":
+		if c.onlyReads() {
+			c.do(route{do: a.listTunnels})
+		}
+	case len(seg) == 4 && seg[0] == "machines" && (seg[3] == "output" || seg[3] == "status" || seg[3] == "logs"):
 		if c.onlyReads() {
 			a.askAgent(c, seg[1]+"/"+seg[2], seg[3])
 		}
@@ -110,6 +118,7 @@ type machineDocument struct {
 	Since           time.Time            `json:"since,omitzero"`
 	History         []records.Transition `json:"history"`
 	Node            *records.NodeRef     `json:"node,omitempty"`
+	Docker          *records.DockerHost  `json:"docker,omitempty"`
 	LastFailure     *records.PlanFailure `json:"lastFailure,omitempty"`
 	Retries         int                  `json:"retries,omitempty"`
 	NextRetry       time.Time            `json:"nextRetry,omitzero"`
@@ -128,7 +137,7 @@ func (a *API) machineDetail(c *call, key string) (answer, error) {
 		Address: listOf(m.Address), InternalAddress: listOf(m.InternalAddress), Labels: orEmpty(m.Labels),
 		NodeLabels: orEmpty(m.NodeLabels), NodeTaints: taints(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused,
 		State: droverState(m), Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
-		History: history(m), Node: m.Status.Node, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
+		History: history(m), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
 	}}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -25,9 +26,9 @@ const (
 )
 
 // liveParameters are handed on to the agent, which checks them.
-var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow"}
+var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "unit", "container", "tail"}
 
-// askAgent is GET /v1-drover/machines/{namespace}/{name}/output and …/status. Who may see
+// askAgent is GET /v1-drover/machines/{namespace}/{name}/output, …/status and …/logs. Who may see
 // a machine's plan may see what it prints.
 func (a *API) askAgent(c *call, key, what string) {
 	d, ok := a.State.Machines.Get(key)
@@ -44,6 +45,10 @@ func (a *API) askAgent(c *call, key, what string) {
 		if value := c.query().Get(name); value != "" {
 			query.Set(name, value)
 		}
+	}
+	if what == "logs" { // which may hold anything; the others are drover's own words
+		a.Logger.Info("log of a host read", "user", c.who.UserID, "token", c.who.TokenName, "source", a.Origin.Source(c.r), "machine", key,
+			"unit", query.Get("unit"), "container", query.Get("container"))
 	}
 	answer, err := a.AskAgent(c.ctx(), d.Value.Subject(), "/v1/"+what+"?"+query.Encode())
 	if err != nil {
@@ -78,6 +83,8 @@ func agentRefusal(key string, answer *http.Response) error {
 		return unreachable(err)
 	case answer.StatusCode == http.StatusBadRequest:
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", text)
+	case answer.StatusCode == http.StatusNotFound && !strings.HasPrefix(string(text), "404 page not found"):
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%s", text)
 	case answer.StatusCode == http.StatusNotFound:
 		return norman.Errorf(http.StatusNotFound, norman.NotFound, "the agent on %s is of a version that does not tell this; update it", key)
 	}

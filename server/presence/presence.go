@@ -109,6 +109,17 @@ func (p *Presence) Holders(subject string) []records.Replica {
 	return all
 }
 
+// Others are the other servers that run.
+func (p *Presence) Others() []records.Replica {
+	var all []records.Replica
+	for _, d := range p.State.Replicas.List() {
+		if d.Value.ID != p.Self.ID {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
 func (p *Presence) others(subject string) []records.Connection {
 	var all []records.Connection
 	for _, d := range p.State.Connections.ListIn(subject + "|") {

@@ -37,6 +37,7 @@ const (
 type Tunnels interface {
 	Dial(ctx context.Context, subject, network, address string) (net.Conn, error)
 	Connected(subject string) (since time.Time, ok bool)
+	Sessions() []tunnel.SessionInfo
 }
 
 // Presence knows which server holds which tunnel.
@@ -102,7 +103,7 @@ func (r *Relay) ask(ctx context.Context, holder records.Replica, subject, networ
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("dial through server %s: its address %q is not of the form https://host[:port]", holder.ID, holder.URL)
 	}
-	u.Path, u.RawQuery = Path, url.Values{"subject": {subject}, "network": {network}, "address": {address}}.Encode()
+	u.Path, u.RawQuery = Path, asked(ctx, subject, network, address).Encode()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	c, err := (&tls.Dialer{Config: r.TLS}).DialContext(ctx, "tcp", hostPort(u))
@@ -124,6 +125,15 @@ func (r *Relay) ask(ctx context.Context, holder records.Replica, subject, networ
 		return nil, fmt.Errorf("dial through server %s: %w", holder.URL, err)
 	}
 	return taken, nil
+}
+
+// asked is the query of a dial.
+func asked(ctx context.Context, subject, network, address string) url.Values {
+	q := url.Values{"subject": {subject}, "network": {network}, "address": {address}}
+	if tunnel.IsPatient(ctx) {
+		q.Set("patient", "true")
+	}
+	return q
 }
 
 func hostPort(u *url.URL) string {
@@ -181,10 +191,7 @@ func readRefusal(answer *http.Response) error {
 
 // ServeHTTP dials for another server, through this server's tunnels only.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	bearer, _ := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-	if subtle.ConstantTimeCompare([]byte(bearer), []byte(r.Secret)) != 1 {
-		r.Logger.Warn("relay refused: the secret is not that of this store", "from", request.RemoteAddr)
-		refuse(w, http.StatusUnauthorized, refusal{Text: "the secret is not that of this store: do both servers use the same etcd?"})
+	if !r.trusted(w, request) {
 		return
 	}
 	if !strings.EqualFold(request.Header.Get("Upgrade"), protocol) {
@@ -192,7 +199,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	q := request.URL.Query()
-	host, err := r.Local.Dial(request.Context(), q.Get("subject"), q.Get("network"), q.Get("address"))
+	ctx := request.Context()
+	if q.Get("patient") == "true" {
+		ctx = tunnel.Patient(ctx)
+	}
+	host, err := r.Local.Dial(ctx, q.Get("subject"), q.Get("network"), q.Get("address"))
 	if err != nil {
 		said := refusal{Text: err.Error()}
 		said.NoSession, _ = errors.AsType[*tunnel.NoSessionError](err)
@@ -212,6 +223,17 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	join(asker, in.Reader, host)
+}
+
+// trusted says whether a request comes from a server of the same store; it has answered when not.
+func (r *Relay) trusted(w http.ResponseWriter, request *http.Request) bool {
+	bearer, _ := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
+	if subtle.ConstantTimeCompare([]byte(bearer), []byte(r.Secret)) == 1 {
+		return true
+	}
+	r.Logger.Warn("relay refused: the secret is not that of this store", "from", request.RemoteAddr)
+	refuse(w, http.StatusUnauthorized, refusal{Text: "the secret is not that of this store: do both servers use the same etcd?"})
+	return false
 }
 
 // join copies both ways until either side ends.

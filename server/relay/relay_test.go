@@ -29,6 +29,14 @@ func (h hosts) Dial(_ context.Context, subject, network, address string) (net.Co
 	return h[subject](network, address)
 }
 
+func (h hosts) Sessions() []tunnel.SessionInfo {
+	var all []tunnel.SessionInfo
+	for subject := range h {
+		all = append(all, tunnel.SessionInfo{Subject: subject, Connections: 3})
+	}
+	return all
+}
+
 func (h hosts) Connected(subject string) (time.Time, bool) { return time.Time{}, h[subject] != nil }
 
 // held is a presence that never changes.
@@ -180,5 +188,29 @@ func TestStrangersAreRefused(t *testing.T) {
 	})
 	if _, err := unknown.Dial(t.Context(), "c:m-1", "tcp", "x:1"); err == nil {
 		t.Error("a server of an unknown authority was trusted")
+	}
+}
+
+func TestTunnelsOfAllServers(t *testing.T) {
+	t.Parallel()
+	web, trust := holder(t, hosts{"c:m-2": echo})
+	mux := http.NewServeMux()
+	there := New(Options{Local: hosts{"c:m-2": echo}, Presence: held{}, Secret: secret, Logger: slog.New(slog.DiscardHandler)})
+	mux.HandleFunc(SessionsPath, there.ServeSessions)
+	web.Config.Handler = mux
+	here := Options{Local: hosts{"c:m-1": echo}, Presence: held{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler)}
+	all := New(here).Sessions(t.Context(), records.Replica{URL: "https://here"}, []records.Replica{{URL: web.URL}, {URL: "https://127.0.0.1:1"}})
+	if len(all) != 3 || all[0].Server != "https://here" || all[0].Sessions[0].Subject != "c:m-1" {
+		t.Fatalf("%+v", all)
+	}
+	if s := all[1]; s.Fault != "" || len(s.Sessions) != 1 || s.Sessions[0].Subject != "c:m-2" || s.Sessions[0].Connections != 3 {
+		t.Errorf("the other server: %+v", s)
+	}
+	if s := all[2]; !strings.Contains(s.Fault, "ask server https://127.0.0.1:1 for its tunnels") {
+		t.Errorf("a server that is gone: %+v", s)
+	}
+	here.Secret = "wrong"
+	if all = New(here).Sessions(t.Context(), records.Replica{}, []records.Replica{{URL: web.URL}}); !strings.Contains(all[1].Fault, "401") {
+		t.Errorf("with a wrong secret: %+v", all[1])
 	}
 }

@@ -31,7 +31,8 @@ type app struct {
 	format  string
 }
 
-// Main runs the command line and returns the exit code: 0, 1 for a failure, 130 after Ctrl-C.
+// Main runs the command line and returns the exit code: 0, 1 for a failure, 130 after Ctrl-C,
+// or that of a program that was run.
 func Main(ctx context.Context, args []string, streams Streams, environ func(string) string) int {
 	a := &app{Streams: streams, environ: environ}
 	root := a.root()
@@ -42,6 +43,9 @@ func Main(ctx context.Context, args []string, streams Streams, environ func(stri
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return 130
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n"))
@@ -67,7 +71,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Context, "context", "", "context of `drover login` to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
-	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.settingsCommand(),
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.tunnelsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand())
 	return root
 }

@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +26,8 @@ func TestMain(m *testing.M) {
 			defer stop()
 			os.Exit(Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Getenv))
 		},
+		"docker":     playDocker,
+		"node-agent": playNodeAgent,
 	})
 }
 
@@ -35,6 +39,11 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
+			program, err := exec.LookPath("drover")
+			if err != nil {
+				return err
+			}
+			e.Setenv("DROVER", program)
 			e.Setenv("ADDRESS", listener.Addr().String())
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("DROVER_DATA_DIR", filepath.Join(e.WorkDir, "data"))
@@ -57,6 +66,19 @@ func TestScripts(t *testing.T) {
 					time.Sleep(25 * time.Millisecond)
 				}
 				ts.Fatalf("the server does not answer: %v", last)
+			},
+			// until repeats a command until its output matches.
+			"until": func(ts *testscript.TestScript, _ bool, args []string) {
+				want, err := regexp.Compile("(?m)" + args[0])
+				ts.Check(err)
+				for range 300 {
+					ts.Check(ts.Exec(args[1], args[2:]...))
+					if want.MatchString(ts.ReadFile("stdout")) {
+						return
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				ts.Fatalf("%v never matches %s; it says %s", args[1:], args[0], ts.ReadFile("stdout"))
 			},
 			// mode checks a file's permissions.
 			"mode": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -30,7 +30,14 @@ type machine struct {
 	Since        time.Time `json:"since"`
 	Created      time.Time `json:"created"`
 	Refused      string    `json:"refused"`
-	History      []struct {
+	Docker       *struct {
+		ServerVersion   string `json:"serverVersion"`
+		OperatingSystem string `json:"operatingSystem"`
+		KernelVersion   string `json:"kernelVersion"`
+		CgroupDriver    string `json:"cgroupDriver"`
+		Driver          string `json:"driver"`
+	} `json:"dockerInfo"`
+	History []struct {
 		State string    `json:"state"`
 		At    time.Time `json:"at"`
 	} `json:"history"`
@@ -73,6 +80,14 @@ func (m machine) title() string {
 	return m.Name
 }
 
+// node is the name of the Kubernetes node, or of a host on which none is provisioned.
+func (m machine) node() string {
+	if m.NodeName == "" && m.Docker != nil {
+		return m.Name
+	}
+	return m.NodeName
+}
+
 func (m machine) roles() string {
 	var roles []string
 	for _, r := range []struct {
@@ -98,7 +113,8 @@ func (m machine) stateText() string {
 
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
-	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesOutput(), a.machinesRemove())
+	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
+		a.machinesForward(), a.machinesRemove())
 	return cmd
 }
 
@@ -131,7 +147,7 @@ func (a *app) machinesList() *cobra.Command {
 			return a.show(raw, func(t *table) {
 				t.row("NAME", "NODE", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
 				for _, m := range list {
-					t.row(m.title(), orDash(m.NodeName), m.clusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
+					t.row(m.title(), orDash(m.node()), m.clusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
 				}
 			})
 		},
@@ -222,10 +238,14 @@ func (a *app) machinesShow() *cobra.Command {
 
 func (m machine) describe(t *table, now time.Time) {
 	t.row("name", m.title())
-	t.row("node", orDash(m.NodeName))
+	t.row("node", orDash(m.node()))
 	t.row("cluster", fmt.Sprintf("%s (%s)", m.clusterName, m.ClusterID))
 	t.row("roles", m.roles())
 	t.row("address", orDash(m.IPAddress))
+	if d := m.Docker; d != nil {
+		t.row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.Driver), orDash(d.CgroupDriver)))
+		t.row("system", fmt.Sprintf("%s, kernel %s", orDash(d.OperatingSystem), orDash(d.KernelVersion)))
+	}
 	t.row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
 	t.row("state", m.DroverState)
 	t.row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
@@ -269,7 +289,11 @@ func (a *app) machinesRemove() *cobra.Command {
 			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove machine %s: %w", m.title(), err)
 			}
-			fmt.Fprintf(a.Out, "machine %s is removed; on the host: system-agent-uninstall.sh, k3s-uninstall.sh\n", m.title())
+			left := "system-agent-uninstall.sh, k3s-uninstall.sh"
+			if m.Docker != nil {
+				left = "docker rm -f the container of the node agent"
+			}
+			fmt.Fprintf(a.Out, "machine %s is removed; on the host: %s\n", m.title(), left)
 			return nil
 		}),
 	}
