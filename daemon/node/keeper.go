@@ -198,7 +198,7 @@ func (k *keeper) linkLogs(ctx context.Context, wanted *nodeconfig.NodeConfig) {
 	}
 	for _, c := range found {
 		p, mine := wanted.Processes[c.Name]
-		if !mine || k.linked[c.ID] || c.Name == nodeconfig.Sidekick {
+		if !mine || k.linked[c.ID] || c.Name == nodeconfig.Sidekick || c.Name == nodeconfig.ShareMnt {
 			continue
 		}
 		k.linked[c.ID] = true

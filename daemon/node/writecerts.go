@@ -83,8 +83,8 @@ func (a *agent) wakeKubelet(ctx context.Context, changed bool) error {
 
 // stopShareMnt stops the container that this is: Docker restarts one that ends by
 // itself, and leaves one alone that was stopped.
-func (a *agent) stopShareMnt(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dockerLimit)
+func (a *agent) stopShareMnt(whole context.Context) error {
+	ctx, cancel := context.WithTimeout(whole, dockerLimit)
 	defer cancel()
 	found, err := a.docker.client.ContainerList(ctx, container.ListOptions{
 		Filters: filters.NewArgs(filters.Arg("label", nodeconfig.Label+"="+nodeconfig.ShareMnt))})
@@ -95,7 +95,11 @@ func (a *agent) stopShareMnt(ctx context.Context) error {
 		if len(c.Names) == 0 || strings.TrimPrefix(c.Names[0], "/") != nodeconfig.ShareMnt {
 			continue
 		}
-		if err := a.docker.client.ContainerStop(ctx, c.ID, container.StopOptions{}); err != nil {
+		err := a.docker.client.ContainerStop(ctx, c.ID, container.StopOptions{})
+		if whole.Err() != nil {
+			return nil // Docker's signal has come before its answer
+		}
+		if err != nil {
 			return fmt.Errorf("stop this container: %w", err)
 		}
 	}
