@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/bed/process"
 )
 
-// Budgets of the agent.
+// Budgets of each agent.
 const (
 	maxBinary   = 16  // MiB
 	maxPackages = 350 // linked
@@ -25,7 +25,12 @@ const (
 
 // agentSize measures what needs no server.
 func (b *bench) agentSize(ctx context.Context) error {
-	path := filepath.Join(b.module, "server/assets/bin/rancher-system-agent-amd64")
+	return b.size(ctx, "agent", "rancher-system-agent")
+}
+
+// size measures what a program is made of.
+func (b *bench) size(ctx context.Context, who, program string) error {
+	path := filepath.Join(b.module, "server/assets/bin", program+"-amd64")
 	binary, err := elf.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the agent, which `make build` makes: %w", err)
@@ -41,12 +46,12 @@ func (b *bench) agentSize(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.table.bytes("agent: stripped binary (amd64)", info.Size(), maxBinary)
-	command := exec.CommandContext(ctx, "go", "list", "-deps", "./cmd/rancher-system-agent")
+	b.table.bytes(who+": stripped binary (amd64)", info.Size(), maxBinary)
+	command := exec.CommandContext(ctx, "go", "list", "-deps", "./cmd/"+program)
 	command.Dir = b.module
 	list, err := command.Output()
 	if err != nil {
-		return fmt.Errorf("list the agent's packages: %w", err)
+		return fmt.Errorf("list the packages of %s: %w", program, err)
 	}
 	count, kubernetes := 0, 0
 	for name := range strings.Lines(string(list)) {
@@ -55,8 +60,8 @@ func (b *bench) agentSize(ctx context.Context) error {
 			kubernetes++
 		}
 	}
-	b.table.measure("agent: packages linked", fmt.Sprint(count), float64(count), fmt.Sprintf("≤ %d", maxPackages), maxPackages)
-	b.table.measure("agent: of them below k8s.io", fmt.Sprint(kubernetes), float64(kubernetes), "0", 0)
+	b.table.measure(who+": packages linked", fmt.Sprint(count), float64(count), fmt.Sprintf("≤ %d", maxPackages), maxPackages)
+	b.table.measure(who+": of them below k8s.io", fmt.Sprint(kubernetes), float64(kubernetes), "0", 0)
 	return nil
 }
 

@@ -112,6 +112,7 @@ type part struct {
 
 var parts = [...]part{
 	{"agent", (*bench).agentSize},
+	{"node", (*bench).nodeAgent},
 	{"latency", (*bench).latency},
 	{"drop", (*bench).drop},
 	{"apply", (*bench).applies},
