@@ -34,7 +34,7 @@ test: setup-test ## unit and integration tests, with the race detector; no Docke
 # What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch.
 FUZZTIME ?= 30s
 FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
-	installers/image:FuzzParseRegistries plans/remote:FuzzWatchStream
+	installers/image:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession
 
 fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 	@set -e; for target in $(FUZZ); do \
@@ -56,6 +56,7 @@ lint: ## formatting and vet
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench
+	go test -run '^$$' -bench Carriers ./tunnel
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C
 	go run ./test/quickstart

@@ -30,6 +30,8 @@ type bed struct {
 	web     *httptest.Server
 	plain   *http.ServeMux // other paths than the tunnel's
 	changes chan string
+	// original makes the clients speak the original's protocol only.
+	original bool
 }
 
 func newBed(t testing.TB) *bed {
@@ -67,6 +69,26 @@ func newBed(t testing.TB) *bed {
 	return b
 }
 
+// overEach runs a test with clients of ours, and with some that know the original's protocol only.
+func overEach(t *testing.T, test func(*testing.T, *bed)) {
+	for _, original := range []bool{false, true} {
+		b := &bed{original: original}
+		t.Run(b.protocol(), func(t *testing.T) {
+			b := newBed(t)
+			b.original = original
+			test(t, b)
+		})
+	}
+}
+
+// protocol is what the bed's clients speak with it.
+func (b *bed) protocol() string {
+	if b.original {
+		return "remotedialer"
+	}
+	return muxProtocol
+}
+
 func (b *bed) options(subject string, dial DialFunc) ClientOptions {
 	roots := x509.NewCertPool()
 	roots.AddCert(b.web.Certificate())
@@ -74,7 +96,7 @@ func (b *bed) options(subject string, dial DialFunc) ClientOptions {
 		URL:    "wss" + strings.TrimPrefix(b.web.URL, "https"),
 		Header: func() http.Header { return http.Header{"Authorization": {"Bearer " + subject}} },
 		TLS:    &tls.Config{RootCAs: roots},
-		Dial:   dial,
+		Dial:   dial, original: b.original,
 	}
 }
 

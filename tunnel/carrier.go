@@ -15,6 +15,10 @@ import (
 type carrier interface {
 	// protocol is its name, for people.
 	protocol() string
+	// chunk is how much of a Write it takes at a time, in bytes.
+	chunk() int
+	// paused is how many connections the host asked to send nothing, as far as session.see was not told.
+	paused() int
 	// serve answers the request with an upgrade and carries until the websocket has ended.
 	serve(h hijacker, r *http.Request)
 	// dial asks the host to open a connection, which can be used before the host has answered.
@@ -41,6 +45,8 @@ func newLibrary(see func(part) error) *library {
 }
 
 func (*library) protocol() string { return "remotedialer" }
+func (*library) chunk() int       { return maxChunk }
+func (*library) paused() int      { return 0 }
 
 func (l *library) serve(h hijacker, r *http.Request) {
 	take := h.take

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/tunnel/mux"
 	"github.com/drover-project/drover/tunnel/trust"
 )
 
@@ -37,6 +39,7 @@ type Client struct {
 	dialer  websocket.Dialer
 	names   names
 	refresh chan struct{}
+	buffers *mux.Buffers
 	times   clientTimes
 	retired sync.WaitGroup // links that end when their connections have
 
@@ -56,7 +59,7 @@ type clientTimes struct {
 // NewClient makes a client; Run connects it.
 func NewClient(o ClientOptions) *Client {
 	c := &Client{
-		o: o, log: o.Logger, now: o.Now, refresh: make(chan struct{}, 1),
+		o: o, log: o.Logger, now: o.Now, refresh: make(chan struct{}, 1), buffers: mux.NewBuffers(),
 		backoff: backoff.Backoff{Min: minPause, Max: maxPause},
 		times: clientTimes{
 			resolve: time.Minute, retire: 10 * time.Minute, restart: 10 * time.Minute, stuck: 30 * time.Minute, silence: silenceLimit,
@@ -172,9 +175,14 @@ func (c *Client) session(ctx context.Context) (lasted time.Duration, err error) 
 
 // open makes one attempt.
 func (c *Client) open(ctx context.Context) (*link, error) {
-	var header http.Header
+	header := http.Header{}
 	if c.o.Header != nil {
 		header = c.o.Header()
+	}
+	if !c.o.original {
+		with := http.Header{protocolHeader: {muxProtocol}}
+		maps.Copy(with, header)
+		header = with
 	}
 	ws, answer, err := c.dialer.DialContext(ctx, c.o.URL, header)
 	if c.o.Renewal != nil && trust.Outdated(err) {
@@ -190,7 +198,7 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, c.handshakeError(err, answer)
 	}
-	one := c.serve(ctx, ws)
+	one := c.serve(ctx, ws, answer.Header.Get(protocolHeader) == muxProtocol)
 	c.log.Info("tunnel is open", "url", c.o.URL, "address", ws.RemoteAddr().String())
 	return one, nil
 }

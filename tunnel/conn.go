@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/tunnel/mux"
 )
 
 const (
@@ -117,11 +119,15 @@ func (c *conn) judge(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
+	var reset *mux.ResetError
+	if errors.As(err, &reset) {
+		return c.judgeReset(reset)
+	}
 	reason, ended := c.session.socket.over()
 	switch text := err.Error(); {
 	case ended:
 		return c.lost("the tunnel ended: " + reason)
-	case text == textDisconnect:
+	case text == textDisconnect, errors.Is(err, mux.ErrOver):
 		return c.lost("the tunnel ended")
 	case text == textSync:
 		return c.lost("the host did not know of the connection")
@@ -155,12 +161,12 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.fail(fmt.Errorf("the host took nothing for %s: %w", c.stall, os.ErrDeadlineExceeded))
 	})
 	defer stalled.Stop()
-	written := 0
+	written, most := 0, c.session.carrier.chunk()
 	for {
 		if err := c.enter(&c.writeBy); err != nil {
 			return written, c.opError("write", err)
 		}
-		chunk := p[written:min(len(p), written+maxChunk)]
+		chunk := p[written:min(len(p), written+most)]
 		_, err := c.raw.Write(chunk)
 		c.leave(&c.writeBy)
 		if err != nil {
@@ -226,7 +232,7 @@ func (c *conn) fail(cause error) {
 	c.session.forget(c)
 	switch {
 	case raw == nil:
-	case errors.Is(cause, net.ErrClosed):
+	case errors.Is(cause, net.ErrClosed) && c.session.limits.linger > 0:
 		time.AfterFunc(c.session.limits.linger, func() { raw.Close() })
 	default:
 		raw.Close() // wakes a Read and a Write; its error is always nil

@@ -91,6 +91,39 @@ func TestHostileClient(t *testing.T) {
 	}
 }
 
+// TestHostileMuxClient is the same for our own protocol, whose rules package mux tests.
+func TestHostileMuxClient(t *testing.T) {
+	b := newBed(t)
+	b.join(t, "good", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	kept := b.dial(t, "good", "echo:1")
+	wantEcho(t, kept, "before")
+	o := b.options("bad", nil)
+	h := o.Header()
+	h.Set(protocolHeader, "later7, "+muxProtocol)
+	ws, answer, err := (&websocket.Dialer{TLSClientConfig: o.TLS}).Dial(o.URL, h)
+	if err != nil || answer.Header.Get(protocolHeader) != muxProtocol {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	defer ws.Close()
+	waitUntil(t, "it is connected", func() bool { return len(b.sessionsOf("bad")) == 1 })
+	victim := b.dial(t, "bad", "x:1")
+	ws.WriteMessage(websocket.BinaryMessage, append([]byte{1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}, 'x')) // open
+	const want = "only the server may ask"
+	var said *websocket.CloseError
+	if _, err := readAll(ws); !errors.As(err, &said) || !strings.Contains(said.Text, want) {
+		t.Errorf("the client was told %v, want %q", err, want)
+	}
+	var lost *LostError
+	if _, err := victim.Read(make([]byte, 1)); !errors.As(err, &lost) || !strings.Contains(err.Error(), want) {
+		t.Errorf("its connection ended with %v", err)
+	}
+	waitUntil(t, "the end is noted", func() bool { return len(b.Ended("bad")) == 1 })
+	if got := b.Ended("bad")[0].Reason; !strings.Contains(got, want) {
+		t.Errorf("the server noted %q, want %q", got, want)
+	}
+	wantEcho(t, kept, "after")
+}
+
 // readAll reads until an error.
 func readAll(ws *websocket.Conn) (last []byte, err error) {
 	ws.SetReadDeadline(time.Now().Add(patience))
@@ -231,7 +264,5 @@ func TestAgentThatNeverAnswersLeavesNothing(t *testing.T) {
 		}
 	}
 	waitUntil(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= settled+2 })
-	if got := b.Sessions()[0].Connections; got != 0 {
-		t.Errorf("%d connections are left after dials that were given up", got)
-	}
+	waitUntil(t, "no connection is left after dials that were given up", func() bool { return b.Sessions()[0].Connections == 0 })
 }

@@ -25,26 +25,36 @@ type link struct {
 }
 
 // serve begins to serve the server's dials over a new websocket.
-func (c *Client) serve(ctx context.Context, ws *websocket.Conn) *link {
+func (c *Client) serve(ctx context.Context, ws *websocket.Conn, multiplexed bool) *link {
 	one := &link{ws: ws, address: c.direct(ws.RemoteAddr()), targets: newTargets(c.o.Dial), done: make(chan struct{})}
-	ws.SetReadLimit(maxMessage)
-	session := remotedialer.NewClientSessionWithDialer(acceptOnTheWire, ws, one.targets.dial)
-	boundControls(ws, c.now)
 	serving, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { one.close("the client is stopping") })
 	go func() {
 		defer close(one.done)
 		defer cancel()
-		_, err := session.Serve(serving)
-		one.err = explain(ws, err)
-		stop()
-		one.close(farewellOf(one.err))
-		// The websocket is closed by now, so nothing below waits for the peer.
-		cancel()
-		session.Close()
+		carry := one.serveLibrary
+		if multiplexed {
+			carry = one.serveMux
+		}
+		carry(serving, c, func(err error) {
+			one.err = explain(ws, err)
+			stop()
+			one.close(farewellOf(one.err))
+			cancel()
+		})
 		one.targets.close()
 	}()
 	return one
+}
+
+// serveLibrary is a client's end of the original protocol, until the websocket ends.
+func (l *link) serveLibrary(ctx context.Context, c *Client, ended func(error)) {
+	l.ws.SetReadLimit(maxMessage)
+	session := remotedialer.NewClientSessionWithDialer(acceptOnTheWire, l.ws, l.targets.dial)
+	boundControls(l.ws, c.now)
+	_, err := session.Serve(ctx)
+	ended(err)
+	session.Close() // the websocket is closed by now, so that this waits for nobody
 }
 
 // explain adds what the socket knows of the end of a websocket.
@@ -94,6 +104,9 @@ func farewellOf(err error) string {
 func (l *link) close(words string) {
 	if words != "" {
 		words = words[:min(len(words), maxCloseReason-2)]
+		// What is being written may be stuck.
+		late := time.AfterFunc(goodbyeLimit, func() { l.ws.Close() })
+		defer late.Stop()
 		// Good manners; whoever does not hear it sees the connection close.
 		_ = l.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, words), time.Now().Add(goodbyeLimit))
 	}

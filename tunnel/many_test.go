@@ -26,7 +26,9 @@ import (
 var soakDials = flag.Int("soak-dials", 10_000, "how many dials TestSoak makes, with a reconnect for each hundred; a long run has a million")
 
 // TestManyHostsReconnectAtOnce ends all tunnels in one moment, as a restart of a server does.
-func TestManyHostsReconnectAtOnce(t *testing.T) {
+func TestManyHostsReconnectAtOnce(t *testing.T) { overEach(t, testManyHostsReconnectAtOnce) }
+
+func testManyHostsReconnectAtOnce(t *testing.T, b *bed) {
 	if testing.Short() {
 		t.Skip("a thousand TLS handshakes, twice")
 	}
@@ -36,7 +38,6 @@ func TestManyHostsReconnectAtOnce(t *testing.T) {
 	}
 	const limit = time.Minute
 	settled := runtime.NumGoroutine()
-	b := newBed(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for i := range hosts {
@@ -95,11 +96,12 @@ func openFiles(t *testing.T) int {
 }
 
 // TestSoak reconnects and dials until anything that is not given back would show.
-func TestSoak(t *testing.T) {
-	if testing.Short() || raceDetector {
+func TestSoak(t *testing.T) { overEach(t, testSoak) }
+
+func testSoak(t *testing.T, b *bed) {
+	if testing.Short() || raceDetector && b.original {
 		t.Skip("takes a while")
 	}
-	b := newBed(t)
 	c := NewClient(b.options("m1", inProcess(map[string]func(net.Conn){"echo:1": echo})))
 	c.backoff = backoff.Backoff{} // no pause
 	start(t, c)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/tunnel/mux"
 )
 
 const (
@@ -30,6 +32,7 @@ type Server struct {
 	totals totals
 	// silence is silenceLimit, except in tests.
 	silence time.Duration
+	buffers *mux.Buffers
 
 	// order is held while a change is made and told, so that observers hear changes in order.
 	order     sync.Mutex
@@ -44,7 +47,7 @@ type Server struct {
 
 // NewServer makes a server. It has no goroutines of its own.
 func NewServer(o ServerOptions) *Server {
-	s := &Server{o: o, log: o.Logger, now: o.Now, limits: usualLimits(), silence: silenceLimit, subjects: map[string]*subject{}}
+	s := &Server{o: o, log: o.Logger, now: o.Now, limits: usualLimits(), silence: silenceLimit, buffers: mux.NewBuffers(), subjects: map[string]*subject{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -71,7 +74,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	one := newSession(peer, r.RemoteAddr, s)
+	protocol := ""
+	if offersMux(r.Header) {
+		protocol = muxProtocol
+	}
+	one := newSession(peer, r.RemoteAddr, s, protocol)
 	stop := func() bool { return false }
 	one.carrier.serve(hijacker{ResponseWriter: w, take: func(c net.Conn) *socket {
 		one.socket = newSocket(c, s.now)

@@ -16,7 +16,10 @@ import (
 )
 
 func TestTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T) {
-	b := newBed(t)
+	overEach(t, testTheHostsRefusalIsAnErrorOfItsOwn)
+}
+
+func testTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T, b *bed) {
 	b.join(t, "m1", inProcess(nil))
 	c := b.dial(t, "m1", "10.0.0.1:22")
 	var refused *TargetRefusedError
@@ -35,7 +38,10 @@ func TestTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T) {
 }
 
 func TestLostConnectionSaysWhetherItWasAnswered(t *testing.T) {
-	b := newBed(t)
+	overEach(t, testLostConnectionSaysWhetherItWasAnswered)
+}
+
+func testLostConnectionSaysWhetherItWasAnswered(t *testing.T, b *bed) {
 	over := make(chan struct{})
 	defer close(over)
 	b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo, "hang:1": silence(over)}))
@@ -50,8 +56,9 @@ func TestLostConnectionSaysWhetherItWasAnswered(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionIsClosed(t *testing.T) {
-	b := newBed(t)
+func TestIdleConnectionIsClosed(t *testing.T) { overEach(t, testIdleConnectionIsClosed) }
+
+func testIdleConnectionIsClosed(t *testing.T, b *bed) {
 	b.limits.idle = 300 * time.Millisecond
 	b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
 	idle, busy := b.dial(t, "m1", "echo:1"), b.dial(t, "m1", "echo:1")
@@ -73,11 +80,12 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	}
 }
 
-func TestStalledWriteEnds(t *testing.T) {
-	if raceDetector {
+func TestStalledWriteEnds(t *testing.T) { overEach(t, testStalledWriteEnds) }
+
+func testStalledWriteEnds(t *testing.T, b *bed) {
+	if raceDetector && b.original {
 		t.Skip("the library closes paused connections with a data race")
 	}
-	b := newBed(t)
 	b.limits.stall = 100 * time.Millisecond
 	over := make(chan struct{})
 	defer close(over)
@@ -133,11 +141,12 @@ func TestDialHandshakeMovesOn(t *testing.T) {
 	}
 }
 
-func TestDialHandshakeFails(t *testing.T) {
-	if raceDetector {
+func TestDialHandshakeFails(t *testing.T) { overEach(t, testDialHandshakeFails) }
+
+func testDialHandshakeFails(t *testing.T, b *bed) {
+	if raceDetector && b.original {
 		t.Skip("the library has data races when both ends close")
 	}
-	b := newBed(t)
 	b.limits.handshake = 200 * time.Millisecond
 	over := make(chan struct{})
 	defer close(over)
@@ -198,8 +207,9 @@ func TestDialHandshakeIsRepeatedWhenTheDialWasLost(t *testing.T) {
 	}
 }
 
-func TestSessionsTellWhatPeopleAsk(t *testing.T) {
-	b := newBed(t)
+func TestSessionsTellWhatPeopleAsk(t *testing.T) { overEach(t, testSessionsTellWhatPeopleAsk) }
+
+func testSessionsTellWhatPeopleAsk(t *testing.T, b *bed) {
 	stop := b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
 	c := b.dial(t, "m1", "echo:1")
 	wantEcho(t, c, "12345")
@@ -208,7 +218,7 @@ func TestSessionsTellWhatPeopleAsk(t *testing.T) {
 		t.Fatalf("%d sessions", len(all))
 	}
 	one := all[0]
-	if one.Subject != "m1" || one.Kind != "test" || one.Protocol != "remotedialer" || !strings.HasPrefix(one.Remote, "127.0.0.1:") ||
+	if one.Subject != "m1" || one.Kind != "test" || one.Protocol != b.protocol() || !strings.HasPrefix(one.Remote, "127.0.0.1:") ||
 		one.Since.IsZero() || one.LastHeard.Before(one.Since) || one.LastAnswer.Before(one.Since) || !one.Healthy ||
 		one.Connections != 1 || one.Dials != 1 || one.Failures != 0 || one.BytesIn != 5 || one.BytesOut != 5 {
 		t.Errorf("session %+v", one)
@@ -233,7 +243,7 @@ func TestOnlyTheLastEndsAreKept(t *testing.T) {
 	now := time.Now()
 	b.Server.now = func() time.Time { return now }
 	for range keptEnds + 2 {
-		one := newSession(Peer{Subject: "m1"}, "", b.Server)
+		one := newSession(Peer{Subject: "m1"}, "", b.Server, "")
 		here, there := net.Pipe()
 		defer there.Close()
 		one.socket = newSocket(here, b.Server.now)
@@ -267,7 +277,10 @@ func TestSilentHostIsGivenUp(t *testing.T) {
 }
 
 func TestMessagesAreRecordedWithoutPayload(t *testing.T) {
-	b := newBed(t)
+	overEach(t, testMessagesAreRecordedWithoutPayload)
+}
+
+func testMessagesAreRecordedWithoutPayload(t *testing.T, b *bed) {
 	var text strings.Builder
 	var mu sync.Mutex
 	b.Server.o.Messages = true

@@ -71,15 +71,27 @@ type session struct {
 	failures int64
 }
 
-func newSession(peer Peer, remote string, s *Server) *session {
+func newSession(peer Peer, remote string, s *Server, protocol string) *session {
 	one := &session{
 		peer: peer, remote: remote, since: s.now(), now: s.now, limits: s.limits, totals: &s.totals,
 		open: map[int64]*conn{}, next: 2, // the first number that a server gives, a wire fact
 	}
+	record := func(kind string, conn, size int64) {
+		s.log.Debug("tunnel message", "subject", peer.Subject, "kind", kind, "connection", conn, "bytes", size)
+	}
+	if protocol == muxProtocol {
+		var trace func(string, uint64, int)
+		if s.o.Messages {
+			trace = func(kind string, conn uint64, size int) { record(kind, int64(conn), int64(size)) }
+		}
+		one.limits.linger = 0 // either end may close when it likes
+		one.carrier = newMultiplexed(one, s.buffers, trace)
+		return one
+	}
 	see := one.see
 	if s.o.Messages {
 		see = func(p part) error {
-			s.log.Debug("tunnel message", "subject", peer.Subject, "kind", p.messageType.String(), "connection", p.conn, "bytes", p.payload)
+			record(p.messageType.String(), p.conn, p.payload)
 			return one.see(p)
 		}
 	}
@@ -249,7 +261,7 @@ func (s *session) info(now time.Time) SessionInfo {
 	return SessionInfo{
 		Subject: s.peer.Subject, Kind: s.peer.Kind, Protocol: s.carrier.protocol(), Remote: s.remote,
 		Since: s.since, LastHeard: s.socket.lastHeard(), LastAnswer: s.good, Healthy: healthy,
-		Connections: len(s.open), Paused: s.paused, Dials: s.dials, Failures: s.failures,
+		Connections: len(s.open), Paused: s.paused + s.carrier.paused(), Dials: s.dials, Failures: s.failures,
 		BytesIn: s.in.Load(), BytesOut: s.out.Load(),
 	}
 }

@@ -14,6 +14,9 @@ import (
 
 var errSessionOver = errors.New("the tunnel has ended")
 
+// targetLimit is how long a host tries to connect to a target, as with the original.
+const targetLimit = time.Minute
+
 // maxTargets is how many connections one websocket may have on a host: the server's
 // thousand, and as many that it has closed and that have not ended here.
 const maxTargets = 2000
@@ -37,6 +40,11 @@ func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		conn = &refusal{err: err, until: time.Now().Add(refusalDelay)}
 	}
+	return t.track(conn), nil
+}
+
+// track notes a connection until it is closed.
+func (t *targets) track(conn net.Conn) *target {
 	one := &target{Conn: conn, all: t}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +53,7 @@ func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, 
 	} else {
 		t.open[one] = struct{}{}
 	}
-	return one, nil
+	return one
 }
 
 func (t *targets) connect(ctx context.Context, network, address string) (net.Conn, error) {

@@ -2,7 +2,9 @@
 // inbound port: the host opens one websocket, and through it the server dials
 // targets on the host. Node agents, cluster agents and the system agent use the
 // same client; the protocol is that of github.com/rancher/remotedialer, so either
-// side may be the original.
+// side may be the original. When both are ours they agree in the headers of the upgrade
+// on that of tunnel/mux, which is some times faster and lets interactive connections pass
+// those in bulk; everything below holds for both.
 //
 // What the library leaves open is closed here:
 //
@@ -15,7 +17,7 @@
 //   - A dead websocket is closed at once, and no lock is shared between websockets.
 //   - A subject may have several websockets; the newest that answers is used first.
 //
-// Dial sends a request and does not wait for an answer, because the protocol has
+// Dial sends a request and does not wait for an answer, because the original's protocol has
 // none. Only a handshake with the target (TLS, or an HTTP request) tells whether the
 // dial has succeeded, so callers do one under a time limit of their own.
 package tunnel
@@ -88,6 +90,8 @@ type ClientOptions struct {
 	Changed func(Status)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// original is a client that offers the original's protocol only, for tests.
+	original bool
 }
 
 // Peer is who opened a tunnel.
