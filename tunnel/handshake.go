@@ -43,7 +43,7 @@ func (s *Server) DialHandshake(ctx context.Context, subject, network, address st
 func (s *Server) shake(ctx context.Context, c *conn, handshake func(context.Context, net.Conn) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.handshake)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { c.fail(fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, context.Cause(ctx))) })
+	stop := context.AfterFunc(ctx, func() { c.fail(fmt.Errorf("%w: %w%s", os.ErrDeadlineExceeded, context.Cause(ctx), c.progress())) })
 	done, err := handshake(ctx, c)
 	if !stop() && err == nil {
 		err = fmt.Errorf("the handshake took longer than %s: %w", s.limits.handshake, os.ErrDeadlineExceeded)

@@ -75,6 +75,7 @@ func (m *multiplexed) serve(h hijacker, r *http.Request) {
 	take := h.take
 	h.take = func(c net.Conn) *socket {
 		m.socket = take(c)
+		keepUnsentShort(c)
 		return m.socket
 	}
 	upgrader := websocket.Upgrader{
@@ -121,6 +122,20 @@ func (stream) SetDeadline(time.Time) error      { return nil }
 func (stream) SetReadDeadline(time.Time) error  { return nil }
 func (stream) SetWriteDeadline(time.Time) error { return nil }
 
+// progress says how far a dial has come, if the protocol tells.
+func (c *conn) progress() string {
+	c.mu.Lock()
+	raw, tells := c.raw.(stream)
+	c.mu.Unlock()
+	switch {
+	case !tells:
+		return ""
+	case raw.Answered():
+		return "; the host has connected to the target, which does not answer"
+	}
+	return "; the host has not connected to the target yet"
+}
+
 // judgeReset turns the host's reset into an error with a meaning.
 func (c *conn) judgeReset(reset *mux.ResetError) error {
 	switch reset.Code {
@@ -135,6 +150,7 @@ func (c *conn) judgeReset(reset *mux.ResetError) error {
 
 // serveMux is a client's end of our own protocol, until the websocket ends.
 func (l *link) serveMux(ctx context.Context, c *Client, ended func(error)) {
+	keepUnsentShort(l.ws.NetConn())
 	session := mux.New(l.ws.NetConn(), mux.Options{
 		Handle: l.targets.handle, Streams: 2 * maxTargets, Ping: pingInterval, Buffers: c.buffers, Now: c.now,
 		End: func(err error) { ended(muxError(err)) },
@@ -192,8 +208,14 @@ func relay(st *mux.Stream, one *target) {
 		}
 	}()
 	half, can := one.Conn.(interface{ CloseWrite() error })
-	if _, err := st.WriteTo(one.Conn); err == nil && can && half.CloseWrite() == nil {
+	_, err := st.WriteTo(one.Conn)
+	switch {
+	case err != nil:
+		st.Reset(mux.Broken, err.Error()) // nothing, when it was not the target that failed
+	case can && half.CloseWrite() == nil:
 		<-up
+	default:
+		st.Close()
 	}
 	one.Close()
 	<-up
