@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,6 +142,26 @@ func TestStuckTunnelEndsTheAgent(t *testing.T) {
 	a.keep(ctx, stop, part{"tunnel", func(context.Context) error { return stuck }})
 	if cause := context.Cause(ctx); cause != error(stuck) || !strings.Contains(cause.Error(), "although the server answers") {
 		t.Errorf("cause %v", cause)
+	}
+}
+
+func TestExplainRefusal(t *testing.T) {
+	dir := t.TempDir()
+	l := &line{agent: &agent{Options: Options{Server: &url.URL{Scheme: "https", Host: "drover.example.com"}, StateDir: dir}}}
+	say := func(status int) string { return l.explain(&tunnel.HandshakeError{Status: status, Text: "no"}).Error() }
+	for status, want := range map[int]string{401: "take the command again", 404: "address of something else", 400: "registration token has ended", 409: "the server answered 409 Conflict: no"} {
+		if got := say(status); !strings.Contains(got, want) {
+			t.Errorf("%d: %s", status, got)
+		}
+	}
+	if got := say(400); strings.Contains(got, "was removed") {
+		t.Errorf("a host that was never registered: %s", got)
+	}
+	if err := os.WriteFile(l.marker(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := say(400); !strings.Contains(got, "remove "+dir+"/connected") {
+		t.Errorf("a host that was registered: %s", got)
 	}
 }
 

@@ -139,8 +139,12 @@ func (l *line) explain(err error) error {
 		return fmt.Errorf("%w (the registration token is not valid for this server; take the command again from the cluster's page)", err)
 	case http.StatusNotFound:
 		return fmt.Errorf("%w (%s may be the address of something else)", err, l.Server)
-	case http.StatusBadRequest:
-		return fmt.Errorf("%w (if this host was removed from the cluster, remove %s and start the agent again)", err, l.marker())
+	case http.StatusBadRequest: // servers answer so to unknown tokens as well
+		hint := "if the cluster is not known, the registration token has ended: take the command again from the cluster's page"
+		if l.registered() && !l.NoRegister {
+			hint += "; if this host was removed from it, remove " + l.marker() + " and start the agent again"
+		}
+		return fmt.Errorf("%w (%s)", err, hint)
 	}
 	return err
 }
