@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -48,8 +49,8 @@ func (b *board) note(e apply.Event) {
 			b.failed(e, r.Failure.Instruction, r.Failure.Reason, r.Failure.Output, r.Failure.ExitCode)
 		}
 	case apply.PeriodicEnded:
-		if e.Text != "" || e.ExitCode != 0 {
-			b.failed(e, e.Name, e.Text, e.Data, e.ExitCode)
+		if e.Text != "" {
+			b.failed(e, e.Name, fmt.Sprintf("periodic instruction %s: %s", e.Name, e.Text), e.Data, e.ExitCode)
 		}
 	default:
 		if b.doing != nil && b.doing.Source == e.Source {

@@ -64,6 +64,9 @@ type Options struct {
 	Path string
 	// Timeout ends an instruction, periodic ones included, that runs longer; 0 means never.
 	Timeout time.Duration
+	// PeriodicPatience is how long Periodic waits for the instructions that it started; default
+	// 5 seconds.
+	PeriodicPatience time.Duration
 	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
 	// beginning and half from its end; default 256 KiB.
 	OutputLimit int

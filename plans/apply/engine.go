@@ -23,6 +23,9 @@ import (
 // defaultOutputLimit is how much of an instruction's output is kept.
 const defaultOutputLimit = 256 << 10
 
+// defaultPatience is how long periodic instructions are waited for.
+const defaultPatience = 5 * time.Second
+
 // Engine performs plans. Its methods may be called at the same time; one plan at a time is applied.
 type Engine struct {
 	Options
@@ -33,6 +36,7 @@ type Engine struct {
 	background sync.WaitGroup
 	pruning    atomic.Bool
 	runs       runs
+	long       longRuns
 	boot       string // the kernel's id of this boot
 	// lingering are supervisors whose instruction ended but left a process behind.
 	lingering []*supervise.Running // guarded by lock
@@ -65,6 +69,9 @@ func New(o Options) (*Engine, error) {
 	if o.OutputLimit <= 0 {
 		o.OutputLimit = defaultOutputLimit
 	}
+	if o.PeriodicPatience <= 0 {
+		o.PeriodicPatience = defaultPatience
+	}
 	// Ledgers name the host's files and instructions.
 	if err := closedDir(o.LedgerDir); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)
@@ -81,7 +88,8 @@ func New(o Options) (*Engine, error) {
 	return e, e.interlock.Clear()
 }
 
-// Close waits for what the engine does in the background. Instructions that run stay running.
+// Close waits for what the engine does in the background, after the contexts of all calls
+// have ended. One-time instructions that run stay running.
 func (e *Engine) Close() { e.background.Wait() }
 
 // Apply performs the delivery, or goes on with it where an earlier call or an earlier life

@@ -54,7 +54,8 @@ type Event struct {
 	Kind EventKind
 	Time time.Time
 	// Source, ID and Checksum are those of the Delivery. ID and Checksum are empty for a file
-	// that is put back and for a periodic instruction, which belong to no delivery.
+	// that is put back and for a periodic instruction, which belong to no delivery. The source
+	// of a periodic instruction is that of the context, see WithSource.
 	Source, ID, Checksum string
 	// Instruction is the index of the one-time instruction, -1 otherwise.
 	Instruction int
@@ -68,7 +69,8 @@ type Event struct {
 	// Offset is the position of Data's first byte in all that this try of the instruction
 	// printed, both streams in the order they came; bytes that were not kept count.
 	Offset int64
-	// Data is valid during the call only.
+	// Data is valid during the call only. PeriodicEnded has the end of what one that failed
+	// printed in it, first its output, then its errors.
 	Data []byte
 	// Told says that an earlier life of the agent had told this piece already.
 	Told bool

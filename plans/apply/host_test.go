@@ -92,7 +92,9 @@ func options(dir string) apply.Options {
 		InterlockDir: filepath.Join(dir, "interlock"), AppliedDir: filepath.Join(dir, "applied"), Supervisor: supervisor(),
 		Redirects: []apply.Redirect{{Prefix: "/etc/rancher/k3s", Dir: "/var/lib/agent/etc/k3s"}},
 		Units:     func(context.Context, string) (string, string, error) { return "active", "running", nil },
-		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
+		// However slow the machine is; who tests patience has less.
+		PeriodicPatience: time.Hour,
+		Logger:           slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
 

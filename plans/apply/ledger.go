@@ -210,6 +210,7 @@ func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
 
 // Forget removes the ledger of a source that will not deliver again.
 func (e *Engine) Forget(source string) error {
+	e.long.forget(source)
 	if err := os.Remove(e.ledgerPath(source)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the ledger of %s: %w", source, err)
 	}

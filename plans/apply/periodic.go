@@ -79,37 +79,62 @@ func named(p *plans.Plan) []plans.PeriodicInstruction {
 }
 
 // Periodic runs the plan's periodic instructions that are due, all of them with force, and
-// returns the records of all of the plan's: new ones for those that ran, last for the
-// others. One that fails or takes long does not hold up the next, but the call returns
-// when all have ended. Nothing runs while an installer is about to restart the agent.
+// returns the records of all of the plan's: new ones for those that ended, last for the
+// others. One that fails does not hold up the next. One that takes longer than
+// PeriodicPatience goes on by itself: a later call for the same source returns its record,
+// and it does not begin again before. Nothing runs while an installer is about to restart
+// the agent.
 func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
-	now := e.Now()
+	now, source := e.Now(), SourceOf(ctx)
 	usable := named(p)
 	if left := len(p.PeriodicInstructions) - len(usable); left > 0 {
 		e.Logger.Debug("periodic instructions without a name of their own are left out", "number", left)
 	}
 	next := map[string]plans.PeriodicOutput{}
-	var due []plans.PeriodicInstruction
 	for _, in := range usable {
-		record, known := last[in.Name]
-		if known {
+		if record, known := last[in.Name]; known {
 			next[in.Name] = record
 		}
-		if force || !dueAt(in, record, now).After(now) {
-			due = append(due, in)
-		}
 	}
-	if len(due) == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return next
 	}
-	if err := e.runPeriodic(ctx, due, next, now); err != nil {
-		e.Logger.Error("periodic instructions cannot run", "error", err)
+	running := e.long.take(source, usable, next)
+	ended := make(chan struct{})
+	var due []*longRun
+	for _, in := range usable {
+		if e.long.runs(source, in.Name) {
+			continue
+		}
+		if record := next[in.Name]; force || !dueAt(in, record, now).After(now) {
+			due = append(due, e.long.add(e, source, in, record, now))
+		}
 	}
+	if len(due) > 0 {
+		e.background.Go(func() {
+			defer close(ended)
+			if err := e.runPeriodic(ctx, due, now); err != nil {
+				e.Logger.Error("periodic instructions cannot run", "error", err)
+			}
+		})
+		e.awaitPeriodic(ctx, due, ended)
+	}
+	if ctx.Err() != nil { // then they are killed
+		for _, run := range running {
+			<-run.ended
+		}
+	}
+	e.long.take(source, usable, next)
 	return next
 }
 
-// runPeriodic runs the instructions, some at a time, and puts their records into records.
-func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstruction, records map[string]plans.PeriodicOutput, now time.Time) (err error) {
+// runPeriodic runs the instructions, some at a time. One that takes long gives its place away.
+func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time) (err error) {
+	defer func() {
+		for _, run := range due {
+			e.long.end(run) // whatever could not begin
+		}
+	}()
 	ok, err := e.interlock.Enter()
 	if err != nil || !ok {
 		return err
@@ -124,22 +149,16 @@ func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstructio
 	if !e.PreserveWorkDir {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	var mu sync.Mutex
 	var group sync.WaitGroup
 	places := make(chan struct{}, periodicAtOnce)
-	for i, in := range due {
+	for i, run := range due {
 		places <- struct{}{}
-		mu.Lock()
-		record := records[in.Name]
-		mu.Unlock()
 		group.Go(func() {
-			defer func() { <-places }()
-			record, ran := e.periodic(ctx, in, record, filepath.Join(dir, fmt.Sprintf("periodic_%d", i)), now)
-			if ran {
-				mu.Lock()
-				defer mu.Unlock()
-				records[in.Name] = record
-			}
+			leave := sync.OnceFunc(func() { <-places })
+			defer leave()
+			defer time.AfterFunc(e.PeriodicPatience, leave).Stop()
+			run.record, run.ran = e.periodic(ctx, run.in, run.record, filepath.Join(dir, fmt.Sprintf("periodic_%d", i)), now)
+			e.long.end(run)
 		})
 	}
 	group.Wait()
@@ -149,7 +168,7 @@ func (e *Engine) runPeriodic(ctx context.Context, due []plans.PeriodicInstructio
 // periodic runs one instruction; ran is false when the agent stopped meanwhile, which is
 // nobody's failure.
 func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, before plans.PeriodicOutput, dir string, now time.Time) (record plans.PeriodicOutput, ran bool) {
-	log := e.Logger.With("periodic", in.Name)
+	log := e.Logger.With("source", SourceOf(ctx), "periodic", in.Name)
 	stdout, stderr := supervise.NewBounded(e.OutputLimit), supervise.NewBounded(e.OutputLimit)
 	code, err := e.runDirectly(ctx, in.Instruction, dir, before.Failures+1, stdout, stderr)
 	if ctx.Err() != nil {
@@ -162,12 +181,13 @@ func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, bef
 	if err == nil && code == 0 {
 		record.LastSuccessfulRunTime = now
 		log.Debug("periodic instruction succeeded")
-		e.tellPeriodic(record, before.Failures+1, nil)
+		e.tellPeriodic(SourceOf(ctx), record, before.Failures+1, nil, nil)
 		return record, true
 	}
 	record.LastSuccessfulRunTime, record.LastFailedRunTime, record.Failures = before.LastSuccessfulRunTime, now, before.Failures+1
-	log.Warn("periodic instruction failed", "exitCode", code, "failures", record.Failures, "error", err, "stderr", string(end(stderr.Bytes(), maxLine)))
-	e.tellPeriodic(record, before.Failures+1, err)
+	said := end(append(stdout.Bytes(), stderr.Bytes()...), failureTail)
+	log.Warn("periodic instruction failed", "exitCode", code, "failures", record.Failures, "reason", periodicReason(code, err), "output", string(said))
+	e.tellPeriodic(SourceOf(ctx), record, before.Failures+1, err, said)
 	return record, true
 }
 

@@ -159,6 +159,69 @@ func TestPeriodicInstructionsDoNotHoldEachOtherUp(t *testing.T) {
 	}
 }
 
+// TestPeriodicInstructionThatDoesNotEnd: the others go on at their own pace, it does not run
+// twice at once, it is told as a wait, and its record comes when it has ended after all.
+func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
+	h := newHost(t)
+	h.options.PeriodicPatience = 50 * time.Millisecond
+	var seen observer
+	h.options.Observe = seen.observe
+	fifo := h.fifo("go")
+	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+		periodic("hangs", "echo again >> "+h.path("runs")+"; read x < "+fifo+"; echo why; exit 3"),
+		periodic("beats", "echo beat >> "+h.path("beats")),
+	}}
+	ctx := apply.WithSource(t.Context(), "a.plan")
+	e := h.engine()
+	var records map[string]plans.PeriodicOutput
+	h.until("the others go on", func() bool {
+		records = e.Periodic(ctx, p, records, true)
+		b, _ := os.ReadFile(h.path("beats"))
+		return strings.Count(string(b), "beat") >= 3
+	})
+	if _, known := records["hangs"]; known {
+		t.Errorf("it has a record: %+v", records)
+	}
+	h.until("the wait is told", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, w := range h.waits {
+			if strings.Contains(w.Source, "periodic instruction hangs of a.plan") && w.For != "" && !w.Since.IsZero() {
+				return true
+			}
+		}
+		return false
+	})
+	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	h.until("its record comes", func() bool {
+		records = e.Periodic(ctx, p, records, false)
+		return records["hangs"].ExitCode == 3
+	})
+	if b, _ := os.ReadFile(h.path("runs")); string(b) != "again\n" {
+		t.Errorf("it ran again: %q", b)
+	}
+	said := false
+	for _, event := range seen.all() {
+		said = said || event.Name == "hangs" && event.Source == "a.plan" && string(event.Data) == "why\n" && event.Text == "exit code 3"
+	}
+	if !said {
+		t.Errorf("its failure was not told: %+v", seen.all())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := apply.Wait{}
+	for _, w := range h.waits {
+		if strings.Contains(w.Source, "instruction hangs") {
+			last = w
+		}
+	}
+	if last.For != "" {
+		t.Errorf("the wait is not over: %+v", last)
+	}
+}
+
 func TestPeriodicInstructionThatLeavesAProcess(t *testing.T) {
 	h := newHost(t)
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "sleep 30 & echo done")}}

@@ -145,14 +145,21 @@ func (w *work) tellLeft(l *ledger, i int) {
 	}
 }
 
-// tellPeriodic tells how a run of a periodic instruction ended.
-func (e *Engine) tellPeriodic(r plans.PeriodicOutput, attempt int, err error) {
-	event := Event{Kind: PeriodicEnded, Instruction: -1, Name: r.Name, Attempt: attempt, ExitCode: r.ExitCode}
+// tellPeriodic tells how a run of a periodic instruction ended, and what one that failed said.
+func (e *Engine) tellPeriodic(source string, r plans.PeriodicOutput, attempt int, err error, said []byte) {
+	e.tell(Event{
+		Kind: PeriodicEnded, Source: source, Instruction: -1, Name: r.Name, Attempt: attempt,
+		ExitCode: r.ExitCode, Text: periodicReason(r.ExitCode, err), Data: said,
+	})
+}
+
+// periodicReason is why a run failed; empty when it did not.
+func periodicReason(code int, err error) string {
 	switch {
 	case err != nil:
-		event.Text = err.Error()
-	case r.ExitCode != 0:
-		event.Text = fmt.Sprintf("exit code %d", r.ExitCode)
+		return err.Error()
+	case code != 0:
+		return fmt.Sprintf("exit code %d", code)
 	}
-	e.tell(event)
+	return ""
 }

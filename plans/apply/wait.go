@@ -25,6 +25,7 @@ const (
 type waiter struct {
 	e      *Engine
 	source string
+	since  time.Time // when waits begin; zero: when they are told
 	now    Wait
 }
 
@@ -33,7 +34,11 @@ func (w *waiter) on(what, cause, next string) {
 	if w.now.For == what && w.now.Cause == cause {
 		return
 	}
-	w.now = Wait{Source: w.source, For: what, Cause: cause, Since: w.e.Now().UTC(), Next: next}
+	since := w.since
+	if since.IsZero() {
+		since = w.e.Now()
+	}
+	w.now = Wait{Source: w.source, For: what, Cause: cause, Since: since.UTC(), Next: next}
 	w.e.Logger.Warn("waiting", "source", w.source, "for", what, "cause", cause, "next", next)
 	if w.e.Waiting != nil {
 		w.e.Waiting(w.now)
