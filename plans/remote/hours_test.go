@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
 )
 
 // wire is a network in memory.
@@ -294,6 +295,30 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
+// TestFilesThatCannotAllBePutBack: each try puts some back and fails at another; that is no
+// reason to try without a pause.
+func TestFilesThatCannotAllBePutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, inMemory)
+		s.set(map[string]string{"plan": planA, "plan-state": "succeeded", "applied-checksum": sum(planA), "plan-revision": "1"})
+		e := &engine{pending: apply.Pending{ID: "u1/1", Checksum: sum(planA), Finished: true}}
+		e.onRestore = func(context.Context) ([]string, error) {
+			if e.count("restore") > 1000 {
+				return nil, nil
+			}
+			return []string{"/etc/x"}, errors.New("file /etc/y: read-only file system")
+		}
+		src, _ := live(t, s, e)
+		time.Sleep(10 * time.Minute)
+		if n := e.count("restore"); n < 5 || n > 60 {
+			t.Errorf("%d tries in ten minutes", n)
+		}
+		if said := src.Status().String(); !strings.Contains(said, "/etc/y") {
+			t.Errorf("status %q does not name the file", said)
+		}
+	})
+}
+
 // TestPutThatHangs: the outcome is told at last, the plan executed once, and meanwhile people see why.
 func TestPutThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +332,7 @@ func TestPutThatHangs(t *testing.T) {
 			}
 			io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
-			return true
+			panic(http.ErrAbortHandler) // an empty answer might still be on its way
 		})
 		src, said := live(t, s, e)
 		time.Sleep(10 * time.Minute)

@@ -1,3 +1,5 @@
+// How a source stands, kept for whoever tells people.
+
 package remote
 
 import (

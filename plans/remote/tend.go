@@ -80,10 +80,10 @@ func (s *Source) restore(ctx context.Context, d Decision) (decideAgain bool) {
 			cancel() // whatever is new comes first
 		}
 	})
-	switch {
-	case len(changed) > 0:
+	if len(changed) > 0 {
 		s.o.Logger.Warn("files of the plan were missing or changed and are put back", "plan", short(d.Checksum), "files", changed)
-	case err != nil && work.Err() == nil:
+	}
+	if err != nil && work.Err() == nil {
 		s.hostFault(d.Checksum, "the plan's files cannot be checked", err)
 		return false
 	}
