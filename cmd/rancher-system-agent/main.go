@@ -67,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return 0
 	case err != nil:
-		return fail(stderr, err)
+		return fail(stderr, fmt.Errorf("%w; see %s help", err, name))
 	case *version:
 		return printVersion(stdout)
 	}
@@ -77,6 +77,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	command, args := args[0], args[1:]
+	if command != "self-update" && len(args) == 1 && (args[0] == "-h" || args[0] == "--help") { // that one has a page of its own
+		command = "help"
+	}
 	switch command {
 	case "help":
 		fmt.Fprint(stdout, usage)

@@ -1,3 +1,5 @@
+// How much memory the agent takes for itself.
+
 package main
 
 import "runtime/debug"

@@ -73,6 +73,9 @@ func showStatus(args []string, env func(string) string, stdout, stderr io.Writer
 	switch {
 	case errors.Is(err, status.ErrNoAgent):
 		fail(stderr, fmt.Errorf("%w; systemctl start rancher-system-agent starts it", err))
+		if show.format == "json" {
+			stdout = stderr // who reads JSON there gets no text
+		}
 		showLedgers(env, stdout, stderr)
 		return 1
 	case err != nil:
