@@ -29,6 +29,8 @@ type Condition struct {
 	OK    bool      `json:"ok"`
 	Cause string    `json:"cause,omitempty"` // why it is not; or what is waited for
 	Since time.Time `json:"since"`
+
+	awaited bool // it has not been known yet
 }
 
 type board struct {
@@ -61,8 +63,18 @@ func (b *board) set(name string, err error) {
 	case known && old.OK == c.OK && old.Cause == c.Cause:
 	case !c.OK:
 		b.log.Warn("not well", "condition", name, "cause", c.Cause, "since", c.Since.UTC().Format(time.RFC3339))
-	case known:
+	case known && !old.awaited:
 		b.log.Info("well again", "condition", name, "after", c.Since.Sub(old.Since).Round(time.Second))
+	}
+}
+
+// await notes what a condition that is not known yet waits for. The log hears nothing: so
+// does every start begin.
+func (b *board) await(name, what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.all[name]; !known {
+		b.all[name] = Condition{Name: name, Cause: what, Since: b.now(), awaited: true}
 	}
 }
 

@@ -243,6 +243,14 @@ func TestBoardSaysEachChangeOnce(t *testing.T) {
 	for _, err := range []error{nil, nil, errors.New("gone"), errors.New("gone"), errors.New("other\ncause"), nil, nil} {
 		b.set("x", err)
 	}
+	b.await("y", "the first time")
+	if c, _ := b.get("y"); c.OK || c.Cause != "the first time" {
+		t.Errorf("awaited: %+v", c)
+	}
+	b.set("y", nil)
+	if c, _ := b.get("y"); !c.OK {
+		t.Errorf("come: %+v", c)
+	}
 	if n := strings.Count(log.String(), "\n"); n != 3 {
 		t.Errorf("%d lines:\n%s", n, log)
 	}

@@ -101,9 +101,7 @@ func (l *line) changed(end context.CancelCauseFunc) func(tunnel.Status) {
 			l.board.set(onTunnel, l.explain(s.Cause))
 			l.authority.doubt(s.Cause)
 		case s.State == tunnel.Connecting:
-			if _, known := l.board.get(onTunnel); !known {
-				l.board.set(onTunnel, errors.New("connecting for the first time"))
-			}
+			l.board.await(onTunnel, "connecting for the first time")
 		}
 		if registering && s.State == tunnel.Waiting && l.registered() {
 			end(errNewEndpoint)
