@@ -29,6 +29,7 @@ type board struct {
 	tunnel   tunnel.Status
 	waits    map[string]apply.Wait // by source
 	faults   map[string]fault      // by part
+	mended   map[string]mended     // by part
 	doing    *status.Work          // nil when no plan is being applied
 	putBack  []status.File
 	failures []status.Failure
@@ -42,9 +43,15 @@ type fault struct {
 	since time.Time
 }
 
+// mended is a fault that seems to be over.
+type mended struct{ since, at time.Time }
+
+// steady is how long a part has to work until its next fault is another.
+const steady = 10 * time.Second
+
 func newBoard(now func() time.Time) *board {
 	return &board{
-		changed: make(chan struct{}, 1), now: now, waits: map[string]apply.Wait{}, faults: map[string]fault{},
+		changed: make(chan struct{}, 1), now: now, waits: map[string]apply.Wait{}, faults: map[string]fault{}, mended: map[string]mended{},
 		probes: map[string]probes{}, periodic: map[string][]status.Periodic{},
 	}
 }
@@ -80,17 +87,25 @@ func (b *board) setWait(w apply.Wait) {
 	})
 }
 
+// setFault keeps why a part does not work, and since when: once it works again, the trouble
+// that comes within steady is still the old one, for a part that fails is started again.
 func (b *board) setFault(part string, err error) {
 	b.change(func() {
+		now := b.now().UTC()
 		if err == nil {
-			delete(b.faults, part)
-		} else {
-			since := b.now().UTC()
 			if old, ok := b.faults[part]; ok {
-				since = old.since
+				b.mended[part] = mended{since: old.since, at: now}
 			}
-			b.faults[part] = fault{err, since}
+			delete(b.faults, part)
+			return
 		}
+		since := now
+		if old, ok := b.faults[part]; ok {
+			since = old.since
+		} else if old, ok := b.mended[part]; ok && now.Sub(old.at) < steady {
+			since = old.since
+		}
+		b.faults[part] = fault{err, since}
 	})
 }
 

@@ -42,3 +42,24 @@ func TestBoardTellsTheMostPressingFirst(t *testing.T) {
 		t.Error("nobody was told of a change")
 	}
 }
+
+// TestSinceWhenAPartDoesNotWork: starting it again is not the end of the trouble.
+func TestSinceWhenAPartDoesNotWork(t *testing.T) {
+	began := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now := began
+	b := newBoard(func() time.Time { return now })
+	since := func() time.Time { return b.faults["drop directory"].since }
+	for range 5 {
+		b.setFault("drop directory", errors.New("is a symbolic link"))
+		if !since().Equal(began) {
+			t.Fatalf("since %s", since())
+		}
+		now = now.Add(time.Minute) // the pause before it is started again
+		b.setFault("drop directory", nil)
+		now = now.Add(time.Second)
+	}
+	now = now.Add(time.Minute)
+	if b.setFault("drop directory", errors.New("is a file")); !since().Equal(now) {
+		t.Errorf("since %s, want %s: it worked for a minute", since(), now)
+	}
+}
