@@ -121,6 +121,11 @@ func showLedgers(env func(string) string, stdout, stderr io.Writer) {
 		fail(stderr, err)
 		return
 	}
+	if c.RemoteEnabled {
+		if err := validateConnection(c.ConnectionInfoFile); err != nil {
+			fail(stderr, err) // that may be why none runs
+		}
+	}
 	left, err := apply.ReadUnfinished(c.LedgerDirectory())
 	if err != nil {
 		fail(stderr, err)

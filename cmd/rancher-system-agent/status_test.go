@@ -38,6 +38,27 @@ func waitStatus(t *testing.T, config, what string, ok func(s status.Status) bool
 	return s
 }
 
+// TestStatusSaysWhyNoAgentRuns: what keeps it from starting is looked for.
+func TestStatusSaysWhyNoAgentRuns(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config.yaml")
+	text := "remoteEnabled: true\nconnectionInfoFile: " + dir + "/gone.json\nworkDirectory: " + dir + "/work\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, code := agentCommand(t, config, "status")
+	for _, want := range []string{"no agent runs on this host", "gone.json is missing", "register this host again", "No plan was interrupted"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, said %q, want %q in it", code, out, want)
+		}
+	}
+	cmd := exec.Command(binary, "status", "-o", "json")
+	cmd.Env = []string{"CATTLE_AGENT_CONFIG=" + config, statusSocketEnv + "=" + socketOf(config)}
+	if b, _ := cmd.Output(); len(b) > 0 { // the exit code is looked at above
+		t.Errorf("text where JSON belongs: %q", b)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	m := newManagement(t)
 	dir := t.TempDir()

@@ -202,6 +202,9 @@ type Connection struct {
 func LoadConnection(path string) (*Connection, error) {
 	c := &Connection{}
 	if err := load("connection information", path, c); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w; register this host again", err)
+		}
 		return nil, err
 	}
 	for _, one := range []struct{ key, value string }{
