@@ -62,7 +62,8 @@ type Service struct {
 	o        Options
 	incoming chan net.Conn
 	stopped  chan struct{}
-	once     sync.Once // closes stopped
+	once     sync.Once     // closes stopped
+	reading  chan struct{} // one entry for each log that is read
 }
 
 // New makes a service; Run serves.
@@ -70,7 +71,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{o: o, incoming: make(chan net.Conn), stopped: make(chan struct{})}
+	return &Service{o: o, incoming: make(chan net.Conn), stopped: make(chan struct{}), reading: make(chan struct{}, maxLogs)}
 }
 
 // Dial is the policy of the tunnel: it opens the few targets that the server needs.
@@ -115,6 +116,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/kubeconfig", s.kubeconfig)
+	mux.HandleFunc("GET /v1/logs", s.logs)
 	if s.o.Status != nil {
 		mux.Handle("GET /v1/status", s.o.Status)
 		mux.Handle("GET /v1/output", s.o.Status)

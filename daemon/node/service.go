@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/drover-project/drover/daemon/hostservice"
 	"github.com/drover-project/drover/daemon/pipe"
 )
 
@@ -114,28 +114,9 @@ func (s *service) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.unit != "" {
-		s.unit(w, r, q)
+		hostservice.UnitLog(w, r, q.unit, q.tail, q.follow)
 	} else {
 		s.container(w, r, q)
-	}
-}
-
-// unit prints a unit's part of the journal.
-func (s *service) unit(w http.ResponseWriter, r *http.Request, q question) {
-	journalctl, err := exec.LookPath("journalctl")
-	if err != nil {
-		http.Error(w, "there is no journalctl where the agent runs; in a container, ask for container logs", http.StatusNotImplemented)
-		return
-	}
-	args := []string{"--no-pager", "--output=short-iso", "--lines=" + strconv.Itoa(q.tail), "--unit=" + q.unit}
-	if q.follow {
-		args = append(args, "--follow")
-	}
-	cmd := exec.CommandContext(r.Context(), journalctl, args...)
-	cmd.WaitDelay = healthLimit
-	cmd.Stdout = prompt(w)
-	if err := cmd.Run(); err != nil && r.Context().Err() == nil {
-		fmt.Fprintf(w, "journalctl: %v\n", err)
 	}
 }
 
@@ -157,7 +138,7 @@ func (s *service) container(w http.ResponseWriter, r *http.Request, q question) 
 		return
 	}
 	defer log.Close()
-	out := prompt(w)
+	out := hostservice.Prompt(w)
 	if is.Config != nil && is.Config.Tty {
 		_, err = io.Copy(out, log)
 	} else {
@@ -166,26 +147,4 @@ func (s *service) container(w http.ResponseWriter, r *http.Request, q question) 
 	if err != nil && r.Context().Err() == nil {
 		fmt.Fprintf(w, "read the log of container %s: %v\n", q.container, err)
 	}
-}
-
-// prompt writes text and sends each piece on its way at once.
-func prompt(w http.ResponseWriter) io.Writer {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(http.StatusOK)
-	p := prompter{w, http.NewResponseController(w)}
-	p.flush.Flush() // an error of it comes again with the first Write
-	return p
-}
-
-type prompter struct {
-	io.Writer
-	flush *http.ResponseController
-}
-
-func (p prompter) Write(b []byte) (int, error) {
-	n, err := p.Writer.Write(b)
-	if err == nil {
-		err = p.flush.Flush()
-	}
-	return n, err
 }

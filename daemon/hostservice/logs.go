@@ -1,0 +1,101 @@
+// Logs of this host's units, as journalctl tells them, line by line while they come.
+
+package hostservice
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+const (
+	usualTail = 200
+	maxTail   = 100_000
+	// maxLogs is how many logs are read at once.
+	maxLogs = 16
+	// takeLimit is how long a reader may take to accept a piece.
+	takeLimit = 30 * time.Second
+)
+
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]{0,254}$`)
+
+// logs is GET /v1/logs?unit=NAME&tail=N&follow=1.
+func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	tail, follow, err := usualTail, false, error(nil)
+	if text := q.Get("tail"); text != "" {
+		tail, err = strconv.Atoi(text)
+	}
+	if text := q.Get("follow"); text != "" && err == nil {
+		follow, err = strconv.ParseBool(text)
+	}
+	switch {
+	case q.Get("container") != "":
+		http.Error(w, "this host has a system agent, which tells the logs of units alone", http.StatusBadRequest)
+		return
+	case !unitName.MatchString(q.Get("unit")):
+		http.Error(w, "unit is no name of a systemd unit", http.StatusBadRequest)
+		return
+	case err != nil || tail < 0 || tail > maxTail:
+		http.Error(w, fmt.Sprintf("tail has to be a number of lines from 0 to %d, follow 1 or 0", maxTail), http.StatusBadRequest)
+		return
+	}
+	select {
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	default:
+		http.Error(w, fmt.Sprintf("%d logs are read already; close one", maxLogs), http.StatusTooManyRequests)
+		return
+	}
+	s.o.Logger.Info("log is told to the server", "unit", q.Get("unit"))
+	UnitLog(w, r, q.Get("unit"), tail, follow)
+}
+
+// UnitLog answers with the last lines of a unit's part of the journal and, with follow, what
+// comes, until the request ends.
+func UnitLog(w http.ResponseWriter, r *http.Request, unit string, tail int, follow bool) {
+	journalctl, err := exec.LookPath("journalctl")
+	if err != nil {
+		http.Error(w, "there is no journalctl where the agent runs; in a container, ask for container logs", http.StatusNotImplemented)
+		return
+	}
+	args := []string{"--no-pager", "--output=short-iso", "--lines=" + strconv.Itoa(tail), "--unit=" + unit}
+	if follow {
+		args = append(args, "--follow")
+	}
+	cmd := exec.CommandContext(r.Context(), journalctl, args...)
+	cmd.WaitDelay = requestLimit
+	cmd.Stdout = Prompt(w)
+	if err := cmd.Run(); err != nil && r.Context().Err() == nil {
+		fmt.Fprintf(w, "journalctl: %v\n", err)
+	}
+}
+
+// Prompt writes text and sends each piece on its way at once. It lifts the server's limits
+// for a whole request: a log may be followed for days.
+func Prompt(w http.ResponseWriter) io.Writer {
+	p := prompter{w, http.NewResponseController(w)}
+	_ = p.control.SetReadDeadline(time.Time{}) // a connection without deadlines has none to lift
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	_ = p.control.Flush() // an error of it comes again with the first Write
+	return p
+}
+
+type prompter struct {
+	io.Writer
+	control *http.ResponseController
+}
+
+func (p prompter) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(takeLimit)) // as above
+	n, err := p.Writer.Write(b)
+	if err == nil {
+		err = p.control.Flush()
+	}
+	return n, err
+}

@@ -1,0 +1,64 @@
+package hostservice
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// journal puts a journalctl first into PATH that prints how it was called and then lives on
+// when it is told to follow.
+func journal(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho \"$@\"\ncase \"$*\" in *--follow*) exec sleep 600;; esac\n"
+	if err := os.WriteFile(filepath.Join(dir, "journalctl"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestLogsOfUnits(t *testing.T) {
+	journal(t)
+	s := start(t, Options{})
+	for _, tc := range []struct {
+		query string
+		code  int
+		text  string
+	}{
+		{"unit=k3s.service&tail=3", http.StatusOK, "--no-pager --output=short-iso --lines=3 --unit=k3s.service\n"},
+		{"unit=k3s", http.StatusOK, "--no-pager --output=short-iso --lines=200 --unit=k3s\n"},
+		{"unit=-f", http.StatusBadRequest, "unit is no name of a systemd unit\n"},
+		{"", http.StatusBadRequest, "unit is no name of a systemd unit\n"},
+		{"unit=k3s&tail=-1", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
+		{"unit=k3s&follow=perhaps", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
+		{"container=etcd", http.StatusBadRequest, "this host has a system agent, which tells the logs of units alone\n"},
+	} {
+		if code, text := ask(t, s, "/v1/logs?"+tc.query); code != tc.code || text != tc.text {
+			t.Errorf("%s: %d %q, want %d %q", tc.query, code, text, tc.code, tc.text)
+		}
+	}
+}
+
+func TestALogIsFollowedUntilTheReaderLeaves(t *testing.T) {
+	journal(t)
+	s := start(t, Options{})
+	client := http.Client{Transport: &http.Transport{DialContext: s.Dial, DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + Address + "/v1/logs?unit=k3s&follow=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(answer.Body).ReadString('\n')
+	if err != nil || !strings.HasSuffix(line, "--unit=k3s --follow\n") {
+		t.Errorf("%q, %v", line, err)
+	}
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	for range maxLogs { // all places are free again once it has noticed
+		s.reading <- struct{}{}
+	}
+}
