@@ -42,15 +42,12 @@ type Socket struct {
 }
 
 // Listen takes the socket, in the place of one that a dead agent left. The directory is
-// made when it is missing and closed to others. The error is a *BusyError when another
+// made when it is missing, closed to others. One that is there is left as it is, for it may
+// be /run; it is refused when others can write it. The error is a *BusyError when another
 // agent lives.
 func Listen(path string) (*Socket, error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of the status socket: %w", err)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("close the directory of the status socket to others: %w", err)
+	if err := directory(filepath.Dir(path)); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -61,6 +58,22 @@ func Listen(path string) (*Socket, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return s, nil
+}
+
+// directory makes it, or says why others could put something in the socket's place.
+func directory(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the directory of the status socket: %w", err)
+		}
+	case err != nil:
+		return fmt.Errorf("look at the directory of the status socket: %w", err)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("others can write the directory %s of the status socket (mode %04o): name a socket in another, or one that is to be made", dir, info.Mode().Perm())
+	}
+	return nil
 }
 
 func (s *Socket) listen() error {

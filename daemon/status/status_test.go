@@ -127,6 +127,28 @@ func TestSocket(t *testing.T) {
 	serve(t, path)()
 }
 
+// TestDirectoryThatIsThere: whoever puts the socket into /run or /tmp still has them afterwards.
+func TestDirectoryThatIsThere(t *testing.T) {
+	for mode, want := range map[os.FileMode]string{0o755: "", 0o777 | os.ModeSticky: "others can write the directory"} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		socket, err := Listen(filepath.Join(dir, "status.sock"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+		if err == nil {
+			if err := socket.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode() != mode|os.ModeDir {
+			t.Errorf("mode %v became %v, %v", mode, info.Mode(), err)
+		}
+	}
+}
+
 func TestStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
