@@ -126,10 +126,16 @@ func (p Plan) Validate() error {
 		}
 		saved[in.Name] = i
 	}
+	recorded := map[string]int{}
 	for i, in := range p.PeriodicInstructions {
-		if err := in.fault(fmt.Sprintf("periodicInstructions[%d]", i)); err != nil {
+		at := fmt.Sprintf("periodicInstructions[%d]", i)
+		if err := in.fault(at); err != nil {
 			return err
 		}
+		if first, taken := recorded[in.Name]; taken && in.Name != "" {
+			return &FieldError{Field: at + ".name", Reason: fmt.Sprintf("%q is the name of periodicInstructions[%d] too; their records need different names", in.Name, first)}
+		}
+		recorded[in.Name] = i
 	}
 	for _, name := range sortedKeys(p.Probes) {
 		if field, reason := p.Probes[name].fault(); reason != "" {

@@ -57,6 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		{"env of a periodic one", `{"periodicInstructions":[{"name":"x","env":[""]}]}`, "periodicInstructions[0].env[0]", "plan field periodicInstructions[0].env[0]: is not of the form NAME=value"},
 		{"saveOutput without a name", `{"instructions":[{"saveOutput":true}]}`, "instructions[0].name", "plan field instructions[0].name: is empty, but saveOutput needs a name to save under"},
 		{"saveOutput twice under a name", `{"instructions":[{"name":"x","saveOutput":true},{"name":"x"},{"name":"x","saveOutput":true}]}`, "instructions[2].name", `plan field instructions[2].name: "x" is the name of instructions[0] too; saved outputs need different names`},
+		{"periodic twice under a name", `{"periodicInstructions":[{"name":"x"},{},{},{"name":"x"}]}`, "periodicInstructions[3].name", `plan field periodicInstructions[3].name: "x" is the name of periodicInstructions[0] too; their records need different names`},
 		{"probe of two kinds", `{"probes":{"a":{"httpGet":{"insecure":true},"systemd":{"unit":"a.service"}}}}`, "probes[a].systemd", "plan field probes[a].systemd: stands beside httpGet; a probe has one of the two"},
 		{"probe of no unit", `{"probes":{"a":{"systemd":{"state":"active"}}}}`, "probes[a].systemd.unit", `plan field probes[a].systemd.unit: "" is not the full name of a unit such as k3s.service`},
 		{"probe of half a unit", `{"probes":{"a":{"systemd":{"unit":"../k3s"}}}}`, "probes[a].systemd.unit", `plan field probes[a].systemd.unit: "../k3s" is not the full name of a unit such as k3s.service`},

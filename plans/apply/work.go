@@ -91,6 +91,9 @@ func (w *work) open(ctx context.Context) error {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
 	w.log.Info("apply begins", "files", len(w.ledger.Files), "instructions", len(w.ledger.Instructions), "id", w.d.ID)
+	if left := len(w.d.Plan.PeriodicInstructions) - len(named(w.d.Plan)); left > 0 {
+		w.log.Warn("periodic instructions without a name never run, for there would be no record of them", "number", left)
+	}
 	w.tellWork(ApplyBegan)
 	return nil
 }
