@@ -4,6 +4,7 @@
 package tunnel
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -83,10 +84,26 @@ func (m *multiplexed) serve(h hijacker, r *http.Request) {
 		CheckOrigin:      func(*http.Request) bool { return true }, // as the original: no browser is involved
 		Error:            func(w http.ResponseWriter, _ *http.Request, code int, err error) { http.Error(w, err.Error(), code) },
 	}
-	if _, err := upgrader.Upgrade(h, r, http.Header{protocolHeader: {muxProtocol}}); err != nil {
+	keeper := &readerKeeper{hijacker: h}
+	if _, err := upgrader.Upgrade(keeper, r, http.Header{protocolHeader: {muxProtocol}}); err != nil {
 		return // it was answered, or there is nobody to answer any more
 	}
-	_ = m.session.Serve(r.Context()) // end has noted why
+	_ = m.session.Serve(r.Context(), keeper.in) // end has noted why
+}
+
+// readerKeeper keeps the reader of the HTTP server, which would stay in memory unused: a
+// server pays for it with each idle host.
+type readerKeeper struct {
+	hijacker
+	in *bufio.Reader
+}
+
+func (k *readerKeeper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := k.hijacker.Hijack()
+	if err == nil {
+		k.in = rw.Reader
+	}
+	return c, rw, err
 }
 
 // end notes why the session is over, and says good-bye unless the peer did or cannot hear.
@@ -155,7 +172,7 @@ func (l *link) serveMux(ctx context.Context, c *Client, ended func(error)) {
 		Handle: l.targets.handle, Streams: 2 * maxTargets, Ping: pingInterval, Buffers: c.buffers, Now: c.now,
 		End: func(err error) { ended(muxError(err)) },
 	})
-	_ = session.Serve(ctx) // ended was told why
+	_ = session.Serve(ctx, nil) // ended was told why
 }
 
 // muxError says the server's good-bye as the websocket library would.

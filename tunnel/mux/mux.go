@@ -29,6 +29,7 @@
 package mux
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -95,8 +96,9 @@ func New(conn io.ReadWriter, o Options) *Session {
 }
 
 // Serve carries until the session is over and says why: what reading and writing said, a
-// *ViolationError, or a *FarewellError. It returns after all that it started has ended.
-func (s *Session) Serve(ctx context.Context) error {
+// *ViolationError, or a *FarewellError. It returns after all that it started has ended. It
+// reads through in, which the handshake may have left behind; nil makes one of 4 KiB.
+func (s *Session) Serve(ctx context.Context, in *bufio.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.context = ctx
@@ -108,7 +110,10 @@ func (s *Session) Serve(ctx context.Context) error {
 		s.mu.Unlock()
 		s.work.Go(s.pingEvery)
 	}
-	s.end(s.read())
+	if in == nil {
+		in = bufio.NewReaderSize(s.conn, readBuffer)
+	}
+	s.end(s.read(in))
 	cancel()
 	s.work.Wait()
 	return s.err
@@ -188,8 +193,8 @@ func (s *Session) end(err error) {
 }
 
 // read takes frames until there are no more.
-func (s *Session) read() error {
-	in := newReader(s.conn, !s.client, s.o.Now, s.control)
+func (s *Session) read(from *bufio.Reader) error {
+	in := newReader(from, !s.client, s.o.Now, s.control)
 	var head [headerSize]byte
 	var small [smallFrame]byte
 	for {

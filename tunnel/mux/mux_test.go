@@ -45,7 +45,7 @@ func serve(t testing.TB, conn net.Conn, o Options) (s *Session, ended chan error
 	o.Ping, o.Now, o.End = time.Second, time.Now, func(error) { conn.Close() }
 	s, ended = New(conn, o), make(chan error, 1)
 	done := make(chan struct{})
-	go func() { ended <- s.Serve(context.Background()); close(done) }()
+	go func() { ended <- s.Serve(context.Background(), nil); close(done) }()
 	t.Cleanup(func() {
 		conn.Close()
 		select {
@@ -451,7 +451,7 @@ func FuzzSession(f *testing.F) {
 			open(t, s, "a")
 			open(t, s, "b")
 		}
-		if err := s.Serve(t.Context()); err == nil {
+		if err := s.Serve(t.Context(), nil); err == nil {
 			t.Error("Serve() ended without a reason")
 		}
 		for _, st := range s.streams {

@@ -43,8 +43,8 @@ type reader struct {
 	since    time.Time
 }
 
-func newReader(from io.Reader, masked bool, now func() time.Time, control func(byte, []byte) error) *reader {
-	return &reader{in: bufio.NewReaderSize(from, readBuffer), masked: masked, now: now, control: control}
+func newReader(from *bufio.Reader, masked bool, now func() time.Time, control func(byte, []byte) error) *reader {
+	return &reader{in: from, masked: masked, now: now, control: control}
 }
 
 func (r *reader) Read(p []byte) (int, error) {
