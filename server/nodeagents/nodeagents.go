@@ -8,6 +8,7 @@ package nodeagents
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -141,10 +142,15 @@ func (a *Agents) dismiss(key string) {
 // refuse answers as agents know it: a status and plain text.
 func (a *Agents) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	answer := explain(err)
-	if answer.status >= http.StatusInternalServerError {
-		a.Logger.Error("node agent not served", "host", r.RemoteAddr, "path", r.URL.Path, "error", err)
-	} else {
-		a.Logger.Info("node agent refused", "host", r.RemoteAddr, "path", r.URL.Path, "status", answer.status, "reason", answer.text)
+	_, said := errors.AsType[*refusal](err)
+	log := a.Logger.With("host", r.RemoteAddr, "path", r.URL.Path)
+	switch {
+	case !said:
+		log.Error("node agent not served", "error", err)
+	case answer.status >= http.StatusInternalServerError:
+		log.Debug("node agent has to wait", "status", answer.status, "reason", answer.text) // it asks again and again
+	default:
+		log.Info("node agent refused", "status", answer.status, "reason", answer.text)
 	}
 	if answer.wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(answer.wait.Seconds())))
