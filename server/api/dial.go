@@ -54,7 +54,7 @@ func (a *API) dialHost(c *call, key string) {
 	host, err := a.Dial(tunnel.Patient(c.ctx()), d.Value.Subject(), network, address)
 	if err != nil {
 		log.Info("connection to a host refused", "error", err)
-		c.fail(noWay(err))
+		c.fail(noWay(d.Value, err))
 		return
 	}
 	defer host.Close()
@@ -90,11 +90,11 @@ func dialTarget(m records.Machine, target string) (network, address string, err 
 }
 
 // noWay tells apart what is not allowed from what does not work now.
-func noWay(err error) error {
+func noWay(m records.Machine, err error) error {
 	if refused, ok := errors.AsType[*tunnel.RefusedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%v", refused)
 	}
-	return unreachable(err)
+	return unreachable(m, err)
 }
 
 // pingDocker answers with what Docker says to GET /_ping.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -52,12 +53,12 @@ func (a *API) askAgent(c *call, key, what string) {
 	}
 	answer, err := a.AskAgent(c.ctx(), d.Value.Subject(), "/v1/"+what+"?"+query.Encode())
 	if err != nil {
-		c.fail(unreachable(err))
+		c.fail(unreachable(d.Value, err))
 		return
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		c.fail(agentRefusal(key, answer))
+		c.fail(agentRefusal(d.Value, answer))
 		return
 	}
 	c.w.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
@@ -66,9 +67,11 @@ func (a *API) askAgent(c *call, key, what string) {
 	c.handOn(answer.Body, what == "output")
 }
 
-func unreachable(err error) error {
+func unreachable(m records.Machine, err error) error {
 	hint := "; it is tried again by asking again"
-	if _, none := errors.AsType[*tunnel.NoSessionError](err); none {
+	if _, none := errors.AsType[*tunnel.NoSessionError](err); none && m.Docker != nil {
+		hint = "; on " + m.NodeName + ", docker ps shows whether the container of the agent runs, docker logs what it waits for"
+	} else if none {
 		hint = "; drover's own agent opens a tunnel when it runs, the original agent has none"
 	}
 	answer := norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v%s", err, hint)
@@ -76,19 +79,19 @@ func unreachable(err error) error {
 	return answer
 }
 
-func agentRefusal(key string, answer *http.Response) error {
+func agentRefusal(m records.Machine, answer *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 512))
 	switch {
 	case err != nil:
-		return unreachable(err)
+		return unreachable(m, err)
 	case answer.StatusCode == http.StatusBadRequest:
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", text)
 	case answer.StatusCode == http.StatusNotFound && !strings.HasPrefix(string(text), "404 page not found"):
 		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%s", text)
 	case answer.StatusCode == http.StatusNotFound:
-		return norman.Errorf(http.StatusNotFound, norman.NotFound, "the agent on %s is of a version that does not tell this; update it", key)
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "the agent on %s is of a version that does not tell this; update it", m.Key())
 	}
-	return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "the agent on %s answered %s: %s", key, answer.Status, text)
+	return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "the agent on %s answered %s: %s", m.Key(), answer.Status, text)
 }
 
 // handOn copies bit by bit. That the way to the host was lost is told in a stream's own
