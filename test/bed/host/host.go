@@ -37,6 +37,8 @@ type Options struct {
 	// Volumes are directories of the host on a file system other than the overlay its root is on, as container engines
 	// on the host need for their data. They keep what is in them over reboots and go with the host.
 	Volumes []string
+	// DNS is the address of the name service that the host asks. Default: the engine's.
+	DNS string
 }
 
 // Host is a running, or stopped, test host.
@@ -85,6 +87,9 @@ func createArgs(e *engine.Engine, h *Host, o Options) []string {
 		"--tmpfs", "/run:mode=755", "--tmpfs", "/run/lock",
 		"--stop-signal", "SIGRTMIN+3", // systemd's order to halt
 		"--tty", // gives systemd the console that Console reads
+	}
+	if o.DNS != "" {
+		args = append(args, "--dns", o.DNS)
 	}
 	if o.Memory != "" {
 		args = append(args, "--memory", o.Memory)
