@@ -33,7 +33,7 @@ func TestJoinCommandOfDockerHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `sudo docker run -d --privileged --restart=unless-stopped --net=host -v /etc/kubernetes:/etc/kubernetes -v /var/run:/var/run ` +
-		`-e "HTTPS_PROXY=http://proxy:3128" rancher/rancher-agent:v0.1.0 --server ` + serverURL + ` --token ` + f.token["lab"] + ` --ca-checksum ` + f.settings.CAChecksum()
+		`-e "HTTPS_PROXY=http://proxy:3128" drover/rancher-agent:v0.1.0 --server ` + serverURL + ` --token ` + f.token["lab"] + ` --ca-checksum ` + f.settings.CAChecksum()
 	if join.NodeCommand != want || join.InsecureNodeCommand != want || join.Command != "" || join.ManifestURL != "" || join.WindowsNodeCommand != "" {
 		t.Errorf("%+v\nwant %s", join, want)
 	}

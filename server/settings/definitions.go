@@ -32,7 +32,7 @@ type definition struct {
 // at their start and expect to find (rancher CLI, terraform provider, dashboards).
 func definitions(d Defaults) []definition {
 	return []definition{
-		{name: "agent-image", value: "rancher/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
+		{name: "agent-image", value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
 		{name: "agent-tls-mode", value: "strict", check: oneOf("strict", "system-store")},
 		{name: "auth-token-default-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
@@ -128,7 +128,7 @@ var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
 func image(value string) string {
 	if len(value) > 512 || !imageName.MatchString(value) {
-		return "is no name of an image; write it as rancher/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
+		return "is no name of an image; write it as drover/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
 	}
 	return ""
 }
