@@ -176,12 +176,12 @@ func (r *Prober) probeTLS(name string, get plans.HTTPGet) *tls.Config {
 		if err == nil {
 			config.Certificates = []tls.Certificate{certificate}
 		}
-		r.note("probe/"+name+"/client", err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
+		r.note("probe/"+name+"/client/"+get.ClientCert, err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
 	}
 	if get.CACert != "" {
 		pool, err := r.pool(get.CACert)
 		config.RootCAs = pool
-		r.note("probe/"+name+"/ca", err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
+		r.note("probe/"+name+"/ca/"+get.CACert, err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
 	}
 	return config
 }
@@ -214,10 +214,19 @@ func (r *Prober) pool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// noteProbe says how a probe goes. Several plans may have a probe of one name.
 func (r *Prober) noteProbe(name string, p plans.Probe, err error) {
+	about, target := "url", withoutPassword(p.HTTPGetAction.URL)
 	if p.Systemd != nil {
-		r.note("probe/"+name, err, "probe fails", "probe", name, "unit", p.Systemd.Unit)
-		return
+		about, target = "unit", p.Systemd.Unit
 	}
-	r.note("probe/"+name, err, "probe fails", "probe", name, "url", p.HTTPGetAction.URL)
+	r.note("probe/"+name+"/"+target, err, "probe fails", "probe", name, about, target)
+}
+
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(no URL)"
+	}
+	return u.Redacted()
 }

@@ -362,3 +362,24 @@ func TestProbesOfUnits(t *testing.T) {
 		t.Errorf("with nobody to ask: %+v", got)
 	}
 }
+
+// TestProbesOfOneNameInTwoPlans: what is said of one is no news of the other, and no
+// password gets into the log.
+func TestProbesOfOneNameInTwoPlans(t *testing.T) {
+	well := httptest.NewServer(http.NotFoundHandler())
+	defer well.Close()
+	ill := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	defer ill.Close()
+	prober := newProber(t)
+	var said bytes.Buffer
+	prober.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	for range 3 {
+		for _, server := range []*httptest.Server{well, ill} {
+			address := strings.Replace(server.URL, "://", "://me:hunter2@", 1)
+			prober.Round(t.Context(), map[string]plans.Probe{"web": get(address)}, nil, time.Time{})
+		}
+	}
+	if n := strings.Count(said.String(), "probe fails"); n != 2 || strings.Contains(said.String(), "hunter2") {
+		t.Errorf("said %d times:\n%s", n, said.String())
+	}
+}
