@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -66,7 +67,8 @@ func (w *work) remember(o outcome) {
 }
 
 func (e *Engine) addApplied(a applied) error {
-	if err := closedDir(e.AppliedDir); err != nil {
+	ours := func(name string) bool { return strings.Contains(name, "-applied.plan") }
+	if err := closedDir(e.AppliedDir, ours); err != nil {
 		return err
 	}
 	names, err := e.appliedNames()
@@ -153,12 +155,23 @@ func outdated(names []string) []string {
 	return old
 }
 
-// closedDir makes a directory that only its owner may look into.
-func closedDir(dir string) error {
+// closedDir makes a directory that only its owner may look into. One that was there is
+// closed to others, unless it holds more than the agent's own: a configuration may name
+// /var/log. The files in it are the owner's alone in any case.
+func closedDir(dir string, ours func(name string) bool) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // one that was there may be open to all
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !ours(entry.Name()) {
+			return nil
+		}
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
 		return fmt.Errorf("close the directory to others: %w", err)
 	}
 	return nil

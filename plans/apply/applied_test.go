@@ -174,8 +174,23 @@ func TestHistoryKeepsTheNewestOfEachSource(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"foreign": 3, "busy": 64, "quiet": 1}, count); diff != "" {
 		t.Error(diff)
 	}
-	if info, err := os.Stat(h.options.AppliedDir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory is open to others: %v %v", info.Mode(), err)
+}
+
+// TestHistoryIsClosedToOthers, but not a directory that has more in it than the history.
+func TestHistoryIsClosedToOthers(t *testing.T) {
+	for foreign, want := range map[string]os.FileMode{"20200101-000000-applied.plan": 0o700, "syslog": 0o755} {
+		h, _ := history(t)
+		if err := os.Mkdir(h.options.AppliedDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(h.options.AppliedDir, foreign), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.apply(plans.Plan{})
+		info, err := os.Stat(h.options.AppliedDir)
+		if err != nil || info.Mode().Perm() != want || len(h.applied()) != 2 {
+			t.Errorf("beside %s: %v %v, %q", foreign, info.Mode(), err, h.applied())
+		}
 	}
 }
 

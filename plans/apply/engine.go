@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,7 @@ func New(o Options) (*Engine, error) {
 		o.PeriodicPatience = defaultPatience
 	}
 	// Ledgers name the host's files and instructions.
-	if err := closedDir(o.LedgerDir); err != nil {
+	if err := closedDir(o.LedgerDir, func(name string) bool { return strings.Contains(name, ".json") }); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)
 	}
 	boot, err := supervise.Boot()
