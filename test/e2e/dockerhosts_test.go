@@ -41,6 +41,7 @@ func TestDockerHosts(t *testing.T) {
 		{"a cluster of Docker hosts", (*dockyard).makeCluster},
 		{"the printed line joins", (*dockyard).join},
 		{"docker through either server", (*dockyard).dockerThroughBoth},
+		{"an image there, a program back", (*dockyard).muchThroughBoth},
 		{"logs and forwarded ports", (*dockyard).logsAndForward},
 		{"a bare client of the original's library", (*dockyard).bareClient},
 		{"a bare server of the original's library", (*dockyard).bareServer},
@@ -49,6 +50,7 @@ func TestDockerHosts(t *testing.T) {
 		{"server A is killed", func(d *dockyard) { d.killed(d.servers[0], d.servers[1]) }},
 		{"server B is killed", func(d *dockyard) { d.killed(d.servers[1], d.servers[0]) }},
 		{"the servers' name leads elsewhere", (*dockyard).moves},
+		{"what the agents hold after all that", (*dockyard).agentsHold},
 		{"a host reboots", (*dockyard).reboot},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
@@ -156,6 +158,26 @@ func (d *dockyard) dockerThroughBoth() {
 			if strings.TrimSpace(out) != name {
 				d.Errorf("server %s: exec on %s printed %q", r.letter, name, out)
 			}
+		}
+	}
+}
+
+// muchThroughBoth carries an image to a host and a program back.
+func (d *dockyard) muchThroughBoth() {
+	want, err := os.ReadFile("/bin/busybox")
+	must(d.T, err)
+	for _, r := range d.servers {
+		for _, name := range d.names3() {
+			began := time.Now()
+			if out := d.drover(r, "machines", "docker", name, "--", "load", "--input", d.archive); !strings.Contains(out, agentImage) {
+				d.Errorf("server %s: load on %s printed %q", r.letter, name, out)
+			}
+			loaded := time.Now()
+			got := d.drover(r, "machines", "docker", name, "--", "exec", "cargo-"+name, "/bin/busybox", "cat", "/bin/busybox")
+			if got != string(want) {
+				d.Errorf("server %s: of %d bytes on %s, %d came, and not the same", r.letter, len(want), name, len(got))
+			}
+			d.Logf("server %s, %s: an image in %s, a program in %s", r.letter, name, loaded.Sub(began).Round(time.Millisecond), time.Since(loaded).Round(time.Millisecond))
 		}
 	}
 }
@@ -274,6 +296,22 @@ func (d *dockyard) killed(victim, other *replica) {
 	d.atHand(victim, patience)
 	d.await(victim, "Connected", patience, d.names3()...)
 	d.same(started)
+}
+
+// agentsHold looks at agents that have been through outages and moves.
+func (d *dockyard) agentsHold() {
+	const most, memory = 40, 64 << 10 // descriptors, KiB
+	for _, h := range d.hosts {
+		out, err := h.Sh(d.ctx, `pid=$(pgrep -x rancher-agent); echo $(ls /proc/$pid/fd | wc -l) $(awk '$1 == "VmRSS:" { print $2 }' /proc/$pid/status)`)
+		must(d.T, err)
+		var descriptors, kib int
+		_, err = fmt.Sscan(out, &descriptors, &kib)
+		must(d.T, err)
+		d.Logf("the agent of %s: %d descriptors, %d MiB", h.Name(), descriptors, kib>>10)
+		if descriptors > most || kib > memory {
+			d.Errorf("the agent of %s holds %d descriptors and %d KiB", h.Name(), descriptors, kib)
+		}
+	}
 }
 
 // reboot shuts a host down and starts it again, its Docker and its agent with it.

@@ -57,6 +57,7 @@ type dockyard struct {
 	url     string // of the servers, by their name
 	servers [2]*replica
 	hosts   []*host.Host
+	archive string // of the agent's image
 }
 
 // replica is one of the servers.
@@ -72,6 +73,7 @@ func startDockyard(ctx context.Context, t *testing.T) *dockyard {
 	module, err := filepath.Abs("../..")
 	must(t, err)
 	d := &dockyard{T: t, ctx: ctx, dir: t.TempDir(), module: module}
+	d.etcd = startEtcd(t) // first, so that it ends last
 	d.bed, err = bed.Start(ctx, bed.Options{Dir: d.dir, CacheDir: os.Getenv("DROVER_CACHE"), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	t.Cleanup(func() {
@@ -88,7 +90,6 @@ func startDockyard(ctx context.Context, t *testing.T) *dockyard {
 	d.names, err = dns.Start(ctx, gateway)
 	must(t, err)
 	t.Cleanup(func() { must(t, d.names.Close()) })
-	d.etcd = startEtcd(t)
 	d.place(gateway)
 	for _, r := range d.servers {
 		d.start(r)
@@ -294,26 +295,26 @@ func (d *dockyard) image() string {
 // startHosts starts the hosts, which ask the bed's name service, and loads the agent's image into each.
 func (d *dockyard) startHosts() {
 	d.Helper()
-	archive := d.image()
+	d.archive = d.image()
 	d.hosts = make([]*host.Host, dockHosts)
 	errs := make([]error, dockHosts)
 	// The first host makes the image of hosts where there is none; then all at once.
-	d.hosts[0], errs[0] = d.startHost(1, archive)
+	d.hosts[0], errs[0] = d.startHost(1)
 	must(d.T, errs[0])
 	var starting sync.WaitGroup
 	for i := 1; i < dockHosts; i++ {
-		starting.Go(func() { d.hosts[i], errs[i] = d.startHost(i+1, archive) })
+		starting.Go(func() { d.hosts[i], errs[i] = d.startHost(i + 1) })
 	}
 	starting.Wait()
 	must(d.T, errors.Join(errs...))
 }
 
-func (d *dockyard) startHost(number int, archive string) (*host.Host, error) {
+func (d *dockyard) startHost(number int) (*host.Host, error) {
 	h, err := d.bed.DockerHost(d.ctx, host.Options{Name: fmt.Sprintf("dock-%d", number), DNS: d.bed.Engine.Gateway().String()})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.LoadImage(d.ctx, archive); err != nil {
+	if err := h.LoadImage(d.ctx, d.archive); err != nil {
 		return h, err
 	}
 	return h, d.workload(h)
