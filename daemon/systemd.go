@@ -26,15 +26,20 @@ func (a *agent) notify(state string) (told bool) {
 	return true
 }
 
-// quiet is how long nothing may have changed for the agent to count as idle.
-const quiet = 10 * time.Second
+// The agent counts as idle when nothing has changed for quiet. After settled, what the
+// last plan's connections and their buffers held is free as well.
+const (
+	quiet   = 10 * time.Second
+	settled = time.Minute
+)
 
 // tell keeps the status line and the record of health up to date. Once nothing has changed
 // for a while, the memory that a large plan needed is given back: nothing else would ask
 // for it for weeks. Right after an apply would be too early, as the plan is still in hand.
 func (a *agent) tell(ctx context.Context) {
-	idle := time.AfterFunc(quiet, debug.FreeOSMemory)
+	idle, rest := time.AfterFunc(quiet, debug.FreeOSMemory), time.AfterFunc(settled, debug.FreeOSMemory)
 	defer idle.Stop()
+	defer rest.Stop()
 	last := ""
 	var health selfupdate.Health
 	for {
@@ -48,6 +53,7 @@ func (a *agent) tell(ctx context.Context) {
 		select {
 		case <-a.board.changed:
 			idle.Reset(quiet)
+			rest.Reset(settled)
 		case <-ctx.Done():
 			return
 		}

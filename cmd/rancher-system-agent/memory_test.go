@@ -19,7 +19,8 @@ func TestMemoryAfterLargePlans(t *testing.T) {
 		s.succeeds(s.marshal(p))
 	}
 	// The rest of what is resident is the program itself, which the kernel can drop at any time.
-	const most = 6 << 10
+	// At their most the plans took some 14 MiB; the last one is kept, to put its files back.
+	const most = 9 << 10
 	s.until("the memory is given back", func() bool { return s.agent.memory(t, "RssAnon") <= most })
 	t.Logf("%.1f MiB resident, at most %.1f", float64(s.agent.resident(t))/1024, float64(s.agent.peak(t))/1024)
 }
