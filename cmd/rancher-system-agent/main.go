@@ -112,6 +112,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return fail(stderr, fmt.Errorf("no such command: %q; see %s help", command, name))
 }
 
+// untilStopped is a context that ends when the command is told to stop.
+func untilStopped() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+}
+
 func fail(stderr io.Writer, err error) int {
 	fmt.Fprintf(stderr, "%s: %v\n", name, err)
 	return 1
@@ -169,7 +174,7 @@ func sentinel(stdout, stderr io.Writer) int {
 	}
 	saveMemory()
 
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilStopped()
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the agent at once
 	refresh := make(chan os.Signal, 1)

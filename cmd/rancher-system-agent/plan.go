@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
-	"syscall"
 
 	"github.com/drover-project/drover/daemon"
 	"github.com/drover-project/drover/daemon/preview"
@@ -23,7 +21,7 @@ func showPlan(args []string, env func(string) string, stdout, stderr io.Writer) 
 	if err != nil {
 		return fail(stderr, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilStopped()
 	defer stop()
 	page, err := lookAt(ctx, rest[0], env)
 	if err != nil {

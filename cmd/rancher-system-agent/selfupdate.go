@@ -10,9 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/drover-project/drover"
@@ -53,7 +51,7 @@ func selfUpdate(args []string, stdout, stderr io.Writer) int {
 	case os.Geteuid() != 0:
 		return fail(stderr, errors.New("self-update has to run as root"))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilStopped()
 	defer stop()
 	last, err := update(ctx, r, *noWait, stdout)
 	if errors.Is(err, selfupdate.ErrSame) {
@@ -121,7 +119,7 @@ func watchUpdate(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, fmt.Errorf("%s needs one directory, and root; it is for self-update alone", selfupdate.WatchCommand))
 	}
 	log := newLogger(stdout, slog.LevelInfo, os.Getenv)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilStopped()
 	defer stop()
 	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil && ctx.Err() == nil { // stopped is no failure: the host goes down, or an installer takes over
 		log.Error("update is held up and goes on in a second", "error", err)

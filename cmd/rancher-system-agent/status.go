@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os/signal"
-	"syscall"
 
 	"github.com/drover-project/drover/daemon/config"
 	"github.com/drover-project/drover/daemon/feed"
@@ -66,7 +64,7 @@ func showStatus(args []string, env func(string) string, stdout, stderr io.Writer
 	if err != nil {
 		return fail(stderr, err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilStopped()
 	defer stop()
 	client := status.NewClient(statusSocket(env))
 	s, err := client.Status(ctx)

@@ -14,10 +14,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/daemon/pipe"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -59,11 +59,9 @@ type Options struct {
 
 // Service serves the server through the tunnel.
 type Service struct {
-	o        Options
-	incoming chan net.Conn
-	stopped  chan struct{}
-	once     sync.Once     // closes stopped
-	reading  chan struct{} // one entry for each log that is read
+	o         Options
+	inProcess *pipe.Listener
+	reading   chan struct{} // one entry for each log that is read
 }
 
 // New makes a service; Run serves.
@@ -71,31 +69,19 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{o: o, incoming: make(chan net.Conn), stopped: make(chan struct{}), reading: make(chan struct{}, maxLogs)}
+	return &Service{o: o, inProcess: pipe.Listen(Address), reading: make(chan struct{}, maxLogs)}
 }
 
 // Dial is the policy of the tunnel: it opens the few targets that the server needs.
 func (s *Service) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network == "tcp" && address == Address {
-		return s.inProcess(ctx)
+		return s.inProcess.Dial(ctx)
 	}
 	if network != "tcp" || targets[address] == "" {
 		s.o.Logger.Warn("tunnel target is refused", "network", network, "address", address)
 		return nil, &tunnel.RefusedError{Network: network, Address: address, Reason: "this host does not offer it"}
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, address)
-}
-
-func (s *Service) inProcess(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case s.incoming <- there:
-		return here, nil
-	case <-s.stopped:
-		return nil, errors.New("the agent is stopping")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // Run serves the in-process service until the context ends. It can be called once.
@@ -106,7 +92,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	err := server.Serve(listener{s})
+	err := server.Serve(s.inProcess)
 	if errors.Is(err, http.ErrServerClosed) {
 		return ctx.Err()
 	}
@@ -180,27 +166,3 @@ func (s *Service) read(path string) ([]byte, error) {
 	}
 	return b, nil
 }
-
-// listener accepts what Dial connected.
-type listener struct{ s *Service }
-
-func (l listener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.s.incoming:
-		return c, nil
-	case <-l.s.stopped:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l listener) Close() error {
-	l.s.once.Do(func() { close(l.s.stopped) })
-	return nil
-}
-
-func (l listener) Addr() net.Addr { return addr{} }
-
-type addr struct{}
-
-func (addr) Network() string { return "tcp" }
-func (addr) String() string  { return Address }

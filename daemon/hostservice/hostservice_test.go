@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -164,5 +163,3 @@ func TestDialEndsWithTheContext(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
-
-var _ net.Listener = listener{}
