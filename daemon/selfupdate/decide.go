@@ -72,8 +72,9 @@ func judge(in Intent, f facts) decision {
 		return decision{end, ""}
 	case !f.current && !f.restarted:
 		return decision{restart, ""}
-	case f.unit.restarts >= maxRestarts:
-		return decision{goBack, strings.TrimSuffix(fmt.Sprintf("it ended %d times in a row: %s", f.unit.restarts, f.unit.ended), ": ")}
+	// While systemd starts it once more, how it ended is not known: that end says it, or the time runs out.
+	case f.unit.restarts >= maxRestarts && f.unit.ended != "":
+		return decision{goBack, fmt.Sprintf("it ended %d times in a row: %s", f.unit.restarts+1, f.unit.ended)}
 	case f.late:
 		return decision{goBack, fmt.Sprintf("after %d s %s", in.Within, lacking(f))}
 	}

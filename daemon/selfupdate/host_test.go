@@ -150,9 +150,13 @@ func (m *manager) kill() {
 	m.process = nil
 }
 
-// show starts what ended again, as systemd does between two looks.
+// show tells of an end once and starts what ended at the next look. As systemd does, it counts a
+// restart when it starts the process, and then knows no more how the one before it ended.
 func (m *manager) show() string {
-	if m.process != nil {
+	if m.process == nil {
+		m.restarts++
+		m.start()
+	} else {
 		select {
 		case <-m.ended:
 			m.process = nil
@@ -160,8 +164,6 @@ func (m *manager) show() string {
 		}
 	}
 	if m.process == nil {
-		m.restarts++
-		m.start()
 		return fmt.Sprintf("ActiveState=activating\nSubState=auto-restart\nMainPID=0\nNRestarts=%d\nExecMainCode=1\nExecMainStatus=3\n", m.restarts)
 	}
 	var h Health

@@ -17,7 +17,7 @@ var outcomes = map[string]struct {
 	reason  string
 }{
 	"is well":          {true, ""},
-	"crashes":          {false, "in a row"},
+	"crashes":          {false, "in a row: exit code 3"},
 	"hangs":            {false, "ready"},
 	"does not connect": {false, "server"},
 }
