@@ -36,6 +36,12 @@ type bed struct {
 
 func newBed(t testing.TB) *bed {
 	t.Helper()
+	return newBedOn(t, nil)
+}
+
+// newBedOn is newBed on a listener; nil is one on loopback.
+func newBedOn(t testing.TB, l net.Listener) *bed {
+	t.Helper()
 	b := &bed{changes: make(chan string, 10_000)}
 	b.Server = NewServer(ServerOptions{
 		Authorize: func(r *http.Request) (Peer, error) {
@@ -61,12 +67,21 @@ func newBed(t testing.TB) *bed {
 	b.plain.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "pong") })
 	b.web = httptest.NewUnstartedServer(b.plain)
 	b.web.EnableHTTP2 = true // as the real server does
-	b.web.StartTLS()
+	startWeb(b.web, l)
 	t.Cleanup(func() {
 		b.Server.Close()
 		b.web.Close()
 	})
 	return b
+}
+
+// startWeb starts a web server with TLS, on a listener unless that is nil.
+func startWeb(web *httptest.Server, l net.Listener) {
+	if l != nil {
+		web.Listener.Close()
+		web.Listener = l
+	}
+	web.StartTLS()
 }
 
 // overEach runs a test with clients of ours, and with some that know the original's protocol only.

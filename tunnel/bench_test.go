@@ -32,9 +32,10 @@ func BenchmarkCarriers(b *testing.B) {
 		name string
 		open func(testing.TB) DialFunc
 	}{
-		{"tcp", plainTCP}, {"tls", plainTLS}, {"remotedialer", libraryAlone},
-		{"original-protocol", func(t testing.TB) DialFunc { return ourEnds(t, true) }},
-		{"tunnel", func(t testing.TB) DialFunc { return ourEnds(t, false) }},
+		{"tcp", plainTCP}, {"tls", plainTLS},
+		{"remotedialer", func(t testing.TB) DialFunc { return libraryAlone(t, nil) }},
+		{"original-protocol", func(t testing.TB) DialFunc { return ourEnds(t, nil, true) }},
+		{"tunnel", func(t testing.TB) DialFunc { return ourEnds(t, nil, false) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			ends := func(name string, measure func(*testing.B, DialFunc)) {
@@ -166,16 +167,18 @@ func relayPlainly(c net.Conn, address string) {
 	go func() { io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{target}); both() }()
 }
 
-// libraryAlone is the original at both ends, as its own programs use it.
-func libraryAlone(t testing.TB) DialFunc {
+// libraryAlone is the original at both ends, as its own programs use it; a nil listener is
+// one on loopback.
+func libraryAlone(t testing.TB, l net.Listener) DialFunc {
 	server := remotedialer.New(func(*http.Request) (string, bool, error) { return "m1", true, nil }, remotedialer.DefaultErrorWriter)
-	web := httptest.NewTLSServer(server)
+	web := httptest.NewUnstartedServer(server)
+	startWeb(web, l)
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	dialer := &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	dialer := &websocket.Dialer{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"}}
 	url := "wss" + strings.TrimPrefix(web.URL, "https")
 	go remotedialer.ConnectToProxyWithDialer(ctx, url, nil, acceptOnTheWire, dialer, benchTargets, nil)
 	waitUntil(t, "it is connected", func() bool { return server.HasSession("m1") })
@@ -185,10 +188,13 @@ func libraryAlone(t testing.TB) DialFunc {
 	}
 }
 
-func ourEnds(t testing.TB, original bool) DialFunc {
-	b := newBed(t)
+func ourEnds(t testing.TB, l net.Listener, original bool) DialFunc {
+	b := newBedOn(t, l)
 	b.original = original
-	b.join(t, "m1", benchTargets)
+	o := b.options("m1", benchTargets)
+	o.TLS.ServerName = "example.com"
+	start(t, NewClient(o))
+	b.wantChange(t, "m1 true")
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		return b.Dial(ctx, "m1", network, address)
 	}
