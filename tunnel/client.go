@@ -42,6 +42,7 @@ type Client struct {
 	buffers *mux.Buffers
 	times   clientTimes
 	retired sync.WaitGroup // links that end when their connections have
+	modest  bool           // the next attempt offers no protocol of our own
 
 	mu      sync.Mutex // guards status; held while Changed runs, so that calls are in order
 	status  Status
@@ -170,7 +171,11 @@ func (c *Client) session(ctx context.Context) (lasted time.Duration, err error) 
 	opened := c.now()
 	c.set(Status{State: Connected})
 	one = c.follow(ctx, one)
-	return max(c.now().Sub(opened), 1), fmt.Errorf("the tunnel ended: %w", one.err)
+	lasted = max(c.now().Sub(opened), 1)
+	// A proxy that takes the header out of the answer leaves both ends with different ideas of
+	// the protocol. Without an offer there is but one.
+	c.modest = !one.multiplexed && lasted < stable
+	return lasted, fmt.Errorf("the tunnel ended: %w", one.err)
 }
 
 // open makes one attempt.
@@ -179,7 +184,7 @@ func (c *Client) open(ctx context.Context) (*link, error) {
 	if c.o.Header != nil {
 		header = c.o.Header()
 	}
-	if !c.o.original {
+	if !c.o.original && !c.modest {
 		with := http.Header{protocolHeader: {muxProtocol}}
 		maps.Copy(with, header)
 		header = with

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -316,6 +317,39 @@ func testProxyThatCutsAnyway(t *testing.T, b *bed) {
 }
 
 // A proxy that cuts websockets which are idle for 10 s is common.
+// A proxy that hands on only the headers it knows leaves both ends with different ideas of
+// what they speak; then they speak the original's protocol.
+func TestProxyThatDropsOurHeader(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	to, err := url.Parse(b.web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport:      b.web.Client().Transport,
+		ModifyResponse: func(answer *http.Response) error { answer.Header.Del(protocolHeader); return nil },
+	})
+	t.Cleanup(proxy.Close)
+	o := b.options("m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	o.URL = "wss" + strings.TrimPrefix(proxy.URL, "https")
+	c := NewClient(o)
+	start(t, c)
+	b.wantChange(t, "m1 true")
+	b.wantChange(t, "m1 false") // at the first ping of the wrong kind
+	waitUntil(t, "both know why", func() bool {
+		return c.Status().Cause != nil && strings.Contains(c.Status().Cause.Error(), "a proxy on the way")
+	})
+	b.wantChange(t, "m1 true")
+	conn, err := b.Dial(t.Context(), "m1", "tcp", "echo:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	wantEcho(t, conn, "x")
+}
+
 func TestPingsKeepAProxyFromCutting(t *testing.T) { overEach(t, testPingsKeepAProxyFromCutting) }
 
 func testPingsKeepAProxyFromCutting(t *testing.T, b *bed) {

@@ -17,23 +17,27 @@ import (
 
 // link is one open websocket. A goroutine serves it until it ends.
 type link struct {
-	ws      *websocket.Conn
-	address netip.Addr // of the server; not valid when there is a proxy between
-	targets *targets
-	done    chan struct{}
-	err     error // why it ended; written before done is closed
+	ws          *websocket.Conn
+	multiplexed bool
+	address     netip.Addr // of the server; not valid when there is a proxy between
+	targets     *targets
+	done        chan struct{}
+	err         error // why it ended; written before done is closed
 }
 
 // serve begins to serve the server's dials over a new websocket.
 func (c *Client) serve(ctx context.Context, ws *websocket.Conn, multiplexed bool) *link {
-	one := &link{ws: ws, address: c.direct(ws.RemoteAddr()), targets: newTargets(c.o.Dial), done: make(chan struct{})}
+	one := &link{
+		ws: ws, multiplexed: multiplexed, address: c.direct(ws.RemoteAddr()),
+		targets: newTargets(c.o.Dial), done: make(chan struct{}),
+	}
 	serving, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { one.close("the client is stopping") })
 	go func() {
 		defer close(one.done)
 		defer cancel()
 		carry := one.serveLibrary
-		if multiplexed {
+		if one.multiplexed {
 			carry = one.serveMux
 		}
 		carry(serving, c, func(err error) {

@@ -241,6 +241,9 @@ func (s *Session) control(op byte, payload []byte) error {
 	defer s.mu.Unlock()
 	switch op {
 	case opPing:
+		if !s.heard && len(payload) != pingSize {
+			return violationf("it speaks another protocol than was agreed on: a proxy on the way may have changed the headers")
+		}
 		s.greeted()
 		s.pings.answer(payload)
 		s.kick()

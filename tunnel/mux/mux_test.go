@@ -295,7 +295,8 @@ func TestHostileHost(t *testing.T) {
 		"a message inside of another": {append([]byte{0x02, 0x81, 0, 0, 0, 0, 9}, raw(opBinary, "x")...), "inside of another"},
 		"a reserved kind":             {raw(5, ""), "unknown kind"},
 		"a large ping":                {[]byte{0x89, 0xfe, 1, 0, 0, 0, 0, 0}, "control frame"},
-		"ping flood":                  {bytes.Repeat(raw(opPing, ""), maxControls+1), "pings within"},
+		"ping flood":                  {bytes.Repeat(raw(opPing, "12345678"), maxControls+1), "pings within"},
+		"another protocol":            {raw(opPing, ""), "speaks another protocol"},
 		"empty messages without end":  {bytes.Repeat(raw(opBinary, ""), maxControls+1), "pings within"},
 		"an announcement of 2^63":     {[]byte{0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "announced a frame"},
 	} {

@@ -12,6 +12,10 @@ import (
 // maxSmall is how much of signals and small frames goes before a large frame's turn, in bytes.
 const maxSmall = 32 << 10
 
+// pingSize is the payload of a ping: its number. By its size the server knows from the first
+// ping, which comes at once, that the client speaks this protocol.
+const pingSize = 8
+
 // line is streams that wait for their turn, first come, first served.
 type line struct{ waiting []*Stream }
 
@@ -46,7 +50,7 @@ func (p *pings) ask(now time.Time) {
 func (p *pings) answer(payload []byte) { p.pongDue, p.pong = true, append(p.pong[:0], payload...) }
 
 func (p *pings) answered(payload []byte, now time.Time) {
-	if len(payload) != 8 || binary.BigEndian.Uint64(payload) != p.number || p.sent.IsZero() {
+	if len(payload) != pingSize || binary.BigEndian.Uint64(payload) != p.number || p.sent.IsZero() {
 		return
 	}
 	if took := max(now.Sub(p.sent), 1); p.shortest == 0 || took < p.shortest {
