@@ -28,7 +28,7 @@ type Bindable interface {
 	collectionName() string
 	isSensitive() bool
 	bind(s *Store) error
-	load(revision int64, documents []rawEvent) error
+	load(documents []rawEvent) error
 	change(events []rawEvent) error
 	current() map[string]int64
 }
@@ -51,9 +51,7 @@ type Collection[T any] struct {
 	mu        sync.RWMutex
 	store     *Store
 	documents map[string]*Document[T]
-	sorted    []string // the keys of documents
-	history   history[T]
-	watchers  watchers[T]
+	sorted    []string          // the keys of documents
 	observers []*func(Event[T]) // replaced, never changed
 }
 
@@ -82,7 +80,7 @@ func (c *Collection[T]) bind(s *Store) error {
 	if c.store != nil {
 		return fmt.Errorf("collection %q is bound to a store already", c.name)
 	}
-	c.store, c.history.length = s, s.options.history
+	c.store = s
 	return nil
 }
 
@@ -213,11 +211,10 @@ func (c *Collection[T]) decode(e rawEvent) (*Document[T], error) {
 	return d, nil
 }
 
-// load takes the documents as they are at a revision; they arrive sorted by key.
-func (c *Collection[T]) load(revision int64, documents []rawEvent) error {
+// load takes the documents as they are; they arrive sorted by key.
+func (c *Collection[T]) load(documents []rawEvent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.history.floor = revision
 	for _, e := range documents {
 		d, err := c.decode(e)
 		if err != nil {
@@ -230,7 +227,7 @@ func (c *Collection[T]) load(revision int64, documents []rawEvent) error {
 }
 
 // change applies the events of one revision, all at once for every reader, and tells
-// watchers and observers. Only the view calls it.
+// observers. Only the view calls it.
 func (c *Collection[T]) change(raw []rawEvent) error {
 	decoded := make([]*Document[T], len(raw))
 	for i, e := range raw {
@@ -246,13 +243,9 @@ func (c *Collection[T]) change(raw []rawEvent) error {
 	events := make([]*Event[T], 0, len(raw))
 	c.mu.Lock()
 	for i, e := range raw {
-		event := c.replace(e, decoded[i])
-		if event == nil {
-			continue
+		if event := c.replace(e, decoded[i]); event != nil {
+			events = append(events, event)
 		}
-		events = append(events, event)
-		c.history.add(event)
-		c.watchers.tell(event)
 	}
 	observers := c.observers
 	c.mu.Unlock()

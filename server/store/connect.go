@@ -33,6 +33,9 @@ const (
 	// maxRequestBytes is room for the largest Secret that Kubernetes allows (1 MiB of data),
 	// twice in base64, and for the outputs of instructions.
 	maxRequestBytes = 8 << 20
+	// revisionsKept is how much history the embedded etcd has: a view that is cut off for less
+	// than this many revisions resumes without reading everything again.
+	revisionsKept = 10_000
 )
 
 func (s *Store) connectExternal(ctx context.Context) error {
@@ -212,10 +215,8 @@ func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 		cfg.QuotaBackendBytes = s.options.quotaBytes
 	}
 	cfg.BootstrapDefragThresholdMegabytes = 512
-	// A view that is cut off for less than this many revisions resumes without reading
-	// everything again.
 	cfg.AutoCompactionMode = embed.CompactorModeRevision
-	cfg.AutoCompactionRetention = fmt.Sprint(historyLength)
+	cfg.AutoCompactionRetention = fmt.Sprint(revisionsKept)
 	// Entries are kept in memory until a snapshot, and after it for followers, of which
 	// there are none.
 	cfg.SnapshotCount = 2000

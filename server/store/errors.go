@@ -10,9 +10,6 @@ import (
 var (
 	// ErrUnchanged is what a change function of Modify returns to write nothing.
 	ErrUnchanged = errors.New("unchanged")
-	// ErrTooOld says that a watch cannot go on from the revision asked for, or could not
-	// keep up: list again, and watch from the revision read before that.
-	ErrTooOld = errors.New("the revision is outside the history that is kept: list again and watch from there")
 	// ErrClosed says that the store is closed.
 	ErrClosed = errors.New("the store is closed")
 )

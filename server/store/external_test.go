@@ -126,9 +126,9 @@ func TestExternalEtcd(t *testing.T) {
 		if got, _ := otherSecrets.Get("b"); got.Value.Text != "2" {
 			t.Errorf("the secret is %v", got)
 		}
-		watch := must(otherNotes.Watch(t.Context(), other.Revision()))(t)
+		events := observed(otherNotes)
 		d := must(notes.Modify(t.Context(), "a", func(n note) (note, error) { n.Text = "3"; return n, nil }))(t)
-		if event := <-watch.Events(); event.Revision != d.Revision || event.Value.Text != "3" {
+		if event := <-events; event.Revision != d.Revision || event.Value.Text != "3" {
 			t.Errorf("the other server sees %v", event)
 		}
 		// Its modification begins with what it has, conflicts and works on what is newer.
@@ -286,7 +286,7 @@ func TestCutOff(t *testing.T) {
 				must(notes.Create(t.Context(), key, note{Text: "0"}))(t)
 			}
 			must(secrets.Create(t.Context(), "same", note{Text: "0"}))(t)
-			watch := must(notes.Watch(t.Context(), s.Revision()))(t)
+			seen := observed(notes)
 
 			line.setCut(true)
 			put := func(key, text string) int64 {
@@ -310,9 +310,9 @@ func TestCutOff(t *testing.T) {
 			}
 			line.setCut(false)
 
-			events := take(t, watch, len(c.want)-1)
+			events := take(t, seen, len(c.want)-1)
 			put("last", "6") // the watch goes on
-			events = append(events, take(t, watch, 1)...)
+			events = append(events, take(t, seen, 1)...)
 			if diff := cmp.Diff(c.want, events); diff != "" {
 				t.Error(diff)
 			}

@@ -10,11 +10,6 @@ import (
 	"sync/atomic"
 )
 
-// revisionMark is the newest revision that the view has begun to apply.
-type revisionMark struct{ atomic.Int64 }
-
-func (m *revisionMark) get() int64 { return m.Load() }
-
 // progress is the revision that the view has reached, and who waits for one. Each
 // waiter is woken once, for its own revision only.
 type progress struct {

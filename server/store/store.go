@@ -40,7 +40,6 @@ type Options struct {
 
 	// For tests only.
 	quotaBytes int64 // of the embedded etcd; default 8 GiB
-	history    int   // default historyLength
 }
 
 // Store is an open store. All methods may be called by many goroutines at once.
@@ -52,7 +51,6 @@ type Store struct {
 	migrations  []migration
 	collections map[string]Bindable
 	view        progress
-	applying    revisionMark
 
 	ctx     context.Context // ends at Close; everything the store runs lives below it
 	cancel  context.CancelFunc
@@ -88,9 +86,6 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 	}
 	if o.KeyFile == "" && o.DataDir != "" {
 		o.KeyFile = filepath.Join(o.DataDir, "encryption.key")
-	}
-	if o.history == 0 {
-		o.history = historyLength
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -185,9 +180,8 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// Revision is the revision that the view in memory has reached. To list and then
-// watch, read the revision first: an event may then repeat what the list already
-// holds, but none is missing.
+// Revision is the revision that the view in memory has reached. Read before a list, it is
+// one up to which the list has everything.
 func (s *Store) Revision() int64 { return s.view.reached() }
 
 // Failed is closed when the store can no longer go on: the embedded etcd ended, or a

@@ -109,9 +109,6 @@ func TestRestart(t *testing.T) {
 	if _, err := notes.Create(t.Context(), "c", note{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("Create after Close: %v", err)
 	}
-	if _, err := notes.Watch(t.Context(), before); !errors.Is(err, ErrClosed) {
-		t.Errorf("Watch after Close: %v", err)
-	}
 	if _, err := s.Campaign(t.Context(), "x", "me"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Campaign after Close: %v", err)
 	}

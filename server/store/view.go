@@ -81,11 +81,10 @@ func (s *Store) load(ctx context.Context) error {
 		return err
 	}
 	for name, c := range s.collections {
-		if err := c.load(revision, documents[name]); err != nil {
+		if err := c.load(documents[name]); err != nil {
 			return err
 		}
 	}
-	s.applying.Store(revision)
 	s.view.advance(revision)
 	return nil
 }
@@ -192,7 +191,6 @@ func (s *Store) applyAll(events []*clientv3.Event) error {
 // apply takes the events of one revision into the view.
 func (s *Store) apply(events []*clientv3.Event) error {
 	revision := events[0].Kv.ModRevision
-	s.applying.Store(revision)
 	changes := make(map[string][]rawEvent, 1)
 	for _, e := range events {
 		name, key, ok := splitKey(string(e.Kv.Key))
@@ -276,7 +274,6 @@ func (s *Store) reload() error {
 	if err := s.applyAll(events); err != nil {
 		return err
 	}
-	s.applying.Store(revision)
 	s.view.advance(revision)
 	return nil
 }
