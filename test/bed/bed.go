@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +22,7 @@ import (
 )
 
 // stopTimeout is how long a process may take to stop before Close kills it.
-const stopTimeout = 20 * time.Second
+const stopTimeout = 2 * time.Minute
 
 // Options say where a bed keeps its things.
 type Options struct {
@@ -76,15 +75,7 @@ func (b *Bed) Build(ctx context.Context, packages ...string) (string, error) {
 // FreeAddress returns an address, host:port, that hosts of the bed reach and on which nothing listens now. A server
 // that is stopped and started again keeps its address by being told it.
 func (b *Bed) FreeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(b.Engine.Gateway().String(), "0"))
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return address, nil
+	return FreeAddress(ctx, b.Engine.Gateway())
 }
 
 // Host starts a host.
@@ -158,10 +149,14 @@ func stop(ctx context.Context, p *process.Process) error {
 // before that.
 func Await(ctx context.Context, what string, every time.Duration, check func(context.Context) error) error {
 	begin := time.Now()
+	var last error
 	for {
-		last := check(ctx)
-		if last == nil {
+		err := check(ctx)
+		if err == nil {
 			return nil
+		}
+		if last == nil || ctx.Err() == nil { // what a check says that was cut short is no obstacle
+			last = err
 		}
 		select {
 		case <-ctx.Done():

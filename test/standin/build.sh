@@ -19,8 +19,8 @@ main() {
 	fi
 	echo "building the stand-in k3s $VERSION (the first time takes some minutes)" >&2
 	rm -f "$out/k3s-standin.sources"
-	CGO_ENABLED=0 nice go build -ldflags "$(ldflags)" -o "$out/k3s-standin.new" .
-	mv "$out/k3s-standin.new" "$out/k3s-standin"
+	CGO_ENABLED=0 nice go build -ldflags "$(ldflags)" -o "$out/k3s-standin.$$" . # tests of two packages may do this at once
+	mv "$out/k3s-standin.$$" "$out/k3s-standin"
 	echo "$sum" >"$out/k3s-standin.sources"
 }
 

@@ -128,7 +128,7 @@ func (e *Engine) usable(ctx context.Context) error {
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.removeLabelled(ctx, e.RunLabel())
 	if e.own != nil {
-		err = errors.Join(err, e.own.removeRules(ctx, ruleMark+e.run), e.own.release(ctx))
+		err = errors.Join(err, e.own.removeRules(ctx, e.own.ruleMark()+e.run), e.own.release(ctx))
 	}
 	return err
 }

@@ -1,7 +1,8 @@
 package engine
 
 // Packet forwarding for the networks of our own engine. That engine is told to leave iptables alone: two engines on one
-// machine replace each other's chains. What a run needs is three rules, marked with the run's id and removed by it.
+// machine replace each other's chains. What a run needs is three rules, marked with the engine's name and the run's id
+// and removed by the run. The rules of another engine of ours are not this one's to remove: its runs live.
 
 import (
 	"context"
@@ -13,12 +14,12 @@ import (
 	"strings"
 )
 
-const (
-	// ruleMark begins the comment of each rule. iptables prints comments of such letters without quotes.
-	ruleMark = "drover-run-"
-	// forwardSwitch is the kernel's switch for forwarding.
-	forwardSwitch = "/proc/sys/net/ipv4/ip_forward"
-)
+// forwardSwitch is the kernel's switch for forwarding.
+const forwardSwitch = "/proc/sys/net/ipv4/ip_forward"
+
+// ruleMark begins the comment of each rule of this engine's runs; the run's id follows. iptables prints comments of such
+// letters without quotes.
+func (d *ownDaemon) ruleMark() string { return filepath.Base(d.prefix) + "-run-" }
 
 // rule is a rule of iptables: the table, the chain and what follows.
 type rule struct {
@@ -30,7 +31,7 @@ type rule struct {
 // for forwarding is. Nobody outside reaches them.
 func (e *Engine) rules() []rule {
 	bridge := e.network.bridge
-	mark := []string{"-m", "comment", "--comment", ruleMark + e.run}
+	mark := []string{"-m", "comment", "--comment", e.own.ruleMark() + e.run}
 	return []rule{
 		{"nat", "POSTROUTING", append([]string{"-s", e.network.subnet.String(), "!", "-o", bridge, "-j", "MASQUERADE"}, mark...)},
 		{"filter", "FORWARD", append([]string{"-i", bridge, "-j", "ACCEPT"}, mark...)},
@@ -44,13 +45,24 @@ func (e *Engine) forward(ctx context.Context) error {
 		e.Log.Warn("no iptables works here: hosts reach this machine, but not the world")
 		return nil
 	}
+	if err := e.addRules(ctx); err != nil {
+		return err
+	}
+	return startForwarding(e.own.forwardNote())
+}
+
+// addRules adds the rules of the run.
+func (e *Engine) addRules(ctx context.Context) error {
+	if e.own.iptables == "" {
+		return nil
+	}
 	for _, r := range e.rules() {
 		args := append([]string{"--wait", "-t", r.table, "-I", r.chain}, r.spec...)
 		if _, err := iptables(ctx, e.own.iptables, args...); err != nil {
 			return err
 		}
 	}
-	return startForwarding(e.own.forwardNote())
+	return nil
 }
 
 // removeRules removes the rules whose mark begins with the given one.

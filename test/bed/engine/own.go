@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	startTimeout = time.Minute
+	// startTimeout is for an engine that never answers; an idle machine needs two seconds.
+	startTimeout = 5 * time.Minute
 	// stopTimeout is how long the engine may take to stop before it is killed.
-	stopTimeout = 30 * time.Second
+	stopTimeout = 2 * time.Minute
 	pollEvery   = 50 * time.Millisecond
 )
 
@@ -73,7 +74,7 @@ func startOwn(ctx context.Context, o Options) (*ownDaemon, error) {
 		return d, err
 	}
 	// Nobody uses the engine, so what carries a run's label was left by runs that were killed.
-	err = errors.Join(view.removeLabelled(ctx, labelKey), d.removeRules(ctx, ruleMark))
+	err = errors.Join(view.removeLabelled(ctx, labelKey), d.removeRules(ctx, d.ruleMark()))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("remove what killed runs left: %w", err), d.stop(ctx))
 	}

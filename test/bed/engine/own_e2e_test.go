@@ -16,7 +16,7 @@ import (
 
 // TestOwnEngineIsStoppedByItsLastUser starts an engine apart from the one other tests may share.
 func TestOwnEngineIsStoppedByItsLastUser(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
@@ -62,7 +62,7 @@ func TestOwnEngineSaysWhyItCannotStart(t *testing.T) {
 }
 
 func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	o := withDefaults(Options{CacheDir: t.TempDir(), RunPrefix: "/run/drover-own-" + newRunID(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(func() { removeRunFiles(t, o.RunPrefix) })
@@ -71,9 +71,16 @@ func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &Engine{Log: o.Log, host: killed.socket(), run: newRunID()}
-	if _, err := run.makeNetwork(ctx); err != nil {
+	run := &Engine{Log: o.Log, host: killed.socket(), run: newRunID(), own: killed}
+	if run.network, err = run.makeNetwork(ctx); err != nil {
 		t.Fatal(err, killed.release(ctx))
+	}
+	// The rules of a run of this engine, and those of a run of another engine on the same machine.
+	other := &Engine{Log: o.Log, run: run.run, network: run.network, own: &ownDaemon{prefix: o.RunPrefix + "-other", iptables: killed.iptables}}
+	for _, e := range []*Engine{run, other} {
+		if err := e.addRules(ctx); err != nil {
+			t.Fatal(err, killed.release(ctx))
+		}
 	}
 	if err := killed.lease.Unlock(); err != nil { // all that the kernel does for a process that is killed
 		t.Fatal(err)
@@ -87,9 +94,29 @@ func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 	if err != nil || networks != "" {
 		t.Errorf("networks left: %q (error %v)", networks, err)
 	}
-	if err := next.release(ctx); err != nil {
+	left, others := marked(ctx, t, killed.iptables, killed.ruleMark()), marked(ctx, t, killed.iptables, other.own.ruleMark())
+	if left != 0 || killed.iptables != "" && others != len(other.rules()) {
+		t.Errorf("%d rules left of this engine and %d of the other", left, others)
+	}
+	if err := errors.Join(other.own.removeRules(ctx, other.own.ruleMark()), next.release(ctx)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// marked counts the rules with a mark.
+func marked(ctx context.Context, t *testing.T, binary, mark string) (n int) {
+	t.Helper()
+	if binary == "" {
+		return 0
+	}
+	for _, table := range []string{"nat", "filter"} {
+		listing, err := iptables(ctx, binary, "--wait", "-t", table, "-S")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(markedRules(listing, mark))
+	}
+	return n
 }
 
 // removeRunFiles removes what an engine leaves below /run, where the tests' temporary directories are not: a socket's

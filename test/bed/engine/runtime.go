@@ -30,12 +30,19 @@ func buildDropCap(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("make the directory of the container runtime: %w", err)
 	}
 	path := filepath.Join(dir, "runc-dropcap")
-	command := exec.CommandContext(ctx, "go", "build", "-o", path+".new", dropCapPackage)
+	// Several processes and hosts may do this at once, each in a directory of its own.
+	work, err := os.MkdirTemp(dir, "build-*")
+	if err != nil {
+		return "", fmt.Errorf("make a directory to build the container runtime in: %w", err)
+	}
+	defer os.RemoveAll(work)
+	built := filepath.Join(work, "runc-dropcap")
+	command := exec.CommandContext(ctx, "go", "build", "-o", built, dropCapPackage)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0") // it must also run inside of host containers
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the container runtime: %w: %s", err, strings.TrimSpace(string(output)))
 	}
-	if err := os.Rename(path+".new", path); err != nil { // the old one may be running
+	if err := os.Rename(built, path); err != nil { // the old one may be running
 		return "", fmt.Errorf("install the container runtime: %w", err)
 	}
 	return path, nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +19,8 @@ import (
 const (
 	// dockerPackage has dockerd, its containerd and runc, and the docker command.
 	dockerPackage = "docker.io"
-	// dockerStart bounds the start of the engine after the host is up.
-	dockerStart = time.Minute
+	// dockerStart is for an engine that never answers after the host is up.
+	dockerStart = 5 * time.Minute
 	dockerPoll  = 200 * time.Millisecond
 	// runtimePath is where a host has the runtime that does without what this machine withholds.
 	runtimePath = "/usr/local/sbin/runc-dropcap"
@@ -69,10 +70,23 @@ func dockerConfig(dir string, withoutCapability bool) (string, error) {
 	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
 		return path, nil // hosts of other runs may have it mounted
 	}
-	if err := os.WriteFile(path+".new", data, 0o644); err != nil {
+	if err := replace(path, data); err != nil {
 		return "", fmt.Errorf("write the configuration of a host's Docker: %w", err)
 	}
-	return path, os.Rename(path+".new", path)
+	return path, nil
+}
+
+// replace writes a file that all may read, by way of a new file, for other hosts may do so at this moment.
+func replace(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), path)
 }
 
 func (h *Host) awaitDocker(ctx context.Context) error {

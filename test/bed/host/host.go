@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// bootTimeout bounds a boot; an idle machine needs a second.
-	bootTimeout = 2 * time.Minute
+	// bootTimeout is for a boot that never ends; an idle machine needs a second.
+	bootTimeout = 5 * time.Minute
 	// shutdownTimeout is how long an orderly shutdown may take before the power is cut.
-	shutdownTimeout = time.Minute
+	shutdownTimeout = 3 * time.Minute
 	bootPoll        = 100 * time.Millisecond
 )
 

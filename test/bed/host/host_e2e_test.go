@@ -19,12 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/bed/engine"
 	"github.com/drover-project/drover/test/bed/host"
 )
 
 // cleanUpTimeout bounds what happens after a test's context ended.
-const cleanUpTimeout = time.Minute
+const cleanUpTimeout = 5 * time.Minute
 
 // start gives the test an engine and a host, and takes them away after it.
 func start(t *testing.T, o host.Options) (context.Context, *engine.Engine, *host.Host) {
@@ -123,7 +124,7 @@ func TestHostIsAMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, sh(ctx, t, other, `getent hosts alpha | cut -d ' ' -f 1`), h.IP()+"\n")
-		sh(ctx, t, other, `timeout 10 bash -c '</dev/tcp/alpha/8200'`)
+		sh(ctx, t, other, `timeout 120 bash -c '</dev/tcp/alpha/8200'`)
 		for _, path := range []string{"/etc/machine-id", "/proc/sys/kernel/random/boot_id"} {
 			if one, two := sh(ctx, t, h, "cat "+path), sh(ctx, t, other, "cat "+path); one == two || len(one) < 32 {
 				t.Errorf("%s: %q on one host, %q on the other", path, one, two)
@@ -154,6 +155,7 @@ func TestHostReboots(t *testing.T) {
 	// A unit that counts its starts and says so in the journal, as an agent would.
 	write(ctx, t, h, "/etc/systemd/system/counter.service", counterUnit, 0o644)
 	sh(ctx, t, h, `systemctl enable --quiet --now counter`)
+	counted(ctx, t, h, 1)
 	machine, boot, ip := sh(ctx, t, h, `cat /etc/machine-id`), bootID(ctx, t, h), h.IP()
 
 	ways := []struct {
@@ -178,15 +180,7 @@ func TestHostReboots(t *testing.T) {
 			} else {
 				boot = next
 			}
-			journal, err := h.Journal(ctx, "counter")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for start := range i + 2 {
-				if want := fmt.Sprintf("start number %d", start+1); !strings.Contains(journal, want) {
-					t.Errorf("the journal lacks %q:\n%s", want, journal)
-				}
-			}
+			counted(ctx, t, h, i+2)
 			expect(t, sh(ctx, t, h, `journalctl --quiet --boot --unit counter --output cat | grep -c 'start number'`), "1\n")
 		})
 	}
@@ -249,6 +243,29 @@ ExecStart=/bin/sh -c 'echo x >>/root/count; echo "start number $(wc -l </root/co
 WantedBy=multi-user.target
 `
 
+// counted waits until the journal has so many starts of the counter: that its unit is started does not say that its
+// script has spoken.
+func counted(ctx context.Context, t *testing.T, h *host.Host, starts int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	err := bed.Await(ctx, fmt.Sprintf("%d starts in the journal", starts), 100*time.Millisecond, func(ctx context.Context) error {
+		journal, err := h.Journal(ctx, "counter")
+		if err != nil {
+			return err
+		}
+		for start := range starts {
+			if want := fmt.Sprintf("start number %d\n", start+1); !strings.Contains(journal, want) {
+				return fmt.Errorf("it lacks %q:\n%s", want, journal)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // reachesGateway lets the host connect to a listener of this process.
 func reachesGateway(ctx context.Context, t *testing.T, h *host.Host) {
 	t.Helper()
@@ -272,7 +289,7 @@ func reachesGateway(ctx context.Context, t *testing.T, h *host.Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(ctx, strings.NewReader("hello\n"), "timeout", "10", "curl", "--silent", "--no-buffer", "telnet://"+h.Gateway()+":"+port); err != nil {
+	if _, err := h.Run(ctx, strings.NewReader("hello\n"), "timeout", "120", "curl", "--silent", "--no-buffer", "telnet://"+h.Gateway()+":"+port); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, <-got, "hello\n")
@@ -281,7 +298,7 @@ func reachesGateway(ctx context.Context, t *testing.T, h *host.Host) {
 // dial connects to a server that may still be starting.
 func dial(ctx context.Context, t *testing.T, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
 		connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)

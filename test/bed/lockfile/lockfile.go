@@ -69,9 +69,10 @@ func (l *Lock) Share() error {
 	return nil
 }
 
-// Unlock gives the lock back.
+// Unlock gives the lock back. To close the file would not do: a process that another goroutine starts at this moment
+// has a copy of it until it runs its program, and with the copy the lock.
 func (l *Lock) Unlock() error {
-	return l.file.Close()
+	return errors.Join(flock(l.file, syscall.LOCK_UN), l.file.Close())
 }
 
 func flock(file *os.File, how int) error {

@@ -97,7 +97,7 @@ func start(t *testing.T, o process.Options) *process.Process {
 // limited ends before a test that hangs is ended from outside.
 func limited(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
