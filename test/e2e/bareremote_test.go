@@ -159,12 +159,8 @@ func (d *dockyard) reconnects() {
 		d.Errorf("server A opened %d tunnels, %v", now.opened-before[0].opened, err)
 	}
 	for i, r := range d.servers {
-		after := d.settled(r)
+		after := d.back(r, before[i])
 		d.Logf("server %s: before %s, after %s", r.letter, before[i], after)
-		if after.goroutines > before[i].goroutines+moreGoroutines || after.descriptors > before[i].descriptors+moreDescriptors ||
-			after.memory > before[i].memory+moreMemory {
-			d.Errorf("server %s: what came and went left something: before %s, after %s", r.letter, before[i], after)
-		}
 	}
 	d.atHand(d.servers[0], patience)
 }
@@ -203,6 +199,25 @@ func (u usage) String() string {
 	return fmt.Sprintf("%d tunnels, %d goroutines, %d descriptors, %d MiB", u.tunnels, u.goroutines, u.descriptors, u.memory>>20)
 }
 
+// back waits until a server holds about as much as before the storm. What is on its way out takes its time, and the
+// kernel gets memory back some time after it is free.
+func (d *dockyard) back(r *replica, before usage) (after usage) {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	defer cancel()
+	must(d.T, bed.Await(ctx, "server "+r.letter+" to have nothing left of what came and went", time.Second, func(ctx context.Context) (err error) {
+		if after, err = d.usage(ctx, r); err != nil {
+			return err
+		}
+		if after.tunnels > dockHosts || after.goroutines > before.goroutines+moreGoroutines ||
+			after.descriptors > before.descriptors+moreDescriptors || after.memory > before.memory+moreMemory {
+			return fmt.Errorf("before %s, after %s", before, after)
+		}
+		return nil
+	}))
+	return after
+}
+
 // settled is what a server holds once the storm's tunnels are gone and two looks a moment apart agree.
 func (d *dockyard) settled(r *replica) usage {
 	d.Helper()
@@ -216,7 +231,7 @@ func (d *dockyard) settled(r *replica) usage {
 		}
 		before := last
 		last = now
-		if now.tunnels > dockHosts || now.goroutines > before.goroutines || now.descriptors > before.descriptors {
+		if now.tunnels > dockHosts || now.goroutines != before.goroutines || now.descriptors != before.descriptors {
 			return fmt.Errorf("it holds %s after %s", now, before)
 		}
 		return nil

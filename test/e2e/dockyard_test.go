@@ -338,6 +338,9 @@ docker run -d --restart=unless-stopped --name cargo-$(hostname) --net=host tiny:
 // evidence prints what a person would look at first.
 func (d *dockyard) evidence() {
 	for _, r := range d.servers {
+		if r == nil {
+			continue
+		}
 		if log, err := os.ReadFile(r.options.LogFile); err == nil {
 			d.Logf("the log of server %s:\n%s", r.letter, tail(string(log), 60))
 		}

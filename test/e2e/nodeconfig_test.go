@@ -22,7 +22,7 @@ import (
 )
 
 func TestNodeConfigOnRealDocker(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	e, err := engine.Start(ctx, engine.Options{Log: log})

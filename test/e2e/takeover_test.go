@@ -12,6 +12,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -167,8 +168,18 @@ func newOffice(ctx context.Context, t *testing.T) *office {
 	return o
 }
 
-// call asks the server; a body goes out as JSON.
+// call asks the server, which must answer.
 func (w *takeover) call(method, path, token string, header map[string]string, body any) []byte {
+	w.Helper()
+	text, status := w.ask(method, path, token, header, body)
+	if status != http.StatusOK {
+		w.Fatalf("%s %s: %d: %s", method, path, status, text)
+	}
+	return text
+}
+
+// ask asks the server; a body goes out as JSON.
+func (w *takeover) ask(method, path, token string, header map[string]string, body any) (answered []byte, status int) {
 	w.Helper()
 	var out bytes.Buffer
 	if body != nil {
@@ -186,10 +197,7 @@ func (w *takeover) call(method, path, token string, header map[string]string, bo
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	must(w.T, err)
-	if answer.StatusCode != http.StatusOK {
-		w.Fatalf("%s %s: %s: %s", method, path, answer.Status, text)
-	}
-	return text
+	return text, answer.StatusCode
 }
 
 func (w *takeover) secretPath() string {
@@ -203,13 +211,24 @@ func (w *takeover) data() map[string][]byte {
 	return s.Data
 }
 
-// change writes the Secret's data as an administrator. Nobody else writes at that moment.
+// change writes the Secret's data as an administrator, again when the agent wrote in between.
 func (w *takeover) change(change func(map[string][]byte) map[string][]byte) {
 	w.Helper()
-	var s map[string]any
-	must(w.T, json.Unmarshal(w.call(http.MethodGet, w.secretPath(), w.admin, nil, nil), &s))
-	s["data"] = change(w.data())
-	w.call(http.MethodPut, w.secretPath(), w.admin, nil, s)
+	for {
+		text := w.call(http.MethodGet, w.secretPath(), w.admin, nil, nil)
+		var secret map[string]any
+		var now struct{ Data map[string][]byte }
+		must(w.T, errors.Join(json.Unmarshal(text, &secret), json.Unmarshal(text, &now)))
+		secret["data"] = change(now.Data)
+		answer, status := w.ask(http.MethodPut, w.secretPath(), w.admin, nil, secret)
+		switch status {
+		case http.StatusOK:
+			return
+		case http.StatusConflict:
+		default:
+			w.Fatalf("the Secret is not taken: %d: %s", status, answer)
+		}
+	}
 }
 
 // plan is one instruction that counts its runs in /srv/NAME, then does more.
@@ -229,7 +248,7 @@ func (w *takeover) deliver(plan []byte) {
 
 func (w *takeover) awaitState(state plans.State) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 	defer cancel()
 	must(w.T, bed.Await(ctx, "the plan to be "+string(state), 200*time.Millisecond, func(context.Context) error {
 		if got := w.data()[plans.KeyPlanState]; string(got) != string(state) {
@@ -250,7 +269,7 @@ func (w *takeover) sh(script string) string {
 
 func (w *takeover) awaitSh(what, script string) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 	defer cancel()
 	must(w.T, bed.Await(ctx, what, 200*time.Millisecond, func(ctx context.Context) error { _, err := w.host.Sh(ctx, script); return err }))
 }
@@ -379,7 +398,7 @@ func (w *takeover) withoutState() {
 	})
 	applied := func() {
 		w.Helper()
-		ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
+		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 		defer cancel()
 		must(w.T, bed.Await(ctx, "the plan to be applied", 200*time.Millisecond, func(context.Context) error {
 			if got := string(w.data()[plans.KeyAppliedChecksum]); got != plans.Checksum(plan) {

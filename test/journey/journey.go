@@ -151,7 +151,7 @@ func (j *Journey) KillServer(ctx context.Context) error {
 }
 
 // ServerLog is the file of the server's output.
-func (j *Journey) ServerLog() string { return j.server.LogFile() }
+func (j *Journey) ServerLog() string { return filepath.Join(j.Dir, "logs", "drover.log") }
 
 // Drover runs a command of the command line as root on the server's host does.
 func (j *Journey) Drover(ctx context.Context, args ...string) (stdout string, err error) {

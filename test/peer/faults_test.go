@@ -74,12 +74,13 @@ func (c *scene) failureStays() {
 	})
 	stored := c.secret()
 	c.checkFailure(stored, checksum)
-	before := len(c.wire.requests())
+	before, since := len(c.wire.requests()), time.Now()
 	time.Sleep(quiet)
 	// It compares with what it sent and sends that again in each of its passes, 5 s apart.
-	c.Logf("in %s: %q", quiet, c.wire.texts(before))
-	if n := len(c.wire.puts(before)); n > int(quiet/(5*time.Second))+1 {
-		c.Errorf("%d updates in %s", n, quiet)
+	puts, took := len(c.wire.puts(before)), time.Since(since)
+	c.Logf("in %s: %q", took, c.wire.texts(before))
+	if puts > int(took/(5*time.Second))+2 {
+		c.Errorf("%d updates in %s", puts, took)
 	}
 	if now := c.secret(); now.Metadata.ResourceVersion != stored.Metadata.ResourceVersion {
 		c.Errorf("the Secret changed from version %s to %s", stored.Metadata.ResourceVersion, now.Metadata.ResourceVersion)

@@ -87,7 +87,7 @@ func (k *kubernetes) component(name string, o process.Options) *process.Process 
 	if _, err := os.Lstat(o.Path); err != nil {
 		must(k.T, os.Symlink(k.binary, o.Path))
 	}
-	ctx, cancel := context.WithTimeout(k.Context(), 2*soon)
+	ctx, cancel := context.WithTimeout(k.Context(), soon)
 	defer cancel()
 	p, err := process.Start(ctx, o)
 	must(k.T, err)
@@ -131,7 +131,7 @@ func (k *kubernetes) certify() {
 		must(k.T, err)
 		return cert, key
 	}
-	from, until := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	from, until := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	ca, caKey := sign(&x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
 	cert, key := sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: from, NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
