@@ -31,6 +31,7 @@ type board struct {
 	faults   map[string]fault      // by part
 	mended   map[string]mended     // by part
 	doing    *status.Work          // nil when no plan is being applied
+	last     *status.Applied
 	putBack  []status.File
 	failures []status.Failure
 	probes   map[string]probes            // by source

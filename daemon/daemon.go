@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/hostservice"
 	"github.com/drover-project/drover/daemon/selfupdate"
+	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/daemon/systemd"
 	"github.com/drover-project/drover/installers/image"
 	"github.com/drover-project/drover/plans/apply"
@@ -80,6 +81,9 @@ type agent struct {
 	secret  string
 	tunnel  string // empty when there is none
 
+	keeping sync.Mutex
+	kept    []status.Failure // as they are on disk; guarded by keeping
+
 	refresh func() // looks the tunnel's server up; nil when there is no tunnel
 }
 
@@ -115,6 +119,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.updates = filepath.Join(a.Root, selfupdate.Dir(c.LedgerDirectory()))
 	a.recallUpdate()
+	a.recall()
 	a.Logger.Info("agent starts", "config", path, "remote", c.RemoteEnabled, "local", c.LocalEnabled)
 	return a.live(ctx)
 }

@@ -65,6 +65,7 @@ func (b *board) fill(s *status.Status) {
 		doing.Remaining = slices.Clone(doing.Remaining)
 		s.Doing = &doing
 	}
+	s.Last = b.last // never changed once it is there
 	s.Waiting, s.Faults = []status.Wait{}, []status.Fault{}
 	s.Probes, s.Periodic = []status.Probe{}, []status.Periodic{}
 	for _, source := range sorted(b.waits) {

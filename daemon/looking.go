@@ -17,6 +17,9 @@ import (
 func (a *agent) observe(e apply.Event) {
 	a.board.observe(e)
 	a.feed.Observe(e)
+	if e.Kind == apply.ApplyEnded || e.Kind == apply.PeriodicEnded {
+		a.keepFailures()
+	}
 }
 
 // looking answers questions for the status and for output.

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// maxFailures and maxPutBack are how many of each are remembered.
-	maxFailures = 5
-	maxPutBack  = 20
+	// maxPutBack is how many are remembered.
+	maxPutBack = 20
 	// failureTail is how much of a failure's output is remembered, in bytes.
 	failureTail = 4 << 10
 )
@@ -45,6 +44,7 @@ func (b *board) note(e apply.Event) {
 		b.putBack = newest(append(b.putBack, status.File{Source: e.Source, Path: e.Name, Time: e.Time}), maxPutBack)
 	case apply.ApplyEnded:
 		b.doing = nil
+		b.ended(e)
 		if r := e.Result; r != nil && r.Failure != nil {
 			b.failed(e, r.Failure.Instruction, r.Failure.Reason, r.Failure.Output, r.Failure.ExitCode)
 		}
@@ -84,11 +84,26 @@ func strike(w *status.Work, line string) {
 	})
 }
 
+// ended notes how a plan ended.
+func (b *board) ended(e apply.Event) {
+	b.last = &status.Applied{Source: e.Source, Plan: e.Checksum, Ended: e.Time, Reason: e.Text, ExitCode: e.ExitCode}
+	b.last.Succeeded = e.Result != nil && e.Result.Succeeded
+}
+
+// failed notes a failure. The same one again takes the place of the one before, so that what
+// fails every minute does not push out everything else.
 func (b *board) failed(e apply.Event, instruction, reason string, output []byte, code int) {
 	tail := strings.ToValidUTF8(string(output[max(len(output)-failureTail, 0):]), "")
-	b.failures = newest(append(b.failures, status.Failure{
+	f := status.Failure{
 		Source: e.Source, Plan: e.Checksum, Time: e.Time, Instruction: instruction, Reason: reason, ExitCode: code, Output: tail,
-	}), maxFailures)
+	}
+	same := func(old status.Failure) bool {
+		return old.Source == f.Source && old.Plan == f.Plan && old.Instruction == f.Instruction && old.Reason == f.Reason
+	}
+	if i := slices.IndexFunc(b.failures, same); i >= 0 {
+		f.Times = max(b.failures[i].Times, 1) + 1
+	}
+	b.failures = newest(append(slices.DeleteFunc(slices.Clone(b.failures), same), f), status.MaxFailures)
 }
 
 // newest are the last n.

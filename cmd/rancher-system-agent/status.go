@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"time"
 
 	"github.com/drover-project/drover/daemon/config"
 	"github.com/drover-project/drover/daemon/feed"
@@ -85,6 +86,9 @@ func showStatus(args []string, env func(string) string, stdout, stderr io.Writer
 		_, err = io.WriteString(stdout, s.String())
 	}
 	if err == nil && show.follow {
+		if len(s.Idle()) > 0 {
+			fmt.Fprintf(stderr, "%s: waiting for the next output of any instruction; Ctrl-C ends this\n", name)
+		}
 		err = followOutput(ctx, client, show, stdout, stderr)
 	}
 	if err != nil {
@@ -111,7 +115,7 @@ func followOutput(ctx context.Context, client *status.Client, show showing, stdo
 	return err
 }
 
-// showLedgers says what an agent that does not run has left to do.
+// showLedgers says what an agent that does not run has left to do, and what failed last.
 func showLedgers(env func(string) string, stdout, stderr io.Writer) {
 	path := config.Find(env)
 	c, err := config.LoadAgent(path)
@@ -138,6 +142,11 @@ func showLedgers(env func(string) string, stdout, stderr io.Writer) {
 			fmt.Fprintf(stdout, "  %s\n", status.Printable(line))
 		}
 	}
+	failures, err := status.ReadFailures(status.FailuresFile(c.LedgerDirectory()))
+	if err != nil {
+		fail(stderr, err)
+	}
+	io.WriteString(stdout, status.Failed(failures, time.Now()))
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -16,6 +16,8 @@ type Status struct {
 	Now     time.Time `json:"now"`
 	// Doing is the plan that is being applied; nil when none is.
 	Doing *Work `json:"doing,omitempty"`
+	// Last is the plan whose apply ended last; nil when nobody knows of one.
+	Last *Applied `json:"last,omitempty"`
 	// Waiting is what stands between the agent and its work.
 	Waiting []Wait `json:"waiting"`
 	// Faults are parts of the agent that ended and are started again.
@@ -26,7 +28,7 @@ type Status struct {
 	Periodic    []Periodic   `json:"periodic"`
 	// PutBack are files that somebody had changed and that are as their plan wants them again, newest last.
 	PutBack []File `json:"putBack"`
-	// Failures are the last of this life of the agent, newest last.
+	// Failures are the last, newest last, those of earlier lives of the agent too.
 	Failures []Failure `json:"failures"`
 }
 
@@ -46,6 +48,19 @@ type Work struct {
 	Progress string `json:"progress,omitempty"`
 	// Remaining is the work left, one line each, in order, with what is done now.
 	Remaining []string `json:"remaining"`
+}
+
+// Applied is a plan whose apply ended.
+type Applied struct {
+	Source    string    `json:"source"`
+	Plan      string    `json:"plan"` // its checksum
+	Ended     time.Time `json:"ended"`
+	Succeeded bool      `json:"succeeded"`
+	// Reason and ExitCode say why it failed.
+	Reason   string `json:"reason,omitempty"`
+	ExitCode int    `json:"exitCode,omitempty"`
+	// BeforeStart says that it ended in an earlier life of the agent.
+	BeforeStart bool `json:"beforeStart,omitempty"`
 }
 
 // Wait is something that stands in the way.
@@ -123,4 +138,8 @@ type Failure struct {
 	Reason      string    `json:"reason"`
 	ExitCode    int       `json:"exitCode"`
 	Output      string    `json:"output,omitempty"` // its end
+	// Times is how often it failed this way one after another, the last time at Time; 0 is once.
+	Times int `json:"times,omitempty"`
+	// BeforeStart says that it was in an earlier life of the agent.
+	BeforeStart bool `json:"beforeStart,omitempty"`
 }

@@ -26,6 +26,7 @@ func example() Status {
 			Source: "remote", Plan: "7b1f90c2aaaabbbbcccc", Began: before(3 * time.Minute), Resumed: true, Step: "instruction install",
 			Since: before(130 * time.Second), Attempt: 2, Progress: "layer 2 of 5", Remaining: []string{"instruction install (started 2 times)", "instruction join"},
 		},
+		Last:        &Applied{Source: "x.plan", Plan: "abc", Ended: before(time.Hour), Reason: "instruction i: exit code 4", ExitCode: 4, BeforeStart: true},
 		Waiting:     []Wait{{Source: "x.plan", For: "another plan", Cause: "one plan at a time is applied", Since: before(time.Minute), Next: "begins when the other one ended"}},
 		Faults:      []Fault{{Part: "drop directory", Error: "it is a link", Since: before(time.Second)}},
 		Connections: []Connection{{Name: "tunnel", Server: "wss://s", Since: before(90 * time.Minute), Error: "refused", Next: now.Add(12 * time.Second)}, {Name: "plan Secret ns/m", Server: "https://s", Connected: true, Since: before(25 * time.Hour)}},
@@ -33,7 +34,8 @@ func example() Status {
 		Probes:      []Probe{{Source: "remote", Name: "kubelet", Reason: "connection refused", Since: before(time.Minute)}, {Source: "remote", Name: "etcd", Healthy: true, Since: before(time.Minute)}},
 		Periodic:    []Periodic{{Source: "remote", Name: "snapshot", LastSuccess: before(time.Hour), Next: now.Add(time.Hour)}, {Source: "remote", Name: "broken", ExitCode: 3, Failures: 2, LastFailure: before(time.Minute), Next: now}},
 		PutBack:     []File{{Path: "/etc/x", Time: before(time.Hour)}},
-		Failures:    []Failure{{Source: "remote", Plan: "7b1f90c2aaaabbbbcccc", Time: before(time.Hour), Instruction: "install", Reason: "instruction install: exit code 3", ExitCode: 3, Output: "one\ntwo\n"}},
+		Failures: []Failure{{Source: "remote", Plan: "7b1f90c2aaaabbbbcccc", Time: before(time.Hour), Instruction: "install", Reason: "instruction install: exit code 3", ExitCode: 3, Output: "one\ntwo\n"},
+			{Source: "remote", Time: before(time.Minute), Instruction: "beat", Reason: "periodic instruction beat: exit code 1", ExitCode: 1, Times: 7, BeforeStart: true}},
 	}
 }
 
@@ -45,6 +47,7 @@ doing       plan 7b1f90c2aaaa of remote, gone on with since 13:57:00 (3m00s)
             layer 2 of 5
 remaining   instruction install (started 2 times)
             instruction join
+last        plan abc of x.plan FAILED at 13:00:00, before this start of the agent: instruction i: exit code 4
 waits       x.plan waits for another plan since 13:59:00 (1m00s): one plan at a time is applied; begins when the other one ended
 broken      drop directory does not work since 13:59:59 (1s): it is a link
 connections tunnel at wss://s: NOT connected since 12:30:00 (1h30m): refused; tried again in 12s
@@ -58,6 +61,7 @@ put back    /etc/x at 13:00:00, somebody had changed it
 failed      plan 7b1f90c2aaaa of remote at 13:00:00: instruction install: exit code 3
               | one
               | two
+            remote at 13:59:00, 7 times like this, before this start of the agent: periodic instruction beat: exit code 1
 `
 	if d := cmp.Diff(want, example().String()); d != "" {
 		t.Error(d)

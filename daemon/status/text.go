@@ -34,6 +34,9 @@ func (s Status) String() string {
 	p.say("agent", "%s, process %d, up %s", s.Version, s.PID, span(s.Now.Sub(s.Started)))
 	p.say("agent", "configured in %s", s.Config)
 	s.sayDoing(p)
+	if s.Last != nil {
+		p.say("last", "%s", s.last())
+	}
 	for _, w := range s.Waiting {
 		p.say("waits", "%s waits for %s %s: %s; %s", w.Source, w.For, s.since(w.Since), w.Cause, w.Next)
 	}
@@ -83,6 +86,27 @@ func (s Status) sayDoing(p *page) {
 	for _, line := range w.Remaining {
 		p.say("remaining", "%s", line)
 	}
+}
+
+// last says how the last plan ended, and when.
+func (s Status) last() string {
+	how := "succeeded"
+	if !s.Last.Succeeded {
+		how = "FAILED"
+	}
+	text := fmt.Sprintf("plan %s of %s %s at %s%s", Short(s.Last.Plan), s.Last.Source, how, s.at(s.Last.Ended), earlier(s.Last.BeforeStart))
+	if s.Last.Reason != "" {
+		text += ": " + s.Last.Reason
+	}
+	return text
+}
+
+// earlier marks what this life of the agent did not see.
+func earlier(beforeStart bool) string {
+	if beforeStart {
+		return ", before this start of the agent"
+	}
+	return ""
 }
 
 func (s Status) connection(c Connection) string {
@@ -152,7 +176,11 @@ func (s Status) sayFailure(p *page, f Failure) {
 	if f.Plan != "" {
 		what = "plan " + Short(f.Plan) + " of " + f.Source
 	}
-	p.say("failed", "%s at %s: %s", what, s.at(f.Time), f.Reason)
+	when := s.at(f.Time)
+	if f.Times > 1 {
+		when += fmt.Sprintf(", %d times like this", f.Times)
+	}
+	p.say("failed", "%s at %s%s: %s", what, when, earlier(f.BeforeStart), f.Reason)
 	out := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
 	for _, line := range out[max(0, len(out)-outputLines):] {
 		if f.Output != "" {

@@ -34,6 +34,9 @@ type ledger struct {
 	ID       string    `json:"id"`
 	Checksum string    `json:"checksum"`
 	Begun    time.Time `json:"begun"`
+	// Attempt is that of the delivery. Agents before did not write it; only what is told of a
+	// plan that ended counts on it.
+	Attempt int `json:"attempt,omitempty"`
 	// Run is the directory below the work directory.
 	Run string `json:"run"`
 	// Files are the paths not yet brought to their state, in the plan's order. Doing one again
@@ -73,7 +76,7 @@ type outcome struct {
 
 func newLedger(d Delivery, now time.Time) *ledger {
 	l := &ledger{
-		Schema: ledgerSchema, Source: d.Source, ID: d.ID, Checksum: d.Checksum, Begun: now.UTC(),
+		Schema: ledgerSchema, Source: d.Source, ID: d.ID, Checksum: d.Checksum, Begun: now.UTC(), Attempt: d.Attempt,
 		Files: []string{}, Instructions: []item{},
 	}
 	for _, f := range d.Plan.Files {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/daemon/feed"
+	"github.com/drover-project/drover/daemon/status"
 	"github.com/spf13/cobra"
 )
 
@@ -20,10 +21,12 @@ func (a *app) machinesOutput() *cobra.Command {
 		Short: "Show what the instructions of a machine's plan print, as it comes with -f",
 		Long: `Show what the instructions of a machine's newest plan print. The output comes from the
 agent on the host, which keeps the newest part of it; with -f it is followed, over lost
-connections and restarts of the agent too, until Ctrl-C or the end of --instruction.`,
+connections and restarts of the agent too, until Ctrl-C or the end of --instruction. When no
+instruction runs, standard error has why, and what was applied last.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
 			place.Only = place.Instruction != ""
+			a.tellIdle(ctx, c, m, place)
 			return a.output(ctx, c, m, place)
 		}),
 	}
@@ -37,10 +40,15 @@ func (a *app) output(ctx context.Context, c *client.Client, m machine, place fee
 		return c.Stream(ctx, "/v1-drover/machines/"+m.Machine+"/output?"+q.Encode())
 	}
 	printer := feed.NewPrinter(a.Out)
-	each := printer.Print
+	show := printer.Print
 	if a.format == "json" {
 		lines := json.NewEncoder(a.Out)
-		each = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal tells
+		show = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal tells
+	}
+	some := false
+	each := func(r feed.Record) {
+		some = true
+		show(r)
 	}
 	lost := func(err error) { fmt.Fprintf(a.Err, "%s: %v; asked again\n", m.title(), err) }
 	err := feed.Follow(ctx, place, open, each, lost)
@@ -48,5 +56,35 @@ func (a *app) output(ctx context.Context, c *client.Client, m machine, place fee
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("output of machine %s: %w", m.title(), err)
 	}
+	if err == nil && !some {
+		fmt.Fprintf(a.Err, "%s: the agent keeps no output of %s\n", m.title(), wanted(place))
+	}
 	return nil
+}
+
+// tellIdle says why there may be nothing to see and, with -f, what is waited for. An agent
+// that cannot be asked, or is too old to tell, is no fault of this: the output itself says why.
+func (a *app) tellIdle(ctx context.Context, c *client.Client, m machine, place feed.Place) {
+	var s status.Status
+	if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine+"/status", &s); err != nil || s.Version == "" {
+		return
+	}
+	idle := s.Idle()
+	for _, line := range idle {
+		fmt.Fprintf(a.Err, "%s: %s\n", m.title(), status.Printable(line))
+	}
+	if len(idle) > 0 {
+		fmt.Fprintf(a.Err, "%s: the agent's journal from here: drover machines logs %s --unit rancher-system-agent.service\n", m.title(), m.title())
+		if place.Follow {
+			fmt.Fprintf(a.Err, "%s: waiting for the next output of %s; Ctrl-C ends this\n", m.title(), wanted(place))
+		}
+	}
+}
+
+// wanted is whose output was asked for.
+func wanted(place feed.Place) string {
+	if place.Instruction != "" {
+		return "instruction " + place.Instruction
+	}
+	return "any instruction"
 }
