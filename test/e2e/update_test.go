@@ -43,7 +43,7 @@ func TestTheAgentReplacesItself(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	u := &updates{T: t, ctx: ctx, bin: t.TempDir(), sums: map[string]string{}}
-	u.build()
+	u.build("v1", "v2", "crashes", "hangs")
 	b, err := bed.Start(ctx, bed.Options{Dir: t.TempDir(), CacheDir: os.Getenv("DROVER_CACHE"), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	t.Cleanup(func() {
@@ -82,19 +82,17 @@ func TestTheAgentReplacesItself(t *testing.T) {
 	}
 }
 
-// build makes two good agents and two bad ones.
-func (u *updates) build() {
+// build makes agents, good ones (v1, v2 …) and bad ones.
+func (u *updates) build(names ...string) {
 	u.Helper()
 	module, err := filepath.Abs("../..")
 	must(u.T, err)
-	for name, args := range map[string][]string{
-		"v1":      {"-ldflags=-s -w -X github.com/drover-project/drover.Version=v1", "./cmd/rancher-system-agent"},
-		"v2":      {"-ldflags=-s -w -X github.com/drover-project/drover.Version=v2", "./cmd/rancher-system-agent"},
-		"crashes": {"-ldflags=-s -w -X main.kind=crashes", "./test/e2e/testdata/badagent"},
-		"hangs":   {"-ldflags=-s -w -X main.kind=hangs", "./test/e2e/testdata/badagent"},
-	} {
-		path := filepath.Join(u.bin, name)
-		cmd := exec.CommandContext(u.ctx, "go", append([]string{"build", "-trimpath", "-o", path}, args...)...)
+	for _, name := range names {
+		path, variable, source := filepath.Join(u.bin, name), "main.kind", "./test/e2e/testdata/badagent"
+		if strings.HasPrefix(name, "v") {
+			variable, source = "github.com/drover-project/drover.Version", "./cmd/rancher-system-agent"
+		}
+		cmd := exec.CommandContext(u.ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X "+variable+"="+name, "-o", path, source)
 		cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			u.Fatalf("build %s: %v\n%s", name, err, out)
