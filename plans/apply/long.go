@@ -33,6 +33,8 @@ type longKey struct{ source, name string }
 type longRuns struct {
 	mu sync.Mutex
 	by map[longKey]*longRun
+	// held are the sources that an installer holds up, and since when.
+	held map[string]time.Time
 }
 
 func (l *longRuns) add(e *Engine, source string, in plans.PeriodicInstruction, before plans.PeriodicOutput, now time.Time) *longRun {
@@ -95,6 +97,7 @@ func (l *longRuns) take(source string, of []plans.PeriodicInstruction, records m
 func (l *longRuns) forget(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.held, source)
 	for key, run := range l.by {
 		if key.source == source {
 			run.forgotten = true
@@ -103,6 +106,24 @@ func (l *longRuns) forget(source string) {
 			}
 		}
 	}
+}
+
+// hold notes whether an installer holds a source up; changed says that it was otherwise
+// before, since is when that began.
+func (l *longRuns) hold(source string, held bool, now time.Time) (since time.Time, changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since, was := l.held[source]
+	switch {
+	case held && !was:
+		if l.held == nil {
+			l.held = map[string]time.Time{}
+		}
+		l.held[source] = now
+	case !held:
+		delete(l.held, source)
+	}
+	return since, held != was
 }
 
 // late tells of the runs that still go on.

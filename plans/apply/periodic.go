@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/interlock"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/backoff"
 )
@@ -129,6 +130,12 @@ func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]pl
 }
 
 // runPeriodic runs the instructions, some at a time. One that takes long gives its place away.
+//
+// It also gives the interlock away. That has installers wait for a pass of the agent, which
+// with the original one ends when its instructions do; here it ends with the patience, and
+// what goes on by itself after that dies with the agent and comes again, so it is nothing an
+// installer had to wait its five minutes for. Each run takes the interlock for itself: one
+// whose turn comes after the pass must not begin below an installer.
 func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time) (err error) {
 	defer func() {
 		for _, run := range due {
@@ -136,10 +143,13 @@ func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time)
 		}
 	}()
 	ok, err := e.interlock.Enter()
+	e.tellHeld(SourceOf(ctx), !ok && err == nil, now)
 	if err != nil || !ok {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.interlock.Leave()) }()
+	leave := e.leaveOnce()
+	defer leave()
+	defer time.AfterFunc(e.PeriodicPatience, leave).Stop()
 	run, done, err := e.newRun()
 	if err != nil {
 		return err
@@ -154,15 +164,46 @@ func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time)
 	for i, run := range due {
 		places <- struct{}{}
 		group.Go(func() {
-			leave := sync.OnceFunc(func() { <-places })
+			defer e.long.end(run)
+			free := sync.OnceFunc(func() { <-places })
+			defer free()
+			if ok, err := e.interlock.Enter(); !ok {
+				if err != nil {
+					e.Logger.Error("periodic instruction cannot run", "source", SourceOf(ctx), "instruction", run.in.Name, "error", err)
+				}
+				return
+			}
+			leave := e.leaveOnce()
 			defer leave()
-			defer time.AfterFunc(e.PeriodicPatience, leave).Stop()
+			defer time.AfterFunc(e.PeriodicPatience, func() { free(); leave() }).Stop()
 			run.record, run.ran = e.periodic(ctx, run.in, run.record, filepath.Join(dir, fmt.Sprintf("periodic_%d", i)), now)
-			e.long.end(run)
 		})
 	}
 	group.Wait()
 	return nil
+}
+
+// leaveOnce gives the interlock back, however often it is called.
+func (e *Engine) leaveOnce() (leave func()) {
+	return sync.OnceFunc(func() {
+		if err := e.interlock.Leave(); err != nil {
+			e.Logger.Error("interlock cannot be given back, installers will wait for it", "error", err)
+		}
+	})
+}
+
+// tellHeld logs, when it begins and when it is over, that an installer holds the periodic
+// instructions of a source up.
+func (e *Engine) tellHeld(source string, held bool, now time.Time) {
+	since, changed := e.long.hold(source, held, now)
+	switch {
+	case !changed:
+	case held:
+		e.Logger.Warn("waiting", "source", "periodic instructions of "+source, "for", e.interlock.Installer(), "cause", "an installer is about to restart the agent",
+			"next", "they go on when the file is gone, at the latest after "+interlock.Patience.String())
+	default:
+		e.Logger.Info("no longer waiting", "source", "periodic instructions of "+source, "for", e.interlock.Installer(), "after", now.Sub(since))
+	}
 }
 
 // periodic runs one instruction; ran is false when the agent stopped meanwhile, which is

@@ -1,7 +1,10 @@
 package apply_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,14 +282,73 @@ func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
 
 func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
 	h := newHost(t)
+	var log bytes.Buffer
+	h.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	e := h.engine()
-	if err := os.WriteFile(filepath.Join(h.options.InterlockDir, "restart-pending"), nil, 0o644); err != nil {
+	pending := filepath.Join(h.options.InterlockDir, "restart-pending")
+	if err := os.WriteFile(pending, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	last := map[string]plans.PeriodicOutput{"p": {Name: "p", Stdout: []byte("old")}}
-	got := e.Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "echo new")}}, last, true)
-	if diff := cmp.Diff(last, got); diff != "" {
-		t.Error(diff)
+	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "echo new")}}
+	ctx := apply.WithSource(t.Context(), "remote")
+	for range 2 {
+		got := e.Periodic(ctx, p, last, true)
+		if diff := cmp.Diff(last, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if text := log.String(); strings.Count(text, `msg=waiting source="periodic instructions of remote" for=`+pending) != 1 {
+		t.Errorf("the wait is not told once: %s", text)
+	}
+	if err := os.Remove(pending); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Periodic(ctx, p, last, true); string(got["p"].Stdout) != "new\n" || strings.Count(log.String(), "no longer waiting") != 1 {
+		t.Errorf("%+v; %s", got, log.String())
+	}
+}
+
+// TestInstallersDoNotWaitForWhatDoesNotEnd: the interlock is given up after the patience,
+// taken again for the next pass, and nothing begins below an installer meanwhile.
+func TestInstallersDoNotWaitForWhatDoesNotEnd(t *testing.T) {
+	h := newHost(t)
+	h.options.PeriodicPatience = 50 * time.Millisecond
+	gate := h.path("gate")
+	active, pending := filepath.Join(h.options.InterlockDir, "applyinator-active"), filepath.Join(h.options.InterlockDir, "restart-pending")
+	there := func() bool { _, err := os.Stat(active); return err == nil }
+	all := []plans.PeriodicInstruction{periodic("sees", "test -e "+active)}
+	for i := range 5 { // more than may run at the same time
+		all = append(all, periodic(fmt.Sprintf("hangs%d", i), "echo >> "+h.path("begun")+"; while test -d "+h.dir+" && ! test -e "+gate+"; do sleep 0.05; done"))
+	}
+	p, e := &plans.Plan{PeriodicInstructions: all}, h.engine()
+	begun := func() int { b, _ := os.ReadFile(h.path("begun")); return strings.Count(string(b), "\n") }
+	records := e.Periodic(t.Context(), p, nil, true)
+	if records["sees"].LastSuccessfulRunTime.IsZero() {
+		t.Errorf("it does not see the interlock: %+v", records["sees"])
+	}
+	h.until("all have begun", func() bool { return begun() == 5 })
+	h.until("the interlock is given up", func() bool { return !there() })
+	if records = e.Periodic(t.Context(), p, records, true); records["sees"].Failures > 0 {
+		t.Errorf("the next pass did not take it: %+v", records["sees"])
+	}
+	h.until("it is given up again", func() bool { return !there() })
+	if err := os.WriteFile(pending, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := records["sees"].LastSuccessfulRunTime
+	if records = e.Periodic(t.Context(), p, records, true); !records["sees"].LastSuccessfulRunTime.Equal(before) || there() {
+		t.Errorf("it ran below an installer: %+v", records["sees"])
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.until("all have ended", func() bool {
+		records = e.Periodic(t.Context(), p, records, false)
+		return len(records) == 6
+	})
+	if there() || begun() != 5 {
+		t.Errorf("interlock there: %v, begun %d", there(), begun())
 	}
 }
 

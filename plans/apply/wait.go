@@ -84,11 +84,7 @@ func (w *work) enterWaiting(ctx context.Context) (leave func(), err error) {
 			return nil, err
 		}
 		if ok {
-			return func() {
-				if err := w.interlock.Leave(); err != nil {
-					w.log.Error("interlock cannot be given back, installers will wait for it", "error", err)
-				}
-			}, nil
+			return w.leaveOnce(), nil
 		}
 		wait.on(w.interlock.Installer(), "an installer is about to restart the agent",
 			"goes on when the file is gone, at the latest after "+interlock.Patience.String())
