@@ -63,9 +63,9 @@ initial-advertise-peer-urls: %[3]s
 initial-cluster: default=%[3]s
 unsafe-no-fsync: true
 `, filepath.Join(k.dir, "etcd-data"), k.etcd, peer))
-	k.component("etcd", process.Options{Args: []string{filepath.Join(k.dir, "etcd.yaml")}, ReadyURL: k.etcd + "/health"})
+	k.component(t, "etcd", process.Options{Args: []string{filepath.Join(k.dir, "etcd.yaml")}, ReadyURL: k.etcd + "/health"})
 	k.file("tokens.csv", []byte(k.admin+`,admin,1,"system:masters"`+"\n"))
-	k.startAPI()
+	k.startAPI(t)
 	await(t, "the default roles", func() error {
 		return k.call(http.MethodGet, "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin", bearer(k.admin), nil, nil)
 	})
@@ -80,17 +80,17 @@ func (k *kubernetes) file(name string, content []byte) (path string) {
 	return path
 }
 
-// component starts the binary under a name, which makes it that component.
-func (k *kubernetes) component(name string, o process.Options) *process.Process {
-	k.Helper()
+// component starts the binary under a name, which makes it that component, for all tests of this Kubernetes.
+func (k *kubernetes) component(t *testing.T, name string, o process.Options) *process.Process {
+	t.Helper()
 	o.Path, o.LogFile = filepath.Join(k.dir, name), filepath.Join(k.dir, name+".log")
 	if _, err := os.Lstat(o.Path); err != nil {
-		must(k.T, os.Symlink(k.binary, o.Path))
+		must(t, os.Symlink(k.binary, o.Path))
 	}
-	ctx, cancel := context.WithTimeout(k.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	p, err := process.Start(ctx, o)
-	must(k.T, err)
+	must(t, err)
 	k.Cleanup(func() {
 		if err := p.Kill(); err != nil {
 			k.Error(err)
@@ -99,19 +99,26 @@ func (k *kubernetes) component(name string, o process.Options) *process.Process 
 	return p
 }
 
-func (k *kubernetes) startAPI() {
-	k.Helper()
+// restartAPI ends kube-apiserver as a power cut would and starts it again, with flags that it did not have.
+func (k *kubernetes) restartAPI(t *testing.T, flags ...string) {
+	t.Helper()
+	must(t, k.apiserver.Kill())
+	k.startAPI(t, flags...)
+}
+
+func (k *kubernetes) startAPI(t *testing.T, flags ...string) {
+	t.Helper()
 	host, port, err := net.SplitHostPort(k.address)
-	must(k.T, err)
+	must(t, err)
 	at := func(name string) string { return filepath.Join(k.dir, name) }
-	k.apiserver = k.component("kube-apiserver", process.Options{
-		Args: []string{
+	k.apiserver = k.component(t, "kube-apiserver", process.Options{
+		Args: append([]string{
 			"--etcd-servers=" + k.etcd, "--bind-address=" + host, "--secure-port=" + port, "--advertise-address=" + host, "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + at("server.crt"), "--tls-private-key-file=" + at("server.key"), "--cert-dir=" + at("certs"),
 			"--token-auth-file=" + at("tokens.csv"), "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",
 			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + at("server.key"),
 			"--service-account-signing-key-file=" + at("server.key"),
-		},
+		}, flags...),
 		ReadyURL: k.url + "/readyz", Client: k.client,
 	})
 }

@@ -66,6 +66,9 @@ func TestAgentUnderKubernetes(t *testing.T) {
 			{"stands by its failure", (*scene).standsByFailure},
 			{"leaves a plan for a newer one", (*scene).leavesForNewer},
 			{"runs the same plan again when asked while it runs", (*scene).runsAgain},
+			{"runs the plan of a Secret that is made again", (*scene).newSecret},
+			{"leaves a plan whose Secret is made again", (*scene).newSecretMeanwhile},
+			{"goes on from a bookmark", (*scene).bookmarks},
 		} {
 			t.Run("drover "+tc.name, func(t *testing.T) {
 				t.Parallel()
@@ -74,6 +77,13 @@ func TestAgentUnderKubernetes(t *testing.T) {
 		}
 	})
 	t.Run("drover outlives kube-apiserver", func(t *testing.T) { k.scene(t, ours(t)).outlives(k) })
+	t.Run("drover begins anew under a kube-apiserver that began anew", func(t *testing.T) {
+		k.scene(t, ours(t)).tooOld(func() { k.restartAPI(t) })
+	})
+	t.Run("drover begins anew when its version is compacted away", func(t *testing.T) {
+		k.restartAPI(t, "--watch-cache-sizes=secrets#0") // watches of Secrets are etcd's own
+		k.scene(t, ours(t)).tooOld(func() { k.compact(t) })
+	})
 }
 
 // askedOnlyWhatItMay looks for requests that the role of a machine does not allow.
@@ -169,9 +179,7 @@ func (c *scene) outlives(k *kubernetes) {
 		return nil
 	})
 	c.host.restart()
-	own := *k
-	own.T = c.T
-	own.startAPI()
+	k.startAPI(c.T)
 	o := c.awaitState(plans.StateSucceeded).outcome(c.T)
 	if o.AppliedChecksum != checksum || string(o.AppliedOutput["working"]) != "done\n" {
 		c.Errorf("the outcome is %+v", o)

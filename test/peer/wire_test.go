@@ -71,6 +71,9 @@ type wire struct {
 	older bool
 	// watchSeconds, if not 0, is how long each watch may last, instead of what the agent asks.
 	watchSeconds int
+
+	plug *plug
+	told []told // of all watches
 }
 
 type indexKey struct{}
@@ -94,14 +97,14 @@ func wireTo(t *testing.T, target string, pair tls.Certificate, trust *tls.Config
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host; w.shorten(r.Out.URL) },
 		FlushInterval:  -1,
 		Transport:      transport,
-		ModifyResponse: func(r *http.Response) error { w.answered(r.Request.Context(), r.StatusCode); return nil },
+		ModifyResponse: func(r *http.Response) error { w.answered(r.Request.Context(), r.StatusCode); w.listen(r); return nil },
 		// As if there were no proxy: a server that does not answer has no status.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0),
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	w.url = "https://" + listener.Addr().String()
+	w.url, w.plug = "https://"+listener.Addr().String(), &plug{Listener: listener}
 	server := &http.Server{
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: soon,
 		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -117,7 +120,7 @@ func wireTo(t *testing.T, target string, pair tls.Certificate, trust *tls.Config
 		}),
 	}
 	over := make(chan error, 1)
-	go func() { over <- server.ServeTLS(listener, "", "") }()
+	go func() { over <- server.ServeTLS(w.plug, "", "") }()
 	t.Cleanup(func() {
 		_ = server.Close() // watches do not end by themselves
 		if err := <-over; !errors.Is(err, http.ErrServerClosed) {
