@@ -53,7 +53,7 @@ func FuzzAgentUpdate(f *testing.F) {
 			t.Errorf("metadata became %+v", next.Object)
 		}
 		d.Value = next
-		var back body[[]byte]
+		var back body[map[string][]byte]
 		if err := json.Unmarshal(encodeSecret(d), &back); err != nil {
 			t.Errorf("the answer cannot be read: %v", err)
 		}

@@ -89,21 +89,12 @@ func longMerge(d document, patch string) (records.PlanSecret, error) {
 // TestEncodeSecret reads by encoding/json what was written by hand.
 func TestEncodeSecret(t *testing.T) {
 	d := mergeDocument()
-	var got body[[]byte]
+	var got body[map[string][]byte]
 	if err := json.Unmarshal(encodeSecret(d), &got); err != nil {
 		t.Fatal(err)
 	}
 	if !maps.Equal(got.Metadata.Annotations, d.Value.Annotations) || !maps.Equal(got.Metadata.Labels, d.Value.Labels) ||
 		!maps.EqualFunc(got.Data, d.Value.Data, bytes.Equal) || got.Metadata.ResourceVersion != "7" {
 		t.Errorf("%s", encodeSecret(d))
-	}
-	for _, s := range []string{"", "plain", `"`, `\`, "<&>", "\x00", "\x7f", "é", "\u2028", "\xff"} {
-		want, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := appendString(nil, s); !bytes.Equal(got, want) {
-			t.Errorf("%q is written as %s, not %s", s, got, want)
-		}
 	}
 }

@@ -42,6 +42,7 @@ type API struct {
 	log       *slog.Logger
 	hub       *fanout.Hub
 	answers   sync.Pool // of *[]byte
+	bodies    sync.Pool // of *bytes.Buffer
 	closeOnce sync.Once
 }
 
@@ -60,7 +61,7 @@ func New(o Options) *API {
 		now:     o.Now,
 		log:     o.Logger,
 		hub: fanout.New(fanout.Options{
-			Store: o.State.Store, Secrets: o.State.PlanSecrets, Encode: encodeSecret, Now: o.Now, Heartbeat: o.Heartbeat, Logger: o.Logger,
+			Store: o.State.Store, Secrets: o.State.PlanSecrets, Encode: appendSecret, Now: o.Now, Heartbeat: o.Heartbeat, Logger: o.Logger,
 		}),
 	}
 }

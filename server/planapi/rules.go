@@ -110,7 +110,7 @@ func probesPassed(data map[string][]byte) bool {
 // adminWrite is the Secret after an administrator's update: data, labels and
 // annotations are replaced by what is sent, everything else stays. What would be lost
 // without a word is refused.
-func adminWrite(stored records.PlanSecret, b body[[]byte]) (records.PlanSecret, error) {
+func adminWrite(stored records.PlanSecret, b body[map[string][]byte]) (records.PlanSecret, error) {
 	if b.Immutable || len(b.Metadata.Finalizers) > 0 || len(b.Metadata.OwnerReferences) > 0 {
 		return stored, invalid(stored.Name, "immutable, metadata.finalizers and metadata.ownerReferences: a plan Secret keeps data, labels and annotations only")
 	}

@@ -74,7 +74,8 @@ func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string
 	if err := checkBodyType(r); err != nil {
 		return err
 	}
-	content, err := readBody(w, r)
+	content, release, err := a.readBody(w, r)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string
 }
 
 func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
-	content, err := readBody(w, r)
+	content, release, err := a.readBody(w, r)
+	defer release()
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ type changeFunc func(d document) (next records.PlanSecret, version string, err e
 
 func (a *API) agentChange(content []byte) changeFunc {
 	return func(d document) (records.PlanSecret, string, error) {
-		var b body[json.RawMessage]
+		var b body[agentValues]
 		if err := decodeBody(content, &b); err != nil {
 			return records.PlanSecret{}, "", err
 		}
@@ -144,7 +146,7 @@ func (a *API) adminChange(r *http.Request, content []byte) changeFunc {
 				return records.PlanSecret{}, "", err
 			}
 		}
-		var b body[[]byte]
+		var b body[map[string][]byte]
 		if err := decodeBody(content, &b); err != nil {
 			return records.PlanSecret{}, "", err
 		}
@@ -269,19 +271,31 @@ func checkBodyType(r *http.Request) error {
 	return nil
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads a body into memory that other bodies had before; release gives it on.
+// Whatever is to last is copied out of it.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) (content []byte, release func(), err error) {
+	read, ok := a.bodies.Get().(*bytes.Buffer)
+	if !ok {
+		read = new(bytes.Buffer)
+	}
+	read.Reset()
+	release = func() {
+		if read.Cap() <= maxPooled {
+			a.bodies.Put(read)
+		}
+	}
 	// A body whose length is told, and is not so long that telling it could be an attack, is
 	// read into one piece of memory.
-	read := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxPooled)+bytes.MinRead))
-	_, err := read.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
+	read.Grow(int(min(max(r.ContentLength, 0), maxPooled/2)) + bytes.MinRead)
+	_, err = read.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, fail(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the body has more than the %d bytes allowed; a Secret's data may be %d", maxBody, maxData)
+		return nil, release, fail(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the body has more than the %d bytes allowed; a Secret's data may be %d", maxBody, maxData)
 	case err != nil:
-		return nil, badRequest("the body could not be read: %v", err)
+		return nil, release, badRequest("the body could not be read: %v", err)
 	}
-	return read.Bytes(), nil
+	return read.Bytes(), release, nil
 }
 
 // sendSecret answers with a Secret, by a buffer that other answers had before.

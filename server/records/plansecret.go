@@ -8,8 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/drover-project/drover/plans"
 )
@@ -24,11 +22,10 @@ type storedPlanSecret struct {
 
 // AppendJSON appends the stored form, by hand, as it is written for every report of every agent.
 func (s PlanSecret) AppendJSON(b []byte) ([]byte, error) {
-	head, err := json.Marshal(s.Object)
+	b, err := s.appendMembers(append(b, '{'))
 	if err != nil {
 		return nil, fmt.Errorf("encode plan Secret %s: %w", s.Key(), err)
 	}
-	b = append(b, head[:len(head)-1]...) // an Object has members always
 	plan, ok := s.Data[plans.KeyPlan]
 	applied, also := s.Data[plans.KeyAppliedPlan]
 	same := ok && also && plan != nil && applied != nil && bytes.Equal(plan, applied)
@@ -36,32 +33,26 @@ func (s PlanSecret) AppendJSON(b []byte) ([]byte, error) {
 		b = append(b, `,"planIsApplied":true`...)
 	}
 	if len(s.Data) > 0 {
-		if b, err = appendData(append(b, `,"data":`...), s.Data, same); err != nil {
-			return nil, fmt.Errorf("encode plan Secret %s: %w", s.Key(), err)
-		}
+		b = appendData(append(b, `,"data":`...), s.Data, same)
 	}
 	return append(b, '}'), nil
 }
 
-func appendData(b []byte, data map[string][]byte, withoutApplied bool) ([]byte, error) {
+func appendData(b []byte, data map[string][]byte, withoutApplied bool) []byte {
 	separator := byte('{')
-	for _, key := range slices.Sorted(maps.Keys(data)) {
+	EachSorted(data, func(key string, value []byte) {
 		if withoutApplied && key == plans.KeyAppliedPlan {
-			continue
+			return
 		}
-		quoted, err := json.Marshal(key)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(append(b, separator), quoted...), ':')
+		b = append(AppendString(append(b, separator), key), ':')
 		separator = ','
-		if data[key] == nil {
+		if value == nil {
 			b = append(b, "null"...)
-			continue
+			return
 		}
-		b = append(base64.StdEncoding.AppendEncode(append(b, '"'), data[key]), '"')
-	}
-	return append(b, '}'), nil
+		b = append(base64.StdEncoding.AppendEncode(append(b, '"'), value), '"')
+	})
+	return append(b, '}')
 }
 
 // UnmarshalJSON reads the stored form.

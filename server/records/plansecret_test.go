@@ -13,7 +13,7 @@ import (
 func TestPlanSecretIsStoredWhole(t *testing.T) {
 	object := Object{
 		Namespace: "fleet-default", Name: "custom-0a1b2c3d4e5f-machine-plan", UID: "u", Generation: 2, Created: time.Unix(1e9, 0).UTC(),
-		Labels: map[string]string{"a": `"<é>`}, Annotations: map[string]string{"b": "\n"},
+		Labels: map[string]string{"a": `"<é>`, "": "c"}, Annotations: map[string]string{"b": "\n"}, Deleting: time.Unix(2e9, 5).In(time.FixedZone("", 3600)),
 	}
 	plan := []byte(`{"files":[]}`)
 	for name, data := range map[string]map[string][]byte{

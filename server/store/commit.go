@@ -3,6 +3,7 @@ package store
 // This file holds writes: one etcd transaction on conditions each.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,7 +182,9 @@ func (s *Store) add(t *transaction, op Op) error {
 	if err != nil {
 		return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
 	}
-	t.writes = append(t.writes, clientv3.OpPut(key, encoded, op.putOptions()...))
+	put := clientv3.OpPut(key, "", op.putOptions()...)
+	put.WithValueBytes(encoded) // OpPut would copy it
+	t.writes = append(t.writes, put)
 	t.flights = append(t.flights, &flight{key: key, encoded: encoded, value: op.value})
 	return nil
 }
@@ -193,7 +196,7 @@ type Appender interface {
 }
 
 // encode is the record of a document, sealed where it has to be.
-func (s *Store) encode(op Op, key string) (string, error) {
+func (s *Store) encode(op Op, key string) ([]byte, error) {
 	buffer, ok := s.buffers.Get().(*[]byte)
 	if !ok {
 		buffer = new([]byte)
@@ -201,16 +204,15 @@ func (s *Store) encode(op Op, key string) (string, error) {
 	defer s.buffers.Put(buffer)
 	plain, err := appendJSON((*buffer)[:0], op.value)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if cap(plain) <= maxPooled {
 		*buffer = plain
 	}
 	if !op.collection.isSensitive() {
-		return string(plain), nil
+		return bytes.Clone(plain), nil
 	}
-	sealed, err := s.keys.seal(key, plain)
-	return string(sealed), err
+	return s.keys.seal(key, plain)
 }
 
 // maxPooled is the largest buffer that is kept for other records.

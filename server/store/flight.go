@@ -3,7 +3,10 @@ package store
 // This file holds what this store is writing at the moment, so that the view need not
 // decrypt and decode again what it gave away a millisecond ago.
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // flights are the writes of commits that have not returned, by etcd key.
 type flights struct {
@@ -15,7 +18,7 @@ type flights struct {
 // has a random nonce and is like no other; others that are alike have equal values.
 type flight struct {
 	key     string
-	encoded string
+	encoded []byte
 	value   any
 }
 
@@ -56,7 +59,7 @@ func (fs *flights) find(key string, record []byte) any {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.byKey[key] {
-		if f.encoded == string(record) {
+		if bytes.Equal(f.encoded, record) {
 			return f.value
 		}
 	}

@@ -49,7 +49,7 @@ func TestTwoWritesOfOneKey(t *testing.T) {
 	t.Parallel()
 	s, plain, _ := openNotes(t, t.TempDir())
 	created := must(plain.Create(t.Context(), "ns/a", note{Text: "zero"}))(t)
-	landed := s.flights.begin([]*flight{{key: documentKey(plain.name, "ns/a"), encoded: `{"text":"loser"}`, value: note{Text: "loser"}}})
+	landed := s.flights.begin([]*flight{{key: documentKey(plain.name, "ns/a"), encoded: []byte(`{"text":"loser"}`), value: note{Text: "loser"}}})
 	created.Value.Text = "winner"
 	must(plain.Update(t.Context(), created))(t)
 	if got, _ := plain.Get("ns/a"); got.Value.Text != "winner" {

@@ -38,9 +38,9 @@ func setUp(t *testing.T) *fixture {
 	f := &fixture{state: st}
 	f.Hub = New(Options{
 		Store: st.Store, Secrets: st.PlanSecrets, Grace: time.Millisecond,
-		Encode: func(d Document) []byte {
+		Encode: func(b []byte, d Document) []byte {
 			f.encoded.Add(1)
-			return fmt.Appendf(nil, `{"metadata":{"name":%q,"resourceVersion":"%d"},"data":%q}`, d.Key, d.Revision, d.Value.Data["v"])
+			return fmt.Appendf(b, `{"metadata":{"name":%q,"resourceVersion":"%d"},"data":%q}`, d.Key, d.Revision, d.Value.Data["v"])
 		},
 	})
 	t.Cleanup(func() {

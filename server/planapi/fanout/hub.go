@@ -23,12 +23,16 @@ type Document = store.Document[records.PlanSecret]
 // change is one change of a Secret, shared by all streams that send it.
 type change struct {
 	Document
+	// shared says that more than one stream may send it, so that what it is as JSON is worth
+	// keeping. Nearly always it is the one stream of the machine's agent.
+	shared  bool
 	once    sync.Once
 	encoded []byte
 }
 
-func (c *change) object(encode func(Document) []byte) []byte {
-	c.once.Do(func() { c.encoded = encode(c.Document) })
+// object is a shared change as JSON.
+func (c *change) object(encode func([]byte, Document) []byte) []byte {
+	c.once.Do(func() { c.encoded = encode(nil, c.Document) })
 	return c.encoded
 }
 
@@ -50,8 +54,8 @@ const machineStreams = 4
 type Options struct {
 	Store   *store.Store
 	Secrets *store.Collection[records.PlanSecret]
-	// Encode is the JSON of a Secret, without a newline at its end.
-	Encode func(Document) []byte
+	// Encode appends the JSON of a Secret, without a newline at its end.
+	Encode func([]byte, Document) []byte
 	// Now is the clock of presence; default time.Now.
 	Now func() time.Time
 	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
@@ -122,6 +126,7 @@ func (h *Hub) observe(e store.Event[records.PlanSecret]) {
 	c := &change{Document: Document{Key: e.Key, Revision: e.Revision, Value: e.Value}}
 	gone := e.Type == store.Deleted
 	h.mu.Lock()
+	c.shared = len(h.byKey[e.Key])+len(h.wide) > 1
 	if gone {
 		h.bury(tombstone{revision: e.Revision, key: e.Key, object: e.Value.Object})
 	}

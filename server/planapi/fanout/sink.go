@@ -23,6 +23,9 @@ const peerTimeout = 60 * time.Second
 // eventOverhead is the room of an event beside its object, and of its chunk's frame.
 const eventOverhead = 64
 
+// usualObject is room for a Secret with the plan of a worker and its outcome.
+const usualObject = 12 << 10
+
 // maxPooled is the largest buffer that is kept for the next event.
 const maxPooled = 256 << 10
 

@@ -35,11 +35,17 @@ type frame struct {
 	object []byte  // of bookmark and failed
 }
 
-func (f frame) body(encode func(Document) []byte) []byte {
-	if f.change != nil {
-		return f.change.object(encode)
+// send gives the frame to a client.
+func (f frame) send(to sink, h *Hub) error {
+	switch {
+	case f.change == nil:
+		return to.send(f.kind, f.object)
+	case f.change.shared:
+		return to.send(f.kind, f.change.object(h.options.Encode))
 	}
-	return f.object
+	object := h.options.Encode(h.buffers.take(usualObject), f.change.Document)
+	defer h.buffers.give(object)
+	return to.send(f.kind, object)
 }
 
 // maxQueue is how many events a client may be behind before it has to list again. One
@@ -152,7 +158,7 @@ func (s *stream) run() {
 		s.queue = nil
 		s.mu.Unlock()
 		for _, f := range frames {
-			if err := s.sink.send(f.kind, f.body(s.hub.options.Encode)); err != nil {
+			if err := f.send(s.sink, s.hub); err != nil {
 				s.abort()
 				break
 			}
