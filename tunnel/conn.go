@@ -35,8 +35,9 @@ const (
 
 // conn implements net.Conn. A deadline that passes during a Read or Write ends the
 // connection, and so does an error of either, because the library can wake a waiting
-// call only so and the protocol knows no half-closed connections. A deadline that passes
-// while nobody waits makes the next call fail and does no more, as usual.
+// call only so. A deadline that passes while nobody waits makes the next call fail and does
+// no more, as usual. Over our own protocol each direction may end alone, as with TCP; the
+// original's knows no half-closed connections, and there the end of one is that of both.
 type conn struct {
 	raw              net.Conn // nil until begin
 	session          *session
@@ -56,6 +57,8 @@ type conn struct {
 	writeBy deadline
 	settled bool // the session was told how the dial went
 	heard   bool // something came back
+	read    bool // to the end of what the host sends
+	written bool // to the end: CloseWrite was called
 	idle    *time.Timer
 }
 
@@ -110,8 +113,60 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
+	if _, can := c.raw.(halfCloser); can && err == io.EOF {
+		c.endRead()
+		return n, io.EOF
+	}
 	c.fail(c.judge(err))
 	return n, c.opError("read", c.over())
+}
+
+// endRead notes that the host sends no more. It may still be sent to.
+func (c *conn) endRead() {
+	c.settle(false, true, "")
+	c.mu.Lock()
+	c.read = true
+	both := c.written
+	c.mu.Unlock()
+	if both {
+		c.fail(io.EOF)
+	}
+}
+
+// CloseWrite tells the host that nothing more comes after what was written; what the host
+// sends is still read. A host that speaks the original's protocol cannot be told: then the
+// error wraps errors.ErrUnsupported, and the connection stays as it is.
+func (c *conn) CloseWrite() error {
+	c.write.Lock() // a Write that runs is waited for
+	defer c.write.Unlock()
+	half, can := c.raw.(halfCloser)
+	c.mu.Lock()
+	cause, again, both := c.cause, c.written, c.read
+	c.written = again || can && cause == nil
+	c.mu.Unlock()
+	switch {
+	case cause != nil:
+		return c.opError("close", cause)
+	case !can:
+		return c.opError("close", errors.ErrUnsupported)
+	case again:
+		return nil
+	}
+	if err := half.CloseWrite(); err != nil {
+		return c.opError("close", c.judge(err)) // Read tells the same, behind what came before
+	}
+	if both {
+		c.fail(io.EOF)
+	}
+	return nil
+}
+
+// WaitGone waits, after the end of one direction, for that of the other.
+func (c *conn) WaitGone() bool {
+	if whole, half := c.raw.(stream); half {
+		whole.Wait()
+	}
+	return true
 }
 
 // judge turns the library's error into one with a meaning.
@@ -194,6 +249,8 @@ func (c *conn) enter(d *deadline) error {
 	switch {
 	case c.cause != nil:
 		return c.cause
+	case d == &c.writeBy && c.written:
+		return syscall.EPIPE
 	case d.passed:
 		return os.ErrDeadlineExceeded
 	}

@@ -211,7 +211,8 @@ func (t *targets) handle(ctx context.Context, st *mux.Stream, wanted string) {
 	relay(st, one)
 }
 
-// relay copies both ways until both have ended, or one has failed.
+// relay copies both ways until both have ended, or one has failed. A target that cannot be
+// told that nothing more comes is listened to nevertheless.
 func relay(st *mux.Stream, one *target) {
 	up := make(chan struct{})
 	go func() {
@@ -224,16 +225,11 @@ func relay(st *mux.Stream, one *target) {
 			st.Reset(mux.Broken, err.Error())
 		}
 	}()
-	half, can := one.Conn.(interface{ CloseWrite() error })
-	_, err := st.WriteTo(one.Conn)
-	switch {
-	case err != nil:
+	if _, err := st.WriteTo(one.Conn); err != nil {
 		st.Reset(mux.Broken, err.Error()) // nothing, when it was not the target that failed
-	case can && half.CloseWrite() == nil:
-		<-up
-	default:
-		st.Close()
+		one.Close()
 	}
-	one.Close()
+	_ = endWrite(one.Conn) // when this fails, so does what is read of it
 	<-up
+	one.Close()
 }

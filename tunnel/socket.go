@@ -7,7 +7,6 @@ package tunnel
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -201,13 +200,9 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, fmt.Errorf("take over the connection (HTTP/2 cannot be): %w", err)
 	}
 	s := h.take(c)
-	if n := rw.Reader.Buffered(); n > 0 {
-		early, err := rw.Reader.Peek(n)
-		if err != nil {
-			s.Close()
-			return nil, nil, fmt.Errorf("read what came with the request: %w", err)
-		}
-		s.in = io.MultiReader(bytes.NewReader(bytes.Clone(early)), c)
+	if s.in, err = behind(rw.Reader, c); err != nil {
+		s.Close()
+		return nil, nil, err
 	}
 	// The library keeps the reader and makes a write buffer of its own, 4 KiB each. TLS
 	// buffers its records itself, so that larger ones gain nothing that BenchmarkThroughput

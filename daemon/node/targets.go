@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -135,6 +136,14 @@ func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.in.Add(int64(n))
 	return n, err
+}
+
+// CloseWrite tells the target that nothing more comes, if it can be told.
+func (c *counted) CloseWrite() error {
+	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 func (c *counted) Close() error {

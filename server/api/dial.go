@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -126,28 +125,18 @@ func (a *API) pingDocker(c *call, host net.Conn) {
 	c.send(http.StatusOK, map[string]string{"type": "docker", "apiVersion": answer.Header.Get("Api-Version"), "osType": answer.Header.Get("Ostype")})
 }
 
-// become turns the request into the connection and carries both ways until either side ends.
+// become turns the request into the connection and carries both ways until both have ended;
+// see tunnel.Join.
 func (c *call) become(host net.Conn) (in, out int64, err error) {
-	person, buffered, err := http.NewResponseController(c.w).Hijack()
+	person, err := tunnel.Hijack(c.w)
 	if err != nil {
-		c.fail(norman.Errorf(http.StatusInternalServerError, norman.ServerError, "this connection cannot be taken over: %v", err))
+		c.fail(norman.Errorf(http.StatusInternalServerError, norman.ServerError, "%v", err))
 		return 0, 0, err
 	}
 	defer person.Close()
-	_ = person.SetDeadline(time.Time{}) // what the web server had set for the request
 	defer context.AfterFunc(c.ctx(), func() { person.Close(); host.Close() })()
 	if _, err := fmt.Fprintf(person, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", dialProtocol); err != nil {
 		return 0, 0, err
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		out, _ = io.Copy(host, buffered.Reader) // the end of a side is all that matters here
-		host.Close()
-	}()
-	in, err = io.Copy(person, host)
-	person.Close()
-	host.Close()
-	<-done
-	return in, out, err
+	return tunnel.Join(host, person)
 }

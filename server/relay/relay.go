@@ -157,16 +157,8 @@ func upgrade(c net.Conn, request *http.Request) (net.Conn, error) {
 		defer answer.Body.Close()
 		return nil, readRefusal(answer)
 	}
-	return &relayed{Conn: c, in: in}, nil
+	return tunnel.Begun(c, in)
 }
-
-// relayed is a connection whose first bytes may have come with the answer.
-type relayed struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func (c *relayed) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 // refusal is why a server did not dial, in a form that becomes the same error again.
 type refusal struct {
@@ -212,7 +204,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	defer host.Close()
-	asker, in, err := http.NewResponseController(w).Hijack()
+	asker, err := tunnel.Hijack(w)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, refusal{Text: err.Error()})
 		return
@@ -222,7 +214,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if _, err := fmt.Fprintf(asker, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol); err != nil {
 		return
 	}
-	join(asker, in.Reader, host)
+	_, _, _ = tunnel.Join(host, asker) // however it ends, the other server sees it end
 }
 
 // trusted says whether a request comes from a server of the same store; it has answered when not.
@@ -234,20 +226,6 @@ func (r *Relay) trusted(w http.ResponseWriter, request *http.Request) bool {
 	r.Logger.Warn("relay refused: the secret is not that of this store", "from", request.RemoteAddr)
 	refuse(w, http.StatusUnauthorized, refusal{Text: "the secret is not that of this store: do both servers use the same etcd?"})
 	return false
-}
-
-// join copies both ways until either side ends.
-func join(asker net.Conn, in io.Reader, host net.Conn) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(host, in) // the end of a side is all that matters here
-		host.Close()
-	}()
-	_, _ = io.Copy(asker, host)
-	asker.Close()
-	host.Close()
-	<-done
 }
 
 func refuse(w http.ResponseWriter, status int, said refusal) {

@@ -144,6 +144,47 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// A direction ends alone: who sends no more still hears the host.
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	web, trust := holder(t, hosts{"c:m-1": func(string, string) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }})
+	r := New(Options{
+		Local: hosts{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler),
+		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
+	})
+	c, err := r.Dial(t.Context(), "c:m-1", "tcp", "x:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	host, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	if _, err := io.WriteString(c, "question"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(host); string(got) != "question" || err != nil {
+		t.Errorf("the host got %q, %v", got, err)
+	}
+	if _, err := io.WriteString(host, "answer"); err != nil {
+		t.Error(err)
+	}
+	host.Close()
+	if got, err := io.ReadAll(c); string(got) != "answer" || err != nil {
+		t.Errorf("the asker got %q, %v", got, err)
+	}
+}
+
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	web, trust := holder(t, hosts{"c:m-1": echo})

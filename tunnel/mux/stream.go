@@ -46,6 +46,7 @@ type Stream struct {
 
 	// Guarded by the session's mutex.
 	readable, writable sync.Cond
+	over               sync.Cond
 	opened             bool     // the host has connected
 	in                 []*chunk // to be read
 	inEnd              error    // after it
@@ -69,7 +70,7 @@ type Stream struct {
 
 func newStream(s *Session, id uint64) *Stream {
 	st := &Stream{s: s, id: id, window: firstWindow, granted: firstWindow, credit: firstWindow}
-	st.readable.L, st.writable.L = &s.mu, &s.mu
+	st.readable.L, st.writable.L, st.over.L = &s.mu, &s.mu, &s.mu
 	return st
 }
 
@@ -325,6 +326,15 @@ func (st *Stream) CloseWrite() error {
 	return nil
 }
 
+// Wait waits until the connection is over in both directions, however it ends.
+func (st *Stream) Wait() {
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	for !st.gone && st.reset == nil {
+		st.over.Wait()
+	}
+}
+
 // Close ends the connection in both directions, after what was written. It does not wait,
 // and its error is always nil.
 func (st *Stream) Close() error {
@@ -337,6 +347,11 @@ func (st *Stream) Reset(code Code, text string) {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
 	if st.gone || st.reset != nil {
+		return
+	}
+	if code == Closed && st.finish && errors.Is(st.inEnd, io.EOF) {
+		st.drain() // it ends by itself, once the other end has what was written
+		st.wake()
 		return
 	}
 	st.reset = &ResetError{Code: code, Text: text[:min(len(text), maxReason)]}
@@ -368,6 +383,7 @@ func (st *Stream) drain() {
 func (st *Stream) wake() {
 	st.readable.Broadcast()
 	st.writable.Broadcast()
+	st.over.Broadcast()
 	if st.cancel != nil {
 		st.cancel()
 	}
@@ -390,17 +406,16 @@ func (st *Stream) abandon(why error) {
 // forget takes the stream out of the session; its lines skip it.
 func (st *Stream) forget() {
 	st.gone = true
+	st.over.Broadcast()
 	st.s.grown -= st.window - firstWindow
 	st.window = firstWindow
 	delete(st.s.streams, st.id)
 }
 
+// forgetIfOver leaves the handler be, which may still have to bring the last to its target.
 func (st *Stream) forgetIfOver() {
 	if st.finished && errors.Is(st.inEnd, io.EOF) && !st.gone {
 		st.forget()
-		if st.cancel != nil {
-			st.cancel()
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,54 +54,54 @@ func (c carrier) one(ctx context.Context, local net.Conn) {
 		}
 		return
 	}
-	defer host.Close()
-	stop := context.AfterFunc(ctx, func() { local.Close(); host.Close() })
-	defer stop()
-	var out sync.WaitGroup
-	defer out.Wait()
-	out.Go(func() {
-		_, err := io.Copy(host, local)
-		// A tunnel cannot say that one direction has ended. A program that only sends no more
-		// still wants the answer, so the connection stays until the program has closed it.
-		if err == nil {
-			untilClosed(ctx, local)
-		}
-		host.Close()
-	})
-	_, _ = io.Copy(local, host) // whichever side ends it, it is over
-	cancel()
+	defer context.AfterFunc(ctx, func() { local.Close(); host.Close() })()
+	// However it ends, both programs see it end.
+	_, _, _ = tunnel.Join(host, asProgram(local))
 }
 
-// untilClosed waits until the program at the other end of a connection that sends no more
-// takes no more either, or ctx ends.
-func untilClosed(ctx context.Context, local net.Conn) {
-	socket, ok := local.(syscall.Conn)
-	if !ok {
-		return
+// asProgram is a local connection that tells when the program at its other end is gone, where
+// the kernel knows: of TCP it does not before something is written.
+func asProgram(local net.Conn) net.Conn {
+	if socket, ok := local.(*net.UnixConn); ok {
+		return &program{UnixConn: socket, closed: make(chan struct{})}
 	}
-	raw, err := socket.SyscallConn()
+	return local
+}
+
+// program is the other end of a unix socket.
+type program struct {
+	*net.UnixConn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (p *program) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.UnixConn.Close()
+}
+
+// WaitGone waits until the program takes nothing more either, having ended what it sends.
+func (p *program) WaitGone() bool {
+	raw, err := p.SyscallConn()
 	if err != nil {
-		return
+		return true
 	}
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for !hungUp(raw) {
 		select {
-		case <-ctx.Done():
-			return
+		case <-p.closed:
+			return true
 		case <-ticker.C:
 		}
 	}
+	return true
 }
 
-// hungUp says whether both directions have ended. Of TCP the kernel does not know before
-// something is written, so there the end of one direction counts.
+// hungUp says whether both directions of a unix socket have ended.
 func hungUp(raw syscall.RawConn) bool {
 	gone := true
 	_ = raw.Control(func(fd uintptr) { // its error is that the connection is closed
-		if kind, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
-			return
-		}
 		poll := []unix.PollFd{{Fd: int32(fd)}}
 		if _, err := unix.Poll(poll, 0); err == nil {
 			gone = poll[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0

@@ -6,8 +6,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+
+	"github.com/drover-project/drover/tunnel"
 )
 
 // dialProtocol is what the server upgrades the request to.
@@ -19,9 +23,11 @@ func DialPath(machine, target string) string {
 	return "/v1-drover/machines/" + machine + "/dial?target=" + url.QueryEscape(target)
 }
 
-// Dial is a connection to a target on a machine's host, through the server. It has no
-// half-close. It ends with ctx.
+// Dial is a connection to a target on a machine's host, through the server. It can be joined
+// (see tunnel.Join) and half-closed. It ends with ctx.
 func (c *Client) Dial(ctx context.Context, machine, target string) (io.ReadWriteCloser, error) {
+	var below net.Conn // of the last attempt, which is the one that was answered
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { below = got.Conn }})
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.context.Server+DialPath(machine, target), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", c.context.Server, err)
@@ -34,8 +40,8 @@ func (c *Client) Dial(ctx context.Context, machine, target string) (io.ReadWrite
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	if conn, ok := answer.Body.(io.ReadWriteCloser); ok && answer.StatusCode == http.StatusSwitchingProtocols {
-		return conn, nil
+	if body, ok := answer.Body.(upgraded); ok && answer.StatusCode == http.StatusSwitchingProtocols {
+		return dialled{upgraded: body, below: below}, nil
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
@@ -44,3 +50,18 @@ func (c *Client) Dial(ctx context.Context, machine, target string) (io.ReadWrite
 	}
 	return nil, refusal(answer.StatusCode, text)
 }
+
+// upgraded is the body of an answer that is a connection.
+type upgraded interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// dialled is one whose end below TLS is seen, too.
+type dialled struct {
+	upgraded
+	below net.Conn
+}
+
+// WaitGone is as of the connection below.
+func (d dialled) WaitGone() bool { return tunnel.WaitGone(d.below) }

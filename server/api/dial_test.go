@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// dialled asks for the Docker of a host over TLS, as the command line does.
+func dialled(t *testing.T, web *httptest.Server, path, token string) *tls.Conn {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(web.Certificate())
+	c, err := tls.Dial("tcp", web.Listener.Addr().String(), &tls.Config{RootCAs: roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: drover.example\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: drover-dial\r\n\r\nfirst ", path, token)
+	const want = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: drover-dial\r\n\r\n"
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+		t.Fatalf("%q, %v", got, err)
+	}
+	return c
+}
+
+// Either side may end its direction alone, and who is gone altogether ends both.
+func TestDialledConnection(t *testing.T) {
+	b := newBench(t)
+	m := b.addMachine(b.addCluster("dockyard", "c-dockk", nil), "00000000d0c4", func(m *records.Machine) { m.Docker = &records.DockerHost{} })
+	hosts, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hosts.Close()
+	b.api.Dial = func(_ context.Context, subject, network, address string) (net.Conn, error) {
+		if got := subject + " " + network + " " + address; got != m.Subject()+" unix /var/run/docker.sock" {
+			t.Errorf("dialled %s", got)
+		}
+		return net.Dial("tcp", hosts.Addr().String())
+	}
+	over := make(chan struct{}, 1)
+	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.handler.ServeHTTP(w, r)
+		over <- struct{}{}
+	}))
+	defer web.Close()
+	for _, tt := range []struct {
+		name   string
+		answer string
+		leave  func(*tls.Conn)
+	}{
+		{"a person who listens to the end", "answer", nil},
+		{"a person who closes", "", func(c *tls.Conn) { c.Close() }},
+		{"a person who is gone without a word", "", func(c *tls.Conn) { c.NetConn().Close() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			person := dialled(t, web, "/v1-drover/machines/"+m.Key()+"/dial?target=docker", b.admin)
+			host, err := hosts.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer host.Close()
+			io.WriteString(person, "and last")
+			if err := person.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(host); string(got) != "first and last" || err != nil {
+				t.Errorf("the host got %q, %v", got, err)
+			}
+			if tt.leave != nil {
+				tt.leave(person)
+				<-over
+				return
+			}
+			io.WriteString(host, tt.answer)
+			host.Close()
+			if got, err := io.ReadAll(person); string(got) != tt.answer || err != nil {
+				t.Errorf("the person got %q, %v", got, err)
+			}
+			<-over
+		})
+	}
+	if logs := b.logs.String(); strings.Count(logs, "connection to a host closed") != 3 || !strings.Contains(logs, "bytesIn=6 bytesOut=14 error=<nil>") {
+		t.Errorf("the log:\n%s", logs)
+	}
+}
