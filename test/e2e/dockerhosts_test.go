@@ -42,6 +42,7 @@ func TestDockerHosts(t *testing.T) {
 		{"the printed line joins", (*dockyard).join},
 		{"docker through either server", (*dockyard).dockerThroughBoth},
 		{"an image there, a program back", (*dockyard).muchThroughBoth},
+		{"a program that reads its input to the end", (*dockyard).inputToItsEnd},
 		{"logs and forwarded ports", (*dockyard).logsAndForward},
 		{"a bare client of the original's library", (*dockyard).bareClient},
 		{"a bare server of the original's library", (*dockyard).bareServer},
@@ -178,6 +179,26 @@ func (d *dockyard) muchThroughBoth() {
 				d.Errorf("server %s: of %d bytes on %s, %d came, and not the same", r.letter, len(want), name, len(got))
 			}
 			d.Logf("server %s, %s: an image in %s, a program in %s", r.letter, name, loaded.Sub(began).Round(time.Millisecond), time.Since(loaded).Round(time.Millisecond))
+		}
+	}
+}
+
+// inputToItsEnd runs a program on each host that ends when its input does, through the server that holds the
+// host's tunnel and through the other.
+func (d *dockyard) inputToItsEnd() {
+	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	defer cancel()
+	want := strings.Repeat("a line of the input\n", 50_000)
+	for _, r := range d.servers {
+		for _, name := range d.names3() {
+			cmd := d.command(ctx, r, "machines", "docker", name, "--", "run", "-i", "--rm", "tiny:1", "/bin/busybox", "cat")
+			cmd.Stdin = strings.NewReader(want)
+			began := time.Now()
+			got, err := cmd.Output()
+			if err != nil || string(got) != want {
+				d.Errorf("server %s: of %d bytes to %s, %d came back: %v", r.letter, len(want), name, len(got), err)
+			}
+			d.Logf("server %s, %s: %d bytes there and back, and their end, in %s", r.letter, name, len(want), time.Since(began).Round(time.Millisecond))
 		}
 	}
 }

@@ -34,9 +34,10 @@ func (a *app) machinesDocker() *cobra.Command {
 tunnel of the host's node agent. While it runs, a socket in a directory that only you can
 open stands for the host's; nothing listens on the network. The exit code is docker's.
 
-A program that reads its input to the end (docker run -i) does not learn of that end: tunnels
-carry none.`,
-		Example: "  drover machines docker n1 -- ps\n  drover machines docker n1 -- exec -it kubelet sh",
+The end of an input goes with it, as docker run -i needs it. Only where the host's agent speaks
+the original's protocol (Rancher's own agent) it does not: there a program that reads its input to
+the end waits on.`,
+		Example: "  drover machines docker n1 -- ps\n  drover machines docker n1 -- exec -it kubelet sh\n  drover machines docker n1 -- run -i --rm busybox wc -c < file",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if rest := args[1:]; len(rest) > 0 && rest[0] == "--" {

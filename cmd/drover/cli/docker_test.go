@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -32,12 +31,14 @@ func playDocker() {
 		fmt.Fprintln(os.Stderr, "docker says no")
 		os.Exit(7)
 	}
-	fmt.Fprint(conn, "GET /containers/json HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n")
-	if os.Args[1] == "slow" { // as docker run -i does at the end of its input
-		if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+	if os.Args[1] == "run" {
+		if err := playRun(conn.(*net.UnixConn)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
+		os.Exit(0)
 	}
+	fmt.Fprint(conn, "GET /containers/json HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n")
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,16 +49,29 @@ func playDocker() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if os.Args[1] == "slow" {
-		fmt.Println("answer after the end of input")
-		os.Exit(0)
-	}
 	fmt.Printf("docker %s: %s\n", strings.Join(os.Args[1:], " "), body)
 	file, errFile := os.Stat(socket)
 	dir, errDir := os.Stat(filepath.Dir(socket))
 	if errFile == nil && errDir == nil {
 		fmt.Printf("socket %s in %s\n", file.Mode().Perm(), dir.Mode().String())
 	}
+}
+
+// playRun is docker run -i: it sends its input to the end, and prints what comes.
+func playRun(conn *net.UnixConn) error {
+	fmt.Fprint(conn, "POST /attach HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	in := bufio.NewReader(conn)
+	if _, err := http.ReadResponse(in, nil); err != nil {
+		return err
+	}
+	if _, err := io.Copy(conn, os.Stdin); err != nil {
+		return err
+	}
+	if err := conn.CloseWrite(); err != nil {
+		return err
+	}
+	_, err := io.Copy(os.Stdout, in)
+	return err
 }
 
 // playNodeAgent is a node agent for scripts: node-agent FILE NAME ADDRESS, where the file has
@@ -91,10 +105,15 @@ func playNodeAgent() {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
+	targets, err := playTargets(name)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	header := http.Header{connect.TokenHeader: {said["--token"]}, connect.ParamsHeader: {params}}
 	_ = tunnel.NewClient(tunnel.ClientOptions{
 		URL: "wss" + strings.TrimPrefix(said["--server"], "https") + connect.RegisterPath, Header: func() http.Header { return header },
-		TLS: &tls.Config{RootCAs: roots}, Dial: playTargets(name),
+		TLS: &tls.Config{RootCAs: roots}, Dial: targets,
 		Changed: func(s tunnel.Status) {
 			if s.Cause != nil && strings.Contains(s.Cause.Error(), "409") {
 				fmt.Fprintln(os.Stderr, s.Cause)
@@ -105,12 +124,21 @@ func playNodeAgent() {
 }
 
 // playTargets are a Docker socket and the agent's own service.
-func playTargets(name string) tunnel.DialFunc {
+func playTargets(name string) (tunnel.DialFunc, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_ping", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "OK") })
 	mux.HandleFunc("GET /containers/json", func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(300 * time.Millisecond) // longer than it takes to notice that the asker sends no more
 		fmt.Fprintf(w, "%s %s by %s", r.Method, r.URL.Path, name)
+	})
+	mux.HandleFunc("POST /attach", func(w http.ResponseWriter, _ *http.Request) {
+		conn, err := tunnel.Hijack(w)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+		input, err := io.ReadAll(conn)
+		fmt.Fprintf(conn, "%s read %d bytes to their end, %v", name, len(input), err)
 	})
 	mux.HandleFunc("GET /v1/logs", func(w http.ResponseWriter, r *http.Request) {
 		if q := r.URL.Query(); q.Get("container") == "kubelet" {
@@ -119,30 +147,15 @@ func playTargets(name string) tunnel.DialFunc {
 		}
 		http.Error(w, "no such container", http.StatusNotFound)
 	})
-	server := &http.Server{Handler: mux}
-	return func(_ context.Context, network, address string) (net.Conn, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = http.Serve(listener, mux) }() // as long as the program
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if target := network + " " + address; target != "unix /var/run/docker.sock" && target != "tcp drover-agent:80" {
 			return nil, &tunnel.RefusedError{Network: network, Address: address, Reason: "not offered"}
 		}
-		here, there := net.Pipe()
-		go func() { _ = server.Serve(&once{conn: there, closed: make(chan struct{})}) }()
-		return here, nil
-	}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
+	}, nil
 }
-
-// once is a listener with one connection.
-type once struct {
-	conn   net.Conn
-	closed chan struct{}
-}
-
-func (o *once) Accept() (net.Conn, error) {
-	if c := o.conn; c != nil {
-		o.conn = nil
-		return c, nil
-	}
-	<-o.closed
-	return nil, net.ErrClosed
-}
-func (o *once) Close() error   { return nil }
-func (o *once) Addr() net.Addr { return &net.UnixAddr{} }
