@@ -113,7 +113,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if _, can := c.raw.(halfCloser); can && err == io.EOF {
+	if _, can := c.raw.(halfCloser); can && errors.Is(err, io.EOF) {
 		c.endRead()
 		return n, io.EOF
 	}
@@ -153,7 +153,10 @@ func (c *conn) CloseWrite() error {
 		return nil
 	}
 	if err := half.CloseWrite(); err != nil {
-		return c.opError("close", c.judge(err)) // Read tells the same, behind what came before
+		if cause = c.over(); cause == nil {
+			cause = c.judge(err) // Read tells the same, behind what came before
+		}
+		return c.opError("close", cause)
 	}
 	if both {
 		c.fail(io.EOF)

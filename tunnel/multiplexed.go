@@ -29,6 +29,8 @@ const (
 	pingInterval = 5 * time.Second
 	// upgradeLimit bounds the writing of the answer to a request.
 	upgradeLimit = 5 * time.Second
+	// lastLimit is how long a target may take for what came last, once all else has ended.
+	lastLimit = time.Minute
 	// muxChunk is how much of one Write is handed over at a time, in bytes.
 	muxChunk = 64 << 10
 )
@@ -221,6 +223,9 @@ func relay(st *mux.Stream, one *target) {
 		switch {
 		case err == nil:
 			st.CloseWrite() // an error says that it is over already
+			st.Wait()
+			// Nobody but the target is left to wait for. Sockets go by the system's clock.
+			_ = one.SetWriteDeadline(time.Now().Add(lastLimit))
 		default:
 			st.Reset(mux.Broken, err.Error())
 		}

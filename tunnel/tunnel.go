@@ -13,7 +13,9 @@
 //   - A refused target fails its own connection and nothing else: the client accepts
 //     every request on the wire and refuses in its local dialer, and the server asks
 //     its own policy before it sends anything.
-//   - Connections keep the contract of net.Conn for deadlines, timeouts and addresses.
+//   - Connections keep the contract of net.Conn for deadlines, timeouts and addresses. They
+//     have a method CloseWrite() error, too; the original's protocol has nothing for it, and
+//     there its error wraps errors.ErrUnsupported.
 //   - A dead websocket is closed at once, and no lock is shared between websockets.
 //   - A subject may have several websockets; the newest that answers is used first.
 //

@@ -43,8 +43,9 @@ import (
 // Options are of one end of a websocket.
 type Options struct {
 	// Handle serves a connection that the server opened, in a goroutine of its own; when it
-	// returns the connection is closed. The context ends when the connection does. It makes
-	// this end the client, which masks what it writes and pings; nil makes it the server.
+	// returns the connection is closed. The context ends when the connection does, unless both
+	// directions have come to their end, since the last that came may have to be used yet. It
+	// makes this end the client, which masks what it writes and pings; nil makes it the server.
 	Handle func(ctx context.Context, c *Stream, target string)
 	// Streams is how many connections there may be at a time.
 	Streams int
