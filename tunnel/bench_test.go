@@ -84,8 +84,9 @@ func (f *flood) Read(p []byte) (int, error) {
 		return len(p), nil
 	}
 }
-func (f *flood) Write(p []byte) (int, error) { return len(p), nil }
-func (f *flood) Close() error                { f.once.Do(func() { close(f.over) }); return nil }
+func (f *flood) Write(p []byte) (int, error)      { return len(p), nil }
+func (f *flood) SetWriteDeadline(time.Time) error { return nil }
+func (f *flood) Close() error                     { f.once.Do(func() { close(f.over) }); return nil }
 
 type sink struct {
 	net.Conn
@@ -111,7 +112,8 @@ func (s *sink) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 }
-func (s *sink) Close() error { s.once.Do(func() { close(s.over) }); return nil }
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
+func (s *sink) Close() error                     { s.once.Do(func() { close(s.over) }); return nil }
 
 func plainTCP(t testing.TB) DialFunc { return plain(t, nil, nil) }
 
