@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds waits for things that happen at once unless something is broken.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	LogTo(slog.New(slog.DiscardHandler))

@@ -32,11 +32,14 @@ func testManyHostsReconnectAtOnce(t *testing.T, b *bed) {
 	if testing.Short() {
 		t.Skip("a thousand TLS handshakes, twice")
 	}
+	if raceDetector && b.original {
+		t.Skip("on a busy machine it lasts until there are pings, at which the library sets a deadline while it writes")
+	}
 	hosts := 1000
 	if raceDetector {
 		hosts = 200
 	}
-	const limit = time.Minute
+	const limit = 4 * time.Minute
 	settled := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

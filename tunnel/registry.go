@@ -37,7 +37,7 @@ func (s *Server) add(one *session) {
 		all = &subject{}
 		s.subjects[name] = all
 	}
-	again := len(all.ended) > 0
+	again := len(all.sessions)+len(all.ended) > 0 // the end of the one before may not have been seen yet
 	all.sessions = append(all.sessions, one)
 	all.gone = time.Time{}
 	first := len(all.sessions) == 1

@@ -373,7 +373,7 @@ func TestDeadTunnelHoldsUpNobody(t *testing.T) {
 	ws.WriteMessage(websocket.TextMessage, []byte("ends the session"))
 	began := time.Now()
 	wantEcho(t, b.dial(t, "alive", "echo:1"), "hello")
-	if d := time.Since(began); d > 3*time.Second {
+	if d := time.Since(began); d > 8*time.Second { // less than the library's wait for a write
 		t.Errorf("another subject waited %v", d)
 	}
 }

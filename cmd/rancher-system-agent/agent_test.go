@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/daemon/selfupdate"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // process is a running agent.
 type process struct {

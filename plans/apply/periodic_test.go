@@ -242,7 +242,7 @@ func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
 		want    map[string]plans.PeriodicOutput
 	}{
 		{"the agent stops, which is no failure", 0, map[string]plans.PeriodicOutput{}},
-		{"its time limit", 300 * time.Millisecond, map[string]plans.PeriodicOutput{
+		{"its time limit", 5 * time.Second, map[string]plans.PeriodicOutput{
 			"p": {Name: "p", Stdout: []byte("up\n"), ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
 		}},
 	}
@@ -269,13 +269,18 @@ func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if err := os.Remove(alive); err != nil {
-				t.Fatal(err)
+			// A child that is killed may finish a step of the kernel's that it was in; one that lives does so again and again.
+			for looks := range 4 {
+				err := os.Remove(alive)
+				switch {
+				case err != nil && looks == 0:
+					t.Fatal(err)
+				case err != nil:
+					return
+				}
+				<-time.After(100 * time.Millisecond)
 			}
-			<-time.After(100 * time.Millisecond)
-			if _, err := os.Stat(alive); err == nil {
-				t.Error("its child goes on")
-			}
+			t.Error("its child goes on")
 		})
 	}
 }

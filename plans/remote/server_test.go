@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds waits for things that happen at once unless something is broken.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 const (
 	namespace  = "fleet-default"

@@ -40,7 +40,7 @@ func (b *bench) socket(server *httptest.Server, target, token string) (*websocke
 		return nil, response.StatusCode
 	}
 	b.t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		b.t.Fatal(err)
 	}
 	return conn, response.StatusCode
@@ -348,7 +348,7 @@ func TestSubscribeByCurl(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET /v3/subscribe HTTP/1.1\r\nHost: drover.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+

@@ -240,7 +240,7 @@ func start(t *testing.T, h *host) (*Manager, chan struct{}) {
 
 func await(t *testing.T, m *Manager, changed chan struct{}, ok func(planner.API) bool) planner.API {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		if api := m.API("fleet-default/harbour"); ok(api) {
 			return api

@@ -197,7 +197,7 @@ func (s tellingStore) tell(what string, obj any, err error) error {
 
 func await(t *testing.T, told <-chan string, want string) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	var heard []string
 	for {
 		select {

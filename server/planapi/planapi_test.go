@@ -264,7 +264,7 @@ func (w *watcher) next(t testing.TB) event {
 			t.Fatalf("the stream ended: %v", w.err)
 		}
 		return e
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no event came")
 	}
 	return event{}
@@ -274,7 +274,7 @@ func (w *watcher) next(t testing.TB) event {
 func (w *watcher) end(t testing.TB) []event {
 	t.Helper()
 	var all []event
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		select {
 		case e, ok := <-w.events:

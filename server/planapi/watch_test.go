@@ -279,7 +279,7 @@ func TestHeaderComesAtOnce(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s?watch=true&%s&%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", secrets, nameQuery(one), rv(f.state.Store.Revision()), one)
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -301,7 +301,7 @@ func TestOldHTTP(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s?watch=true&%s HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", secrets, nameQuery(one), one)
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(conn)
@@ -326,7 +326,7 @@ func (l presenceLog) want(t *testing.T, texts ...string) {
 			if got != text {
 				t.Errorf("told %q, want %q", got, text)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("nothing was told, want %q", text)
 		}
 	}

@@ -86,7 +86,7 @@ func start(t *testing.T, endpoint, keys, id string) *replica {
 // until waits for a condition that some event makes true.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	limit := time.Now().Add(30 * time.Second)
+	limit := time.Now().Add(2 * time.Minute)
 	for !holds() {
 		if time.Now().After(limit) {
 			t.Fatalf("never: %s", what)

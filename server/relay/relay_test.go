@@ -134,7 +134,7 @@ func TestEnds(t *testing.T) {
 			closing, waiting = host, c
 		}
 		closing.Close()
-		if err := waiting.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := waiting.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := waiting.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {

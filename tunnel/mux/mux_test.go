@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // wires are two ends of a TCP connection on loopback.
 func wires(t testing.TB) (host, server net.Conn) {

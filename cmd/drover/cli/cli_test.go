@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 			"await": func(ts *testscript.TestScript, _ bool, _ []string) {
 				client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 				var last error
-				for range 600 {
+				for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 					response, err := client.Get("https://" + ts.Getenv("ADDRESS") + "/ping")
 					if err == nil {
 						_ = response.Body.Close()
@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 			"until": func(ts *testscript.TestScript, _ bool, args []string) {
 				want, err := regexp.Compile("(?m)" + args[0])
 				ts.Check(err)
-				for range 300 {
+				for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 					ts.Check(ts.Exec(args[1], args[2:]...))
 					if want.MatchString(ts.ReadFile("stdout")) {
 						return

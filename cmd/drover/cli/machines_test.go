@@ -72,7 +72,7 @@ func startLive(t *testing.T) *live {
 
 func (l *live) await(what string, ok func() bool) {
 	l.Helper()
-	for range 600 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		if ok() {
 			return
 		}

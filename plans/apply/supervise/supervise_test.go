@@ -94,7 +94,7 @@ func TestResults(t *testing.T) {
 		{name: "no such executable", change: func(c *supervise.Command) { c.Path = "/nowhere/x" }, code: -1, reason: "fork/exec /nowhere/x: no such file or directory"},
 		{name: "no such directory", change: func(c *supervise.Command) { c.Dir = "/nowhere" }, code: -1, reason: "stat /nowhere: no such file or directory"},
 		{name: "time limit", change: func(c *supervise.Command) { c.Timeout = 50 * time.Millisecond }, script: "exec sleep 60", code: -1, reason: "killed after its time limit of 50ms"},
-		{name: "time limit, answered with success", change: func(c *supervise.Command) { c.Timeout = 300 * time.Millisecond }, script: "trap 'exit 0' TERM; echo up; sleep 60 & wait", reason: "killed after its time limit of 300ms", output: "up\n"},
+		{name: "time limit, answered with success", change: func(c *supervise.Command) { c.Timeout = 5 * time.Second }, script: "trap 'exit 0' TERM; echo up; sleep 60 & wait", reason: "killed after its time limit of 5s", output: "up\n"},
 		{name: "time limit, SIGTERM ignored", change: func(c *supervise.Command) { c.Timeout, c.Grace = 300*time.Millisecond, 10*time.Millisecond }, script: "trap '' TERM; while :; do sleep 60; done", code: -1, reason: "killed after its time limit of 300ms"},
 		{name: "both streams, in order", script: "for i in 1 2 3; do echo out$i; sleep 0.02; echo err$i >&2; sleep 0.02; done", output: "out1\nerr1\nout2\nerr2\nout3\nerr3\n"},
 		{name: "both streams, at once", script: "echo out; echo err >&2", output: "out\nerr\n"},
