@@ -27,7 +27,7 @@ type probes struct {
 
 // observe takes an event of the engine.
 func (b *board) observe(e apply.Event) {
-	if e.Kind == apply.InstructionOutput {
+	if e.Kind == apply.InstructionOutput || e.Kind == apply.PeriodicOutput {
 		return // the feed has it
 	}
 	b.change(func() { b.note(e) })

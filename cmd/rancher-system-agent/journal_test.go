@@ -134,14 +134,17 @@ func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	stdout, env := journalStream(t)
 	long := strings.Repeat("x", 15<<10)
-	m.deliver(`{"instructions":[{"name":"install","command":"sh","args":["-c","echo out=1; echo \"two words\" >&2; echo ` + long + `"]}]}`)
+	m.deliver(`{"instructions":[{"name":"install","command":"sh","args":["-c","echo out=1; echo \"two words\" >&2; echo ` + long + `"]}],
+		"periodicInstructions":[{"name":"beat","command":"sh","args":["-c","echo pulse >&2"]}]}`)
 	p := sentinelOn(t, stdout, m.install(t, dir), env)
 	waitUntil(t, "the plan is applied", func() bool { return m.value("plan-state") == "succeeded" })
+	waitUntil(t, "what comes again has run", func() bool { return j.begins("beat[stderr]: pulse") != nil })
 	p.stop(t, syscall.SIGTERM)
 
 	for message, want := range map[string]map[string]string{
 		"install[stdout]: out=1":      {"DROVER_INSTRUCTION": "install", "DROVER_STREAM": "stdout", "DROVER_SOURCE": "remote", "PRIORITY": "6", "SYSLOG_IDENTIFIER": name},
 		"install[stderr]: two words":  {"DROVER_STREAM": "stderr", "DROVER_INSTRUCTION": "install"},
+		"beat[stderr]: pulse":         {"DROVER_STREAM": "stderr", "DROVER_INSTRUCTION": "beat", "DROVER_SOURCE": "remote", "PRIORITY": "6"},
 		"install[stdout]: " + long:    {"DROVER_STREAM": "stdout"},
 		"no such message, never said": nil,
 	} {

@@ -107,7 +107,7 @@ func followOutput(ctx context.Context, client *status.Client, show showing, stdo
 		each = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal tells
 	}
 	lost := func(err error) { fmt.Fprintf(stderr, "%s: %v; asked again\n", name, err) }
-	err := feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true}, open, each, lost)
+	err := feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true, Periodic: true}, open, each, lost)
 	printer.Flush()
 	if ctx.Err() != nil {
 		return nil

@@ -8,6 +8,7 @@
 package feed
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -20,31 +21,39 @@ const (
 	// of each may take, in bytes: two MiB in all.
 	maxTracks = 8
 	maxTrack  = 256 << 10
+	// maxRuns and maxRun are the same for runs of periodic instructions.
+	maxRuns = 8
+	maxRun  = 32 << 10
 	// maxPiece is the longest piece that is kept and handed out at once, pieceCost what keeping
 	// one costs beside its bytes.
 	maxPiece  = 4 << 10
 	pieceCost = 64
 )
 
-// Key names a try of a one-time instruction.
+// Key names a try of a one-time instruction, or a run of a periodic one.
 type Key struct {
-	Source      string `json:"source"` // of the delivery
-	ID          string `json:"id"`     // of the delivery
-	Instruction int    `json:"instruction"`
+	Source      string `json:"source"`      // of the plan
+	ID          string `json:"id"`          // of the delivery, or of the run
+	Instruction int    `json:"instruction"` // index; -1 for a periodic one
 	Attempt     int    `json:"attempt"`
 }
+
+// Periodic says whether it is a run of a periodic instruction.
+func (k Key) Periodic() bool { return k.Instruction < 0 }
 
 // Feed is what an engine tells, for readers.
 type Feed struct {
 	mu      sync.Mutex
-	tracks  []*track // in the order in which they began
+	tracks  []*track // tries of one-time instructions, in the order in which they began
+	runs    []*track // of periodic instructions, likewise
 	begun   int64
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
 
-// track is what is kept of one try.
+// track is what is kept of one try or run.
 type track struct {
 	key      Key
+	limit    int   // of cost
 	number   int64 // counts all tracks of the feed
 	name     string
 	checksum string
@@ -72,13 +81,14 @@ type piece struct {
 // New makes an empty feed.
 func New() *Feed { return &Feed{} }
 
-// Observe takes an event of an engine; others than those of one-time instructions are ignored.
+// Observe takes an event of an engine; others than those of instructions are ignored.
 func (f *Feed) Observe(e apply.Event) {
-	if e.Instruction < 0 {
-		return
-	}
 	switch e.Kind {
 	case apply.InstructionBegan, apply.InstructionAttached, apply.InstructionOutput, apply.Progress, apply.InstructionEnded:
+		if e.Instruction < 0 {
+			return
+		}
+	case apply.PeriodicBegan, apply.PeriodicOutput, apply.PeriodicEnded:
 	default:
 		return
 	}
@@ -86,11 +96,11 @@ func (f *Feed) Observe(e apply.Event) {
 	defer f.mu.Unlock()
 	t := f.track(e)
 	switch e.Kind {
-	case apply.InstructionOutput:
+	case apply.InstructionOutput, apply.PeriodicOutput:
 		t.add(e.Offset, e.Stream, e.Data)
 	case apply.Progress:
 		t.steps, t.progress = t.steps+1, e.Text
-	case apply.InstructionEnded:
+	case apply.InstructionEnded, apply.PeriodicEnded:
 		t.ended = &ending{e.Time, e.Text, e.ExitCode}
 	}
 	if f.changed != nil {
@@ -99,21 +109,43 @@ func (f *Feed) Observe(e apply.Event) {
 	}
 }
 
-// track finds the try that an event is about, or begins it. The oldest makes room.
+// track finds the try or run that an event is about, or begins it. An older one makes room.
 func (f *Feed) track(e apply.Event) *track {
 	key := Key{e.Source, e.ID, e.Instruction, e.Attempt}
-	for i := len(f.tracks) - 1; i >= 0; i-- {
-		if f.tracks[i].key == key {
-			return f.tracks[i]
+	all := &f.tracks
+	if key.Periodic() {
+		all = &f.runs
+	}
+	for i := len(*all) - 1; i >= 0; i-- {
+		if (*all)[i].key == key {
+			return (*all)[i]
 		}
 	}
 	f.begun++
-	t := &track{key: key, number: f.begun, name: e.Name, checksum: e.Checksum, began: e.Time}
-	if len(f.tracks) == maxTracks {
+	t := &track{key: key, limit: maxTrack, number: f.begun, name: e.Name, checksum: e.Checksum, began: e.Time}
+	if key.Periodic() {
+		t.limit = maxRun
+		f.runs = roomFor(f.runs, t)
+	} else if len(f.tracks) == maxTracks {
 		f.tracks = append(f.tracks[:0:0], f.tracks[1:]...)
 	}
-	f.tracks = append(f.tracks, t)
+	*all = append(*all, t)
 	return t
+}
+
+// roomFor leaves out the run before of the same instruction, so that one that comes often
+// does not take the place of those that come seldom; if there is none, the oldest one.
+func roomFor(runs []*track, t *track) []*track {
+	out := slices.IndexFunc(runs, func(old *track) bool {
+		return old.key.Source == t.key.Source && old.name == t.name
+	})
+	if out < 0 && len(runs) == maxRuns {
+		out = 0
+	}
+	if out < 0 {
+		return runs
+	}
+	return append(append(runs[:0:0], runs[:out]...), runs[out+1:]...)
 }
 
 // add keeps what it does not have yet. The oldest bytes make room.
@@ -129,7 +161,7 @@ func (t *track) add(offset int64, stream supervise.Stream, data []byte) {
 		offset, data = offset+int64(n), data[n:]
 	}
 	t.end = offset
-	for t.cost > maxTrack {
+	for t.cost > t.limit {
 		t.cost -= cap(t.pieces[0].data) + pieceCost
 		t.pieces[0] = piece{}
 		t.pieces = t.pieces[1:]

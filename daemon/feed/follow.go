@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,7 +42,7 @@ func (p Place) Query() url.Values {
 	if p.Offset > 0 {
 		q.Set("offset", strconv.FormatInt(p.Offset, 10))
 	}
-	for key, set := range map[string]bool{"only": p.Only, "follow": p.Follow} {
+	for key, set := range map[string]bool{"only": p.Only, "follow": p.Follow, "periodic": p.Periodic} {
 		if set {
 			q.Set(key, "1")
 		}
@@ -100,6 +101,7 @@ type follower struct {
 	ended     bool // the newest try
 	last      Key
 	told      bool // that the newest try began
+	runs      []*heardRun
 }
 
 // read reads one connection to its end.
@@ -137,10 +139,53 @@ func (f *follower) read(ctx context.Context) error {
 
 // take hands a record on. What has no position of its own comes again after a loss.
 func (f *follower) take(r Record) {
+	if r.Periodic() {
+		if r, news := f.ofRun(r); news {
+			f.each(r)
+		}
+		return
+	}
 	again := f.told && f.last == r.Key && (r.Kind == Began || r.Kind == Ended && f.ended)
 	f.place, f.last, f.told = f.place.after(r), r.Key, true
 	if !again {
 		f.ended = r.Kind == Ended
 		f.each(r)
 	}
+}
+
+// heardRun is how far a run of a periodic instruction was heard. The place does not have
+// that, for runs go on beside the tries that it is about, so after a loss they are told again.
+type heardRun struct {
+	key          Key
+	next         int64
+	began, ended bool
+}
+
+// maxHeard is how many runs are remembered: more than an agent keeps.
+const maxHeard = 4 * maxRuns
+
+// ofRun is what is news of a record.
+func (f *follower) ofRun(r Record) (rest Record, news bool) {
+	i := slices.IndexFunc(f.runs, func(h *heardRun) bool { return h.key == r.Key })
+	if i < 0 {
+		f.runs = append(f.runs[max(len(f.runs)-maxHeard+1, 0):], &heardRun{key: r.Key})
+		i = len(f.runs) - 1
+	}
+	h := f.runs[i]
+	switch r.Kind {
+	case Began:
+		news, h.began = !h.began, true
+	case Ended:
+		news, h.ended = !h.ended, true
+	case Output:
+		known := min(max(h.next-r.Offset, 0), int64(len(r.Data)))
+		r.Offset, r.Data = r.Offset+known, r.Data[known:]
+		news = len(r.Data) > 0
+	case Gone:
+		known := min(max(h.next-r.Offset, 0), r.Bytes)
+		r.Offset, r.Bytes = r.Offset+known, r.Bytes-known
+		news = r.Bytes > 0
+	}
+	h.next = max(h.next, r.Offset+int64(len(r.Data))+r.Bytes)
+	return r, news
 }

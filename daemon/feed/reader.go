@@ -48,12 +48,23 @@ type Place struct {
 	Only bool
 	// Follow has the reader wait for what is still to come.
 	Follow bool
+	// Periodic has the reader be told runs of periodic instructions too, of all sources, those
+	// that are kept first: between the others, for they go on beside them. With Only it is those
+	// of the Instruction.
+	Periodic bool
 }
 
 // Reader reads on from a place. It is for one goroutine.
 type Reader struct {
-	f      *Feed
-	place  Place
+	f     *Feed
+	place Place
+	cursor
+	runs []*cursor // of periodic instructions, the end of which was not told
+	seen int64     // number of the newest of them
+}
+
+// cursor is how far a track was told.
+type cursor struct {
 	at     *track // nil before the first
 	offset int64
 	told   int // lines of progress
@@ -92,6 +103,8 @@ func (r *Reader) Next(ctx context.Context) (Record, error) {
 // waits says whether more can come.
 func (r *Reader) waits() bool {
 	switch {
+	case r.place.Follow && len(r.runs) > 0:
+		return true
 	case !r.place.Follow:
 		return false
 	case !r.place.Only:
@@ -105,6 +118,36 @@ func (r *Reader) waits() bool {
 
 // next is what can be told now; the feed is locked.
 func (r *Reader) next() (Record, bool) {
+	if record, ok := r.nextTry(); ok || !r.place.Periodic {
+		return record, ok
+	}
+	return r.nextOfRuns()
+}
+
+// nextOfRuns is what can be told of periodic instructions.
+func (r *Reader) nextOfRuns() (Record, bool) {
+	for _, t := range r.f.runs {
+		if t.number > r.seen {
+			r.seen = t.number
+			if !r.place.Only || r.place.Instruction == t.name {
+				r.runs = append(r.runs, &cursor{at: t})
+			}
+		}
+	}
+	for _, c := range r.runs {
+		if record, ok := c.ofTrack(); ok {
+			return record, true
+		}
+	}
+	r.runs = slices.DeleteFunc(r.runs, func(c *cursor) bool { return c.over || r.f.isGone(c.at) })
+	return Record{}, false
+}
+
+// isGone says that a run made room for another before it ended; there will be no more of it.
+func (f *Feed) isGone(t *track) bool { return !slices.Contains(f.runs, t) }
+
+// nextTry is what can be told of one-time instructions.
+func (r *Reader) nextTry() (Record, bool) {
 	if r.at == nil && !r.enter(r.first()) {
 		return Record{}, false
 	}
@@ -118,8 +161,8 @@ func (r *Reader) next() (Record, bool) {
 	}
 }
 
-// ofTrack is what the present track has to tell.
-func (r *Reader) ofTrack() (Record, bool) {
+// ofTrack is what the track has to tell.
+func (r *cursor) ofTrack() (Record, bool) {
 	t := r.at
 	record := Record{Key: t.key, Name: t.name, Offset: r.offset}
 	switch {
@@ -142,7 +185,7 @@ func (r *Reader) ofTrack() (Record, bool) {
 }
 
 // output is the next piece, or how much there is no more before it.
-func (r *Reader) output(record Record) Record {
+func (r *cursor) output(record Record) Record {
 	t := r.at
 	i := slices.IndexFunc(t.pieces, func(p piece) bool { return p.offset+int64(len(p.data)) > r.offset })
 	next := t.end
@@ -167,7 +210,7 @@ func (r *Reader) enter(t *track) bool {
 		return false
 	}
 	mine := r.place.fits(t) && (r.at == nil || r.place.whole())
-	r.at, r.offset, r.told, r.began, r.over = t, 0, 0, false, false
+	r.cursor = cursor{at: t}
 	if mine && r.place.Offset > 0 {
 		r.offset, r.began = r.place.Offset, true
 	}

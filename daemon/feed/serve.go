@@ -25,7 +25,7 @@ const (
 )
 
 // Handler answers GET /v1/output. Its parameters are source, id, instruction, attempt and
-// offset, all of which may be left out, and only and follow, which are 1; see Place. The
+// offset, all of which may be left out, and only, follow and periodic, which are 1; see Place. The
 // answer ends when there is nothing more to tell, which with follow is when the reader goes.
 func (f *Feed) Handler() http.Handler {
 	places := make(chan struct{}, maxReaders)
@@ -106,7 +106,7 @@ func ParsePlace(q url.Values) (Place, error) {
 		}
 		p.Offset = int64(n)
 	}
-	for key, to := range map[string]*bool{"only": &p.Only, "follow": &p.Follow} {
+	for key, to := range map[string]*bool{"only": &p.Only, "follow": &p.Follow, "periodic": &p.Periodic} {
 		switch text := q.Get(key); text {
 		case "", "0", "false":
 		case "1", "true":

@@ -5,15 +5,20 @@ package apply
 
 import "context"
 
-type sourceKey struct{}
+type askerKey struct{}
 
-// WithSource says in a context whose plan Probes and Periodic are called for.
-func WithSource(ctx context.Context, source string) context.Context {
-	return context.WithValue(ctx, sourceKey{}, source)
+type asker struct{ source, checksum string }
+
+// WithSource says in a context whose plan Probes and Periodic are called for, and the
+// checksum of it; empty when it is not known.
+func WithSource(ctx context.Context, source, checksum string) context.Context {
+	return context.WithValue(ctx, askerKey{}, asker{source, checksum})
 }
 
-// SourceOf is what WithSource said; empty when nobody did.
-func SourceOf(ctx context.Context) string {
-	source, _ := ctx.Value(sourceKey{}).(string)
-	return source
+// SourceOf is the source that WithSource said; empty when nobody did.
+func SourceOf(ctx context.Context) string { return askerOf(ctx).source }
+
+func askerOf(ctx context.Context) asker {
+	a, _ := ctx.Value(askerKey{}).(asker)
+	return a
 }

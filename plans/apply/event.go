@@ -30,6 +30,10 @@ const (
 	Progress
 	// InstructionEnded is the end of a one-time instruction; Text is the reason of a failure.
 	InstructionEnded
+	// PeriodicBegan is a run of a periodic instruction that was started, with its Attempt.
+	PeriodicBegan
+	// PeriodicOutput is a piece of its output.
+	PeriodicOutput
 	// PeriodicEnded is the end of one run of a periodic instruction; Text is the reason of a failure.
 	PeriodicEnded
 	// ApplyEnded has the Result of the delivery.
@@ -41,7 +45,8 @@ func (k EventKind) String() string {
 	names := [...]string{
 		ApplyBegan: "apply-began", ApplyResumed: "apply-resumed", FileChanged: "file-changed", FilePutBack: "file-put-back",
 		InstructionBegan: "instruction-began", InstructionAttached: "instruction-attached", InstructionOutput: "instruction-output",
-		Progress: "progress", InstructionEnded: "instruction-ended", PeriodicEnded: "periodic-ended", ApplyEnded: "apply-ended",
+		Progress: "progress", InstructionEnded: "instruction-ended",
+		PeriodicBegan: "periodic-began", PeriodicOutput: "periodic-output", PeriodicEnded: "periodic-ended", ApplyEnded: "apply-ended",
 	}
 	if k < ApplyBegan || int(k) >= len(names) {
 		return "unknown"
@@ -54,8 +59,8 @@ type Event struct {
 	Kind EventKind
 	Time time.Time
 	// Source, ID and Checksum are those of the Delivery. ID and Checksum are empty for a file
-	// that is put back and for a periodic instruction, which belong to no delivery. The source
-	// of a periodic instruction is that of the context, see WithSource.
+	// that is put back, which belongs to no delivery, and so does a periodic instruction: its
+	// source and checksum are those of the context, see WithSource, its ID names the run.
 	Source, ID, Checksum string
 	// Instruction is the index of the one-time instruction, -1 otherwise.
 	Instruction int
@@ -64,7 +69,7 @@ type Event struct {
 	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instruction.
 	Attempt int
 
-	// Stream, Offset, Data and Told are of InstructionOutput.
+	// Stream, Offset and Data are of InstructionOutput and PeriodicOutput, Told of the former.
 	Stream supervise.Stream
 	// Offset is the position of Data's first byte in all that this try of the instruction
 	// printed, both streams in the order they came; bytes that were not kept count.

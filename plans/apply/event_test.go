@@ -18,6 +18,16 @@ import (
 	"github.com/drover-project/drover/plans/apply"
 )
 
+// ofKind is how many events there were of a kind.
+func (o *observer) ofKind(kind apply.EventKind) (n int) {
+	for _, e := range o.all() {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // observer collects what the engine tells.
 type observer struct {
 	mu     sync.Mutex
@@ -42,7 +52,7 @@ func (o *observer) told() []string {
 	var lines []string
 	next := int64(-1)
 	for _, e := range o.all() {
-		if e.Kind != apply.InstructionOutput {
+		if e.Kind != apply.InstructionOutput && e.Kind != apply.PeriodicOutput {
 			next = -1
 			line := fmt.Sprintf("%s %d %s attempt=%d code=%d %q %q", e.Kind, e.Instruction, e.Name, e.Attempt, e.ExitCode, e.Text, e.Remaining)
 			if e.Result != nil {
@@ -96,6 +106,7 @@ func TestEventsOfAnApply(t *testing.T) {
 		`instruction-ended 1 instructions[1] attempt=1 code=3 "exit code 3" []`,
 		`apply-ended -1  attempt=0 code=3 "instruction instructions[1]: exit code 3" [] succeeded=false`,
 		`file-put-back -1 /etc/one attempt=0 code=0 "" []`,
+		`periodic-began -1 beat attempt=1 code=0 "" []`,
 		`periodic-ended -1 beat attempt=1 code=4 "exit code 4" []`,
 	}
 	if diff := cmp.Diff(want, seen.told()); diff != "" {

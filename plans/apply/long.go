@@ -5,7 +5,9 @@ package apply
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -35,6 +37,8 @@ type longRuns struct {
 	by map[longKey]*longRun
 	// held are the sources that an installer holds up, and since when.
 	held map[string]time.Time
+	// said is a sum of what the last run of each instruction printed.
+	said map[longKey][sha256.Size]byte
 }
 
 func (l *longRuns) add(e *Engine, source string, in plans.PeriodicInstruction, before plans.PeriodicOutput, now time.Time) *longRun {
@@ -98,6 +102,7 @@ func (l *longRuns) forget(source string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, source)
+	maps.DeleteFunc(l.said, func(key longKey, _ [sha256.Size]byte) bool { return key.source == source })
 	for key, run := range l.by {
 		if key.source == source {
 			run.forgotten = true

@@ -150,12 +150,12 @@ func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time)
 	leave := e.leaveOnce()
 	defer leave()
 	defer time.AfterFunc(e.PeriodicPatience, leave).Stop()
-	run, done, err := e.newRun()
+	name, done, err := e.newRun()
 	if err != nil {
 		return err
 	}
 	defer done()
-	dir := filepath.Join(e.WorkDir, run)
+	dir := filepath.Join(e.WorkDir, name)
 	if !e.PreserveWorkDir {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
@@ -176,7 +176,7 @@ func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time)
 			leave := e.leaveOnce()
 			defer leave()
 			defer time.AfterFunc(e.PeriodicPatience, func() { free(); leave() }).Stop()
-			run.record, run.ran = e.periodic(ctx, run.in, run.record, filepath.Join(dir, fmt.Sprintf("periodic_%d", i)), now)
+			run.record, run.ran = e.periodic(ctx, run.in, run.record, fmt.Sprintf("%s/periodic_%d", name, i), now)
 		})
 	}
 	group.Wait()
@@ -206,35 +206,31 @@ func (e *Engine) tellHeld(source string, held bool, now time.Time) {
 	}
 }
 
-// periodic runs one instruction; ran is false when the agent stopped meanwhile, which is
-// nobody's failure.
-func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, before plans.PeriodicOutput, dir string, now time.Time) (record plans.PeriodicOutput, ran bool) {
-	log := e.Logger.With("source", SourceOf(ctx), "periodic", in.Name)
-	stdout, stderr := supervise.NewBounded(e.OutputLimit), supervise.NewBounded(e.OutputLimit)
-	code, err := e.runDirectly(ctx, in.Instruction, dir, before.Failures+1, stdout, stderr)
+// periodic runs one instruction in the directory id below the work directory; ran is false
+// when the agent stopped meanwhile, which is nobody's failure.
+func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
+	attempt := before.Failures + 1
+	t := e.tellRun(ctx, id, in.Name, attempt)
+	code, err := e.runDirectly(ctx, in.Instruction, filepath.Join(e.WorkDir, id), attempt, t.stream(supervise.Stdout), t.stream(supervise.Stderr))
 	if ctx.Err() != nil {
 		return before, false
 	}
-	record = plans.PeriodicOutput{Name: in.Name, Stdout: stdout.Bytes(), ExitCode: code}
+	record = plans.PeriodicOutput{Name: in.Name, Stdout: t.stdout.Bytes(), ExitCode: code}
 	if in.SaveStderrOutput {
-		record.Stderr = stderr.Bytes()
+		record.Stderr = t.stderr.Bytes()
 	}
 	if err == nil && code == 0 {
 		record.LastSuccessfulRunTime = now
-		log.Debug("periodic instruction succeeded")
-		e.tellPeriodic(SourceOf(ctx), record, before.Failures+1, nil, nil)
-		return record, true
+	} else {
+		record.LastSuccessfulRunTime, record.LastFailedRunTime, record.Failures = before.LastSuccessfulRunTime, now, attempt
 	}
-	record.LastSuccessfulRunTime, record.LastFailedRunTime, record.Failures = before.LastSuccessfulRunTime, now, before.Failures+1
-	said := end(append(stdout.Bytes(), stderr.Bytes()...), failureTail)
-	log.Warn("periodic instruction failed", "exitCode", code, "failures", record.Failures, "reason", periodicReason(code, err), "output", string(said))
-	e.tellPeriodic(SourceOf(ctx), record, before.Failures+1, err, said)
+	t.ended(record, err)
 	return record, true
 }
 
 // runDirectly runs an instruction as a child of the agent and returns its exit code, -1 with
 // an error when it did not start or was killed.
-func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir string, attempt int, stdout, stderr *supervise.Bounded) (int, error) {
+func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir string, attempt int, stdout, stderr io.Writer) (int, error) {
 	sandbox := dir
 	if err := e.fill(ctx, sandbox, in.Image); err != nil {
 		return -1, err

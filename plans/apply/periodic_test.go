@@ -174,7 +174,7 @@ func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 		periodic("hangs", "echo again >> "+h.path("runs")+"; read x < "+fifo+"; echo why; exit 3"),
 		periodic("beats", "echo beat >> "+h.path("beats")),
 	}}
-	ctx := apply.WithSource(t.Context(), "a.plan")
+	ctx := apply.WithSource(t.Context(), "a.plan", "sum")
 	e := h.engine()
 	var records map[string]plans.PeriodicOutput
 	h.until("the others go on", func() bool {
@@ -296,7 +296,7 @@ func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
 	}
 	last := map[string]plans.PeriodicOutput{"p": {Name: "p", Stdout: []byte("old")}}
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "echo new")}}
-	ctx := apply.WithSource(t.Context(), "remote")
+	ctx := apply.WithSource(t.Context(), "remote", "sum")
 	for range 2 {
 		got := e.Periodic(ctx, p, last, true)
 		if diff := cmp.Diff(last, got); diff != "" {
@@ -392,12 +392,12 @@ func TestClockJumps(t *testing.T) {
 				quiet, most := 0, 0 // steps without a run
 				for i := range 18 {
 					now = now.Add(step + jumps[i])
-					before := len(seen.all())
+					before := seen.ofKind(apply.PeriodicEnded)
 					records = e.Periodic(t.Context(), p, records, false)
 					if next, ok := apply.NextPeriodic(p, records, now); !ok || next.Before(now) || next.After(now.Add(4*period)) {
 						t.Fatalf("step %d: next at %v, now %v", i, next, now)
 					}
-					if quiet++; len(seen.all()) > before {
+					if quiet++; seen.ofKind(apply.PeriodicEnded) > before {
 						quiet = 0
 					}
 					most = max(most, quiet)
@@ -406,7 +406,7 @@ func TestClockJumps(t *testing.T) {
 				if limit := map[string]int{"exit 0": 3, "exit 1": 9}[script]; most > limit {
 					t.Errorf("starved for %d steps", most)
 				}
-				if runs := len(seen.all()); runs > 18/3+1+2*len(jumps) {
+				if runs := seen.ofKind(apply.PeriodicEnded); runs > 18/3+1+2*len(jumps) {
 					t.Errorf("ran %d times in six minutes", runs)
 				}
 			})

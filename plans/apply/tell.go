@@ -5,10 +5,8 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 
-	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -143,23 +141,4 @@ func (w *work) tellLeft(l *ledger, i int) {
 	if err := supervise.NewFollower(w.tryDir(l, i)).Next(t.chunk); err != nil {
 		w.log.Debug("output cannot be read", "error", err)
 	}
-}
-
-// tellPeriodic tells how a run of a periodic instruction ended, and what one that failed said.
-func (e *Engine) tellPeriodic(source string, r plans.PeriodicOutput, attempt int, err error, said []byte) {
-	e.tell(Event{
-		Kind: PeriodicEnded, Source: source, Instruction: -1, Name: r.Name, Attempt: attempt,
-		ExitCode: r.ExitCode, Text: periodicReason(r.ExitCode, err), Data: said,
-	})
-}
-
-// periodicReason is why a run failed; empty when it did not.
-func periodicReason(code int, err error) string {
-	switch {
-	case err != nil:
-		return err.Error()
-	case code != 0:
-		return fmt.Sprintf("exit code %d", code)
-	}
-	return ""
 }

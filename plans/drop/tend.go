@@ -36,7 +36,7 @@ func (s *Source) tend(ctx context.Context, p *dropped, just bool) {
 	// The goroutines keep no more of the plan than they need; its files may be large.
 	plan := &plans.Plan{Probes: p.plan.Probes, PeriodicInstructions: p.plan.PeriodicInstructions}
 	t := &tending{checksum: p.checksum, quit: make(chan struct{}), ended: make(chan struct{})}
-	ctx = apply.WithSource(ctx, p.source)
+	ctx = apply.WithSource(ctx, p.source, p.checksum)
 	probing, cancel := context.WithCancel(ctx)
 	t.cancel = cancel
 	before := p.resting

@@ -99,7 +99,7 @@ func (s *Source) begin(ctx context.Context, d Decision, st *standing) *standing 
 	outcome, _ := plans.ReadOutcome(s.current.Data)
 	// The goroutines keep no more of the plan than they need; its files may be large.
 	p := &plans.Plan{Probes: d.Plan.Probes, PeriodicInstructions: d.Plan.PeriodicInstructions}
-	ctx = apply.WithSource(ctx, source)
+	ctx = apply.WithSource(ctx, source, d.Checksum)
 	var probing context.Context
 	probing, st.cancel = context.WithCancel(ctx)
 	force := s.memory.Executed == d.Checksum && s.forced != s.memory.Pending.ID

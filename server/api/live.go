@@ -27,7 +27,7 @@ const (
 )
 
 // liveParameters are handed on to the agent, which checks them.
-var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "unit", "container", "tail"}
+var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "periodic", "unit", "container", "tail"}
 
 // askAgent is GET /v1-drover/machines/{namespace}/{name}/output, …/status and …/logs. Who may see
 // a machine's plan may see what it prints.

@@ -15,7 +15,7 @@ import (
 
 // machinesOutput shows what instructions print while they run, from the host itself.
 func (a *app) machinesOutput() *cobra.Command {
-	place := feed.Place{Attempt: -1}
+	place := feed.Place{Attempt: -1, Periodic: true}
 	cmd := &cobra.Command{
 		Use:   "output NAME",
 		Short: "Show what the instructions of a machine's plan print, as it comes with -f",

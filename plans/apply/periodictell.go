@@ -1,0 +1,125 @@
+// Telling what periodic instructions print: to the observer while they do, run for run, and
+// as lines of the log once a run ended, when they are worth a person's time. One that says
+// every minute that all is well would hide everything else.
+
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply/supervise"
+)
+
+// runTeller tells one run of a periodic instruction.
+type runTeller struct {
+	e     *Engine
+	log   *slog.Logger
+	event Event // what its events have in common
+
+	mu             sync.Mutex // both streams are read at the same time
+	next           int64      // offset of the next byte
+	stdout, stderr *supervise.Bounded
+}
+
+// tellRun begins to tell a run with that ID.
+func (e *Engine) tellRun(ctx context.Context, id, name string, attempt int) *runTeller {
+	by := askerOf(ctx)
+	t := &runTeller{
+		e: e, log: e.Logger.With("source", by.source, "plan", short(by.checksum), "instruction", name),
+		event:  Event{Source: by.source, ID: id, Checksum: by.checksum, Instruction: -1, Name: name, Attempt: attempt},
+		stdout: supervise.NewBounded(e.OutputLimit), stderr: supervise.NewBounded(e.OutputLimit),
+	}
+	t.tell(PeriodicBegan, nil)
+	return t
+}
+
+// tell tells an event; more adds to it.
+func (t *runTeller) tell(kind EventKind, more func(*Event)) {
+	event := t.event
+	event.Kind = kind
+	if more != nil {
+		more(&event)
+	}
+	t.e.tell(event)
+}
+
+// stream keeps and tells what is written to it.
+func (t *runTeller) stream(s supervise.Stream) io.Writer { return runStream{t, s} }
+
+type runStream struct {
+	t *runTeller
+	s supervise.Stream
+}
+
+func (w runStream) Write(p []byte) (int, error) {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := t.stdout
+	if w.s == supervise.Stderr {
+		kept = t.stderr
+	}
+	t.tell(PeriodicOutput, func(e *Event) { e.Stream, e.Data, e.Offset = w.s, p, t.next })
+	t.next += int64(len(p))
+	return kept.Write(p)
+}
+
+// ended tells the end of the run. Its lines are logged when it failed, or printed something
+// else than the run before; otherwise for who debugs only.
+func (t *runTeller) ended(r plans.PeriodicOutput, err error) {
+	out, errs := t.stdout.Bytes(), t.stderr.Bytes()
+	why := periodicReason(r.ExitCode, err)
+	level := t.e.OutputLevel
+	if news := t.e.long.printed(longKey{t.event.Source, t.event.Name}, out, errs); why == "" && !news {
+		level = slog.LevelDebug
+	}
+	l := newLines(t.log, level, &mark{})
+	l.add(supervise.Stdout, out, 0)
+	l.add(supervise.Stderr, errs, 0)
+	l.flush(0)
+	if why == "" {
+		t.log.Debug("periodic instruction succeeded")
+	} else {
+		t.log.Warn("periodic instruction failed", "exitCode", r.ExitCode, "failures", r.Failures, "reason", why)
+	}
+	t.tell(PeriodicEnded, func(e *Event) {
+		e.ExitCode, e.Text = r.ExitCode, why
+		if why != "" {
+			e.Data = end(append(out, errs...), failureTail)
+		}
+	})
+}
+
+// periodicReason is why a run failed; empty when it did not.
+func periodicReason(code int, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case code != 0:
+		return fmt.Sprintf("exit code %d", code)
+	}
+	return ""
+}
+
+// printed notes what a run printed, and says whether the one before printed something else.
+func (l *longRuns) printed(key longKey, out, errs []byte) (news bool) {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d\n", len(out))
+	sum.Write(out)
+	sum.Write(errs)
+	now := [sha256.Size]byte(sum.Sum(nil))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.said == nil {
+		l.said = map[longKey][sha256.Size]byte{}
+	}
+	before, known := l.said[key]
+	l.said[key] = now
+	return !known || before != now
+}
