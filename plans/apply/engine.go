@@ -38,6 +38,7 @@ type Engine struct {
 	pruning    atomic.Bool
 	runs       runs
 	long       longRuns
+	expected   expected
 	boot       string // the kernel's id of this boot
 	// lingering are supervisors whose instruction ended but left a process behind.
 	lingering []*supervise.Running // guarded by lock

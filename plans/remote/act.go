@@ -35,6 +35,7 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 	switch d.Action {
 	case Take:
 		s.stopTending()
+		defer s.o.Engine.Expect(d.Plan)()
 		if claimed, again := s.claim(ctx, d); !claimed {
 			return again
 		}

@@ -28,6 +28,7 @@ const source = "remote"
 
 // Applier is what performs plans; *apply.Engine is one.
 type Applier interface {
+	Expect(p *plans.Plan) (over func())
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	Abandon(ctx context.Context, source string) error
 	Pending(source string) (apply.Pending, bool, error)

@@ -27,6 +27,9 @@ type engine struct {
 	mu      sync.Mutex
 	calls   []string
 	pending apply.Pending
+	// expected are the plans that were said to come; over how many of them are over.
+	expected []*plans.Plan
+	over     int
 	// The answers; nil is a success without findings.
 	onApply    func(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	onProbes   func() map[string]plans.ProbeStatus
@@ -84,6 +87,17 @@ func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, err
 	defer e.mu.Unlock()
 	e.pending.Finished = err == nil
 	return result, err
+}
+
+func (e *engine) Expect(p *plans.Plan) (over func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expected = append(e.expected, p)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.over++
+	}
 }
 
 func (e *engine) Abandon(context.Context, string) error {
@@ -193,6 +207,11 @@ func TestPendingPlanIsClaimedAppliedAndReported(t *testing.T) {
 	src, _ := follow(t, s, e)
 	s.wantState(t, "succeeded")
 	wantCalls(t, e, "apply a u1/1 attempt 1")
+	waitUntil(t, "the one plan that was expected is over", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.expected) == 1 && e.expected[0].Instructions[0].Name == "a" && e.over == 1
+	})
 
 	writes := s.writes()
 	if len(writes) != 2 {
