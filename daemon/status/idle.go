@@ -10,18 +10,18 @@ import (
 )
 
 // Idle says, in lines, why no instruction prints anything now, what was applied last, and
-// where more is to be read; empty while an instruction runs. Times are in UTC: the reader may
-// be elsewhere.
+// where more is to be read; empty while an instruction runs and nothing is waited for. Times
+// are in UTC: the reader may be elsewhere.
 func (s Status) Idle() []string {
-	if s.Doing != nil && strings.HasPrefix(s.Doing.Step, "instruction ") {
-		return nil
-	}
 	var lines []string
-	if w := s.Doing; w != nil {
+	switch w := s.Doing; {
+	case w == nil:
+		lines = append(lines, "no instruction runs: no plan is being applied")
+	case !strings.HasPrefix(w.Step, "instruction "):
 		lines = append(lines, fmt.Sprintf("no instruction runs yet: plan %s of %s is being applied since %s, %s since %s",
 			Short(w.Plan), w.Source, stamp(w.Began), w.Step, stamp(w.Since)))
-	} else {
-		lines = append(lines, "no instruction runs: no plan is being applied")
+	case len(s.Waiting) == 0:
+		return nil
 	}
 	for _, w := range s.Waiting {
 		lines = append(lines, fmt.Sprintf("%s waits for %s since %s: %s; %s", w.Source, w.For, stamp(w.Since), w.Cause, w.Next))

@@ -16,6 +16,10 @@ func TestIdle(t *testing.T) {
 		want string
 	}{
 		{"an instruction runs", Status{Doing: &Work{Step: "instruction install"}}, ""},
+		{"a full disk between two instructions", Status{Started: noon, Doing: &Work{Step: "instruction install"},
+			Waiting: []Wait{{Source: "remote", For: "/var/lib/x", Cause: "no space left on device", Since: noon, Next: "tried again until it can be written"}}},
+			`remote waits for /var/lib/x since 2026-11-21T12:00:00Z: no space left on device; tried again until it can be written
+the agent, which started at 2026-11-21T12:00:00Z, knows of no plan that was applied before; more on the host: journalctl -u rancher-system-agent`},
 		{"nothing is known", Status{Started: noon}, `no instruction runs: no plan is being applied
 the agent, which started at 2026-11-21T12:00:00Z, knows of no plan that was applied before; more on the host: journalctl -u rancher-system-agent`},
 		{"before this start", Status{Started: noon, Last: &Applied{Source: "remote", Plan: "7b1f90c2aaaabbbb", Ended: noon, Succeeded: true, BeforeStart: true}},

@@ -34,19 +34,31 @@ func (s *Source) turn() {
 	s.turned.Store(&now)
 }
 
-// during does something that takes long while signs of life are given.
-func (s *Source) during(do func()) {
+// Looks at the rest of the directory while a plan is applied: the first comes soon enough
+// for a person who watches, and not with a plan that takes no time.
+const (
+	firstLook = time.Second
+	laterLook = 5 * time.Second
+)
+
+// during does something that takes long while signs of life are given, and looks now and
+// then; look says when next.
+func (s *Source) during(look func() time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		do()
 	}()
+	timer := time.NewTimer(firstLook)
+	defer timer.Stop()
 	for {
 		s.turn()
 		select {
 		case <-done:
 			return
 		case <-s.pings:
+		case <-timer.C:
+			timer.Reset(look())
 		}
 	}
 }

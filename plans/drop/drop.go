@@ -85,7 +85,9 @@ type State string
 
 // The states of a dropped plan.
 const (
-	Writing  State = "being written"
+	Writing State = "being written"
+	// Waiting plans begin when another one, which Reason names, has ended.
+	Waiting  State = "waiting"
 	Applying State = "applying"
 	Applied  State = "applied"
 	Failed   State = "failed" // and tried again at Next
@@ -100,7 +102,7 @@ type Status struct {
 	Path     string
 	Checksum string // empty while it is not known
 	State    State
-	Reason   string    // of Failed and Refused, and what is wrong with an Applied one
+	Reason   string    // of Failed, Refused and Waiting, and what is wrong with an Applied one
 	Since    time.Time // when State and Reason became so
 	Failures int       // in a row
 	Next     time.Time // when a failed plan is tried again
@@ -253,12 +255,21 @@ func (s *Source) tell(st Status) {
 	st.Since = before.Since
 	if !known || before.State != st.State || before.Reason != st.Reason || before.Checksum != st.Checksum {
 		st.Since = s.o.Now().UTC()
-		log := s.o.Logger.With("path", st.Path, "plan", st.Checksum)
+		log := s.o.Logger.With("path", st.Path)
+		if st.Checksum != "" {
+			log = log.With("plan", short(st.Checksum))
+		}
 		switch st.State {
 		case Refused:
 			log.Error("dropped plan is refused", "reason", st.Reason)
 		case Failed:
 			log.Error("dropped plan failed", "reason", st.Reason, "failures", st.Failures, "again", st.Next)
+		case Waiting:
+			log.Info("dropped plan waits", "reason", st.Reason)
+		case Applying:
+			log.Info("dropped plan is being applied", "failures", st.Failures)
+		case Skipped:
+			log.Info("dropped plan is skipped, as a file " + filepath.Base(st.Path) + skipSuffix + " wants it")
 		case Writing:
 			log.Debug("dropped plan is being written")
 		case Removed:
@@ -274,6 +285,9 @@ func (s *Source) tell(st Status) {
 	}
 	s.status[st.Path] = st
 }
+
+// short is enough of a checksum to tell plans apart, as the engine's log has it.
+func short(checksum string) string { return checksum[:min(len(checksum), 12)] }
 
 // note logs a warning about a path when it is not what was said of it the last time.
 func (s *Source) note(path, message string, err error) {

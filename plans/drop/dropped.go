@@ -62,35 +62,56 @@ func (s *Source) newDropped(path string) *dropped {
 
 // consider looks at one plan and applies it when that is wanted. It says when to look again.
 func (s *Source) consider(ctx context.Context, p *dropped, skip bool, untrusted string) time.Duration {
+	wait, is := s.look(p, skip, untrusted)
+	switch is {
+	case stands:
+		return s.standing(ctx, p)
+	case wanted:
+		return s.apply(ctx, p, p.snapshot())
+	}
+	return wait
+}
+
+// verdict is what is to be done with a plan.
+type verdict int
+
+const (
+	nothing verdict = iota
+	stands          // it is applied
+	wanted          // it is to be applied
+)
+
+// look finds out what is to be done with a plan, and when to look again if that is nothing.
+func (s *Source) look(p *dropped, skip bool, untrusted string) (time.Duration, verdict) {
 	switch {
 	case skip:
 		p.stop()
 		s.tell(Status{Path: p.path, State: Skipped})
 		p.stamp = stamp{}
-		return s.o.Sweep
+		return s.o.Sweep, nothing
 	case untrusted != "":
 		p.stop()
 		s.tell(Status{Path: p.path, State: Refused, Reason: untrusted})
 		p.stamp = stamp{}
-		return s.o.Sweep
+		return s.o.Sweep, nothing
 	}
 	if wait, ready := s.read(p); !ready {
-		return wait
+		return wait, nothing
 	}
 	there, err := p.load()
 	if err != nil {
 		p.stop()
 		s.tell(Status{Path: p.path, Checksum: p.checksum, State: Refused, Reason: err.Error()})
-		return s.o.Sweep
+		return s.o.Sweep, nothing
 	}
 	pos := p.snapshot()
 	if there && pos.AppliedChecksum == p.checksum {
-		return s.standing(ctx, p)
+		return 0, stands
 	}
 	if wait := s.retryIn(p, pos); wait > 0 {
-		return wait
+		return wait, nothing
 	}
-	return s.apply(ctx, p, pos)
+	return 0, wanted
 }
 
 // read takes up the file when it changed; ready says that there is a plan to work with.
@@ -180,7 +201,7 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applying, Failures: pos.FailureCount})
 	var result apply.Result
 	var err error
-	s.during(func() {
+	s.during(func() time.Duration { return s.tellBehind(p) }, func() {
 		result, err = s.o.Engine.Apply(ctx, apply.Delivery{
 			Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount,
 		})

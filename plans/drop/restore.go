@@ -33,9 +33,9 @@ func (s *Source) restore(ctx context.Context, p *dropped) error {
 	}
 	var changed []string
 	var err error
-	s.during(func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
+	s.during(func() time.Duration { return s.tellBehind(p) }, func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
 	if len(changed) > 0 {
-		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", p.checksum, "files", changed)
+		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", short(p.checksum), "files", changed)
 	}
 	if err == nil {
 		p.restored = p.checksum

@@ -50,27 +50,61 @@ func (s *Source) round(ctx context.Context) (next time.Duration) {
 	if err != nil {
 		return min(next, sweepWithoutNotice)
 	}
-	f := found{skip: map[string]bool{}, open: map[string]string{}}
-	s.walk(s.o.Dir, "", &f)
-	slices.Sort(f.plans)
+	f := s.find()
 	if f.blind {
 		next = min(next, sweepWithoutNotice)
 	}
-	next = min(next, s.missing(&f))
-	s.leftBehind(&f)
+	next = min(next, s.missing(f))
+	s.leftBehind(f)
 	for _, path := range f.plans {
 		if ctx.Err() != nil {
 			return next
 		}
 		s.turn()
-		p := s.plans[path]
-		if p == nil {
-			p = s.newDropped(path)
-			s.plans[path] = p
-		}
-		next = min(next, s.consider(ctx, p, f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]))
+		next = min(next, s.consider(ctx, s.at(path), f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]))
 	}
 	return next
+}
+
+// tellBehind tells, while a plan is applied, of the others that want something: whoever drops
+// a plan must not see nothing for as long as another one takes. It says when to look again.
+func (s *Source) tellBehind(applying *dropped) (next time.Duration) {
+	next = laterLook
+	f := s.find()
+	for _, path := range f.plans {
+		if path == applying.path {
+			continue
+		}
+		p := s.at(path)
+		switch wait, is := s.look(p, f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]); is {
+		case nothing:
+			next = min(next, max(wait, settle))
+		case wanted:
+			s.tell(Status{
+				Path: path, Checksum: p.checksum, State: Waiting, Failures: p.snapshot().FailureCount,
+				Reason: "for " + applying.source + ", whose turn it is; one plan at a time is applied",
+			})
+		}
+	}
+	return next
+}
+
+// find looks through the directory.
+func (s *Source) find() *found {
+	f := &found{skip: map[string]bool{}, open: map[string]string{}}
+	s.walk(s.o.Dir, "", f)
+	slices.Sort(f.plans)
+	return f
+}
+
+// at is what is known of the plan at a path.
+func (s *Source) at(path string) *dropped {
+	p := s.plans[path]
+	if p == nil {
+		p = s.newDropped(path)
+		s.plans[path] = p
+	}
+	return p
 }
 
 // walk collects what is below dir. untrusted is why a directory above cannot be trusted.
