@@ -156,7 +156,10 @@ func (s Status) periodic(one Periodic) string {
 	text := one.Name + " of " + one.Source + ": "
 	switch {
 	case one.Failures > 0:
-		text += fmt.Sprintf("FAILED with exit code %d at %s, %d times in a row", one.ExitCode, s.at(one.LastFailure), one.Failures)
+		text += fmt.Sprintf("FAILED with exit code %d at %s", one.ExitCode, s.at(one.LastFailure))
+		if one.Failures > 1 {
+			text += fmt.Sprintf(", %d times in a row", one.Failures)
+		}
 	case one.LastSuccess.IsZero():
 		text += "did not run yet"
 	default:

@@ -194,6 +194,8 @@ func (e *Engine) reap() {
 // statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
 // whose initial delay is not over keeps its last status. The zero time means long ago.
 func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
+	by := askerOf(ctx)
+	ctx = probe.About(ctx, "source", by.source, "plan", short(by.checksum))
 	return e.prober.Round(ctx, p.Probes, last, applied)
 }
 

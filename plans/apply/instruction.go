@@ -55,7 +55,12 @@ func (w *work) instruction(ctx context.Context, i int) error {
 		case err == nil:
 			in.Result, in.Open, w.dirty = &result, false, true
 			w.at("ended")
-			log.Info("instruction ended", "exitCode", result.ExitCode, "took", result.Ended.Sub(result.Started), "why", result.Reason())
+			log = log.With("exitCode", result.ExitCode, "took", result.Ended.Sub(result.Started))
+			if why := result.Reason(); why != "" {
+				log.Warn("instruction failed", "reason", why)
+			} else {
+				log.Info("instruction ended")
+			}
 			return nil
 		case errors.Is(err, supervise.ErrLost):
 			w.killLeftovers(w.ledger, i)

@@ -200,7 +200,7 @@ func (e *Engine) tellHeld(source string, held bool, now time.Time) {
 	case !changed:
 	case held:
 		e.Logger.Warn("waiting", "source", "periodic instructions of "+source, "for", e.interlock.Installer(), "cause", "an installer is about to restart the agent",
-			"next", "they go on when the file is gone, at the latest after "+interlock.Patience.String())
+			"since", now.UTC(), "next", "they go on when the file is gone, at the latest after "+interlock.Patience.String())
 	default:
 		e.Logger.Info("no longer waiting", "source", "periodic instructions of "+source, "for", e.interlock.Installer(), "after", now.Sub(since))
 	}
@@ -247,7 +247,7 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 	}
 	if e.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("after its time limit of %s", e.Timeout))
 		defer cancel()
 	}
 	cmd, err := runChild(ctx, c, sandbox, stdout, stderr)
@@ -263,7 +263,7 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 	case errors.As(err, &exit) && exit.ExitCode() > 0 && ctx.Err() == nil:
 		return exit.ExitCode(), nil
 	case ctx.Err() != nil:
-		return -1, fmt.Errorf("killed: %w", ctx.Err())
+		return -1, fmt.Errorf("killed %v", context.Cause(ctx))
 	}
 	return -1, err
 }

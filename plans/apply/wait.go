@@ -39,7 +39,7 @@ func (w *waiter) on(what, cause, next string) {
 		since = w.e.Now()
 	}
 	w.now = Wait{Source: w.source, For: what, Cause: cause, Since: since.UTC(), Next: next}
-	w.e.Logger.Warn("waiting", "source", w.source, "for", what, "cause", cause, "next", next)
+	w.e.Logger.Warn("waiting", "source", w.source, "for", what, "cause", cause, "since", w.now.Since, "next", next)
 	if w.e.Waiting != nil {
 		w.e.Waiting(w.now)
 	}

@@ -17,3 +17,16 @@ func tell(ctx context.Context, name string, err error) {
 		told(name, err)
 	}
 }
+
+type aboutKey struct{}
+
+// About puts attributes into a context that everything logged of its probes has, for example
+// whose they are. Without it there are none.
+func About(ctx context.Context, attributes ...any) context.Context {
+	return context.WithValue(ctx, aboutKey{}, attributes)
+}
+
+func aboutOf(ctx context.Context) []any {
+	attributes, _ := ctx.Value(aboutKey{}).([]any)
+	return attributes
+}

@@ -3,7 +3,12 @@
 
 package probe
 
-import "sync"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
 
 // maxNotes bounds what is remembered; beyond it everything is said once more.
 const maxNotes = 1000
@@ -33,7 +38,10 @@ func (n *notes) news(key, text string) bool {
 }
 
 // note logs a warning when err is not what it was the last time, and that it is over.
-func (r *Prober) note(key string, err error, message string, attributes ...any) {
+func (r *Prober) note(ctx context.Context, key string, err error, message string, attributes ...any) {
+	about := aboutOf(ctx)
+	key = fmt.Sprint(about...) + "/" + key
+	attributes = append(slices.Clone(about), attributes...)
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -42,6 +50,6 @@ func (r *Prober) note(key string, err error, message string, attributes ...any) 
 	case news && err != nil:
 		r.Logger.Warn(message, append(attributes, "error", err)...)
 	case news:
-		r.Logger.Info("over", append(attributes, "what", message)...)
+		r.Logger.Info("no longer: "+message, attributes...)
 	}
 }

@@ -61,7 +61,7 @@ func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last 
 			if ctx.Err() != nil {
 				return // the agent stops, which says nothing of the host's health
 			}
-			r.noteProbe(name, probe, err)
+			r.noteProbe(ctx, name, probe, err)
 			tell(ctx, name, err)
 			if errors.Is(err, errNoURL) {
 				return
@@ -135,7 +135,7 @@ func (r *Prober) get(ctx context.Context, name string, p plans.Probe) error {
 	request.Header.Set("Accept", "*/*")
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,
-		TLSClientConfig: r.probeTLS(name, p.HTTPGetAction),
+		TLSClientConfig: r.probeTLS(ctx, name, p.HTTPGetAction),
 	}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, CheckRedirect: sameHost}
@@ -166,7 +166,7 @@ func sameHost(next *http.Request, before []*http.Request) error {
 
 // probeTLS is made anew each time, as the files may change. One that cannot be read is told
 // and left out: whether the probe can do without it is for the other side to say.
-func (r *Prober) probeTLS(name string, get plans.HTTPGet) *tls.Config {
+func (r *Prober) probeTLS(ctx context.Context, name string, get plans.HTTPGet) *tls.Config {
 	if get.Insecure {
 		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the plan asks for it, and nothing is sent but the question
 	}
@@ -176,12 +176,12 @@ func (r *Prober) probeTLS(name string, get plans.HTTPGet) *tls.Config {
 		if err == nil {
 			config.Certificates = []tls.Certificate{certificate}
 		}
-		r.note("probe/"+name+"/client/"+get.ClientCert, err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
+		r.note(ctx, "probe/"+name+"/client/"+get.ClientCert, err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
 	}
 	if get.CACert != "" {
 		pool, err := r.pool(get.CACert)
 		config.RootCAs = pool
-		r.note("probe/"+name+"/ca/"+get.CACert, err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
+		r.note(ctx, "probe/"+name+"/ca/"+get.CACert, err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
 	}
 	return config
 }
@@ -215,12 +215,12 @@ func (r *Prober) pool(path string) (*x509.CertPool, error) {
 }
 
 // noteProbe says how a probe goes. Several plans may have a probe of one name.
-func (r *Prober) noteProbe(name string, p plans.Probe, err error) {
+func (r *Prober) noteProbe(ctx context.Context, name string, p plans.Probe, err error) {
 	about, target := "url", withoutPassword(p.HTTPGetAction.URL)
 	if p.Systemd != nil {
 		about, target = "unit", p.Systemd.Unit
 	}
-	r.note("probe/"+name+"/"+target, err, "probe fails", "probe", name, about, target)
+	r.note(ctx, "probe/"+name+"/"+target, err, "probe fails", "probe", name, about, target)
 }
 
 func withoutPassword(address string) string {
