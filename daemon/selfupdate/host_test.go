@@ -212,7 +212,7 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) until(what string, ok func() bool) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("still not: %s", what)
 		}
