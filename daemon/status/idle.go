@@ -23,15 +23,21 @@ func (s Status) Idle() []string {
 	case len(s.Waiting) == 0:
 		return nil
 	}
-	for _, w := range s.Waiting {
-		lines = append(lines, fmt.Sprintf("%s waits for %s since %s: %s; %s", w.Source, w.For, stamp(w.Since), w.Cause, w.Next))
-	}
+	lines = append(lines, s.Waits()...)
 	for _, c := range s.Connections {
 		if !c.Connected && c.Error != "" {
 			lines = append(lines, fmt.Sprintf("%s at %s is not connected: %s", c.Name, c.Server, c.Error))
 		}
 	}
 	return append(lines, s.lastWords()...)
+}
+
+// Waits says, in lines, what stands between the agent and its work; times are in UTC.
+func (s Status) Waits() (lines []string) {
+	for _, w := range s.Waiting {
+		lines = append(lines, fmt.Sprintf("%s waits for %s since %s: %s; %s", w.Source, w.For, stamp(w.Since), w.Cause, w.Next))
+	}
+	return lines
 }
 
 // lastWords say what was applied last, and where to read of it.

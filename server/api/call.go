@@ -124,7 +124,11 @@ func (c *call) schemasAt(path string) {
 func (c *call) fail(err error) {
 	answer := envelope(err)
 	if answer.Status >= http.StatusInternalServerError {
-		c.api.Logger.Error("request failed", "method", c.r.Method, "path", c.r.URL.EscapedPath(), "error", err)
+		say := c.api.Logger.Error
+		if answer.Status == http.StatusServiceUnavailable {
+			say = c.api.Logger.Warn // a host that is not connected is no fault of this server
+		}
+		say("request failed", "method", c.r.Method, "path", c.r.URL.EscapedPath(), "error", err)
 	}
 	c.api.reply.Fail(c.w, c.r, answer)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/daemon/status"
+	"github.com/drover-project/drover/server/records"
 	"github.com/spf13/cobra"
 )
 
@@ -50,6 +52,7 @@ type machine struct {
 
 	clusterName string
 	retries     int
+	onHost      []string // what the agent says that it waits for
 	nextRetry   time.Time
 }
 
@@ -231,9 +234,28 @@ func (a *app) machinesShow() *cobra.Command {
 				return fmt.Errorf("read machine %s: %w", m.title(), err)
 			}
 			m.retries, m.nextRetry = detail.Retries, detail.NextRetry
+			if m.DroverState == string(records.ApplyingPlan) {
+				m.onHost = hostWaits(ctx, c, m)
+			}
 			return a.show(raw, func(t *table) { m.describe(t, time.Now()) })
 		}),
 	}
+}
+
+// askLimit is how long the agent on a host may take to say what it waits for.
+const askLimit = 10 * time.Second
+
+// hostWaits is what the agent says that its plan waits for, which the plan's Secret has no
+// place for: a full disk ends no plan. Of an agent that cannot be asked there is nothing to
+// say here; that it is not connected is part of the machine's state.
+func hostWaits(ctx context.Context, c *client.Client, m machine) []string {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	var s status.Status
+	if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine+"/status", &s); err != nil {
+		return nil
+	}
+	return s.Waits()
 }
 
 func (m machine) describe(t *table, now time.Time) {
@@ -251,6 +273,9 @@ func (m machine) describe(t *table, now time.Time) {
 	t.row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
 	t.row("cause", orDash(m.Cause))
 	t.row("waiting for", orDash(m.WaitingFor))
+	for _, line := range m.onHost {
+		t.row("on the host", status.Printable(line))
+	}
 	if m.NextStep != "" {
 		t.row("next step", m.NextStep)
 	}
