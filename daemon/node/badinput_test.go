@@ -153,7 +153,7 @@ func TestProxyCutsIdleConnections(t *testing.T) {
 	m := newManagement(t)
 	log := m.withOurs(t)
 	h := newHost(t, m)
-	r := newRoad(t, m.Listener.Addr().String(), 700*time.Millisecond)
+	r := newRoad(t, m.Listener.Addr().String(), 2*time.Second) // between two pings
 	h.by(r.Addr().String())
 	h.live(t)
 	h.cause(t, onTunnel, "it, or something on the way, closed the connection without a word")

@@ -16,8 +16,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // labelKey is the label of everything a run makes; its value is the run's id.
@@ -133,6 +135,12 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
+// removeTries is how often a removal is tried, removeEvery apart.
+const (
+	removeTries = 20
+	removeEvery = 500 * time.Millisecond
+)
+
 // removeLabelled removes the containers, with their anonymous volumes, and then the networks that carry the label.
 func (e *Engine) removeLabelled(ctx context.Context, label string) error {
 	kinds := []struct{ list, remove []string }{
@@ -140,18 +148,33 @@ func (e *Engine) removeLabelled(ctx context.Context, label string) error {
 		{[]string{"network", "ls"}, []string{"network", "rm"}},
 	}
 	for _, kind := range kinds {
-		ids, err := e.Docker(ctx, append(kind.list, "--quiet", "--filter", "label="+label)...)
-		if err != nil {
-			return err
-		}
-		if ids == "" {
-			continue
-		}
-		if _, err := e.Docker(ctx, append(kind.remove, strings.Fields(ids)...)...); err != nil {
+		list := append(kind.list, "--quiet", "--filter", "label="+label)
+		if err := e.removeAll(ctx, list, kind.remove); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeAll removes what the list prints until that is nothing. What is listed may be gone already or be on its way out,
+// a busy engine refuses what it does a moment later, and an agent among the containers may make new ones to the last.
+func (e *Engine) removeAll(ctx context.Context, list, remove []string) error {
+	var last error
+	for range removeTries {
+		ids, err := e.Docker(ctx, list...)
+		if err != nil || ids == "" {
+			return err
+		}
+		if _, last = e.Docker(ctx, append(slices.Clone(remove), strings.Fields(ids)...)...); last == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(removeEvery):
+		}
+	}
+	return fmt.Errorf("after %d tries something is left; the last error: %v", removeTries, last)
 }
 
 // RunID tells this run from others: eight hexadecimal digits.

@@ -101,7 +101,7 @@ func (h *host) kubectl(args ...string) {
 
 func (h *host) awaitOutput(want string, args ...string) {
 	h.t.Helper()
-	await(h.t, "kubectl "+strings.Join(args, " "), 30*time.Second, func() error {
+	await(h.t, "kubectl "+strings.Join(args, " "), 4*time.Minute, func() error {
 		out, err := h.tryKubectl(args...)
 		if err == nil && string(out) != want {
 			err = fmt.Errorf("%q, want %q", out, want)
@@ -124,7 +124,7 @@ func (h *host) awaitProbes() {
 	for _, p := range probes {
 		for _, name := range []string{"127.0.0.1", "localhost"} {
 			url := fmt.Sprintf(p.url, name)
-			await(h.t, url, 30*time.Second, func() error { return probe(url, tlsDir, p.ca, p.cert) })
+			await(h.t, url, 4*time.Minute, func() error { return probe(url, tlsDir, p.ca, p.cert) })
 		}
 	}
 }
@@ -146,7 +146,7 @@ func probe(url, dir, ca, cert string) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	resp, err := client.Get(url)
 	if err != nil {
 		return err

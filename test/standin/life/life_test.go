@@ -146,7 +146,7 @@ func (h *host) awaitNode() {
 		}
 	}
 	var n node
-	await(h.t, "the node to be Ready and initialised", time.Minute, func() error {
+	await(h.t, "the node to be Ready and initialised", 4*time.Minute, func() error {
 		out, err := h.tryKubectl("get", "node", "node-a", "-o", "json")
 		if err != nil {
 			return err

@@ -87,8 +87,8 @@ func (p *run) awaitReady() {
 		}
 	case <-p.done:
 		p.t.Fatalf("the server ended: %v", p.err)
-	case <-time.After(2 * time.Minute):
-		p.t.Fatal("the server is not ready after two minutes")
+	case <-time.After(4 * time.Minute):
+		p.t.Fatal("the server is not ready after four minutes")
 	}
 }
 
@@ -103,8 +103,8 @@ func (p *run) wait() error {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(time.Minute):
-		p.t.Fatal("the server did not end within a minute")
+	case <-time.After(4 * time.Minute):
+		p.t.Fatal("the server did not end within four minutes")
 	}
 	return p.err
 }
@@ -149,7 +149,7 @@ func (p *run) children() map[string]int {
 func awaitGone(t *testing.T, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		await(t, name+" to end", 30*time.Second, func() error {
+		await(t, name+" to end", 4*time.Minute, func() error {
 			if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 				return nil
 			}
