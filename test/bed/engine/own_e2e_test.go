@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,29 @@ func TestLeftoversOfKilledRunsAreRemoved(t *testing.T) {
 	}
 	if err := errors.Join(other.own.removeRules(ctx, other.own.ruleMark()), next.release(ctx)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRuntimeIsBuiltByManyAtOnce stands for hosts of several test processes that start at the same moment.
+func TestRuntimeIsBuiltByManyAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			path, err := buildDropCap(t.Context(), dir)
+			if err == nil {
+				_, err = exec.LookPath(path)
+			}
+			errs <- err
+		}()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

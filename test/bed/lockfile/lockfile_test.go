@@ -3,7 +3,10 @@ package lockfile_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,5 +103,37 @@ func unlock(t *testing.T, lock *lockfile.Lock) {
 	t.Helper()
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUnlockWhileAChildHasACopy stands for a child between fork and exec, which has all files of its parent.
+func TestUnlockWhileAChildHasACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	lock := try(t, path, lockfile.Exclusive)
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := false
+	for _, entry := range open {
+		target, err := os.Readlink(filepath.Join("/proc/self/fd", entry.Name()))
+		if err != nil || target != path {
+			continue
+		}
+		number, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := syscall.Dup(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(same)
+		copied = true
+		break
+	}
+	unlock(t, lock)
+	if next := try(t, path, lockfile.Exclusive); !copied || next == nil {
+		t.Errorf("the lock stays taken after it was given back (its file was copied: %t)", copied)
 	}
 }
