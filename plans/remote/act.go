@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
@@ -72,7 +73,7 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 func (s *Source) confirm(ctx context.Context) (confirmed, decideAgain bool) {
 	fresh, err := s.client.get(ctx)
 	if err != nil {
-		s.o.Logger.Warn("plan Secret cannot be confirmed", "error", err)
+		s.aboutSecret().Warn("plan Secret cannot be confirmed", "error", err)
 		s.wake(s.pace.retryMax)
 		return false, false
 	}
@@ -105,7 +106,7 @@ func (s *Source) goesOn(err error, what string) bool {
 		s.o.Logger.Info("the server was faster", "what", what, "reason", err)
 		return true
 	}
-	s.o.Logger.Error("plan Secret cannot be written", "what", what, "error", err)
+	s.aboutSecret().Error("plan Secret cannot be written", "what", what, "error", err)
 	s.wake(s.pace.retryMax)
 	return false
 }
@@ -115,7 +116,7 @@ func (s *Source) goesOn(err error, what string) bool {
 func (s *Source) apply(ctx context.Context, d Decision) bool {
 	before, _ := plans.ReadOutcome(s.current.Data)
 	log := s.o.Logger.With("plan", short(d.Checksum), "delivery", d.ID, "attempt", d.Attempt)
-	log.Info("plan is applied")
+	log.Info("plan is being applied")
 	s.doing(d.Checksum, "applying the plan %s, attempt %d", short(d.Checksum), d.Attempt)
 
 	work, cancel := context.WithCancelCause(ctx)
@@ -139,7 +140,7 @@ func (s *Source) apply(ctx context.Context, d Decision) bool {
 	}
 	s.faults = 0
 	if result.Succeeded {
-		log.Info("plan is applied and succeeded")
+		log.Info("plan succeeded")
 	} else {
 		log.Error("plan failed", "instruction", result.Failure.Instruction, "reason", result.Failure.Reason, "exitCode", result.Failure.ExitCode)
 	}
@@ -220,7 +221,8 @@ func (s *Source) hostFault(checksum, what string, err error) {
 		pause.Next()
 	}
 	s.faults++
-	s.o.Logger.Error("host stands in the way", "what", what, "error", err)
+	wait := pause.Next()
+	s.o.Logger.Error("host stands in the way", "plan", short(checksum), "what", what, "error", err, "next", wait.Round(time.Millisecond))
 	s.doing(checksum, "waiting for this host: %s: %v", what, err)
-	s.wake(pause.Next())
+	s.wake(wait)
 }

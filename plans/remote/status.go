@@ -4,6 +4,7 @@ package remote
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -68,13 +69,17 @@ func (s *Source) connected() {
 		if st.Connected {
 			return false
 		}
+		log := s.aboutSecret()
+		if !st.Since.IsZero() {
+			log = log.With("after", s.o.Now().Sub(st.Since).Round(time.Millisecond))
+		}
+		log.Info("plan Secret is watched")
 		st.Connected, st.Since, st.Cause, st.Next = true, s.o.Now(), nil, time.Time{}
 		return true
 	})
 }
 
 func (s *Source) disconnected(err error, next time.Duration) {
-	s.o.Logger.Warn("plan Secret cannot be watched", "error", err, "next", next.Round(time.Millisecond))
 	s.change(func(st *Status) bool {
 		switch now := s.o.Now(); {
 		case st.Connected && !s.down.IsZero() && now.Sub(st.Since) < steadyWatch:
@@ -84,8 +89,14 @@ func (s *Source) disconnected(err error, next time.Duration) {
 		}
 		s.down = st.Since
 		st.Cause, st.Next = err, s.o.Now().Add(next)
+		s.aboutSecret().Warn("plan Secret cannot be watched", "error", err, "since", st.Since.UTC(), "next", next.Round(time.Millisecond))
 		return true
 	})
+}
+
+// aboutSecret is the log of what has to do with the server and not with a plan.
+func (s *Source) aboutSecret() *slog.Logger {
+	return s.o.Logger.With("secret", s.o.Namespace+"/"+s.o.SecretName, "server", s.o.Access.Server.Redacted())
 }
 
 // change makes a change of the status known when there is one. Calls of Changed are in order.

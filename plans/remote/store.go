@@ -21,7 +21,7 @@ func (e *supersededError) Error() string { return e.what }
 // version known and only if that fits, so that a newer plan is never written over.
 // Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
-	pause := s.pace.backoff()
+	pause, began := s.pace.backoff(), s.o.Now()
 	defer s.unwritten(nil)
 	for conflicts := 0; ; {
 		err := s.try(ctx, keys, fits)
@@ -35,7 +35,7 @@ func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fr
 			continue
 		}
 		wait := max(pause.Next(), retryAfter(err))
-		s.o.Logger.Warn("plan Secret cannot be written", "error", err, "next", wait.Round(time.Millisecond))
+		s.aboutSecret().Warn("plan Secret cannot be written", "error", err, "since", began.UTC(), "next", wait.Round(time.Millisecond))
 		s.unwritten(err)
 		if err := s.pause(ctx, wait); err != nil {
 			return err
