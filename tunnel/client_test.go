@@ -356,9 +356,6 @@ func testPingsKeepAProxyFromCutting(t *testing.T, b *bed) {
 	if testing.Short() {
 		t.Skip("waits for pings, which are 5 s apart")
 	}
-	if raceDetector && b.original {
-		t.Skip("the library sets a deadline at a ping while it writes")
-	}
 	t.Parallel()
 	f := newForwarder(t, "127.0.0.1:0", b.address())
 	f.connect, f.idle = httpProxy, 15*time.Second // three pings, should one be late

@@ -87,6 +87,7 @@ func TestCloseWrite(t *testing.T) {
 }
 
 func TestHostThatCannotBeToldOfAnEnd(t *testing.T) {
+	needsLibrary(t)
 	b := newBed(t)
 	b.original = true
 	b.join(t, "m1", listening(t, map[string]func(*net.TCPConn){"echo:1": func(c *net.TCPConn) { echo(c) }}))

@@ -2,6 +2,5 @@
 
 package tunnel
 
-// raceDetector leaves out what closes a connection under a paused write: the library
-// marks a connection closed without the lock under which its Write looks at the mark.
+// raceDetector: see needsLibrary.
 const raceDetector = true

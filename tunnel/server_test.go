@@ -83,9 +83,6 @@ func testIdleConnectionIsClosed(t *testing.T, b *bed) {
 func TestStalledWriteEnds(t *testing.T) { overEach(t, testStalledWriteEnds) }
 
 func testStalledWriteEnds(t *testing.T, b *bed) {
-	if raceDetector && b.original {
-		t.Skip("the library closes paused connections with a data race")
-	}
 	b.limits.stall = 100 * time.Millisecond
 	over := make(chan struct{})
 	defer close(over)
@@ -144,9 +141,6 @@ func TestDialHandshakeMovesOn(t *testing.T) {
 func TestDialHandshakeFails(t *testing.T) { overEach(t, testDialHandshakeFails) }
 
 func testDialHandshakeFails(t *testing.T, b *bed) {
-	if raceDetector && b.original {
-		t.Skip("the library has data races when both ends close")
-	}
 	b.limits.handshake = 2 * time.Second
 	over := make(chan struct{})
 	defer close(over)
@@ -177,9 +171,7 @@ func testDialHandshakeFails(t *testing.T, b *bed) {
 // A client's list of connections that is older than a dial makes the library drop the
 // dial. The first bytes here play such a client.
 func TestDialHandshakeIsRepeatedWhenTheDialWasLost(t *testing.T) {
-	if raceDetector {
-		t.Skip("the library drops connections with a data race")
-	}
+	needsLibrary(t)
 	b := newBed(t)
 	ws := b.raw(t, "m1")
 	go func() {

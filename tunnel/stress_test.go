@@ -17,9 +17,6 @@ import (
 func TestManyConnectionsComeAndGo(t *testing.T) { overEach(t, testManyConnectionsComeAndGo) }
 
 func testManyConnectionsComeAndGo(t *testing.T, b *bed) {
-	if raceDetector && b.original {
-		t.Skip("the library has data races when both ends close")
-	}
 	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/watch" {
 			io.Copy(w, r.Body)
