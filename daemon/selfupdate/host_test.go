@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -102,6 +103,7 @@ type manager struct {
 	process  *exec.Cmd
 	ended    chan struct{}
 	restarts int
+	stopped  bool // by hand, and not yet started again
 	calls    []string
 	fails    string // a call that fails
 }
@@ -121,17 +123,22 @@ func (m *manager) systemctl(_ context.Context, args ...string) (string, error) {
 			break
 		}
 		m.kill()
+		m.stopped = true
+	case "reset-failed":
 		m.restarts = 0
-		m.start()
 	}
 	m.calls = append(m.calls, call)
 	return "", nil
 }
 
 func (m *manager) start() {
-	m.process = exec.Command(m.program, "sentinel", m.dir)
 	m.ended = make(chan struct{})
-	if err := m.process.Start(); err != nil { // not a program: systemd would try again and again
+	err := error(syscall.ETXTBSY)
+	for errors.Is(err, syscall.ETXTBSY) { // until forks of other tests have closed what was just written
+		m.process = exec.Command(m.program, "sentinel", m.dir)
+		err = m.process.Start()
+	}
+	if err != nil { // not a program: systemd would try again and again
 		m.process = nil
 		return
 	}
@@ -151,8 +158,15 @@ func (m *manager) kill() {
 }
 
 // show tells of an end once and starts what ended at the next look. As systemd does, it counts a
-// restart when it starts the process, and then knows no more how the one before it ended.
+// restart when it starts the process, and then knows no more how the one before it ended. After a
+// restart by hand the first look sees what comes between the two, when the old count still stands.
 func (m *manager) show() string {
+	if m.stopped {
+		old := m.restarts
+		m.stopped, m.restarts = false, 0
+		m.start()
+		return fmt.Sprintf("ActiveState=inactive\nSubState=dead\nMainPID=0\nNRestarts=%d\nExecMainCode=1\nExecMainStatus=0\n", old)
+	}
 	if m.process == nil {
 		m.restarts++
 		m.start()

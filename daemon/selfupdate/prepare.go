@@ -30,6 +30,8 @@ const (
 	MinWithin, MaxWithin = 5 * time.Second, time.Hour
 	// tryLimit bounds one call of the new program.
 	tryLimit = 10 * time.Second
+	// busyPause is how long a program that is still open for writing is left alone.
+	busyPause = 10 * time.Millisecond
 	// plainPath are the characters that mean nothing to systemd.
 	plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@+-"
 )
@@ -223,15 +225,21 @@ func (u *Updater) try(ctx context.Context) (version string, err error) {
 func (u *Updater) call(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, u.staged(), args...)
-	cmd.WaitDelay = time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("the new program fails at %s: %w %.300s", args[0], err, strings.TrimSpace(stderr.String()))
+	for {
+		cmd := exec.CommandContext(ctx, u.staged(), args...)
+		cmd.WaitDelay = time.Second
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		// A fork of this process may still have the file open that was just written.
+		if errors.Is(err, syscall.ETXTBSY) && backoff.Wait(ctx, busyPause) == nil {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("the new program fails at %s: %w %.300s", args[0], err, strings.TrimSpace(stderr.String()))
+		}
+		return string(out), nil
 	}
-	return string(out), nil
 }
 
 // sameKind compares what the two programs are made for: class, byte order and machine of

@@ -26,7 +26,7 @@ type unit struct {
 	active   string // ActiveState
 	sub      string // SubState
 	pid      int    // 0: no main process
-	restarts int    // automatic ones since it was last started by hand
+	restarts int    // automatic ones since restart was called
 	ended    string // how its main process ended last; empty when that is not known
 }
 
@@ -86,8 +86,13 @@ func properties(out string) map[string]string {
 	return p
 }
 
-// restart asks for the agent's restart and does not wait for it.
+// restart asks for the agent's restart and does not wait for it. The count of automatic
+// restarts begins anew first: systemd itself keeps that of the program before until the next
+// one starts, and beyond that when it was about to start it again.
 func (s systemctl) restart(ctx context.Context) error {
+	if _, err := s(ctx, "reset-failed", Service); err != nil {
+		return err
+	}
 	_, err := s(ctx, "restart", "--no-block", Service)
 	return err
 }

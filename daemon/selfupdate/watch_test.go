@@ -67,6 +67,24 @@ func TestUpdateKeepsWhatIsWellAndTakesTheRestBack(t *testing.T) {
 	}
 }
 
+// That the old agent was restarted often says nothing of the new one.
+func TestUpdateOfAnAgentThatWasRestartedOften(t *testing.T) {
+	for kind := range outcomes {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.manager.mu.Lock()
+			s.manager.restarts = 3 * maxRestarts
+			s.manager.mu.Unlock()
+			id, sum := s.begin(kind)
+			if err := s.watcher(nil).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.wantOutcome(kind, id, sum)
+		})
+	}
+}
+
 // The judge is killed before each of its steps, at each by turns, and the host goes down there.
 func TestUpdateSurvivesTheEndOfItsJudgeAtEveryStep(t *testing.T) {
 	for _, kind := range []string{"is well", "crashes", "hangs"} {
