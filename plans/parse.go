@@ -145,8 +145,12 @@ func (p Plan) Validate() error {
 	return nil
 }
 
+// maxUnitName bounds a unit's name. It is no part of the expression, which every process of
+// the agent would take half a millisecond to compile then.
+const maxUnitName = 250
+
 // unitName is the full name of a systemd unit, as systemd.unit(5) has it.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,240}\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 
 // unitStates are the values of ActiveState that systemd has.
 var unitStates = []string{"active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "refreshing"}
@@ -159,7 +163,7 @@ func (p Probe) fault() (field, reason string) {
 		return "", ""
 	case p.HTTPGetAction != HTTPGet{}:
 		return "systemd", "stands beside httpGet; a probe has one of the two"
-	case !unitName.MatchString(unit.Unit):
+	case len(unit.Unit) > maxUnitName || !unitName.MatchString(unit.Unit):
 		return "systemd.unit", fmt.Sprintf("%.100q is not the full name of a unit such as k3s.service", unit.Unit)
 	case !slices.Contains(unitStates, unit.Wanted()):
 		return "systemd.state", fmt.Sprintf("%.100q is none of %s", unit.State, strings.Join(unitStates, ", "))

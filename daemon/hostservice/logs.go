@@ -19,9 +19,11 @@ const (
 	maxLogs = 16
 	// takeLimit is how long a reader may take to accept a piece.
 	takeLimit = 30 * time.Second
+	// maxUnitName is the longest name of a unit, in bytes.
+	maxUnitName = 255
 )
 
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]{0,254}$`)
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*$`)
 
 // logs is GET /v1/logs?unit=NAME&tail=N&follow=1.
 func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +39,7 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	case q.Get("container") != "":
 		http.Error(w, "this host has a system agent, which tells the logs of units alone", http.StatusBadRequest)
 		return
-	case !unitName.MatchString(q.Get("unit")):
+	case len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit")):
 		http.Error(w, "unit is no name of a systemd unit", http.StatusBadRequest)
 		return
 	case err != nil || tail < 0 || tail > maxTail:

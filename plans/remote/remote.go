@@ -80,17 +80,24 @@ type Source struct {
 	down   time.Time // since when the connection was lost the last time; zero: it never was
 }
 
+// maxObjectName is the longest name that Kubernetes allows, in bytes.
+const maxObjectName = 253
+
 // objectName is what Kubernetes allows as a name, and keeps paths and queries plain.
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+func isObjectName(name string) bool {
+	return len(name) <= maxObjectName && objectName.MatchString(name)
+}
 
 // New checks the options. Run does the work.
 func New(o Options) (*Source, error) {
 	switch {
 	case o.Access == nil || o.Engine == nil:
 		return nil, errors.New("remote: access or engine is missing")
-	case !objectName.MatchString(o.Namespace):
+	case !isObjectName(o.Namespace):
 		return nil, fmt.Errorf("remote: %.60q is no name of a namespace", o.Namespace)
-	case !objectName.MatchString(o.SecretName):
+	case !isObjectName(o.SecretName):
 		return nil, fmt.Errorf("remote: %.60q is no name of a Secret", o.SecretName)
 	}
 	if o.UserAgent == "" {
