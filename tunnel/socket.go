@@ -22,8 +22,9 @@ const (
 	// writeLimit is how long one write to the socket may wait for a peer that takes nothing.
 	writeLimit = 15 * time.Second
 	// silenceLimit is how long a peer may say nothing at all before it counts as dead. A
-	// client pings every 5 s and a server answers, so that either end hears something.
-	silenceLimit = 25 * time.Second
+	// client pings every 5 s and a server answers, so that either end hears something; four pings
+	// in a row have to be missing. It leaves time within the 30 s in which a lost host is shown.
+	silenceLimit = 21 * time.Second
 	// goodbyeLimit is how long the words before a close may take.
 	goodbyeLimit = time.Second
 	// clientBuffer is the size of the client's write buffer, in bytes: a whole message of

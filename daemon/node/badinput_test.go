@@ -173,8 +173,8 @@ func TestHalfOpenConnection(t *testing.T) {
 	h.live(t)
 	h.cause(t, onTunnel, "")
 	r.hole.Store(true)
-	h.cause(t, onTunnel, "nothing was heard of it for 25s")
-	waitUntil(t, "the server says so", func() bool { return strings.Contains(log.String(), "nothing was heard of it for 25s") })
+	h.cause(t, onTunnel, "nothing was heard of it for 21s")
+	waitUntil(t, "the server says so", func() bool { return strings.Contains(log.String(), "nothing was heard of it for 21s") })
 	r.hole.Store(false)
 	h.cause(t, onTunnel, "")
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	// returning is how long a host whose tunnel ended is still taken for connected: agents
-	// come back within seconds. With the 25 s after which silence ends a tunnel, and with the
+	// come back within seconds. With the 21 s after which silence ends a tunnel, and with the
 	// 10 s that a killed server's word holds, a lost host is shown within 30 s.
 	returning = 3 * time.Second
 	// gathering is how long a new leader waits for hosts that it has not heard of.

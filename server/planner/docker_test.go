@@ -28,7 +28,7 @@ func TestWhereDockerHostsStand(t *testing.T) {
 		{"comes", records.Registering, Tunnel{Connected: true, Since: at(59)}, at(0), want{records.Connected, "", 0}},
 		{"stays", records.Connected, Tunnel{Connected: true, Since: at(10)}, at(0), want{records.Connected, "", 0}},
 		{"has just gone", records.Connected, Tunnel{Since: at(59)}, at(0), want{records.Connected, "", 2 * time.Second}},
-		{"is gone", records.Connected, Tunnel{Since: at(57), Reason: "it said nothing for 25s"}, at(0), want{records.Disconnected, "12:00:57Z: it said nothing", 0}},
+		{"is gone", records.Connected, Tunnel{Since: at(57), Reason: "it said nothing for 21s"}, at(0), want{records.Disconnected, "12:00:57Z: it said nothing", 0}},
 		{"new leader", records.Connected, Tunnel{}, at(50), want{records.Connected, "", 5 * time.Second}},
 		{"new leader has waited", records.Connected, Tunnel{}, at(45), want{records.Disconnected, "last known at 2026-11-21T12:00:45Z", 0}},
 		{"stays away", records.Disconnected, Tunnel{}, at(59), want{records.Disconnected, "as it was", 0}},
