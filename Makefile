@@ -57,7 +57,7 @@ lint: ## formatting and vet
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench
-	go test -run '^$$' -bench "Carriers|SlowLine" ./tunnel
+	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C
 	go run ./test/quickstart

@@ -271,7 +271,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			dir := t.TempDir()
 			config := m.install(t, dir)
 			record, gate := filepath.Join(dir, "record"), filepath.Join(dir, "gate")
-			m.deliver(fmt.Sprintf(`{"instructions":[{"name":"i","command":"sh","args":["-c","echo ran >> %s; while ! test -e %s; do sleep 0.05; done"]}]}`, record, gate))
+			m.deliver(fmt.Sprintf(`{"instructions":[{"name":"i","command":"sh","args":["-c","echo ran >> %s; gate=%s; while test -d ${gate%%/*} && ! test -e $gate; do sleep 0.05; done"]}]}`, record, gate))
 			p := sentinelOf(t, config)
 			ran := func() int { b, _ := os.ReadFile(record); return strings.Count(string(b), "ran") }
 			waitUntil(t, "the instruction runs", func() bool { return ran() == 1 })

@@ -37,7 +37,7 @@ func TestACommandThatLeavesAProcess(t *testing.T) {
 	s := newScene(t, t.TempDir()).start()
 	pid, gate := s.path("pid"), s.path("gate")
 	t.Cleanup(func() { os.WriteFile(gate, nil, 0o600) })
-	left := fmt.Sprintf(`echo begun; (echo $$; setsid sh -c 'echo $$ > %s; while ! test -e %s; do echo more; sleep 0.05; done') & while ! test -s %s; do sleep 0.01; done; echo left`, pid, gate, pid)
+	left := fmt.Sprintf(`echo begun; (echo $$; setsid sh -c 'echo $$ > %s; gate=%s; while test -d ${gate%%/*} && ! test -e $gate; do echo more; sleep 0.05; done') & while ! test -s %s; do sleep 0.01; done; echo left`, pid, gate, pid)
 	s.succeeds(s.marshal(plans.Plan{Instructions: []plans.OneTimeInstruction{shell("leaves", left), shell("next", "echo ran >> "+s.path("next"))}}))
 	if !alive(t, pid) {
 		t.Error("the process was killed")

@@ -68,7 +68,7 @@ func TestStatus(t *testing.T) {
 	}
 	p := sentinelOf(t, config)
 	m.deliver(fmt.Sprintf(`{"files":[{"path":"%s/file","content":"aGVsbG8="}],
-		"instructions":[{"name":"first","command":"sh","args":["-c","echo one; echo two >&2; while ! test -e %s; do sleep 0.05; done; echo three"]},{"name":"second","command":"sh","args":["-c","echo broken; exit 3"]}],
+		"instructions":[{"name":"first","command":"sh","args":["-c","echo one; echo two >&2; gate=%s; while test -d ${gate%%/*} && ! test -e $gate; do sleep 0.05; done; echo three"]},{"name":"second","command":"sh","args":["-c","echo broken; exit 3"]}],
 		"probes":{"never":{"httpGet":{"url":"http://127.0.0.1:1/"}}}}`, dir, gate))
 	waitStatus(t, config, "the instruction runs", func(s status.Status) bool {
 		return s.Doing != nil && s.Doing.Step == "instruction first" && len(s.Doing.Remaining) == 2

@@ -90,7 +90,7 @@ func TestWithTheRealEngine(t *testing.T) {
 	}
 	end := life()
 	wait("the directory is there", exists(filepath.Join(dir, "plans")))
-	script := fmt.Sprintf("echo run >> %s; touch %s; while [ ! -e %s ]; do sleep 0.01; done; echo done", count, begun, release)
+	script := fmt.Sprintf("echo run >> %s; touch %s; gate=%s; while test -d ${gate%%/*} && ! test -e $gate; do sleep 0.01; done; echo done", count, begun, release)
 	if err := os.WriteFile(filepath.Join(dir, "plans", "a.plan"), shellPlan(t, script), 0o600); err != nil {
 		t.Fatal(err)
 	}

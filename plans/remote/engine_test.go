@@ -166,7 +166,7 @@ func TestRealEngineRestartInTheMiddle(t *testing.T) {
 			s := newServer(t)
 			dir := t.TempDir()
 			file, gate := filepath.Join(dir, "record"), filepath.Join(dir, "gate")
-			plan := recorder(t, file, 7, "while ! test -e "+gate+"; do sleep 0.02; done; echo end")
+			plan := recorder(t, file, 7, "gate="+gate+"; while test -d ${gate%/*} && ! test -e $gate; do sleep 0.02; done; echo end")
 			s.set(map[string]string{"plan": plan, "plan-state": flow})
 			_, stop := life(t, s, dir)
 			waitUntil(t, "the instruction runs", func() bool { return len(lines(t, file)) == 1 })

@@ -115,7 +115,7 @@ func TestMachinesOutput(t *testing.T) {
 
 	a := l.realAgent(host)
 	gate := filepath.Join(a.dir, "gate")
-	plan := fmt.Sprintf(`{"instructions":[{"name":"slow","command":"sh","args":["-c","echo one; echo two >&2; while ! test -e %s; do sleep 0.05; done; echo three"]}]}`, gate)
+	plan := fmt.Sprintf(`{"instructions":[{"name":"slow","command":"sh","args":["-c","echo one; echo two >&2; gate=%s; while test -d ${gate%%/*} && ! test -e $gate; do sleep 0.05; done; echo three"]}]}`, gate)
 	if err := os.WriteFile(filepath.Join(a.dir, "plans", "x.plan"), []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}
