@@ -145,9 +145,9 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// maxUnitName bounds a unit's name. It is no part of the expression, which every process of
-// the agent would take half a millisecond to compile then.
-const maxUnitName = 250
+// maxUnitName is the longest name that systemd takes, in bytes. It is no part of the expression,
+// which every process of the agent would take half a millisecond to compile then.
+const maxUnitName = 255
 
 // unitName is the full name of a systemd unit, as systemd.unit(5) has it.
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)

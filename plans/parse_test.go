@@ -61,6 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		{"probe of two kinds", `{"probes":{"a":{"httpGet":{"insecure":true},"systemd":{"unit":"a.service"}}}}`, "probes[a].systemd", "plan field probes[a].systemd: stands beside httpGet; a probe has one of the two"},
 		{"probe of no unit", `{"probes":{"a":{"systemd":{"state":"active"}}}}`, "probes[a].systemd.unit", `plan field probes[a].systemd.unit: "" is not the full name of a unit such as k3s.service`},
 		{"probe of half a unit", `{"probes":{"a":{"systemd":{"unit":"../k3s"}}}}`, "probes[a].systemd.unit", `plan field probes[a].systemd.unit: "../k3s" is not the full name of a unit such as k3s.service`},
+		{"probe of a unit with 256 bytes", `{"probes":{"a":{"systemd":{"unit":"` + strings.Repeat("u", 248) + `.service"}}}}`, "probes[a].systemd.unit", `plan field probes[a].systemd.unit: "` + strings.Repeat("u", 100) + `" is not the full name of a unit such as k3s.service`},
 		{"probe of a state that is none", `{"probes":{"a":{"systemd":{"unit":"k3s.service","state":"fine"}}}}`, "probes[a].systemd.state", `plan field probes[a].systemd.state: "fine" is none of active, reloading, inactive, failed, activating, deactivating, maintenance, refreshing`},
 		{"probe without a url", `{"probes":{"b":{"httpGet":{"url":"x"}},"a":{}}}`, "probes[a].httpGet.url", "plan field probes[a].httpGet.url: is empty"},
 	}
@@ -92,6 +93,7 @@ func TestParseTakes(t *testing.T) {
 		"content that a delete does not need":   `{"files":[{"path":"/x","action":"delete","content":"?","permissions":"?"}]}`,
 		"content that a directory does not use": `{"files":[{"path":"/x","directory":true,"content":"?"}]}`,
 		"names twice, saved once":               `{"instructions":[{"name":"x","saveOutput":true},{"name":"x"}]}`,
+		"a probe of a unit with 255 bytes":      `{"probes":{"a":{"systemd":{"unit":"` + strings.Repeat("u", 247) + `.service"}}}}`,
 		"no names":                              `{"instructions":[{},{}],"periodicInstructions":[{},{}]}`,
 		"an empty value in env":                 `{"instructions":[{"env":["A=","B==="]}]}`,
 	} {

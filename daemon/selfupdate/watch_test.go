@@ -183,6 +183,18 @@ func TestAHostThatGoesDownAgainAndAgain(t *testing.T) {
 	}
 }
 
+// Of a service that is not loaded systemd has no count that could begin anew, and says so.
+func TestUpdateOfAServiceThatIsNotLoaded(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	id, sum := s.begin("is well")
+	s.manager.fails = "reset-failed"
+	if err := s.watcher(nil).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantOutcome("is well", id, sum)
+}
+
 // A program that systemd cannot execute at all, because it was damaged after it was checked.
 func TestAProgramThatCannotBeExecuted(t *testing.T) {
 	s := newScene(t)

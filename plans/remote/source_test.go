@@ -194,6 +194,17 @@ func wantCalls(t *testing.T, e *engine, want ...string) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"a": true, "custom-1-machine-plan": true, "a.b": true, strings.Repeat("a", 253): true,
+		"": false, "A": false, "-a": false, "a-": false, "a/b": false, "..": false, strings.Repeat("a", 254): false,
+	} {
+		if isObjectName(name) != ok {
+			t.Errorf("%.60q (%d bytes): %t", name, len(name), !ok)
+		}
+	}
+}
+
 func TestPendingPlanIsClaimedAppliedAndReported(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
