@@ -68,12 +68,36 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Server, "server", "", "URL of the server (DROVER_SERVER)")
 	flags.StringVar(&a.given.Token, "token", "", "API token; prefer DROVER_TOKEN or a context, as others can read a command line (DROVER_TOKEN)")
 	flags.StringVar(&a.given.CAFile, "ca-file", "", "PEM file of the authority to trust (DROVER_CA_FILE)")
-	flags.StringVar(&a.given.Context, "context", "", "context of `drover login` to use instead of the current one")
+	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.tunnelsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand())
+	refuseUnknown(root)
 	return root
+}
+
+// refuseUnknown has a command that only holds others refuse what is none of them; the library
+// would show its help and call that a success.
+func refuseUnknown(cmd *cobra.Command) {
+	if !cmd.HasSubCommands() {
+		return
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		see := fmt.Sprintf("`%s --help` shows those there are", cmd.CommandPath())
+		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
+		}
+		return fmt.Errorf("there is no command %q of %s; %s", args[0], cmd.CommandPath(), see)
+	}
+	for _, sub := range cmd.Commands() {
+		refuseUnknown(sub)
+	}
 }
 
 func dataDir(environ func(string) string) string {
