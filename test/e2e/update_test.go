@@ -147,9 +147,9 @@ func (u *updates) wantRunning(name string) {
 	u.awaitSh("agent "+name, fmt.Sprintf(`test "$(systemctl is-active rancher-system-agent)" = active
 pid=$(systemctl show -P MainPID rancher-system-agent)
 for file in %s /proc/$pid/exe; do echo "%s  $file" | sha256sum --check --quiet; done
-! test -e /etc/systemd/system/rancher-system-agent-update.service
-! test -e %s/intent.json
-! test -e %s.new`, agentOnHost, u.sums[name], updateDir, agentOnHost))
+test ! -e /etc/systemd/system/rancher-system-agent-update.service
+test ! -e %s/intent.json
+test ! -e %s.new`, agentOnHost, u.sums[name], updateDir, agentOnHost))
 }
 
 func (u *updates) command(name, flags string) string {
