@@ -158,10 +158,11 @@ func TestMachinesOutput(t *testing.T) {
 func (a *realAgent) outputAfterRestart(name string) {
 	a.Helper()
 	var out, errs bytes.Buffer
-	a.await("the agent to be back", func() bool {
+	// The tunnel may open between the two requests of the command, of which the first is about this.
+	a.await("the agent to be back and to say why there is no more", func() bool {
 		out.Reset()
 		errs.Reset()
-		return a.run(a.Context(), &out, &errs, "machines", "output", name) == 0
+		return a.run(a.Context(), &out, &errs, "machines", "output", name) == 0 && errs.Len() > 0
 	})
 	for _, line := range []string{"slow[stdout]: one\n", "slow[stderr]: two\n", "slow[stdout]: three\n", "instruction slow ended well\n"} {
 		if strings.Count(out.String(), line) != 1 {
