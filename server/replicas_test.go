@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,32 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
-
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/test/bed/sharedetcd"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
 )
-
-// sharedEtcd is an etcd that several servers use.
-func sharedEtcd(t *testing.T) string {
-	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.UnsafeNoFsync = true
-	cfg.TickMs, cfg.ElectionMs = 50, 250
-	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.AdvertiseClientUrls, cfg.ListenPeerUrls = cfg.ListenClientUrls, nil
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	<-e.Server.ReadyNotify()
-	return "http://" + e.Clients[0].Addr().String()
-}
 
 // whole is a whole server in this process.
 type whole struct {
@@ -150,7 +128,7 @@ func dockerOnly(_ context.Context, network, address string) (net.Conn, error) {
 
 func TestAHostOfOneServerIsReachedThroughAnother(t *testing.T) {
 	tunnel.LogTo(slog.New(slog.DiscardHandler))
-	endpoint, keys := sharedEtcd(t), filepath.Join(t.TempDir(), "keys")
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
 	a := startWhole(t, endpoint, keys)
 	raw, err := os.ReadFile(filepath.Join(a.dir, AdminTokenFile))
 	if err != nil {

@@ -4,39 +4,19 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/test/bed/sharedetcd"
 )
-
-// sharedEtcd is an etcd that several servers use.
-func sharedEtcd(t *testing.T) string {
-	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.UnsafeNoFsync = true
-	cfg.TickMs, cfg.ElectionMs = 50, 250
-	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.AdvertiseClientUrls, cfg.ListenPeerUrls = cfg.ListenClientUrls, nil
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	<-e.Server.ReadyNotify()
-	return "http://" + e.Clients[0].Addr().String()
-}
 
 // replica is one server's presence, running.
 type replica struct {
@@ -104,7 +84,7 @@ func holds(r *replica, subject, by string) func() bool {
 
 func TestServersKnowOfEachOther(t *testing.T) {
 	t.Parallel()
-	endpoint, keys := sharedEtcd(t), filepath.Join(t.TempDir(), "keys")
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
 	a := start(t, endpoint, keys, "a")
 	b := start(t, endpoint, keys, "b")
 	a.Local("c:m-1", true)
@@ -142,7 +122,7 @@ func TestServersKnowOfEachOther(t *testing.T) {
 
 func TestAServerThatEndsTakesItsTunnelsWithIt(t *testing.T) {
 	t.Parallel()
-	endpoint, keys := sharedEtcd(t), filepath.Join(t.TempDir(), "keys")
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
 	a := start(t, endpoint, keys, "a")
 	b := start(t, endpoint, keys, "b")
 	for i := range 2*batch + 1 {
@@ -158,7 +138,7 @@ func TestAServerThatEndsTakesItsTunnelsWithIt(t *testing.T) {
 
 func TestALostLeaseIsReplaced(t *testing.T) {
 	t.Parallel()
-	endpoint, keys := sharedEtcd(t), filepath.Join(t.TempDir(), "keys")
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
 	a := start(t, endpoint, keys, "a")
 	b := start(t, endpoint, keys, "b")
 	a.Local("c:m-1", true)

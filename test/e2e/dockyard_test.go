@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,13 +26,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
-
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/bed/dns"
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/bed/process"
+	"github.com/drover-project/drover/test/bed/sharedetcd"
 	"github.com/drover-project/drover/test/journey"
 )
 
@@ -73,7 +70,7 @@ func startDockyard(ctx context.Context, t *testing.T) *dockyard {
 	module, err := filepath.Abs("../..")
 	must(t, err)
 	d := &dockyard{T: t, ctx: ctx, dir: t.TempDir(), module: module}
-	d.etcd = startEtcd(t) // first, so that it ends last
+	d.etcd = sharedetcd.Start(t) // first, so that it ends last
 	d.bed, err = bed.Start(ctx, bed.Options{Dir: d.dir, CacheDir: os.Getenv("DROVER_CACHE"), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	t.Cleanup(func() {
@@ -144,22 +141,6 @@ func (d *dockyard) lead(servers ...*replica) {
 		addresses = append(addresses, r.ip)
 	}
 	d.names.Set(serverName, addresses...)
-}
-
-// startEtcd is an etcd as somebody else would run it, and its URL.
-func startEtcd(t *testing.T) string {
-	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.Dir = filepath.Join(t.TempDir(), "etcd")
-	cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
-	cfg.ListenPeerUrls = nil
-	etcd, err := embed.StartEtcd(cfg)
-	must(t, err)
-	t.Cleanup(etcd.Close)
-	<-etcd.Server.ReadyNotify()
-	return "http://" + etcd.Clients[0].Addr().String()
 }
 
 // drover runs a command of the command line against one of the servers, as root on its machine does.
