@@ -150,6 +150,9 @@ func (j *Journey) KillServer(ctx context.Context) error {
 	return nil
 }
 
+// ServerEnded is closed when the server that runs now has ended, by itself or by somebody else.
+func (j *Journey) ServerEnded() <-chan struct{} { return j.server.Done() }
+
 // ServerLog is the file of the server's output.
 func (j *Journey) ServerLog() string { return filepath.Join(j.Dir, "logs", "drover.log") }
 

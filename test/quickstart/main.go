@@ -127,6 +127,12 @@ The cluster works.
 		return nil
 	}
 	fmt.Fprintln(out, "\nCtrl-C ends it.")
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-j.ServerEnded():
+	}
+	say("the server ended; what it knew is kept. This starts it again: %s/drover server --data-dir %s --listen %s --server-url %s", j.Bin, j.DataDir, j.Address, j.URL)
 	<-ctx.Done()
 	return nil
 }
