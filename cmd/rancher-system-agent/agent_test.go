@@ -88,8 +88,7 @@ func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *pr
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
-		p.Process.Kill()
-		<-p.ended
+		p.end()
 		notes.Close()
 		if t.Failed() {
 			t.Logf("the agent's log:\n%s", p.out)
@@ -111,6 +110,19 @@ func (p *process) wantNote(t *testing.T, begin, hold string) {
 		if s := string(b[:n]); strings.HasPrefix(s, begin) && strings.Contains(s, hold) {
 			return
 		}
+	}
+}
+
+// end stops an agent as systemd does. One that is only killed leaves its periodic instructions
+// to the kernel, which ends the shell and not what the shell began; that would go on for a
+// moment, in a directory that the test removes.
+func (p *process) end() {
+	_ = p.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.ended:
+	case <-time.After(20 * time.Second):
+		_ = p.Process.Kill()
+		<-p.ended
 	}
 }
 
