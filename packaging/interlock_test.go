@@ -4,6 +4,8 @@ package packaging
 
 import (
 	"bufio"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -75,9 +77,14 @@ func TestInterlock(t *testing.T) {
 
 // Ended in the middle, at its latest wait, it takes its marks and temporary files along.
 func TestKilled(t *testing.T) {
+	// Under nohup the shell would inherit that SIGHUP is ignored, which no trap can change;
+	// a signal that is caught here is at its default there.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	ca := newAuthority(t, "drover")
-	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM} {
-		t.Run(signal.String(), func(t *testing.T) {
+	for i, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM} {
+		t.Run(sent.String(), func(t *testing.T) {
 			oneShell(t, i, func(t *testing.T, sh shell) {
 				s, h := newServer(t, ca), newHost(t, sh)
 				h.write(h.root+"/usr/local/bin/rancher-system-agent", "old", 0o755)
@@ -100,13 +107,13 @@ func TestKilled(t *testing.T) {
 						if _, ok := h.modes()[interlock+"/restart-pending"]; !ok {
 							t.Error("restart-pending is not there during the wait")
 						}
-						if err := cmd.Process.Signal(signal); err != nil {
+						if err := cmd.Process.Signal(sent); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
 				err = cmd.Wait()
-				if want := 128 + int(signal); !waiting || cmd.ProcessState.ExitCode() != want {
+				if want := 128 + int(sent); !waiting || cmd.ProcessState.ExitCode() != want {
 					t.Errorf("waited: %v, ended with %v, want exit code %d", waiting, err, want)
 				}
 				if _, ok := h.modes()[interlock+"/restart-pending"]; ok {
