@@ -30,6 +30,10 @@ func TestFailuresAfterARestart(t *testing.T) {
 			before := waitStatus(t, config, "the other failure", func(s status.Status) bool {
 				return len(s.Failures) == 2 && s.Last != nil && s.Last.Succeeded
 			})
+			waitUntil(t, "both are written down, an instant after they are shown", func() bool {
+				kept, err := status.ReadFailures(status.FailuresFile(filepath.Join(dir, "ledger")))
+				return err == nil && len(kept) == 2
+			})
 			p.stop(t, signal)
 
 			out, code := agentCommand(t, config, "status")
