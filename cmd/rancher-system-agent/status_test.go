@@ -94,7 +94,7 @@ func TestStatus(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		p.stop(t, syscall.SIGKILL)
 		out, code := agentCommand(t, config, "status")
-		if code != 1 || !strings.Contains(out, "was interrupted") || !strings.Contains(out, "instruction first (started 1 times)\n  instruction second") {
+		if code != 1 || !strings.Contains(out, "was interrupted") || !strings.Contains(out, "instruction first (started once)\n  instruction second") {
 			t.Errorf("%d %s", code, out)
 		}
 	})

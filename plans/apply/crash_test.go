@@ -133,7 +133,7 @@ func TestKilledInTheMiddleOfAnInstruction(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	want := []string{"instruction slow (started 1 times)", "instruction after"}
+	want := []string{"instruction slow (started once)", "instruction after"}
 	if diff := cmp.Diff(want, pending.Remaining); diff != "" || pending.Finished || pending.ID != "uid-1" {
 		t.Errorf("%+v %s", pending, diff)
 	}

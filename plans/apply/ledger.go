@@ -106,7 +106,9 @@ func (l *ledger) remaining() []string {
 	for i, in := range l.Instructions {
 		switch {
 		case in.Result != nil:
-		case in.Runs > 0:
+		case in.Runs == 1:
+			left = append(left, fmt.Sprintf("instruction %s (started once)", label(i, in.Name)))
+		case in.Runs > 1:
 			left = append(left, fmt.Sprintf("instruction %s (started %d times)", label(i, in.Name), in.Runs))
 		default:
 			left = append(left, "instruction "+label(i, in.Name))
