@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz e2e lint bench quickstart setup setup-test clean
+.PHONY: build agents images test fuzz k3s e2e e2e-full lint bench quickstart setup setup-test clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -35,7 +35,7 @@ test: setup-test ## unit and integration tests, with the race detector; no Docke
 # What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch.
 FUZZTIME ?= 30s
 FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
-	installers/image:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession
+	installers/image/registries:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession plans/strictyaml:FuzzStrictYAML
 
 fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 	@set -e; for target in $(FUZZ); do \
@@ -45,19 +45,34 @@ fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
 	done
 
-e2e: setup ## a systemd host joins a real server and becomes Active, and everything is killed once
-	cd test/standin && CGO_ENABLED=0 go test -vet=off -count=1 -timeout 30m ./...
+k3s: setup ## the real k3s that the end-to-end tests install, into a cache outside the repository; the first time takes a quarter of an hour
+	go run ./test/realk3s/build
+
+e2e: k3s ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
-lint: ## formatting and vet
+# The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.
+LINT_TOOL := go tool -modfile=test/lint/tools.mod
+
+lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell scripts
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt these:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags e2e ./test/...
-	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/standin/build.sh test/standin/image/*.sh test/peer/build-agent.sh
+	go vet -tags e2e,e2e_full ./test/...
+	$(LINT_TOOL) staticcheck ./...
+	$(LINT_TOOL) staticcheck -tags e2e ./test/...
+	@if curl -fsS -m 10 -o /dev/null $${GOVULNDB:-https://vuln.go.dev}/index/db.json; then \
+		echo govulncheck ./...; $(LINT_TOOL) govulncheck ./...; \
+	else \
+		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
+	fi
+	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/peer/build-agent.sh
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
+
+e2e-full: k3s ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry
+	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C
 	go run ./test/quickstart

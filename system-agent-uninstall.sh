@@ -169,6 +169,9 @@ main() {
     systemctl disable "$UNIT" 2>/dev/null || :
     # In this order, because a second run, after an interruption, finds one through the other.
     remove "$var_dir" "$config_dir"
+    # Only the agent reads it, and it may hold credentials.
+    remove /etc/rancher/agent/registries.yaml
+    rmdir "$CATTLE_ROOT/etc/rancher/agent" 2>/dev/null || :
     if [ "$config_dir" = /var/lib/rancher/system-agent/etc ]; then
         rmdir "$CATTLE_ROOT/var/lib/rancher/system-agent" 2>/dev/null || :
     fi

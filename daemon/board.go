@@ -18,7 +18,7 @@ import (
 // maxStatus bounds the line, in bytes; systemd shows no more.
 const maxStatus = 500
 
-// board is written by all parts and read by whoever tells people.
+// board is written by all parts and read by whoever shows it to people.
 type board struct {
 	changed chan struct{} // has one entry when there is something new
 	now     func() time.Time
@@ -30,7 +30,7 @@ type board struct {
 	waits    map[string]apply.Wait // by source
 	faults   map[string]fault      // by part
 	mended   map[string]mended     // by part
-	doing    *status.Work          // nil when no plan is being applied
+	doing    *work                 // nil when no plan is being applied
 	last     *status.Applied
 	putBack  []status.File
 	failures []status.Failure

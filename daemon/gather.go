@@ -4,13 +4,17 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"os"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/daemon/hostreport"
 	"github.com/drover-project/drover/daemon/status"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/drop"
+	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -31,20 +35,41 @@ func (a *agent) status() status.Status {
 	return s
 }
 
+// hostReport is what the server is shown of this host while a plan of it takes long or does not get healthy.
+func (a *agent) hostReport(ctx context.Context) plans.HostReport {
+	report := a.board.report()
+	report.Units = hostreport.Host{Now: a.Now}.Units(ctx)
+	return report
+}
+
+// report is the instruction that runs for the server, with the last line that it printed.
+func (b *board) report() (r plans.HostReport) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.doing == nil || b.doing.Source != remote.SourceName {
+		return r
+	}
+	if name, ok := strings.CutPrefix(b.doing.Step, "instruction "); ok {
+		r.Instruction, r.Since, r.Output = name, b.doing.Since.UTC(), b.doing.printed
+	}
+	return r
+}
+
 // addServer adds the plan Secret and the tunnel.
 func (a *agent) addServer(s *status.Status) {
-	if a.remote == nil {
+	c := a.connection.Load()
+	if c == nil {
 		return
 	}
 	r, t := a.board.connections()
 	doing := cmp.Or(r.Doing, "nothing was received yet")
 	s.Sources = append(s.Sources, status.Source{Name: "server", Plan: r.Checksum, State: doing, Reason: text(r.Unwritten), Since: plain(r.DoingSince)})
 	s.Connections = append(s.Connections, status.Connection{
-		Name: "plan Secret " + a.secret, Server: a.server, Connected: r.Connected, Since: plain(r.Since), Error: text(r.Cause), Next: plain(r.Next),
+		Name: "plan Secret " + c.secret, Server: c.server, Connected: r.Connected, Since: plain(r.Since), Error: text(r.Cause), Next: plain(r.Next),
 	})
-	if a.tunnel != "" {
+	if c.tunnel != "" {
 		s.Connections = append(s.Connections, status.Connection{
-			Name: "tunnel", Server: a.tunnel, Connected: t.State == tunnel.Connected, Since: plain(t.Since), Error: text(t.Cause), Next: plain(t.Next),
+			Name: "tunnel", Server: c.tunnel, Connected: t.State == tunnel.Connected, Since: plain(t.Since), Error: text(t.Cause), Next: plain(t.Next),
 		})
 	}
 }
@@ -61,8 +86,11 @@ func (b *board) fill(s *status.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.doing != nil {
-		doing := *b.doing
-		doing.Remaining = slices.Clone(doing.Remaining)
+		doing := b.doing.Work
+		doing.Remaining = []string{}
+		for _, task := range b.doing.remaining {
+			doing.Remaining = append(doing.Remaining, task.String())
+		}
 		s.Doing = &doing
 	}
 	s.Last = b.last // never changed once it is there

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/daemon/selfupdate"
 )
 
-// recallUpdate tells of an update that was taken back, until a later one succeeds.
+// recallUpdate reports an update that was taken back, until a later one succeeds.
 func (a *agent) recallUpdate() {
 	fault, err := selfupdate.TakenBack(a.updates)
 	if err != nil {
@@ -21,17 +21,17 @@ func (a *agent) recallUpdate() {
 	a.board.setFault("self-update", fault)
 }
 
-// tellHealth writes down that the agent is up, and again when it has reached its server.
-// told is what the last call returned, the zero value at first.
-func (a *agent) tellHealth(told selfupdate.Health) selfupdate.Health {
-	h := selfupdate.Health{PID: os.Getpid(), Version: a.Version, Remote: a.remote != nil, Connected: a.board.hasReached()}
+// recordHealth writes down that the agent is up, and again when it has reached its server.
+// recorded is what the last call returned, the zero value at first.
+func (a *agent) recordHealth(recorded selfupdate.Health) selfupdate.Health {
+	h := selfupdate.Health{PID: os.Getpid(), Version: a.Version, Remote: a.connection.Load() != nil, Connected: a.board.hasReached()}
 	var err error
-	if h.Boot, err = selfupdate.BootID(); err == nil && h != told {
+	if h.Boot, err = selfupdate.BootID(); err == nil && h != recorded {
 		err = selfupdate.WriteHealth(a.updates, h)
 	}
 	if err != nil {
 		a.Logger.Warn("health cannot be written down, so an update would go back", "error", err)
-		return told
+		return recorded
 	}
 	return h
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/daemon/life"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans/apply"
 )
@@ -48,7 +49,7 @@ func (a *agent) openStatus(ctx context.Context) error {
 		return nil
 	}
 	handler := a.looking()
-	a.parts = append(a.parts, part{name: "status socket", run: func(ctx context.Context) (err error) {
+	a.parts = append(a.parts, life.Part{Name: "status socket", Run: func(ctx context.Context) (err error) {
 		if socket == nil {
 			if socket, err = status.Listen(a.StatusSocket); err != nil {
 				return err

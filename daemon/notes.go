@@ -17,6 +17,8 @@ const (
 	maxPutBack = 20
 	// failureTail is how much of a failure's output is remembered, in bytes.
 	failureTail = 4 << 10
+	// periodicReason begins the reason of a failure that is not of the plan itself.
+	periodicReason = "periodic instruction "
 )
 
 // probes are those of one source.
@@ -27,8 +29,12 @@ type probes struct {
 
 // observe takes an event of the engine.
 func (b *board) observe(e apply.Event) {
-	if e.Kind == apply.InstructionOutput || e.Kind == apply.PeriodicOutput {
-		return // the feed has it
+	switch e.Kind {
+	case apply.InstructionOutput: // the feed has all of it
+		b.printed(e)
+		return
+	case apply.PeriodicOutput:
+		return
 	}
 	b.change(func() { b.note(e) })
 }
@@ -36,10 +42,10 @@ func (b *board) observe(e apply.Event) {
 func (b *board) note(e apply.Event) {
 	switch e.Kind {
 	case apply.ApplyBegan, apply.ApplyResumed:
-		b.doing = &status.Work{
+		b.doing = &work{remaining: slices.Clone(e.Remaining), Work: status.Work{
 			Source: e.Source, Plan: e.Checksum, Began: e.Time, Resumed: e.Kind == apply.ApplyResumed,
-			Step: "files", Since: e.Time, Remaining: slices.Clone(e.Remaining),
-		}
+			Step: "files", Since: e.Time,
+		}}
 	case apply.FilePutBack:
 		b.putBack = newest(append(b.putBack, status.File{Source: e.Source, Path: e.Name, Time: e.Time}), maxPutBack)
 	case apply.ApplyEnded:
@@ -50,7 +56,7 @@ func (b *board) note(e apply.Event) {
 		}
 	case apply.PeriodicEnded:
 		if e.Text != "" {
-			b.failed(e, e.Name, fmt.Sprintf("periodic instruction %s: %s", e.Name, e.Text), e.Data, e.ExitCode)
+			b.failed(e, e.Name, fmt.Sprintf("%s%s: %s", periodicReason, e.Name, e.Text), e.Data, e.ExitCode)
 		}
 	default:
 		if b.doing != nil && b.doing.Source == e.Source {
@@ -60,34 +66,60 @@ func (b *board) note(e apply.Event) {
 }
 
 // step is a step of the plan that is being applied.
-func (b *board) step(w *status.Work, e apply.Event) {
+func (b *board) step(w *work, e apply.Event) {
 	switch e.Kind {
 	case apply.FileChanged:
-		strike(w, "file "+e.Name)
+		w.strike(func(t apply.Task) bool { return t.Kind == apply.FileTask && t.Name == e.Name })
 	case apply.InstructionBegan, apply.InstructionAttached, apply.Progress:
 		if step := "instruction " + e.Name; w.Step != step || e.Kind != apply.Progress {
-			w.Step, w.Attempt, w.Since, w.Progress = step, e.Attempt, e.Time, ""
+			w.Step, w.Attempt, w.Since, w.Progress, w.printed = step, e.Attempt, e.Time, "", ""
 		}
 		w.Progress = e.Text
-		// Files come first, and one that was as wanted is not told.
-		w.Remaining = slices.DeleteFunc(w.Remaining, func(line string) bool { return strings.HasPrefix(line, "file ") })
+		// Files come first, and one that was as wanted has no event.
+		w.strike(func(t apply.Task) bool { return t.Kind == apply.FileTask })
 	case apply.InstructionEnded:
 		w.Progress = ""
-		strike(w, "instruction "+e.Name)
+		w.strike(func(t apply.Task) bool { return t.Kind == apply.InstructionTask && t.Name == e.Name })
 	}
 }
 
-// strike takes a line off the work that is left, with whatever it says of earlier tries.
-func strike(w *status.Work, line string) {
-	w.Remaining = slices.DeleteFunc(w.Remaining, func(left string) bool {
-		return left == line || strings.HasPrefix(left, line+" (")
-	})
+// maxPrinted is how much of a line is kept, in bytes.
+const maxPrinted = 300
+
+// printed keeps the last line that an instruction printed.
+func (b *board) printed(e apply.Event) {
+	lines := strings.FieldsFunc(string(e.Data), func(r rune) bool { return r == '\n' || r == '\r' })
+	for _, line := range slices.Backward(lines) {
+		if line = strings.TrimSpace(line); line != "" {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.doing != nil && b.doing.Source == e.Source {
+				b.doing.printed = strings.ToValidUTF8(line[:min(len(line), maxPrinted)], "")
+			}
+			return
+		}
+	}
 }
+
+// work is the plan that is being applied.
+type work struct {
+	status.Work
+	printed   string       // the last line of the instruction that runs
+	remaining []apply.Task // Work.Remaining is made of it when somebody asks
+}
+
+// strike takes tasks off the work that is left.
+func (w *work) strike(done func(apply.Task) bool) { w.remaining = slices.DeleteFunc(w.remaining, done) }
 
 // ended notes how a plan ended.
 func (b *board) ended(e apply.Event) {
 	b.last = &status.Applied{Source: e.Source, Plan: e.Checksum, Ended: e.Time, Reason: e.Text, ExitCode: e.ExitCode}
 	b.last.Succeeded = e.Result != nil && e.Result.Succeeded
+	if b.last.Succeeded { // what it failed at before is mended
+		b.failures = slices.DeleteFunc(slices.Clone(b.failures), func(f status.Failure) bool {
+			return f.Source == e.Source && f.Plan == e.Checksum && !f.Time.After(e.Time) && !strings.HasPrefix(f.Reason, periodicReason)
+		})
+	}
 }
 
 // failed notes a failure. The same one again takes the place of the one before, so that what
@@ -119,14 +151,14 @@ func (b *board) forget(source string) {
 	})
 }
 
-func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, reasons map[string]string, over <-chan struct{}) {
+func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, failures map[string]error, over <-chan struct{}) {
 	now := b.now().UTC()
 	b.change(func() {
 		next := probes{by: map[string]status.Probe{}, over: over}
 		before := b.probes[source].by
 		for name, s := range statuses {
-			one := status.Probe{Source: source, Name: name, Healthy: s.Healthy, Reason: reasons[name], Since: now}
-			if old, ok := before[name]; ok && old.Healthy == one.Healthy {
+			one := status.Probe{Source: source, Name: name, Healthy: s.Healthy, Reason: text(failures[name]), Since: now}
+			if old, ok := before[name]; ok && old.Healthy == one.Healthy && (!one.Healthy || (old.Reason == "") == (one.Reason == "")) {
 				one.Since = old.Since
 			}
 			next.by[name] = one
@@ -135,11 +167,11 @@ func (b *board) setProbes(source string, statuses map[string]plans.ProbeStatus, 
 	})
 }
 
-func (b *board) setPeriodic(source string, p *plans.Plan, records map[string]plans.PeriodicOutput) {
+func (b *board) setPeriodic(s apply.Standing, records map[string]plans.PeriodicOutput) {
 	now := b.now()
 	b.change(func() {
 		var all []status.Periodic
-		for _, in := range p.PeriodicInstructions {
+		for _, in := range s.Plan.PeriodicInstructions {
 			if in.Name == "" {
 				continue
 			}
@@ -147,11 +179,11 @@ func (b *board) setPeriodic(source string, p *plans.Plan, records map[string]pla
 			alone := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{in}}
 			next, _ := apply.NextPeriodic(alone, records, now)
 			all = append(all, status.Periodic{
-				Source: source, Name: in.Name, LastSuccess: r.LastSuccessfulRunTime, LastFailure: r.LastFailedRunTime,
+				Source: s.Source, Name: in.Name, LastSuccess: r.LastSuccessfulRunTime, LastFailure: r.LastFailedRunTime,
 				ExitCode: r.ExitCode, Failures: r.Failures, Next: next.UTC(),
 			})
 		}
-		b.periodic[source] = all
+		b.periodic[s.Source] = all
 	})
 }
 

@@ -40,7 +40,7 @@ func (a *agent) keepFailures() {
 		return
 	}
 	if err := status.WriteFailures(a.failuresFile(), failures); err != nil {
-		a.Logger.Warn("last failures are not kept, so the status does not tell them after a restart", "error", err)
+		a.Logger.Warn("last failures are not kept, so the status does not show them after a restart", "error", err)
 	}
 	a.kept = failures
 }

@@ -10,19 +10,20 @@ import (
 )
 
 // heed does what SIGHUP asks for.
-func (a *agent) heed(ctx context.Context) {
+func (a *agent) heed(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-a.Refresh:
 		}
-		if a.refresh == nil {
+		c := a.connection.Load()
+		if c == nil || c.refresh == nil {
 			a.Logger.Info("there is no tunnel whose server could be looked up")
 			continue
 		}
 		a.Logger.Info("the name of the tunnel's server is looked up")
-		a.refresh()
+		c.refresh()
 	}
 }
 

@@ -30,10 +30,11 @@ func TestHopeless(t *testing.T) {
 
 func TestSIGHUPRefreshesTheTunnel(t *testing.T) {
 	signals, refreshed := make(chan os.Signal), make(chan struct{})
-	a := &agent{Options: Options{Refresh: signals, Logger: slog.New(slog.DiscardHandler)}, refresh: func() { close(refreshed) }}
+	a := &agent{Options: Options{Refresh: signals, Logger: slog.New(slog.DiscardHandler)}}
+	a.connection.Store(&connection{refresh: func() { close(refreshed) }})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { a.heed(ctx); close(ended) }()
+	go func() { _ = a.heed(ctx); close(ended) }()
 	signals <- syscall.SIGHUP
 	<-refreshed
 	cancel()

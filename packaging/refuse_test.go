@@ -213,6 +213,46 @@ func TestUnknownToken(t *testing.T) {
 	})
 }
 
+// TestAPinIsTheOnlyTrust: once a pin is given, curl gets that CA and no directory of others in
+// every request but the one that fetches it. The system's store would be asked beside --cacert.
+func TestAPinIsTheOnlyTrust(t *testing.T) {
+	ca := newAuthority(t, "drover")
+	eachShell(t, func(t *testing.T, sh shell) {
+		s, h := newServer(t, ca), newHost(t, sh)
+		curl, err := exec.LookPath("curl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.tool("curl", `echo "$*" >>`+h.log+`/trust
+previous=
+for word; do
+	case $previous in --capath) [ -d "$word" ] && echo "capath holds $(ls -A "$word" | wc -l | tr -d ' ')" >>`+h.log+`/trust ;; esac
+	previous=$word
+done
+exec `+curl+` "$@"`)
+		h.mustJoin(s, "--worker")
+		var unverified, pinned int
+		lines := h.logged("trust")
+		for i, line := range lines {
+			switch {
+			case strings.HasPrefix(line, "capath holds "):
+			case strings.Contains(line, "--insecure"):
+				if unverified++; !strings.HasSuffix(line, s.URL+"/cacerts") {
+					t.Errorf("unverified: curl %s", line)
+				}
+			case strings.Contains(line, s.URL):
+				pinned++
+				if !strings.Contains(line, " --cacert ") || !strings.Contains(line, " --capath ") || i+1 >= len(lines) || lines[i+1] != "capath holds 0" {
+					t.Errorf("with other trust than the pin: curl %s", line)
+				}
+			}
+		}
+		if unverified != 1 || pinned < 3 {
+			t.Errorf("%d unverified requests and %d pinned ones", unverified, pinned)
+		}
+	})
+}
+
 func TestSystemTrust(t *testing.T) {
 	ca, other := newAuthority(t, "drover"), newAuthority(t, "other")
 	known := func(t *testing.T, h *host, a authority) {

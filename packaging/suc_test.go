@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 const nodeYAML = `apiVersion: v1
@@ -36,11 +38,11 @@ type pod struct {
 func newPod(t *testing.T) *pod {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("chroot needs root")
+		skips.Skip(t, "chroot needs root")
 	}
 	busybox := requireTool(t, "busybox")
 	if out, err := exec.Command("chroot", "/", "true").CombinedOutput(); err != nil {
-		t.Skipf("chroot does not work here: %v: %s", err, out)
+		skips.Skipf(t, "chroot does not work here: %v: %s", err, out)
 	}
 	root := t.TempDir()
 	p := &pod{t: t, root: root, host: root + "/host"}

@@ -55,6 +55,7 @@ func TestUninstall(t *testing.T) {
 		h.link(h.root+config+"/k3s/gone", "/etc/rancher/k3s/gone")
 		h.link(h.root+"/srv/elsewhere", "/etc/rancher/k3s/elsewhere")
 		h.write(h.root+"/etc/rancher/k3s/k3s.yaml", "kubeconfig\n", 0o600)
+		h.write(h.root+"/etc/rancher/agent/registries.yaml", "configs: {mirror.lan: {auth: {password: secret}}}\n", 0o600)
 		h.write(h.root+"/etc/default/rancher-system-agent", "A=b\n", 0o644)
 		h.write(h.root+"/var/lib/rancher/k3s/server/token", "x", 0o600)
 

@@ -46,6 +46,13 @@ func Checksum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// shortDigits is how many digits of a checksum people are shown.
+const shortDigits = 12
+
+// Short is the beginning of a checksum, enough to distinguish plans in logs and messages:
+// the same digits on the server and on the host.
+func Short(checksum string) string { return checksum[:min(len(checksum), shortDigits)] }
+
 // Parse reads and checks a plan. Field names match in any case and unknown fields
 // are ignored, as the original agent does, so that newer servers can add fields.
 // Every error is a *FieldError.
@@ -184,9 +191,9 @@ func (f File) fault() (field, reason string) {
 	case kernels(f.Path):
 		return "path", fmt.Sprintf("%q is below /proc, /sys or /dev, where the kernel keeps its own; an instruction can change what is there", f.Path)
 	case f.UID < -1:
-		return "uid", fmt.Sprintf("%d is no user id", f.UID)
+		return "uid", fmt.Sprintf("%d is not a user id", f.UID)
 	case f.GID < -1:
-		return "gid", fmt.Sprintf("%d is no group id", f.GID)
+		return "gid", fmt.Sprintf("%d is not a group id", f.GID)
 	}
 	if f.Action == ActionDelete {
 		return "", ""

@@ -30,6 +30,7 @@ const (
 	KeyLastApplyTime         = "last-apply-time"         // agent
 	KeyProbeStatuses         = "probe-statuses"          // agent; the server deletes it with each new plan
 	KeyAppliedPlan           = "appliedPlan"             // server: copy of plan once applied
+	KeyHostReport            = "host-report"             // drover's agent; the server deletes it with each new plan
 )
 
 // FailureOutput is the name under which drover's agent reports, beside the output of the
@@ -42,7 +43,7 @@ const FailureOutput = "drover-failure"
 // agentKeys are the keys that an agent writes. plan-state is among them: see MayMove.
 var agentKeys = []string{
 	KeyPlanState, KeyPlanRevision, KeyAppliedChecksum, KeyAppliedOutput, KeyAppliedPeriodicOutput, KeyFailedChecksum,
-	KeyFailedOutput, KeyFailureCount, KeySuccessCount, KeyLastApplyTime, KeyProbeStatuses,
+	KeyFailedOutput, KeyFailureCount, KeySuccessCount, KeyLastApplyTime, KeyProbeStatuses, KeyHostReport,
 }
 
 // AgentKeys lists the data keys that an agent may write; all others belong to the server.
@@ -100,6 +101,7 @@ func Deliver(data map[string][]byte, plan []byte) map[string][]byte {
 	next[KeyMaxFailures] = []byte(strconv.Itoa(Unlimited))
 	next[KeyFailureThreshold] = []byte("1")
 	delete(next, KeyProbeStatuses)
+	delete(next, KeyHostReport)
 	// What an earlier delivery failed at would make this one look failed before it began.
 	for key, clean := range map[string]string{KeyFailedChecksum: "", KeyFailedOutput: "", KeyFailureCount: "0"} {
 		if _, ok := next[key]; ok {

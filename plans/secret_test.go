@@ -105,7 +105,7 @@ func TestWriteKeepsTheServersKeys(t *testing.T) {
 		t.Error("a revision in the legacy flow")
 	}
 	for _, key := range plans.AgentKeys() {
-		if key == "plan-state" || key == "plan-revision" {
+		if key == "plan-state" || key == "plan-revision" || key == "host-report" {
 			continue
 		}
 		if _, ok := d[key]; !ok {
@@ -137,7 +137,7 @@ func TestMergeAgentKeys(t *testing.T) {
 func TestAgentKeys(t *testing.T) {
 	want := []string{
 		"plan-state", "plan-revision", "applied-checksum", "applied-output", "applied-periodic-output", "failed-checksum",
-		"failed-output", "failure-count", "success-count", "last-apply-time", "probe-statuses",
+		"failed-output", "failure-count", "success-count", "last-apply-time", "probe-statuses", "host-report",
 	}
 	got := plans.AgentKeys()
 	slices.Sort(got)

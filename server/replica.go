@@ -1,5 +1,4 @@
-// What makes several servers one: they share an authority, a secret and the knowledge of
-// who holds which tunnel, all through their store.
+// What makes several servers one: they share an authority and a secret through their store.
 
 package server
 
@@ -11,26 +10,23 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/pki"
-	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/presence"
-	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/relay"
 )
 
 // Names of the secrets that all servers of a store share.
 const (
 	secretAuthority = "authority"
 	secretRelay     = "relay"
+	// secretChecksum is the checksum of the authority that hosts have pinned.
+	secretChecksum = "authority-checksum"
 )
 
 // authority is that of the data directory; servers on one external etcd share the first one's.
 func (s *Server) authority(ctx context.Context) (*pki.Authority, error) {
 	dir := filepath.Join(s.DataDir, "tls")
 	if len(s.Store.Endpoints) == 0 {
-		return pki.Open(dir, s.Now)
+		return s.ownAuthority(ctx, dir)
 	}
 	bundle, err := s.shared(ctx, secretAuthority, func() (string, error) {
 		own, err := pki.Open(dir, s.Now)
@@ -47,6 +43,37 @@ func (s *Server) authority(ctx context.Context) (*pki.Authority, error) {
 		return nil, err
 	}
 	return pki.Open(dir, s.Now)
+}
+
+// ownAuthority is that of the data directory, if it is the one that the store knows. The
+// first one is recorded; another one is taken with --new-authority only, since no host
+// trusts it.
+func (s *Server) ownAuthority(ctx context.Context, dir string) (*pki.Authority, error) {
+	known, recorded := s.state.ServerSecrets.Get(secretChecksum)
+	if recorded && !s.NewAuthority && !pki.Exists(dir) {
+		return nil, fmt.Errorf("the authority of this server (checksum %s) is missing in %s: restore its ca.crt and ca.key from a backup; without one, "+
+			"start once with --new-authority, and join all hosts again", known.Value.Value, dir)
+	}
+	a, err := pki.Open(dir, s.Now)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !recorded:
+		_, err = s.state.ServerSecrets.Create(ctx, secretChecksum, records.ServerSecret{Value: a.Checksum()})
+	case known.Value.Value == a.Checksum():
+	case s.NewAuthority:
+		s.Logger.Warn("the server has another authority from now on: all hosts have to join again", "before", known.Value.Value, "now", a.Checksum())
+		known.Value.Value = a.Checksum()
+		_, err = s.state.ServerSecrets.Update(ctx, known)
+	default:
+		return nil, fmt.Errorf("the authority in %s (checksum %s) is not the one of this server (%s): restore ca.crt and ca.key from a backup; without one, "+
+			"start once with --new-authority, and join all hosts again", dir, a.Checksum(), known.Value.Value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record the checksum of the authority: %w", err)
+	}
+	return a, nil
 }
 
 // shared is a secret of all servers of the store; the first that needs it makes it.
@@ -72,25 +99,6 @@ func (s *Server) shared(ctx context.Context, name string, first func() (string, 
 	return value, nil
 }
 
-// join makes this server one of those of its store.
-func (s *Server) join(ctx context.Context) error {
-	secret, err := s.shared(ctx, secretRelay, func() (string, error) { return random.Secret(), nil })
-	if err != nil {
-		return err
-	}
-	trust, err := s.peerTrust()
-	if err != nil {
-		return err
-	}
-	s.presence = presence.New(presence.Options{
-		State: s.state, Changed: s.tunnelChanged, Logger: s.Logger, Now: s.Now,
-		Self: records.Replica{ID: random.ID(8), URL: s.names.url(s.PeerURL), Version: drover.Version, Started: s.Now().UTC()},
-	})
-	s.relay = relay.New(relay.Options{Local: s.tunnels, Presence: s.presence, Secret: secret, TLS: trust, Logger: s.Logger})
-	s.tunnels.OnChange(s.presence.Local)
-	return nil
-}
-
 // peerTrust is the trust in the other servers, whose certificates are of the same authority.
 func (s *Server) peerTrust() (*tls.Config, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -102,27 +110,4 @@ func (s *Server) peerTrust() (*tls.Config, error) {
 		return nil, errors.New("the authority of this server is not a PEM certificate")
 	}
 	return trust, nil
-}
-
-// tunnelChanged is told when a host's tunnel to any server came or went.
-func (s *Server) tunnelChanged(subject string, connected bool) {
-	s.nodes.TunnelChanged(subject, connected)
-	if d, ok := s.state.Machines.Get(records.MachineOfSubject(subject)); ok && d.Value.Docker != nil {
-		s.control.Changed(d.Value.ClusterKey())
-	}
-}
-
-// openTunnels are those of all servers.
-func (s *Server) openTunnels(ctx context.Context) []relay.Held {
-	return s.relay.Sessions(ctx, s.presence.Self, s.presence.Others())
-}
-
-// tunnelOf is what is known of a host's tunnel; only the server where it ended knows why.
-func (s *Server) tunnelOf(subject string) planner.Tunnel {
-	since, connected := s.presence.Connected(subject)
-	t := planner.Tunnel{Connected: connected, Since: since}
-	if ended := s.tunnels.Ended(subject); !connected && len(ended) > 0 {
-		t.Reason = ended[len(ended)-1].Reason
-	}
-	return t
 }

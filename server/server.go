@@ -6,7 +6,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,41 +13,26 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/drover-project/drover"
-	"github.com/drover-project/drover/server/api"
-	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/kubeproxy"
-	"github.com/drover-project/drover/server/metrics"
-	"github.com/drover-project/drover/server/nodeagents"
-	"github.com/drover-project/drover/server/nodes"
-	"github.com/drover-project/drover/server/planapi"
-	"github.com/drover-project/drover/server/presence"
-	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/relay"
+	"github.com/drover-project/drover/server/guard"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/versions"
-	"github.com/drover-project/drover/tunnel"
 )
 
-// LocalURLFile is the name of the file below the data directory that tells commands on
-// this host where the server listens.
+// LocalURLFile is the name of the file below the data directory with the address by which
+// commands on this host reach the server.
 const LocalURLFile = "local-url"
 
 // AdminTokenFile is the name of the administrator's token below the data directory.
 const AdminTokenFile = "admin-token"
-
-// systemAgent is the kind of the tunnels of drover's agents.
-const systemAgent = "system-agent"
 
 // shutdownLimit is how long requests may take to end when the server stops. Watches do not
 // end by themselves; they are cut.
@@ -67,6 +51,9 @@ type Options struct {
 	// CertFile, KeyFile and CAFile are a certificate of somebody else's making instead of the
 	// server's own; CAFile is what agents pin, empty when a public authority signed it.
 	CertFile, KeyFile, CAFile string
+	// NewAuthority takes an authority other than the one that the store knows, a new one if
+	// there is none: hosts that joined before do not trust it.
+	NewAuthority bool
 	// Store says where documents are kept; its DataDir is filled in.
 	Store store.Options
 	// AssetsDir holds the agents that hosts download; empty takes those inside the binary.
@@ -96,16 +83,7 @@ type Server struct {
 	state    *state.State
 	settings *settings.Settings
 	auth     *auth.Auth
-	plans    *planapi.API
-	register *registration.Registration
-	tunnels  *tunnel.Server
-	agents   *nodeagents.Agents
-	presence *presence.Presence
-	relay    *relay.Relay
-	nodes    *nodes.Manager
-	control  *clusters.Controller
-	apply    *clusters.Applier
-	handler  http.Handler
+	parts    parts
 }
 
 // Run serves until ctx ends or something fails that the server cannot do without.
@@ -206,135 +184,13 @@ func (s *Server) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// wire makes the rooms behind the listener and connects them.
-func (s *Server) wire(ctx context.Context) error {
-	files, err := assets.Open(s.AssetsDir)
-	if err != nil {
-		return err
-	}
-	known, err := versions.Load(s.VersionData)
-	if err != nil {
-		return err
-	}
-	s.register = registration.New(registration.Options{State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger})
-	s.plans = planapi.New(planapi.Options{
-		State: s.state, Machine: s.register.MachineByToken, Admin: s.isAdmin, Now: s.Now, Logger: s.Logger,
-	})
-	s.tunnels = tunnel.NewServer(tunnel.ServerOptions{
-		Authorize: s.tunnelSubject, Allow: s.allowedTarget, Logger: s.Logger, Now: s.Now,
-		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true",
-	})
-	if err := s.join(ctx); err != nil {
-		return err
-	}
-	s.nodes = nodes.New(nodes.Options{
-		State: s.state, Tunnels: s.relay, Logger: s.Logger, Now: s.Now,
-		Changed: func(key string) { s.control.Changed(key) },
-	})
-	s.agents = nodeagents.New(nodeagents.Options{
-		State: s.state, Tokens: s.register, Tunnel: s.tunnelOf, Accept: s.tunnels, Now: s.Now, Logger: s.Logger,
-	})
-	identity, err := os.Hostname()
-	if err != nil {
-		identity = "drover"
-	}
-	s.control = clusters.New(clusters.Options{
-		State: s.state, Versions: known, Identity: fmt.Sprintf("%s-%d", identity, os.Getpid()),
-		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
-		Watching:       s.plans.Watching, Tunnel: s.tunnelOf, API: s.nodes.API, Logger: s.Logger, Now: s.Now,
-	})
-	s.apply = &clusters.Applier{State: s.state, Now: s.Now}
-	s.plans.OnPresence(s.presenceChanged)
-	proxy := &kubeproxy.Proxy{State: s.state, Authenticate: s.auth.Authenticate, Transport: s.nodes.Transport, Logger: s.Logger}
-	s.handler = s.routes(api.New(api.Options{
-		State: s.state, Auth: s.auth, Settings: s.settings, Registration: s.register, Clusters: s.apply, Versions: known,
-		KubeProxy: proxy, AskAgent: s.nodes.AskAgent, Dial: s.relay.Dial, Tunnels: s.openTunnels, Now: s.Now, Logger: s.Logger,
-	}).Handler())
-	return nil
-}
-
-// routes sends agents' requests to their rooms and all others to the management API, which
-// routes on the escaped path by itself.
-func (s *Server) routes(management http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	s.register.Routes(mux)
-	s.plans.Routes(mux)
-	s.agents.Routes(mux)
-	mux.Handle("/v3/connect/machine", s.tunnels)
-	mux.Handle(relay.Path, s.relay)
-	mux.HandleFunc("GET "+relay.SessionsPath, s.relay.ServeSessions)
-	mux.Handle("GET /metrics", metrics.Handler(s.tunnels, s.isAdmin, s.Now))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		management.ServeHTTP(w, r)
-	})
-}
-
-func (s *Server) isAdmin(r *http.Request) bool {
-	who, err := s.auth.Authenticate(r)
-	return err == nil && who.Admin && who.ClusterID == ""
-}
-
-// tunnelSubject is the machine that a tunnel belongs to, by the machine's own token, unless
-// the room of the node agents has let it in.
-func (s *Server) tunnelSubject(r *http.Request) (tunnel.Peer, error) {
-	if peer, ok := nodeagents.Admitted(r); ok {
-		return peer, nil
-	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		return tunnel.Peer{}, errors.New("a tunnel needs the machine's token")
-	}
-	key, ok := s.register.MachineByToken(token)
-	if !ok {
-		return tunnel.Peer{}, errors.New("this machine's token is not valid; run the cluster's join command on the host again")
-	}
-	return tunnel.Peer{Subject: key, Kind: systemAgent}, nil
-}
-
-// allowedTarget is the server's half of what may be dialled on a host; the agent has its own.
-func (s *Server) allowedTarget(peer tunnel.Peer, network, address string) error {
-	if peer.Kind == nodeagents.Kind {
-		d, ok := s.state.Machines.Get(records.MachineOfSubject(peer.Subject))
-		if !ok {
-			return fmt.Errorf("machine %s is not known any more", peer.Subject)
-		}
-		return nodeagents.Allowed(d.Value, network, address)
-	}
-	return systemTarget(network, address)
-}
-
-// systemTarget is what may be dialled on a host with a system agent.
-func systemTarget(network, address string) error {
-	switch network + " " + address {
-	case "tcp 127.0.0.1:6443", "tcp drover-agent:80":
-		return nil
-	}
-	return fmt.Errorf("%s %s is no target on a host", network, address)
-}
-
-// presenceChanged looks at a cluster again when one of its agents came or went.
-func (s *Server) presenceChanged(secretKey string, _ bool) {
-	if d, ok := s.state.PlanSecrets.Get(secretKey); ok {
-		s.control.Changed(d.Value.Namespace + "/" + d.Value.Labels["rke.cattle.io/cluster-name"])
-	}
-}
-
 // serve runs everything until ctx ends or one of them fails.
 func (s *Server) serve(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	defer s.agents.Close()
-	web := &http.Server{
-		Handler: s.handler, TLSConfig: s.tls, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
-	}
-	web.Protocols = new(http.Protocols)
-	web.Protocols.SetHTTP1(true)
+	p := &s.parts
+	defer p.agents.Close()
+	web, connections := s.web(ctx)
 	var group sync.WaitGroup
 	run := func(what string, f func(context.Context) error) {
 		group.Go(func() {
@@ -343,12 +199,12 @@ func (s *Server) serve(parent context.Context) error {
 			}
 		})
 	}
-	run("run the cluster controller", s.control.Run)
-	run("watch the clusters' nodes", s.nodes.Run)
-	run("tell other servers who is connected", s.presence.Run)
-	run("end machines' old tokens", s.register.Run)
+	run("run the cluster controller", p.control.Run)
+	run("watch the clusters' nodes", p.clusters.Run)
+	run("publish to other servers which hosts are connected", p.hosts.Run)
+	run("end machines' old tokens", p.register.Run)
 	run("clean up tokens", s.purgeTokens)
-	run("serve https", func(context.Context) error { return web.ServeTLS(s.listener, "", "") })
+	run("serve https", func(context.Context) error { return web.ServeTLS(connections.Listener(s.listener), "", "") })
 	run("keep the store", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
@@ -362,19 +218,59 @@ func (s *Server) serve(parent context.Context) error {
 	<-ctx.Done()
 	notify(s.Logger, daemon.SdNotifyStopping)
 	// The web server does not know of the agents' watches, which took their connections over.
-	s.plans.Close()
+	p.plans.Close()
 	limit, done := context.WithTimeout(context.WithoutCancel(parent), shutdownLimit)
 	defer done()
 	if err := web.Shutdown(limit); err != nil {
 		// Watches and tunnels are still open, as they are meant to be.
 		_ = web.Close()
 	}
-	s.tunnels.Close()
+	p.hosts.Close()
 	group.Wait()
 	if cause := context.Cause(ctx); parent.Err() == nil && cause != nil {
 		return cause
 	}
 	return nil
+}
+
+// web is the web server, and the guard of its connections. What ends nothing here is ended
+// where it is written: watches and tunnels.
+func (s *Server) web(ctx context.Context) (*http.Server, *guard.Guard) {
+	web := &http.Server{
+		Handler: s.parts.handler, TLSConfig: s.tls, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+	}
+	web.Protocols = new(http.Protocols)
+	web.Protocols.SetHTTP1(true)
+	connections := guard.New(guard.Options{
+		PerSource: func() int {
+			n, err := strconv.Atoi(s.settings.Get("connections-per-source").Value)
+			if err != nil {
+				return 0
+			}
+			return n
+		},
+		Trusted: s.known,
+		Logger:  s.Logger,
+	})
+	connections.Protect(web)
+	return web, connections
+}
+
+// known says whether a request has credentials of any kind that are good now: a user's, a
+// machine's, or a registration token. What they allow is for the handlers.
+func (s *Server) known(r *http.Request) bool {
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		if _, machine := s.parts.register.MachineByToken(bearer); machine {
+			return true
+		}
+		if _, err := s.parts.register.ClusterByToken(bearer); err == nil {
+			return true
+		}
+	}
+	_, err := s.auth.Authenticate(r)
+	return err == nil
 }
 
 // purgeTokens forgets tokens that ended a while ago; people still see them until then.
@@ -396,6 +292,6 @@ func (s *Server) purgeTokens(ctx context.Context) error {
 
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Debug("telling systemd failed", "error", err)
+		log.Debug("systemd could not be notified", "error", err)
 	}
 }

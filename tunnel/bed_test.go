@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // patience bounds waits for things that happen at once unless something is broken.
@@ -62,7 +64,7 @@ func newBedOn(t testing.TB, l net.Listener) *bed {
 	b.plain = http.NewServeMux()
 	b.plain.Handle("/", b.Server)
 	b.plain.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "pong") })
-	b.web = httptest.NewUnstartedServer(b.plain)
+	b.web = httptest.NewUnstartedServer(from(b.plain))
 	b.web.EnableHTTP2 = true // as the real server does
 	startWeb(b.web, l)
 	t.Cleanup(func() {
@@ -70,6 +72,18 @@ func newBedOn(t testing.TB, l net.Listener) *bed {
 		b.web.Close()
 	})
 	return b
+}
+
+// fromHeader has a request come from an address of the test's choice.
+const fromHeader = "X-Test-From"
+
+func from(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if address := r.Header.Get(fromHeader); address != "" {
+			r.RemoteAddr = address
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // startWeb starts a web server with TLS, on a listener unless that is nil.
@@ -102,7 +116,7 @@ func overEach(t *testing.T, test func(*testing.T, *bed)) {
 func needsLibrary(t *testing.T) {
 	t.Helper()
 	if raceDetector {
-		t.Skip("the library has data races of its own")
+		skips.Skip(t, "the library has data races of its own")
 	}
 }
 

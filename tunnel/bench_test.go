@@ -163,7 +163,7 @@ func relayPlainly(c net.Conn, address string) {
 		echo(c)
 		return
 	}
-	target, _ := benchTargets(nil, "", address)
+	target, _ := benchTargets(context.Background(), "", address)
 	both := func() { c.Close(); target.Close() }
 	go func() { io.Copy(struct{ io.Writer }{target}, struct{ io.Reader }{c}); both() }()
 	go func() { io.Copy(struct{ io.Writer }{c}, struct{ io.Reader }{target}); both() }()

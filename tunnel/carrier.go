@@ -17,7 +17,7 @@ type carrier interface {
 	protocol() string
 	// chunk is how much of a Write it takes at a time, in bytes.
 	chunk() int
-	// paused is how many connections the host asked to send nothing, as far as session.see was not told.
+	// paused is how many connections the host asked to send nothing, as far as session.see does not know.
 	paused() int
 	// serve answers the request with an upgrade and carries until the websocket has ended.
 	serve(h hijacker, r *http.Request)

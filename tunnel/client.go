@@ -72,13 +72,13 @@ func NewClient(o ClientOptions) *Client {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	c.furnish(o.TLS)
+	c.reset(o.TLS)
 	c.status = Status{State: Stopped, Since: c.now()}
 	return c
 }
 
-// furnish makes everything that one attempt may leave behind for the next.
-func (c *Client) furnish(trusted *tls.Config) {
+// reset makes everything that one attempt may leave behind for the next.
+func (c *Client) reset(trusted *tls.Config) {
 	c.names = names{resolve: c.o.Resolve}
 	c.dialer = websocket.Dialer{
 		Proxy:            c.o.Proxy,
@@ -215,7 +215,7 @@ func (c *Client) handshakeError(err error, answer *http.Response) error {
 		}
 		return fmt.Errorf("connect: %w", err)
 	}
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, 256)) // what came is what there is to tell
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 256)) // a part of the answer is better than none
 	return &HandshakeError{Status: answer.StatusCode, Text: oneLine(string(text))}
 }
 

@@ -469,8 +469,8 @@ func newCABed(t *testing.T) (b *bed, o ClientOptions, exchange func(bundle []byt
 
 func TestNewCAIsAdoptedWhenProven(t *testing.T) {
 	b, o, exchange := newCABed(t)
-	first, pair := authority(t)
-	exchange(first, pair, "tok123")
+	first, old := authority(t)
+	exchange(first, old, "tok123")
 	roots, err := trust.Pool(first)
 	if err != nil {
 		t.Fatal(err)
@@ -492,6 +492,46 @@ func TestNewCAIsAdoptedWhenProven(t *testing.T) {
 	b.wantChange(t, "m1 true")
 	if got := <-adopted; got != string(second) || len(adopted) > 0 {
 		t.Errorf("adopted %q", got)
+	}
+	// The new authority replaces the old one: who has a key of that is a stranger now.
+	exchange(first, old, "guessed")
+	b.sessionsOf("m1")[0].socket.Close()
+	b.wantChange(t, "m1 false")
+	waitUntil(t, "the old authority is refused", func() bool {
+		st := c.Status()
+		return st.State == Waiting && st.Cause != nil && strings.Contains(st.Cause.Error(), "its proof is wrong")
+	})
+	if all := b.sessionsOf("m1"); len(all) != 0 {
+		t.Errorf("a tunnel is open to a server with a certificate of the old authority: %v", all[0].remote)
+	}
+}
+
+// TestAttemptsHaveAPauseBetweenThem: a server that refuses is not asked again at once.
+func TestAttemptsHaveAPauseBetweenThem(t *testing.T) {
+	b := newBed(t)
+	var asked atomic.Int64
+	b.Server.o.Authorize = func(*http.Request) (Peer, error) {
+		asked.Add(1)
+		return Peer{}, errors.New("not yet")
+	}
+	o := b.options("m1", nil)
+	pauses := make(chan time.Duration, 1000)
+	o.Changed = func(s Status) {
+		if s.State == Waiting {
+			pauses <- time.Until(s.Next)
+		}
+	}
+	c := NewClient(o)
+	c.backoff = backoff.Backoff{Min: 300 * time.Millisecond, Max: 300 * time.Millisecond, Floor: 1}
+	start(t, c)
+	began := time.Now()
+	for range 3 {
+		if pause := <-pauses; pause < 200*time.Millisecond {
+			t.Errorf("the next attempt is due in %s", pause)
+		}
+	}
+	if took := time.Since(began); took < 600*time.Millisecond || asked.Load() > 4 {
+		t.Errorf("three attempts within %s, %d in all", took, asked.Load())
 	}
 }
 

@@ -55,7 +55,7 @@ type conn struct {
 	cause   error // why the connection is over; nil while it is not
 	readBy  deadline
 	writeBy deadline
-	settled bool // the session was told how the dial went
+	settled bool // the session knows how the dial went
 	heard   bool // something came back
 	read    bool // to the end of what the host sends
 	written bool // to the end: CloseWrite was called
@@ -99,6 +99,7 @@ func (c *conn) watchIdle() {
 	}
 }
 
+// Read is of net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
 	if err := c.enter(&c.readBy); err != nil {
 		return 0, c.opError("read", err)
@@ -133,8 +134,8 @@ func (c *conn) endRead() {
 	}
 }
 
-// CloseWrite tells the host that nothing more comes after what was written; what the host
-// sends is still read. A host that speaks the original's protocol cannot be told: then the
+// CloseWrite ends the direction to the host after what was written; what the host
+// sends is still read. A host that speaks the original's protocol has no message for that: then the
 // error wraps errors.ErrUnsupported, and the connection stays as it is.
 func (c *conn) CloseWrite() error {
 	c.write.Lock() // a Write that runs is waited for
@@ -154,7 +155,7 @@ func (c *conn) CloseWrite() error {
 	}
 	if err := half.CloseWrite(); err != nil {
 		if cause = c.over(); cause == nil {
-			cause = c.judge(err) // Read tells the same, behind what came before
+			cause = c.judge(err) // Read returns the same, behind what came before
 		}
 		return c.opError("close", cause)
 	}
@@ -197,7 +198,7 @@ func (c *conn) judge(err error) error {
 }
 
 // whyClosed finds the reason behind a write to a connection that the library has closed:
-// an empty Read tells it, unless data is still to be read.
+// an empty Read returns it, unless data is still to be read.
 func (c *conn) whyClosed(err error) error {
 	if !errors.Is(err, io.ErrClosedPipe) {
 		return err
@@ -212,6 +213,7 @@ func (c *conn) lost(reason string) error {
 	return &LostError{Subject: c.session.peer.Subject, Network: c.network, Address: c.address, Answered: c.answered(), Reason: reason}
 }
 
+// Write is of net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -267,6 +269,7 @@ func (c *conn) leave(d *deadline) {
 	d.waiting--
 }
 
+// Close is of net.Conn.
 func (c *conn) Close() error {
 	c.fail(net.ErrClosed)
 	return nil
@@ -326,14 +329,14 @@ func (c *conn) over() error {
 	return c.cause
 }
 
-// settle tells the session once how the dial went.
+// settle reports to the session, once, how the dial went.
 func (c *conn) settle(heard, works bool, why failure) {
 	c.mu.Lock()
-	told := c.settled
+	reported := c.settled
 	c.settled = true
 	c.heard = c.heard || heard
 	c.mu.Unlock()
-	if !told {
+	if !reported {
 		c.session.settled(c, works, why)
 	}
 }
@@ -358,16 +361,23 @@ func (c *conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tunnel", Addr: c.RemoteAddr(), Err: err}
 }
 
+// LocalAddr is of net.Conn; it names the server.
 func (c *conn) LocalAddr() net.Addr { return addr("server") }
+
+// RemoteAddr is of net.Conn; it names the subject and the target.
 func (c *conn) RemoteAddr() net.Addr {
 	return addr(c.session.peer.Subject + "/" + c.network + "/" + c.address)
 }
 
+// SetDeadline is of net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.setDeadline(&c.readBy, t) }
+// SetReadDeadline is of net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.readBy, t) }
+
+// SetWriteDeadline is of net.Conn.
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.writeBy, t) }
 
 func (c *conn) setDeadline(d *deadline, t time.Time) error {
@@ -424,5 +434,8 @@ func (d *deadline) stop() {
 // addr names subject and target.
 type addr string
 
-func (addr) Network() string  { return "tunnel" }
+// Network is of net.Addr.
+func (addr) Network() string { return "tunnel" }
+
+// String is of net.Addr.
 func (a addr) String() string { return string(a) }

@@ -23,6 +23,7 @@ type NoSessionError struct {
 	Reason string
 }
 
+// Error says when the last tunnel ended, in UTC, and why.
 func (e *NoSessionError) Error() string {
 	if e.Last.IsZero() {
 		return fmt.Sprintf("no tunnel from %s: it has not connected yet", e.Subject)
@@ -40,6 +41,7 @@ type RefusedError struct {
 	Reason           string
 }
 
+// Error names the target and the policy's reason.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("dial %s %s: refused: %s", e.Network, e.Address, e.Reason)
 }
@@ -52,6 +54,7 @@ type TargetRefusedError struct {
 	Text string
 }
 
+// Error names the target and what the host answered.
 func (e *TargetRefusedError) Error() string {
 	return fmt.Sprintf("the host of %s could not connect to %s %s: %s", e.Subject, e.Network, e.Address, e.Text)
 }
@@ -65,6 +68,7 @@ type LostError struct {
 	Reason   string
 }
 
+// Error names the target and how the connection was lost.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("connection to %s %s of %s lost: %s", e.Network, e.Address, e.Subject, e.Reason)
 }
@@ -75,6 +79,7 @@ type HandshakeError struct {
 	Text   string // for a client the beginning of the server's answer
 }
 
+// Error has the HTTP status and the text.
 func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("the server answered %d %s: %s", e.Status, http.StatusText(e.Status), e.Text)
 }

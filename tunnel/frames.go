@@ -1,6 +1,6 @@
 // What comes over a websocket, seen from below the library: just enough of frames (RFC
 // 6455, section 5.2) and of the tunnel's messages to bound them and to say what a peer
-// did wrong. The library itself believes every length and type it is told.
+// did wrong. The library itself believes every length and type it reads.
 
 package tunnel
 
@@ -46,6 +46,7 @@ const (
 	typeSync
 )
 
+// String names the type in errors and logs.
 func (t messageType) String() string {
 	names := [...]string{"", "data", "connect", "error", "add client", "remove client", "pause", "resume", "sync connections"}
 	if t < 1 || int(t) >= len(names) {
@@ -65,13 +66,14 @@ type part struct {
 // violation is what a peer did that ends its websocket.
 type violation struct{ text string }
 
+// Error says which rule the peer broke.
 func (v *violation) Error() string { return v.text }
 
 func violationf(format string, args ...any) error { return &violation{fmt.Sprintf(format, args...)} }
 
 // frames is fed the bytes of one direction of a websocket. It belongs to one goroutine.
 type frames struct {
-	see func(part) error // told of each part; its error ends the websocket. Nil: nobody
+	see func(part) error // called with each part; its error ends the websocket. May be nil
 	now func() time.Time
 
 	header [14]byte // of the frame that comes
@@ -133,7 +135,7 @@ func (f *frames) takeHeader(p []byte) (n int, whole bool) {
 	return n, true
 }
 
-// headerSize is how long the header is, as far as its beginning tells.
+// headerSize is how long the header is, as far as its beginning shows.
 func (f *frames) headerSize() int {
 	if f.have < 2 {
 		return 2
@@ -209,7 +211,7 @@ func (f *frames) beginData(length uint64) error {
 	f.size += int64(length)
 	f.left = int64(length)
 	if f.known {
-		return f.tell(part{messageType: f.current.messageType, conn: f.current.conn, payload: int64(length)})
+		return f.report(part{messageType: f.current.messageType, conn: f.current.conn, payload: int64(length)})
 	}
 	f.uncounted += int64(length)
 	return nil
@@ -245,7 +247,7 @@ func (f *frames) advance() error {
 		}
 		f.known, f.current = true, head
 		head.first, head.payload = true, f.uncounted-int64(size)
-		if err := f.tell(head); err != nil {
+		if err := f.report(head); err != nil {
 			return err
 		}
 	}
@@ -255,7 +257,7 @@ func (f *frames) advance() error {
 	return nil
 }
 
-func (f *frames) tell(p part) error {
+func (f *frames) report(p part) error {
 	if f.see == nil {
 		return nil
 	}

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// halfCloser is a connection that can tell the other end that nothing more comes.
+// halfCloser is a connection that can end its own direction alone.
 type halfCloser interface{ CloseWrite() error }
 
-// goner is a connection that can tell when its other end is gone; see WaitGone.
-type goner interface{ WaitGone() bool }
+// goneWaiter is a connection that knows when its other end is gone; see WaitGone.
+type goneWaiter interface{ WaitGone() bool }
 
 // WaitGone waits, after the end of what comes from a connection, until the other end takes
 // nothing any more either, or the connection is closed here. Where nobody can know it says
 // false at once. TLS connections are known, those of a tunnel, and others with such a method.
 func WaitGone(c any) bool {
 	switch c := c.(type) {
-	case goner:
+	case goneWaiter:
 		return c.WaitGone()
 	case *tls.Conn:
 		// Behind the last word of TLS comes only the end of the connection below.
@@ -36,7 +36,7 @@ func WaitGone(c any) bool {
 	return false
 }
 
-// endWrite tells a connection that nothing more comes, if it can be told.
+// endWrite ends the direction to a connection, if it supports that.
 func endWrite(c any) error {
 	half, can := c.(halfCloser)
 	if !can {
@@ -49,10 +49,10 @@ func endWrite(c any) error {
 }
 
 // Join carries bytes both ways between two connections until both directions have ended, and
-// closes both connections. The end of one direction is told to the side that it leads to by
+// closes both connections. The end of one direction is passed on to the side that it leads to by
 // its method CloseWrite() error; one that has none, or whose error wraps
-// errors.ErrUnsupported, is not told. Either way the other direction goes on, until it ends
-// too or the side that ended the first is gone altogether, as far as WaitGone can tell. An error
+// errors.ErrUnsupported, gets no such end. Either way the other direction goes on, until it ends
+// too or the side that ended the first is gone altogether, as far as WaitGone knows. An error
 // ends both directions; the first one is returned, with the bytes that passed.
 func Join(a, b io.ReadWriteCloser) (toB, toA int64, err error) {
 	j := &joint{a: a, b: b}
@@ -115,7 +115,7 @@ func Hijack(w http.ResponseWriter) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this connection cannot be taken over: %w", err)
 	}
-	_ = c.SetDeadline(time.Time{}) // what the web server had set; reading tells when this failed
+	_ = c.SetDeadline(time.Time{}) // what the web server had set; reading fails where this failed
 	taken, err := Begun(c, buffered.Reader)
 	if err != nil {
 		c.Close()
@@ -141,9 +141,10 @@ type begun struct {
 	in io.Reader
 }
 
+// Read is of net.Conn: first what was read ahead, then the connection.
 func (c *begun) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// CloseWrite tells the other end that nothing more comes.
+// CloseWrite ends the direction to the other end.
 func (c *begun) CloseWrite() error {
 	if half, can := c.Conn.(halfCloser); can {
 		return half.CloseWrite()

@@ -94,7 +94,7 @@ func boundControls(ws *websocket.Conn, now func() time.Time) {
 	}
 }
 
-// farewellOf is what the server is told of an error; nothing when it cannot hear.
+// farewellOf is the reason that the server gets for an error; empty when it cannot receive one.
 func farewellOf(err error) string {
 	var network net.Error
 	var closed *websocket.CloseError
@@ -109,8 +109,8 @@ func (l *link) close(words string) {
 	if words != "" {
 		words = words[:min(len(words), maxCloseReason-2)]
 		// What is being written may be stuck.
-		late := time.AfterFunc(goodbyeLimit, func() { l.ws.Close() })
-		defer late.Stop()
+		overdue := time.AfterFunc(goodbyeLimit, func() { l.ws.Close() })
+		defer overdue.Stop()
 		// Good manners; whoever does not hear it sees the connection close.
 		_ = l.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, words), time.Now().Add(goodbyeLimit))
 	}

@@ -25,8 +25,10 @@ func LogTo(log *slog.Logger) {
 
 type forward struct{ log *slog.Logger }
 
+// Levels is of logrus.Hook.
 func (forward) Levels() []logrus.Level { return logrus.AllLevels }
 
+// Fire is of logrus.Hook.
 func (f forward) Fire(e *logrus.Entry) error {
 	args := []any{"text", e.Message}
 	if err, ok := e.Data[logrus.ErrorKey]; ok {

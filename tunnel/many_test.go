@@ -118,7 +118,7 @@ func testSoak(t *testing.T, b *bed) {
 		for range abreast {
 			running.Go(func() {
 				for range dials / abreast {
-					conn, err := b.DialHandshake(t.Context(), "m1", "tcp", "echo:1", speak)
+					conn, err := b.speak(t.Context(), "m1", "echo:1")
 					if err != nil {
 						t.Error(err)
 						return
@@ -176,13 +176,13 @@ func TestBareClientOfTheLibrary(t *testing.T) {
 	}()
 	go func() { over <- remotedialer.ConnectToProxy(ctx, o.URL, headers, allow, dialer, nil) }()
 	waitUntil(t, "it is connected", func() bool { return len(b.Sessions()) == 1 })
-	c, err := b.DialHandshake(t.Context(), "c-abcde:m-6cec8a5bb33a", "tcp", target.Addr().String(), speak)
+	c, err := b.speak(t.Context(), "c-abcde:m-6cec8a5bb33a", target.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantEcho(t, c, "hello")
 	lost, refused := false, false
-	if _, err := b.DialHandshake(t.Context(), "c-abcde:m-6cec8a5bb33a", "tcp", "127.0.0.1:1", speak); err == nil {
+	if _, err := b.speak(t.Context(), "c-abcde:m-6cec8a5bb33a", "127.0.0.1:1"); err == nil {
 		t.Error("a dial to a closed port worked")
 	} else {
 		refused = strings.Contains(err.Error(), "connection refused")

@@ -52,21 +52,24 @@ type multiplexed struct {
 	socket  *socket // before session has anything to read
 }
 
-// newMultiplexed makes a session that begins with serve. The trace is told of what comes.
+// newMultiplexed makes a session that begins with serve. The trace is called with what comes.
 func newMultiplexed(one *session, buffers *mux.Buffers, trace func(string, uint64, int)) *multiplexed {
 	m := &multiplexed{}
-	m.session = mux.New(late{m}, mux.Options{
+	m.session = mux.New(deferred{m}, mux.Options{
 		Streams: 2 * one.limits.connections, // with those that are closing
 		Buffers: buffers, Trace: trace, Now: one.now, End: m.end,
 	})
 	return m
 }
 
-// late is the connection below, which is there before anything is read or written.
-type late struct{ m *multiplexed }
+// deferred is the connection below, which exists before anything is read or written.
+type deferred struct{ m *multiplexed }
 
-func (l late) Read(p []byte) (int, error)  { return l.m.socket.Read(p) }
-func (l late) Write(p []byte) (int, error) { return l.m.socket.Write(p) }
+// Read is of io.Reader.
+func (d deferred) Read(p []byte) (int, error) { return d.m.socket.Read(p) }
+
+// Write is of io.Writer.
+func (d deferred) Write(p []byte) (int, error) { return d.m.socket.Write(p) }
 
 func (*multiplexed) protocol() string { return muxProtocol }
 
@@ -100,6 +103,7 @@ type readerKeeper struct {
 	in *bufio.Reader
 }
 
+// Hijack is of http.Hijacker.
 func (k *readerKeeper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := k.hijacker.Hijack()
 	if err == nil {
@@ -135,25 +139,20 @@ func (m *multiplexed) dial(_ context.Context, network, address string) (net.Conn
 // stream is a connection of package mux as conn takes it, which keeps the deadlines itself.
 type stream struct{ *mux.Stream }
 
-func (stream) LocalAddr() net.Addr              { return addr("server") }
-func (stream) RemoteAddr() net.Addr             { return addr("host") }
-func (stream) SetDeadline(time.Time) error      { return nil }
-func (stream) SetReadDeadline(time.Time) error  { return nil }
-func (stream) SetWriteDeadline(time.Time) error { return nil }
+// LocalAddr is of net.Conn.
+func (stream) LocalAddr() net.Addr { return addr("server") }
 
-// progress says how far a dial has come, if the protocol tells.
-func (c *conn) progress() string {
-	c.mu.Lock()
-	raw, tells := c.raw.(stream)
-	c.mu.Unlock()
-	switch {
-	case !tells:
-		return ""
-	case raw.Answered():
-		return "; the host has connected to the target, which does not answer"
-	}
-	return "; the host has not connected to the target yet"
-}
+// RemoteAddr is of net.Conn.
+func (stream) RemoteAddr() net.Addr { return addr("host") }
+
+// SetDeadline is of net.Conn; conn keeps the deadlines.
+func (stream) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline is of net.Conn.
+func (stream) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline is of net.Conn.
+func (stream) SetWriteDeadline(time.Time) error { return nil }
 
 // judgeReset turns the host's reset into an error with a meaning.
 func (c *conn) judgeReset(reset *mux.ResetError) error {
@@ -174,7 +173,7 @@ func (l *link) serveMux(ctx context.Context, c *Client, ended func(error)) {
 		Handle: l.targets.handle, Streams: 2 * maxTargets, Ping: pingInterval, Buffers: c.buffers, Now: c.now,
 		End: func(err error) { ended(muxError(err)) },
 	})
-	_ = session.Serve(ctx, nil) // ended was told why
+	_ = session.Serve(ctx, nil) // ended has the reason
 }
 
 // muxError says the server's good-bye as the websocket library would.
@@ -214,7 +213,7 @@ func (t *targets) handle(ctx context.Context, st *mux.Stream, wanted string) {
 }
 
 // relay copies both ways until both have ended, or one has failed. A target that cannot be
-// told that nothing more comes is listened to nevertheless.
+// whose other direction has ended is still read.
 func relay(st *mux.Stream, one *target) {
 	up := make(chan struct{})
 	go func() {

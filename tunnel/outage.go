@@ -82,10 +82,12 @@ type StuckError struct {
 	Cause error
 }
 
+// Error says for how long nothing has worked, and the last cause.
 func (e *StuckError) Error() string {
 	return fmt.Sprintf("no tunnel since %s although the server answers /ping: %v", e.Since.UTC().Format(time.RFC3339), e.Cause)
 }
 
+// Unwrap is the last cause.
 func (e *StuckError) Unwrap() error { return e.Cause }
 
 // outage is the time without a tunnel.
@@ -106,7 +108,7 @@ func (c *Client) despair(ctx context.Context, o *outage, cause error) error {
 	}
 	o.restarted = true
 	c.log.Warn("the tunnel starts from scratch: the server answers, but no tunnel opens", "since", o.since, "error", cause)
-	c.furnish(c.dialer.TLSClientConfig)
+	c.reset(c.dialer.TLSClientConfig)
 	c.backoff.Reset()
 	return nil
 }

@@ -3,6 +3,7 @@
 package tunnel
 
 import (
+	"net"
 	"slices"
 	"time"
 )
@@ -45,7 +46,7 @@ func (s *Server) add(one *session) {
 	s.totals.opened(again)
 	s.log.Info("tunnel opened", "subject", name, "kind", one.peer.Kind, "from", one.remote, "protocol", one.carrier.protocol())
 	if first {
-		s.tell(name, true)
+		s.notify(name, true)
 	}
 }
 
@@ -81,7 +82,7 @@ func (s *Server) remove(one *session, reason string) {
 	s.log.Info("tunnel ended", "subject", name, "kind", one.peer.Kind, "from", one.remote,
 		"open", now.Sub(one.since).Round(time.Second), "reason", reason)
 	if last {
-		s.tell(name, false)
+		s.notify(name, false)
 	}
 }
 
@@ -98,14 +99,16 @@ func (s *Server) prune(now time.Time) {
 	}
 }
 
-func (s *Server) tell(subject string, connected bool) {
+func (s *Server) notify(subject string, connected bool) {
 	for _, f := range s.observers {
 		f(subject, connected)
 	}
 }
 
 // candidates are the subject's sessions, the one to try first in front: those that work,
-// then the others, the newest first of each.
+// then the others, the newest first of each. While the oldest one works, those from other
+// addresses stand behind those from its own: who opens another tunnel under a host's name
+// does not take its place.
 func (s *Server) candidates(subject string) ([]*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,15 +124,33 @@ func (s *Server) candidates(subject string) ([]*session, error) {
 		return nil, e
 	}
 	now := s.now()
-	var good, doubtful []*session
-	for _, one := range slices.Backward(all.sessions) {
-		if one.healthy(now) {
-			good = append(good, one)
-		} else {
-			doubtful = append(doubtful, one)
+	var good, foreign, doubtful []*session
+	home := ""
+	for _, one := range all.sessions {
+		if home == "" && one.healthy(now) {
+			home = source(one.remote)
 		}
 	}
-	return append(good, doubtful...), nil
+	for _, one := range slices.Backward(all.sessions) {
+		switch {
+		case !one.healthy(now):
+			doubtful = append(doubtful, one)
+		case source(one.remote) == home:
+			good = append(good, one)
+		default:
+			foreign = append(foreign, one)
+		}
+	}
+	return slices.Concat(good, foreign, doubtful), nil
+}
+
+// source is the address that a session comes from, without its port.
+func source(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	return host
 }
 
 // Connected says whether the subject has an open tunnel, and since when the oldest of

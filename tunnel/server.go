@@ -19,7 +19,7 @@ const (
 	maxTarget = 100
 	// maxHeaders is how much the headers of a request may be, in bytes.
 	maxHeaders = 64 << 10
-	// stopping is what hosts are told when the server ends.
+	// stopping is the reason that hosts get when the server ends.
 	stopping = "the server is stopping"
 )
 
@@ -34,7 +34,7 @@ type Server struct {
 	silence time.Duration
 	buffers *mux.Buffers
 
-	// order is held while a change is made and told, so that observers hear changes in order.
+	// order is held while a change is made and reported, so that observers hear changes in order.
 	order     sync.Mutex
 	observers []func(subject string, connected bool)
 
@@ -84,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		one.socket = newSocket(c, s.now)
 		one.socket.silence = s.silence
 		one.socket.opened = func() { s.add(one) }
-		stop = context.AfterFunc(r.Context(), func() { one.socket.dismiss(1001, stopping) })
+		stop = context.AfterFunc(r.Context(), func() { one.socket.dismiss(1001, farewell(r.Context())) })
 		return one.socket
 	}}, r)
 	stop()
@@ -95,6 +95,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reason, _ := one.socket.over()
 	s.remove(one, reason)
 	one.end("the tunnel ended: " + reason)
+}
+
+// farewell is what a host is sent when the context of its tunnel ends: the cause, if the
+// caller gave one.
+func farewell(ctx context.Context) string {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause.Error()
+	}
+	return stopping
 }
 
 func (s *Server) enter() bool {
@@ -139,38 +148,21 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 // Dial asks a subject's host to open a connection. It returns before the host has
-// answered: do a handshake with the target under a time limit, or use DialHandshake. A failed handshake makes
-// the next Dial prefer another of the subject's tunnels, so that one retry is worthwhile.
+// answered: do a handshake with the target under a time limit. A failed handshake makes the
+// next Dial prefer another of the subject's tunnels, so that one retry is worthwhile.
 // *NoSessionError when the subject has no open tunnel, *RefusedError when the target is
 // not allowed, ErrBusy when there are too many connections. The connection's own errors are
 // *TargetRefusedError and *LostError, and those of any net.Conn.
 //
 // A deadline of the connection that passes during a Read or Write ends the connection.
 func (s *Server) Dial(ctx context.Context, subject, network, address string) (net.Conn, error) {
-	c, err := s.dial(ctx, subject, network, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// dial tries the subject's sessions in order, those to avoid last of all.
-func (s *Server) dial(ctx context.Context, subject, network, address string, avoid map[*session]bool) (*conn, error) {
 	candidates, err := s.candidates(subject)
 	if err != nil {
 		s.totals.failed(failNoSession)
 		return nil, err
 	}
-	var fresh, used []*session
-	for _, one := range candidates {
-		if avoid[one] {
-			used = append(used, one)
-		} else {
-			fresh = append(fresh, one)
-		}
-	}
 	var failed error
-	for _, one := range append(fresh, used...) {
+	for _, one := range candidates {
 		if failed = s.allowed(one.peer, network, address); failed != nil {
 			s.totals.failed(failRefused)
 			continue

@@ -6,13 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gorilla/websocket"
 )
 
 func TestTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T) {
@@ -105,100 +105,28 @@ func testStalledWriteEnds(t *testing.T, b *bed) {
 	}
 }
 
-// speak is a handshake: a byte there and back.
-func speak(ctx context.Context, c net.Conn) (net.Conn, error) {
-	if _, err := c.Write([]byte("?")); err != nil {
-		return nil, err
-	}
-	_, err := io.ReadFull(c, make([]byte, 1))
-	return c, err
-}
-
-func TestDialHandshakeMovesOn(t *testing.T) {
-	over := make(chan struct{})
-	defer close(over)
-	echoes := map[string]func(net.Conn){"x:1": echo}
-	for name, newest := range map[string]DialFunc{
-		"from a host that does not answer":       inProcess(map[string]func(net.Conn){"x:1": silence(over)}),
-		"from one that cannot reach the target":  inProcess(nil),
-		"not at all when the first answers well": inProcess(echoes),
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBed(t)
-			b.limits.handshake = 3 * time.Second
-			b.join(t, "m1", inProcess(echoes))
-			b.join(t, "m1", newest)
-			c, err := b.DialHandshake(t.Context(), "m1", "tcp", "x:1", speak)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			wantEcho(t, c, "after the handshake")
-		})
-	}
-}
-
-func TestDialHandshakeFails(t *testing.T) { overEach(t, testDialHandshakeFails) }
-
-func testDialHandshakeFails(t *testing.T, b *bed) {
-	b.limits.handshake = 2 * time.Second
-	over := make(chan struct{})
-	defer close(over)
-	b.join(t, "m1", inProcess(map[string]func(net.Conn){"hang:1": silence(over), "echo:1": echo}))
-	var refused *TargetRefusedError
-	if _, err := b.DialHandshake(t.Context(), "m1", "tcp", "none:1", speak); !errors.As(err, &refused) {
-		t.Errorf("refused target: %v", err)
-	}
-	if _, err := b.DialHandshake(t.Context(), "m1", "tcp", "hang:1", speak); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("target that hangs: %v", err)
-	} else if !b.original && !strings.Contains(err.Error(), "has connected to the target, which does not answer") {
-		t.Errorf("target that hangs: %v", err)
-	}
-	tries := 0
-	_, err := b.DialHandshake(t.Context(), "m1", "tcp", "echo:1", func(context.Context, net.Conn) (net.Conn, error) {
-		tries++
-		return nil, errors.New("not the certificate that it should be")
-	})
-	if err == nil || !strings.Contains(err.Error(), "not the certificate") || tries != 1 {
-		t.Errorf("after %d tries: %v", tries, err)
-	}
-	var none *NoSessionError
-	if _, err := b.DialHandshake(t.Context(), "m2", "tcp", "echo:1", speak); !errors.As(err, &none) {
-		t.Errorf("no session: %v", err)
-	}
-}
-
-// A client's list of connections that is older than a dial makes the library drop the
-// dial. The first bytes here play such a client.
-func TestDialHandshakeIsRepeatedWhenTheDialWasLost(t *testing.T) {
-	needsLibrary(t)
-	b := newBed(t)
-	ws := b.raw(t, "m1")
-	go func() {
-		for dials := 0; ; {
-			_, m, err := ws.ReadMessage()
-			if err != nil {
-				return
-			}
-			head, size, _ := parseHead(m)
-			switch {
-			case head.messageType == typeConnect:
-				if dials++; dials < 3 {
-					ws.WriteMessage(websocket.BinaryMessage, message(typeSync, 0, ""))
-				}
-			case head.messageType == typeData && dials == 3:
-				ws.WriteMessage(websocket.BinaryMessage, message(typeData, head.conn, string(m[size:])))
-			}
+// speak dials and does a handshake, a byte there and back, which alone proves that a dial
+// has worked. A dial that was lost before anything came back is repeated, as callers do.
+func (b *bed) speak(ctx context.Context, subject, address string) (c net.Conn, err error) {
+	for range 3 {
+		if c, err = b.Dial(ctx, subject, "tcp", address); err != nil {
+			return nil, err
 		}
-	}()
-	c, err := b.DialHandshake(t.Context(), "m1", "tcp", "x:1", speak)
-	if err != nil {
-		t.Fatal(err)
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err = c.Write([]byte("?")); err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		if err == nil {
+			c.SetDeadline(time.Time{})
+			return c, nil
+		}
+		c.Close()
+		var lost *LostError
+		if !errors.As(err, &lost) || lost.Answered {
+			break
+		}
 	}
-	wantEcho(t, c, "x")
-	if got := b.Stats(); got.Failures[string(failLost)] != 2 || got.Dials != 3 {
-		t.Errorf("stats %+v, want three dials of which two were lost", got)
-	}
+	return nil, err
 }
 
 func TestSessionsTellWhatPeopleAsk(t *testing.T) { overEach(t, testSessionsTellWhatPeopleAsk) }
@@ -295,3 +223,41 @@ func testMessagesAreRecordedWithoutPayload(t *testing.T, b *bed) {
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// A newer tunnel from another address does not take a healthy one's place, one from its own does.
+func TestTheFirstHealthyTunnelKeepsItsPlace(t *testing.T) {
+	b := newBed(t)
+	join := func(from string) {
+		o := b.options("m1", inProcess(nil))
+		header := o.Header
+		o.Header = func() http.Header { h := header(); h.Set(fromHeader, from); return h }
+		before := len(b.sessionsOf("m1"))
+		start(t, NewClient(o))
+		waitUntil(t, "the tunnel is open", func() bool { return len(b.sessionsOf("m1")) > before })
+	}
+	order := func(want ...int) {
+		t.Helper()
+		all := b.sessionsOf("m1")
+		got, err := b.candidates("m1")
+		if err != nil || len(got) != len(want) {
+			t.Fatal(len(got), err)
+		}
+		for i, one := range got {
+			if one != all[want[i]] {
+				t.Errorf("candidate %d is session %d, want %d", i, slices.Index(all, one), want[i])
+			}
+		}
+	}
+	join("192.0.2.1:1")
+	join("192.0.2.1:2")
+	order(1, 0)
+	join("203.0.113.9:1")
+	order(1, 0, 2)
+	all := b.sessionsOf("m1")
+	for _, one := range all[:2] {
+		one.mu.Lock()
+		one.failed = b.now()
+		one.mu.Unlock()
+	}
+	order(2, 1, 0)
+}

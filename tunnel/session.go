@@ -27,9 +27,8 @@ type limits struct {
 	idle        time.Duration // without traffic, until a connection is closed
 	stall       time.Duration // that a write may wait
 	patient     time.Duration // the same of a Patient dial
-	handshake   time.Duration // one try of DialHandshake
 	// linger is how long after Close the host may end the connection by itself, as a target
-	// does that was told so in its own protocol (TLS). The library is not made for both
+	// does that was asked to in its own protocol (TLS). The library is not made for both
 	// ends to close in the same instant (rancher/remotedialer issue 254).
 	linger time.Duration
 }
@@ -43,8 +42,7 @@ func usualLimits() limits {
 		stall:   30 * time.Second,
 		patient: 15 * time.Minute,
 		// A stopped host costs one try; the next goes through another tunnel.
-		handshake: 10 * time.Second,
-		linger:    50 * time.Millisecond,
+		linger: 50 * time.Millisecond,
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // BenchmarkSlowLine measures an interactive connection beside bulk ones where the line is
@@ -34,7 +36,7 @@ type slowLine struct{ space, address string }
 
 func newSlowLine(t testing.TB, rate, buffer string) slowLine {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make a line")
+		skips.Skip(t, "only root can make a line")
 	}
 	id := fmt.Sprint(os.Getpid())
 	l := slowLine{"drover-line-" + id, "10.214.77.2"}
@@ -53,7 +55,7 @@ func newSlowLine(t testing.TB, rate, buffer string) slowLine {
 	} {
 		words := strings.Fields(command)
 		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("this machine makes no line: %s: %v: %s", command, err, out)
+			skips.Skipf(t, "this machine makes no line: %s: %v: %s", command, err, out)
 		}
 	}
 	return l

@@ -58,6 +58,7 @@ func newSocket(c net.Conn, now func() time.Time) *socket {
 	return s
 }
 
+// Read is of net.Conn; an error ends the socket.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.opened != nil {
 		s.first.Do(s.opened)
@@ -111,6 +112,7 @@ func (s *socket) lastWords() string {
 	return "it said: " + s.frames.farewell()
 }
 
+// Write is of net.Conn; an error ends the socket.
 func (s *socket) Write(p []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -146,6 +148,7 @@ func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 // else is heard.
 func (s *socket) SetReadDeadline(time.Time) error { return nil }
 
+// Close is of net.Conn.
 func (s *socket) Close() error {
 	s.end("")
 	return s.err
@@ -160,12 +163,12 @@ func (s *socket) end(reason string) {
 	})
 }
 
-// dismiss is end of a server's socket, after it has told the peer why unless that has to wait.
+// dismiss is end of a server's socket, after it has sent the peer the reason unless that has to wait.
 func (s *socket) dismiss(code uint16, reason string) {
 	s.once.Do(func() {
 		s.reason = reason
 		if s.writing.TryLock() {
-			// The peer may be gone or deaf; the reason is told at this end anyway.
+			// The peer may be gone or deaf; the reason is known at this end anyway.
 			if s.Conn.SetWriteDeadline(time.Now().Add(goodbyeLimit)) == nil {
 				_, _ = s.Conn.Write(closeFrame(code, reason))
 			}

@@ -1,5 +1,5 @@
-// What is counted, and what is told of sessions: numbers for metrics, lines for people.
-// There is no label of a target's address anywhere; there would be no end of them.
+// What is counted and reported of sessions: numbers for metrics, lines for people.
+// No metric has a target's address as a label: their number has no bound.
 
 package tunnel
 
@@ -46,7 +46,7 @@ type SessionInfo struct {
 	BytesIn, BytesOut int64 // payload since it opened, in seen from the server
 }
 
-// EndedInfo is a websocket that is no more.
+// EndedInfo is a websocket that has ended.
 type EndedInfo struct {
 	Subject, Kind, Remote string
 	Since, Ended          time.Time

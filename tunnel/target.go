@@ -114,6 +114,7 @@ func (t *target) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, readerOnly{t.Conn})
 }
 
+// Close is of io.Closer.
 func (t *target) Close() error {
 	t.once.Do(func() {
 		t.all.forget(t)
@@ -139,14 +140,17 @@ type refusal struct {
 	until    time.Time
 }
 
+// Read is of net.Conn; its error is the reason.
 func (r *refusal) Read([]byte) (int, error) {
 	<-time.After(time.Until(r.until))
 	return 0, r.err
 }
 
 // Write takes what the server sends before it learns of the refusal; an error here would
-// close the stream before its reason has been told.
+// close the stream before its reason has been sent.
 func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
-func (r *refusal) Close() error                { return nil }
+
+// Close is of net.Conn.
+func (r *refusal) Close() error { return nil }
 
 type readerOnly struct{ io.Reader }

@@ -20,7 +20,7 @@
 //   - A subject may have several websockets; the newest that answers is used first.
 //
 // Dial sends a request and does not wait for an answer, because the original's protocol has
-// none. Only a handshake with the target (TLS, or an HTTP request) tells whether the
+// none. Only a handshake with the target (TLS, or an HTTP request) shows whether the
 // dial has succeeded, so callers do one under a time limit of their own.
 package tunnel
 
@@ -106,7 +106,7 @@ type Peer struct {
 
 // ServerOptions say who may connect and what may be dialled.
 type ServerOptions struct {
-	// Authorize tells who a request comes from. An error refuses it with its text, which must
+	// Authorize says who a request comes from. An error refuses it with its text, which must
 	// not hold a secret, and 401, or with the status and text of a *HandshakeError.
 	Authorize func(*http.Request) (Peer, error)
 	// Allow is asked before each dial; its error refuses the target. Nil refuses all.

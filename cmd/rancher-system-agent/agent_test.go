@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/daemon/selfupdate"
+	"github.com/drover-project/drover/test/skips"
 )
 
 const patience = 2 * time.Minute
@@ -67,7 +68,7 @@ func socketOf(config string) string { return filepath.Join(filepath.Dir(config),
 func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *process {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("the agent runs as root only")
+		skips.Skip(t, "the agent runs as root only")
 	}
 	socket := filepath.Join(t.TempDir(), "notify")
 	notes, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -303,7 +304,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 func TestStopsThoughSystemdDoesNotRead(t *testing.T) {
 	m := newManagement(t)
 	p := sentinelOf(t, m.install(t, t.TempDir()), "WATCHDOG_USEC=6000")
-	waitUntil(t, "systemd's socket is full", func() bool { return strings.Contains(p.out.String(), "systemd cannot be told") })
+	waitUntil(t, "systemd's socket is full", func() bool { return strings.Contains(p.out.String(), "systemd cannot be notified") })
 	p.stop(t, syscall.SIGTERM)
 }
 

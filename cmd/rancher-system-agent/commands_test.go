@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestCommands(t *testing.T) {
@@ -88,7 +90,7 @@ func TestSentinelRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root can be another user")
+				skips.Skip(t, "only root can be another user")
 			}
 			cmd := exec.Command(binary, "sentinel")
 			cmd.Env = tc.env

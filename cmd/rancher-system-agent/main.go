@@ -112,7 +112,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return fail(stderr, fmt.Errorf("no such command: %q; see %s help", command, name))
 }
 
-// untilStopped is a context that ends when the command is told to stop.
+// untilStopped is a context that ends when the command has to stop.
 func untilStopped() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 }

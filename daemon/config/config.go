@@ -1,4 +1,4 @@
-// Package config reads what the agent is told on its own host: its configuration, and
+// Package config reads the settings of the agent on its own host: its configuration, and
 // how to reach its server. Both are files that decide what runs as root, so they are
 // read only when nobody but the agent's user can have written them.
 package config
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Where an agent lives unless it is told otherwise.
+// Where an agent lives unless it is configured otherwise.
 const (
 	// originalConfig is the place of an installation that drover's agent may have replaced.
 	originalConfig = "/etc/rancher/agent/config.yaml"
@@ -26,37 +26,37 @@ const (
 // configuration of the original agent, of any release, is one of ours.
 type Agent struct {
 	// WorkDirectory holds the working directories of instructions; default VAR/work.
-	WorkDirectory         string `yaml:"workDirectory" json:"workDirectory"`
-	PreserveWorkDirectory bool   `yaml:"preserveWorkDirectory" json:"preserveWorkDirectory"`
+	WorkDirectory         string `json:"workDirectory"`
+	PreserveWorkDirectory bool   `json:"preserveWorkDirectory"`
 	// AppliedPlanDirectory is for the history of applied plans; empty means none.
-	AppliedPlanDirectory string `yaml:"appliedPlanDirectory" json:"appliedPlanDirectory"`
+	AppliedPlanDirectory string `json:"appliedPlanDirectory"`
 	// LocalEnabled takes plans from LocalPlanDirectory.
-	LocalEnabled       bool   `yaml:"localEnabled" json:"localEnabled"`
-	LocalPlanDirectory string `yaml:"localPlanDirectory" json:"localPlanDirectory"`
+	LocalEnabled       bool   `json:"localEnabled"`
+	LocalPlanDirectory string `json:"localPlanDirectory"`
 	// RemoteEnabled takes plans from the server that ConnectionInfoFile names.
-	RemoteEnabled      bool   `yaml:"remoteEnabled" json:"remoteEnabled"`
-	ConnectionInfoFile string `yaml:"connectionInfoFile" json:"connectionInfoFile"`
+	RemoteEnabled      bool   `json:"remoteEnabled"`
+	ConnectionInfoFile string `json:"connectionInfoFile"`
 	// InterlockDirectory is shared with the installer; empty means no interlocks.
-	InterlockDirectory string `yaml:"interlockDirectory" json:"interlockDirectory"`
+	InterlockDirectory string `json:"interlockDirectory"`
 	// ImagesDirectory holds archives of images; default /var/lib/rancher/agent/images.
-	ImagesDirectory string `yaml:"imagesDirectory" json:"imagesDirectory"`
+	ImagesDirectory string `json:"imagesDirectory"`
 	// AgentRegistriesFile configures registries for images of instructions; default /etc/rancher/agent/registries.yaml,
 	// wherever the configuration is: that is where plans of Rancher and of drover write it.
-	AgentRegistriesFile string `yaml:"agentRegistriesFile" json:"agentRegistriesFile"`
+	AgentRegistriesFile string `json:"agentRegistriesFile"`
 	// ImageCredentialProviderConfig is a CredentialProviderConfig as the kubelet has it, and
 	// ImageCredentialProviderBinDirectory has the programs that it names. They are used when
 	// the file is there; default /var/lib/rancher/credentialprovider/config.yaml and …/bin.
-	ImageCredentialProviderConfig       string `yaml:"imageCredentialProviderConfig" json:"imageCredentialProviderConfig"`
-	ImageCredentialProviderBinDirectory string `yaml:"imageCredentialProviderBinDirectory" json:"imageCredentialProviderBinDirectory"`
+	ImageCredentialProviderConfig       string `json:"imageCredentialProviderConfig"`
+	ImageCredentialProviderBinDirectory string `json:"imageCredentialProviderBinDirectory"`
 	// ImageCacheLimit is how much of the layers of pulled images is kept, in bytes or as 2GiB
 	// or 500MiB; drover's own key. Default 2GiB, 0 keeps nothing.
-	ImageCacheLimit Size `yaml:"imageCacheLimit" json:"imageCacheLimit"`
+	ImageCacheLimit Size `json:"imageCacheLimit"`
 	// InstructionTimeout ends an instruction that runs longer, for example 45m; drover's own
 	// key. Empty means never.
-	InstructionTimeout string `yaml:"instructionTimeout" json:"instructionTimeout"`
+	InstructionTimeout string `json:"instructionTimeout"`
 
 	// Dir is the directory of the configuration, not a key of it.
-	Dir string `yaml:"-" json:"-"`
+	Dir string `json:"-"`
 }
 
 // Find says which file the configuration is in: the one that CATTLE_AGENT_CONFIG names,
@@ -189,12 +189,12 @@ func (a *Agent) LedgerDirectory() string {
 // Connection is how the agent reaches its server.
 type Connection struct {
 	// KubeConfig is a whole kubeconfig as text.
-	KubeConfig string `yaml:"kubeConfig" json:"kubeConfig"`
-	Namespace  string `yaml:"namespace" json:"namespace"`
-	SecretName string `yaml:"secretName" json:"secretName"`
+	KubeConfig string `json:"kubeConfig"`
+	Namespace  string `json:"namespace"`
+	SecretName string `json:"secretName"`
 	// TunnelURL is where to open the tunnel, wss://. Only drover servers write it, and the
 	// original agent ignores it; empty means no tunnel.
-	TunnelURL string `yaml:"tunnelURL" json:"tunnelURL"`
+	TunnelURL string `json:"tunnelURL"`
 }
 
 // LoadConnection reads and checks connection information, except for what the

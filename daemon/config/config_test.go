@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func write(t *testing.T, name, content string, mode os.FileMode) string {
@@ -36,7 +38,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := os.Lstat("/etc/rancher/agent/config.yaml"); err == nil && tc.env == nil {
-				t.Skip("this machine has an agent")
+				skips.Skip(t, "this machine has an agent")
 			}
 			if got := Find(func(k string) string { return tc.env[k] }); got != tc.want {
 				t.Errorf("Find() = %s, want %s", got, tc.want)
@@ -140,7 +142,7 @@ func TestLoadAgentRefuses(t *testing.T) {
 		{"no format in its name", "config.txt", ok, 0o600, []string{".json or .yaml"}},
 		{"no YAML", "config.yaml", "{", 0o600, []string{"line 1: is not YAML"}},
 		{"no YAML further down", "config.yaml", ok + "workDirectory: /w: hunter2\n", 0o600, []string{"line 3: is not YAML"}},
-		{"wrong type further down", "config.yaml", ok + "workDirectory: [hunter2]\n", 0o600, []string{"line 3: a value of another type is expected"}},
+		{"wrong type further down", "config.yaml", ok + "workDirectory: [hunter2]\n", 0o600, []string{"line 3: workDirectory: a value of another type is expected"}},
 		{"wrong type", "config.yaml", "localEnabled: [hunter2]", 0o600, []string{"line 1"}},
 		{"half of it", "config.json", `{"localEnabled":`, 0o600, []string{"not whole"}},
 		{"no source", "config.yaml", "", 0o600, []string{"neither remoteEnabled nor localEnabled"}},

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"syscall"
 
-	"gopkg.in/yaml.v3"
-
-	"github.com/drover-project/drover/plans/yamlfault"
+	"github.com/drover-project/drover/plans/jsonfault"
+	"github.com/drover-project/drover/plans/strictyaml"
 )
 
 // maxFile bounds a configuration file, in bytes.
@@ -33,12 +32,9 @@ func load(kind, path string, into any) error {
 	case strings.Contains(base, ".json"):
 		err = json.NewDecoder(bytes.NewReader(b)).Decode(into)
 	case strings.Contains(base, ".yaml"), strings.Contains(base, ".yml"):
-		err = yaml.NewDecoder(bytes.NewReader(b)).Decode(into)
-		if errors.Is(err, io.EOF) {
-			err = nil // an empty document
-		}
+		err = loadYAML(b, into)
 	default:
-		return fmt.Errorf("%s %s has to be called .json or .yaml, for its format is told by its name", kind, path)
+		return fmt.Errorf("%s %s has to be called .json or .yaml, for its name says its format", kind, path)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", kind, path, plain(err))
@@ -46,19 +42,29 @@ func load(kind, path string, into any) error {
 	return nil
 }
 
-// plain leaves out what parsers quote of a file that holds credentials.
+// loadYAML reads the first document and, as JSON does, leaves out keys that it does not know.
+func loadYAML(b []byte, into any) error {
+	docs, err := strictyaml.Read(strictyaml.Source{Private: true}, b)
+	if err != nil || len(docs) == 0 {
+		return err
+	}
+	if errs := docs[0].Decode(into, strictyaml.Options{Ignore: strictyaml.IgnoreAll, AsWritten: true, YesNo: true}); errs != nil {
+		return errs[0]
+	}
+	return nil
+}
+
+// plain leaves out what the JSON parser quotes of a file that holds credentials.
 func plain(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &wrongType):
-		return fmt.Errorf("%s is a %s where a %s belongs", wrongType.Field, wrongType.Value, wrongType.Type)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("is not JSON, at byte %d", syntax.Offset)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return errors.New("is not whole: the end is missing")
 	}
-	return yamlfault.Plain(err)
+	var yaml strictyaml.Errors
+	var fault strictyaml.Error
+	if errors.As(err, &yaml) || errors.As(err, &fault) {
+		return err
+	}
+	return jsonfault.Plain(err)
 }
 
 func read(path string) ([]byte, error) {

@@ -1,4 +1,4 @@
-// Logs of this host's units, as journalctl tells them, line by line while they come.
+// Logs of this host's units, as journalctl prints them, line by line while they come.
 
 package hostservice
 
@@ -40,7 +40,7 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this host has a system agent, which tells the logs of units alone", http.StatusBadRequest)
 		return
 	case len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit")):
-		http.Error(w, "unit is no name of a systemd unit", http.StatusBadRequest)
+		http.Error(w, "unit is not a valid name of a systemd unit", http.StatusBadRequest)
 		return
 	case err != nil || tail < 0 || tail > maxTail:
 		http.Error(w, fmt.Sprintf("tail has to be a number of lines from 0 to %d, follow 1 or 0", maxTail), http.StatusBadRequest)
@@ -53,7 +53,7 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%d logs are read already; close one", maxLogs), http.StatusTooManyRequests)
 		return
 	}
-	s.o.Logger.Info("log is told to the server", "unit", q.Get("unit"))
+	s.o.Logger.Info("log is sent to the server", "unit", q.Get("unit"))
 	UnitLog(w, r, q.Get("unit"), tail, follow)
 }
 

@@ -31,8 +31,8 @@ func TestLogsOfUnits(t *testing.T) {
 	}{
 		{"unit=k3s.service&tail=3", http.StatusOK, "--no-pager --output=short-iso --lines=3 --unit=k3s.service\n"},
 		{"unit=k3s", http.StatusOK, "--no-pager --output=short-iso --lines=200 --unit=k3s\n"},
-		{"unit=-f", http.StatusBadRequest, "unit is no name of a systemd unit\n"},
-		{"", http.StatusBadRequest, "unit is no name of a systemd unit\n"},
+		{"unit=-f", http.StatusBadRequest, "unit is not a valid name of a systemd unit\n"},
+		{"", http.StatusBadRequest, "unit is not a valid name of a systemd unit\n"},
 		{"unit=k3s&tail=-1", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
 		{"unit=k3s&follow=perhaps", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
 		{"container=etcd", http.StatusBadRequest, "this host has a system agent, which tells the logs of units alone\n"},

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Socket is where the service listens unless it is told otherwise.
+// Socket is where the service listens unless it is configured otherwise.
 const Socket = "/tmp/log.sock"
 
 // Trace is the level below debug.
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, socket string, level *slog.LevelVar) error {
 // listen replaces a socket that a former life left. Anything else at its place stays.
 func listen(ctx context.Context, socket string) (net.Listener, error) {
 	if info, err := os.Lstat(socket); err == nil && info.Mode()&fs.ModeSocket == 0 {
-		return nil, errors.New("there is something that is no socket")
+		return nil, errors.New("there is something that is not a socket")
 	} else if err == nil {
 		if err := os.Remove(socket); err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func handler(level *slog.LevelVar) http.Handler {
 	return mux
 }
 
-// Ask is the command: it tells the level, or sets it when set is not empty.
+// Ask is the command: it prints the level, or sets it when set is not empty.
 func Ask(ctx context.Context, socket, set string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

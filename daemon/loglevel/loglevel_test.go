@@ -59,7 +59,7 @@ func TestPlaceIsTaken(t *testing.T) {
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := loglevel.Serve(t.Context(), file, &slog.LevelVar{}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if err := loglevel.Serve(t.Context(), file, &slog.LevelVar{}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// addresses are what the agent tells the server.
+// addresses are what the agent reports to the server.
 type addresses struct{ external, internal string }
 
 // service is how a cloud's metadata service is asked for an address.

@@ -302,7 +302,7 @@ func (a *authority) setting(ctx context.Context, address string) ([]byte, error)
 		Value *string `json:"value"`
 	}
 	if err := json.Unmarshal(b, &s); err != nil || s.Value == nil {
-		return nil, fmt.Errorf("%s answers with something that is no setting; is it the management server?", address)
+		return nil, fmt.Errorf("%s answers with something that is not a setting; is it the management server?", address)
 	}
 	return []byte(*s.Value), nil
 }

@@ -1,5 +1,5 @@
 // The board: for each thing that the agent depends on, whether it is there, since when,
-// and why not. It is what health tells, and what the log hears once for each change.
+// and why not. It is what health answers with, and what is logged once for each change.
 
 package node
 

@@ -78,7 +78,7 @@ func (a *agent) checkResolvConf(path string) {
 	}
 }
 
-// loopbackResolver tells whether a nameserver is on loopback, where a container's own network has none.
+// loopbackResolver says whether a nameserver is on loopback, where a container's own network has none.
 func loopbackResolver(conf string) bool {
 	for line := range strings.Lines(conf) {
 		words := strings.Fields(line)

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/daemon/life"
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/tunnel"
 )
@@ -136,12 +137,14 @@ func TestWeigh(t *testing.T) {
 
 // TestStuckTunnelEndsTheAgent holds that this one error of a part is the whole agent's.
 func TestStuckTunnelEndsTheAgent(t *testing.T) {
-	a := &agent{Options: Options{Logger: slog.New(slog.DiscardHandler)}}
-	ctx, stop := context.WithCancelCause(t.Context())
-	stuck := &tunnel.StuckError{Since: time.Now(), Cause: errors.New("no place left")}
-	a.keep(ctx, stop, part{"tunnel", func(context.Context) error { return stuck }})
-	if cause := context.Cause(ctx); cause != error(stuck) || !strings.Contains(cause.Error(), "although the server answers") {
-		t.Errorf("cause %v", cause)
+	cause := &tunnel.StuckError{Since: time.Now(), Cause: errors.New("no place left")}
+	l := &life.Life{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Hopeless: stuck,
+		Parts: []life.Part{{Name: "tunnel", Run: func(context.Context) error { return cause }}}}
+	if err := l.Run(t.Context()); err != error(cause) || !strings.Contains(err.Error(), "although the server answers") {
+		t.Errorf("error %v", err)
+	}
+	if stuck(errors.New("something else")) || stuck(nil) {
+		t.Error("another error ends the agent")
 	}
 }
 
@@ -226,8 +229,8 @@ func TestLoopbackResolver(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	for _, tc := range []struct{ query, fault string }{
 		{"container=kubelet", ""}, {"unit=docker.service&follow=1&tail=10", ""}, {"unit=getty@tty1.service", ""},
-		{"", "name one"}, {"unit=a&container=b", "name one"}, {"unit=--help", "no name of a systemd unit"}, {"unit=a%20b", "systemd"},
-		{"container=../x", "no name or id"}, {"container=a&tail=-1", "tail"}, {"container=a&tail=999999", "tail"}, {"container=a&follow=maybe", "follow"},
+		{"", "name one"}, {"unit=a&container=b", "name one"}, {"unit=--help", "not a valid name of a systemd unit"}, {"unit=a%20b", "systemd"},
+		{"container=../x", "not a valid name or id"}, {"container=a&tail=-1", "tail"}, {"container=a&tail=999999", "tail"}, {"container=a&follow=maybe", "follow"},
 	} {
 		_, err := read(httptest.NewRequest("GET", "/v1/logs?"+tc.query, nil))
 		if (err == nil) != (tc.fault == "") || err != nil && !strings.Contains(err.Error(), tc.fault) {

@@ -136,7 +136,7 @@ func (d *docker) follow(ctx context.Context) error {
 	}
 }
 
-// cause is why the socket cannot be used, when that is so; Docker's client does not tell.
+// cause is why the socket cannot be used, when that is so; Docker's client does not say.
 func (d *docker) cause(ctx context.Context, err error) error {
 	c, dialed := (&net.Dialer{Timeout: dockerLimit}).DialContext(ctx, "unix", d.socket)
 	if dialed != nil {
@@ -156,5 +156,5 @@ func explainDocker(socket string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s cannot be used by this user: run the agent as root, in a container with --privileged", socket)
 	}
-	return fmt.Errorf("Docker on %s does not answer: %w", socket, err)
+	return fmt.Errorf("the Docker engine on %s does not answer: %w", socket, err)
 }

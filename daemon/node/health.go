@@ -88,7 +88,7 @@ func (a *agent) serveHealth(ctx context.Context) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return ctx.Err()
 	}
-	return fmt.Errorf("tell about health: %w", err)
+	return fmt.Errorf("serve health: %w", err)
 }
 
 // vacate removes the socket that a former life left.
@@ -101,7 +101,7 @@ func vacate(network, path string) error {
 		return nil
 	}
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("listen for questions about health on %s: there is something that is no socket", path)
+		return fmt.Errorf("listen for questions about health on %s: there is something that is not a socket", path)
 	}
 	return os.Remove(path)
 }

@@ -128,12 +128,12 @@ func (k *keeper) run(ctx context.Context) error {
 		pause.Reset()
 		next = keepEvery
 		k.board.set(onContainers, nil)
-		k.tell(wanted.NodeVersion)
+		k.acknowledge(wanted.NodeVersion)
 	}
 }
 
-// tell leaves the version for the pull, in place of an older one.
-func (k *keeper) tell(version int) {
+// acknowledge leaves the version for the pull, in place of an older one.
+func (k *keeper) acknowledge(version int) {
 	select {
 	case <-k.applied:
 	default:
@@ -189,7 +189,7 @@ func digest(s string) string {
 }
 
 // linkLogs links the log of each container that is new to this life. It is a convenience;
-// its failure is told and keeps nothing back.
+// its failure is logged and keeps nothing back.
 func (k *keeper) linkLogs(ctx context.Context, wanted *nodeconfig.NodeConfig) {
 	found, err := k.engine.Look(ctx, wanted)
 	if err != nil {

@@ -150,9 +150,10 @@ func (l *line) explain(err error) error {
 func (l *line) header() http.Header {
 	h := http.Header{"User-Agent": {l.UserAgent}}
 	h.Set(connect.TokenHeader, l.Token)
+	h.Set(connect.CredentialHeader, l.credential)
 	params, err := connect.Encode(l.params(l.docker.said(), 0))
 	if err != nil {
-		l.Logger.Error("this host cannot be described", "error", err) // furnish has checked all but Docker's part
+		l.Logger.Error("this host cannot be described", "error", err) // newAgent has checked all but Docker's part
 		return h
 	}
 	h.Set(connect.ParamsHeader, params)

@@ -59,7 +59,7 @@ func unescape(s string) string {
 }
 
 // sharing is what has to be done so that a path is on a shared mount: bind it to itself,
-// because it is no mount of its own, and share it.
+// because it is not a mount of its own, and share it.
 func sharing(all []mount, path string) (bind, share bool) {
 	on := mount{}
 	for _, m := range all { // of several at one point the last is on top
@@ -75,7 +75,7 @@ func sharing(all []mount, path string) (bind, share bool) {
 	return on.point != path, true
 }
 
-// shareMounts makes the host's mounts below paths shared and tells which it had to change.
+// shareMounts makes the host's mounts below paths shared and returns which it had to change.
 func shareMounts(paths []string) (changed []string, err error) {
 	if len(paths) == 0 {
 		return nil, nil

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestSharing(t *testing.T) {
@@ -102,14 +104,14 @@ func shareTwice(dir string) error {
 
 func TestMountsAreShared(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("mounts are root's")
+		skips.Skip(t, "mounts are root's")
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), inNamespace+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this machine allows no mount namespaces")
+		skips.Skip(t, "this machine allows no mount namespaces")
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, strings.TrimSpace(string(out)))

@@ -1,4 +1,4 @@
-// Package node is the life of the node agent on a Docker host of an RKE1 cluster: the
+// Package node is the node agent on a Docker host of an RKE1 cluster: the
 // checks at its start, the tunnel to its server, the node config it pulls and the
 // containers it keeps as that says.
 //
@@ -16,17 +16,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/client"
 
-	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/daemon/life"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
 )
 
-// Options are what an agent is told. Server, Token and NodeName are required.
+// Options are what an agent is made of. Server, Token and NodeName are required.
 type Options struct {
 	Server *url.URL // https://host[:port], without a path
 	Token  string   // of registration; a secret
@@ -58,7 +57,7 @@ type Options struct {
 	StateDir string
 	// DockerSocket is the path of the engine's socket.
 	DockerSocket string
-	// HealthSocket is where health is told, and HealthAddress where else, host:port of loopback; empty is nowhere.
+	// HealthSocket is where health is answered, and HealthAddress where else, host:port of loopback; empty is nowhere.
 	HealthSocket, HealthAddress string
 	// Root is put before the paths of certificates and files; empty is the host itself.
 	Root string
@@ -84,18 +83,14 @@ type agent struct {
 	service   *service
 	address   addresses
 	connected chan struct{} // has one entry when a tunnel has opened
-}
-
-// part is something that runs as long as the agent does.
-type part struct {
-	name string
-	run  func(ctx context.Context) error
+	// credential is this host's own; a secret.
+	credential string
 }
 
 // Run lives until the context ends, which is no error. Another error says why this
 // process cannot go on; *tunnel.StuckError that another one may.
 func Run(ctx context.Context, o Options) error {
-	a, err := furnish(ctx, o)
+	a, err := newAgent(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -106,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 	return a.live(ctx)
 }
 
-func furnish(ctx context.Context, o Options) (*agent, error) {
+func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -116,7 +111,11 @@ func furnish(ctx context.Context, o Options) (*agent, error) {
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the agent's state: %w", err)
 	}
-	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), connected: make(chan struct{}, 1)}
+	own, err := credential(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), connected: make(chan struct{}, 1), credential: own}
 	engine, err := client.NewClientWithOpts(client.WithHost("unix://"+o.DockerSocket), client.WithAPIVersionNegotiation(), client.WithUserAgent(o.UserAgent))
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Docker: %w", err)
@@ -153,52 +152,29 @@ func (a *agent) params(info *connect.DockerInfo, version int) connect.Params {
 
 // live runs the parts until the context ends or one of them gives up for all.
 func (a *agent) live(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	p := newPull(a)
 	l := &line{agent: a, pull: p}
-	parts := []part{
-		{"Docker", a.docker.run}, {"containers", a.keeper.run}, {"host service", a.service.run},
-		{"checks", a.check}, {"tunnel", l.run}, {"node config", p.run}, {"refresh", l.refresh},
+	parts := []life.Part{
+		{Name: "Docker", Run: a.docker.run}, {Name: "containers", Run: a.keeper.run}, {Name: "host service", Run: a.service.run},
+		{Name: "checks", Run: a.check}, {Name: "tunnel", Run: l.run}, {Name: "node config", Run: p.run}, {Name: "refresh", Run: l.refresh},
 	}
 	if a.HealthSocket != "" || a.HealthAddress != "" {
-		parts = append(parts, part{"health", a.serveHealth})
+		parts = append(parts, life.Part{Name: "health", Run: a.serveHealth})
 	}
 	if a.Managed {
-		parts = append(parts, part{"take-over", a.sweep})
+		parts = append(parts, life.Part{Name: "take-over", Run: a.sweep})
 	}
-	var running sync.WaitGroup
-	for _, one := range parts {
-		running.Go(func() { a.keep(ctx, stop, one) })
-	}
-	<-ctx.Done()
-	running.Wait()
-	var stuck *tunnel.StuckError
-	if cause := context.Cause(ctx); errors.As(cause, &stuck) {
-		return fmt.Errorf("%w; whoever started this process is to start it again", cause)
+	err := (&life.Life{Parts: parts, Logger: a.Logger, Now: a.Now, Hopeless: stuck}).Run(ctx)
+	if err != nil {
+		return fmt.Errorf("%w; whoever started this process is to start it again", err)
 	}
 	return nil
 }
 
-// keep runs a part, and again whenever it ends.
-func (a *agent) keep(ctx context.Context, stop context.CancelCauseFunc, p part) {
-	pause := backoff.Backoff{Min: time.Second, Max: time.Minute, Floor: 0.5}
-	for {
-		err := p.run(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		var stuck *tunnel.StuckError
-		if errors.As(err, &stuck) {
-			stop(err)
-			return
-		}
-		wait := pause.Next()
-		a.Logger.Error("part of the agent ended and is started again", "part", p.name, "error", err, "next", wait.Round(time.Millisecond))
-		if backoff.Wait(ctx, wait) != nil {
-			return
-		}
-	}
+// stuck says whether a tunnel has ended for good in this process.
+func stuck(err error) bool {
+	var end *tunnel.StuckError
+	return errors.As(err, &end)
 }
 
 // marker says by its presence that this host is registered.

@@ -141,7 +141,7 @@ func TestBadServers(t *testing.T) {
 	}{
 		{"wrong token", func(m *management, h *host) { h.o.Token = strings.Repeat("b", 54) }, onTunnel, "registration token is not valid", false},
 		{"a page for a node config", func(m *management, _ *host) { m.answerWith(page) }, onConfig, "web page", true},
-		{"a page for the CA", func(m *management, _ *host) { m.setting = page }, onCA, "is no setting", false},
+		{"a page for the CA", func(m *management, _ *host) { m.setting = page }, onCA, "is not a setting", false},
 		{"an empty CA", func(m *management, _ *host) {
 			m.setting = func(w http.ResponseWriter) { io.WriteString(w, `{"value":""}`) }
 		}, onCA, "is empty, but --ca-checksum was given", false},

@@ -35,11 +35,11 @@ const (
 
 type pull struct {
 	*agent
-	kick  chan struct{} // has one entry when it is time to ask at once
-	fault backoff.Backoff
-	soon  backoff.Backoff
-	none  int
-	told  int // version that was acknowledged
+	kick         chan struct{} // has one entry when it is time to ask at once
+	fault        backoff.Backoff
+	soon         backoff.Backoff
+	none         int
+	acknowledged int // version
 }
 
 func newPull(a *agent) *pull {
@@ -71,7 +71,7 @@ func (p *pull) run(ctx context.Context) error {
 		case <-timer.C:
 		case <-p.kick:
 		case version = <-p.keeper.applied:
-			if version == 0 || version == p.told {
+			if version == 0 || version == p.acknowledged {
 				continue
 			}
 		}
@@ -89,7 +89,7 @@ func (p *pull) once(ctx context.Context, version int) time.Duration {
 	case err == nil:
 		p.board.set(onConfig, nil)
 		if version != 0 {
-			p.told = version
+			p.acknowledged = version
 		}
 		p.keeper.take(wanted)
 		if wanted.AgentCheckInterval > 0 {
@@ -152,6 +152,7 @@ func (p *pull) ask(ctx context.Context, trusted *tls.Config, version int) (*node
 	}
 	q.Header.Set("User-Agent", p.UserAgent)
 	q.Header.Set(connect.TokenHeader, p.Token)
+	q.Header.Set(connect.CredentialHeader, p.credential)
 	q.Header.Set(connect.ParamsHeader, params)
 	q.Header.Set(connect.RegenerateHeader, strconv.FormatBool(p.keeper.needsCertificate()))
 	client := http.Client{

@@ -79,9 +79,9 @@ func read(r *http.Request) (question, error) {
 	case (q.unit == "") == (q.container == ""):
 		return q, errors.New("name one of unit and container")
 	case q.unit != "" && !unitName.MatchString(q.unit):
-		return q, errors.New("unit is no name of a systemd unit")
+		return q, errors.New("unit is not a valid name of a systemd unit")
 	case q.container != "" && !containerName.MatchString(q.container):
-		return q, errors.New("container is no name or id of a container")
+		return q, errors.New("container is not a valid name or id of a container")
 	}
 	if text := v.Get("follow"); text != "" {
 		follow, err := strconv.ParseBool(text)

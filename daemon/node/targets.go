@@ -98,7 +98,7 @@ func allowed(address string, own map[netip.Addr]bool) (to netip.AddrPort, reason
 	return to, "it is not an address of this host"
 }
 
-// own are the addresses of this host, those of its interfaces now and those it was told.
+// own are the addresses of this host, those of its interfaces now and those it was given.
 func (a *agent) own() (map[netip.Addr]bool, error) {
 	own := map[netip.Addr]bool{}
 	all, err := net.InterfaceAddrs()
@@ -110,15 +110,15 @@ func (a *agent) own() (map[netip.Addr]bool, error) {
 			own[prefix.Addr().Unmap()] = true
 		}
 	}
-	for _, told := range []string{a.address.external, a.address.internal} {
-		if ip, err := netip.ParseAddr(told); err == nil {
+	for _, given := range []string{a.address.external, a.address.internal} {
+		if ip, err := netip.ParseAddr(given); err == nil {
 			own[ip.Unmap()] = true
 		}
 	}
 	return own, nil
 }
 
-// counted tells the log how much passed. What passed may be secret and is never logged.
+// counted logs how much passed. What passed may be secret and is never logged.
 type counted struct {
 	net.Conn
 	log     *slog.Logger
@@ -138,7 +138,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the target that nothing more comes, if it can be told.
+// CloseWrite announces to the target that nothing more comes, if the connection can.
 func (c *counted) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/drover-project/drover/daemon/status"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 )
 
@@ -133,7 +134,7 @@ func (m masker) commands(all []apply.CommandPreview) []Command {
 func (p Page) String() string {
 	var b strings.Builder
 	if p.Empty {
-		fmt.Fprintf(&b, "Plan %s: nothing to do, the host is as the plan wants it.\n", status.Short(p.Plan))
+		fmt.Fprintf(&b, "Plan %s: nothing to do, the host is as the plan wants it.\n", plans.Short(p.Plan))
 	}
 	for _, f := range p.Files {
 		f.print(&b)

@@ -1,6 +1,7 @@
 package selfupdate
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestBeginRefuses(t *testing.T) {
@@ -131,14 +134,47 @@ func TestBeginFromAServer(t *testing.T) {
 func TestSystemdAcceptsTheJudgesUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("systemd-analyze is not installed")
+		skips.Skip(t, "systemd-analyze is not installed")
 	}
-	file := filepath.Join(t.TempDir(), WatchService)
-	if err := os.WriteFile(file, []byte(watchText("/bin/true", "/var/lib/rancher/agent/update")), 0o644); err != nil {
-		t.Fatal(err)
+	verify := func(text string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), WatchService)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput() // others' units may be at fault
+		return string(out)
 	}
-	out, _ := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput() // others' units may be at fault
-	if strings.Contains(string(out), WatchService) {
+	text := watchText("/bin/true", "/var/lib/rancher/agent/update")
+	if out := verify(text); strings.Contains(out, WatchService) {
 		t.Errorf("systemd-analyze verify says:\n%s", out)
+	}
+	if out := verify(text + "NoSuchKey=1\n"); !strings.Contains(out, "NoSuchKey") {
+		t.Errorf("systemd-analyze verify does not see an unknown key: %q", out)
+	}
+}
+
+// TestTheIntentStandsBeforeItsJudgeStarts: a judge that starts and finds none goes away, and
+// nobody would decide.
+func TestTheIntentStandsBeforeItsJudgeStarts(t *testing.T) {
+	s := newScene(t)
+	path, sum := program(t, t.TempDir(), "is well")
+	u := s.updater()
+	systemctl, started := u.systemctl, 0
+	u.systemctl = func(ctx context.Context, args ...string) (string, error) {
+		if args[0] == "restart" && args[len(args)-1] == WatchService {
+			started++
+			var in Intent
+			if ok, err := readRecord(intentFile(s.update), &in); !ok || err != nil || in.New != sum {
+				t.Errorf("the judge starts and finds %+v, %v, %v", in, ok, err)
+			}
+			if previous, err := checksum(in.Previous); err != nil || previous != s.oldSum {
+				t.Errorf("the previous program is %s, %v", previous, err)
+			}
+		}
+		return systemctl(ctx, args...)
+	}
+	if _, err := u.Begin(t.Context(), Request{From: path, Checksum: sum}); err != nil || started != 1 {
+		t.Errorf("the judge was started %d times, %v", started, err)
 	}
 }

@@ -75,7 +75,7 @@ func (c *Client) get(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
 	case answer.StatusCode != http.StatusOK:
 		defer answer.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 512)) // what came is what there is to tell
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 512)) // what came is what there is to show
 		return nil, fmt.Errorf("the agent answered %s: %s", answer.Status, text)
 	}
 	return answer.Body, nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // Idle says, in lines, why no instruction prints anything now, what was applied last, and
@@ -19,7 +21,7 @@ func (s Status) Idle() []string {
 		lines = append(lines, "no instruction runs: no plan is being applied")
 	case !strings.HasPrefix(w.Step, "instruction "):
 		lines = append(lines, fmt.Sprintf("no instruction runs yet: plan %s of %s is being applied since %s, %s since %s",
-			Short(w.Plan), w.Source, stamp(w.Began), w.Step, stamp(w.Since)))
+			plans.Short(w.Plan), w.Source, stamp(w.Began), w.Step, stamp(w.Since)))
 	case len(s.Waiting) == 0:
 		return nil
 	}
@@ -50,11 +52,11 @@ func (s Status) lastWords() []string {
 	if !s.Last.Succeeded {
 		how = "FAILED"
 	}
-	text := fmt.Sprintf("last applied: plan %s of %s %s at %s%s", Short(s.Last.Plan), s.Last.Source, how, stamp(s.Last.Ended), earlier(s.Last.BeforeStart))
+	text := fmt.Sprintf("last applied: plan %s of %s %s at %s%s", plans.Short(s.Last.Plan), s.Last.Source, how, stamp(s.Last.Ended), earlier(s.Last.BeforeStart))
 	if s.Last.Reason != "" {
 		text += ": " + s.Last.Reason
 	}
-	return []string{text, "more of it on the host: " + journal + " DROVER_PLAN=" + Short(s.Last.Plan)}
+	return []string{text, "more of it on the host: " + journal + " DROVER_PLAN=" + plans.Short(s.Last.Plan)}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,4 +1,4 @@
-// The socket: only root on this host can ask. A lock beside it tells a socket that a dead
+// The socket: only root on this host can ask. A lock beside it distinguishes a socket that a dead
 // agent left behind from one that a living agent serves.
 
 package status
@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultSocket is where an agent answers unless told otherwise.
+// DefaultSocket is where an agent answers unless configured otherwise.
 const DefaultSocket = "/run/rancher-system-agent/status.sock"
 
 const (

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func example() Status {
@@ -175,7 +177,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 
 func TestOnlyRootIsAnswered(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs to be root to become somebody else")
+		skips.Skip(t, "needs to be root to become somebody else")
 	}
 	dir, err := os.MkdirTemp("", "status")
 	if err != nil {

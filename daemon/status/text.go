@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // outputLines is how much of a failure's output is shown.
@@ -74,7 +76,7 @@ func (s Status) sayDoing(p *page) {
 	if w.Resumed {
 		how = "gone on with"
 	}
-	p.say("doing", "plan %s of %s, %s %s", Short(w.Plan), w.Source, how, s.since(w.Began))
+	p.say("doing", "plan %s of %s, %s %s", plans.Short(w.Plan), w.Source, how, s.since(w.Began))
 	step := w.Step
 	if w.Attempt > 1 {
 		step += fmt.Sprintf(", try %d", w.Attempt)
@@ -94,7 +96,7 @@ func (s Status) last() string {
 	if !s.Last.Succeeded {
 		how = "FAILED"
 	}
-	text := fmt.Sprintf("plan %s of %s %s at %s%s", Short(s.Last.Plan), s.Last.Source, how, s.at(s.Last.Ended), earlier(s.Last.BeforeStart))
+	text := fmt.Sprintf("plan %s of %s %s at %s%s", plans.Short(s.Last.Plan), s.Last.Source, how, s.at(s.Last.Ended), earlier(s.Last.BeforeStart))
 	if s.Last.Reason != "" {
 		text += ": " + s.Last.Reason
 	}
@@ -126,7 +128,7 @@ func (s Status) connection(c Connection) string {
 func (s Status) source(one Source) string {
 	text := one.Name
 	if one.Plan != "" {
-		text += ", plan " + Short(one.Plan)
+		text += ", plan " + plans.Short(one.Plan)
 	}
 	text += ": " + one.State
 	if !one.Since.IsZero() {
@@ -141,6 +143,8 @@ func (s Status) source(one Source) string {
 func (s Status) probe(one Probe) string {
 	text := one.Name + " of " + one.Source + ": "
 	switch {
+	case one.Healthy && one.Reason != "": // healthy by its thresholds, as it was when it was asked before
+		text += "fails " + s.since(one.Since) + ", not often enough to count as not healthy"
 	case one.Healthy:
 		text += "healthy " + s.since(one.Since)
 	default:
@@ -177,7 +181,7 @@ func (s Status) periodic(one Periodic) string {
 func (s Status) sayFailure(p *page, f Failure) {
 	what := f.Source
 	if f.Plan != "" {
-		what = "plan " + Short(f.Plan) + " of " + f.Source
+		what = "plan " + plans.Short(f.Plan) + " of " + f.Source
 	}
 	when := s.at(f.Time)
 	if f.Times > 1 {
@@ -228,9 +232,6 @@ func span(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
-
-// Short is enough of a checksum to tell plans apart.
-func Short(checksum string) string { return checksum[:min(len(checksum), 12)] }
 
 // Printable is text that a terminal shows and does not obey.
 func Printable(s string) string {

@@ -48,7 +48,7 @@ func Watchdog(env func(string) string, pid int) (time.Duration, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 || n > int64(24*time.Hour/time.Microsecond) {
-		return 0, fmt.Errorf("WATCHDOG_USEC %.40q is no number of microseconds", text)
+		return 0, fmt.Errorf("WATCHDOG_USEC %.40q is not a number of microseconds", text)
 	}
 	return time.Duration(n) * time.Microsecond, nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // fake is a manager that can be restarted: connections of an earlier life then fail.
@@ -112,7 +114,7 @@ func TestAManagerThatHangs(t *testing.T) {
 // TestUnitsOfThisHost asks the real manager where there is one.
 func TestUnitsOfThisHost(t *testing.T) {
 	if _, err := os.Stat("/run/systemd/private"); err != nil || os.Getuid() != 0 {
-		t.Skip("no systemd to ask")
+		skips.Skip(t, "no systemd to ask")
 	}
 	u := NewUnits()
 	defer u.Close()

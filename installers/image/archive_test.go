@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,39 +11,10 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-)
 
-func TestPick(t *testing.T) {
-	index := func(platforms ...string) (all []v1.Descriptor) {
-		for i, text := range platforms {
-			d := v1.Descriptor{Digest: v1.Hash{Algorithm: "sha256", Hex: fmt.Sprint(i)}}
-			if parts := strings.Split(text+"///", "/"); text != "" {
-				d.Platform = &v1.Platform{OS: parts[0], Architecture: parts[1], Variant: parts[2]}
-			}
-			all = append(all, d)
-		}
-		return all
-	}
-	for _, test := range []struct {
-		p    platform
-		in   []v1.Descriptor
-		want string
-	}{
-		{platform{"linux", "arm64"}, index("linux/amd64", "linux/arm64", "linux/arm64/v8"), "2"},
-		{platform{"linux", "arm64"}, index("linux/arm64/v9", "linux/arm64"), "1"},
-		{platform{"linux", "arm64"}, index("linux/arm64/v9"), "there is no image for linux/arm64 in it, only for linux/arm64/v9"},
-		{platform{"linux", "amd64"}, index("linux/amd64/v3", "linux/amd64"), "1"},
-		{platform{"linux", "amd64"}, index("linux/amd64/v1"), "0"},
-		{platform{"linux", "amd64"}, index("windows/amd64", "unknown/unknown"), "there is no image for linux/amd64 in it, only for windows/amd64"},
-		{platform{"linux", "amd64"}, index(""), "0"},
-		{platform{"linux", "amd64"}, index("", ""), "there is no image for linux/amd64 in it, only for no platform that is named"},
-	} {
-		digest, err := test.p.pick(test.in)
-		if got := digest.Hex; err != nil && err.Error() != test.want || err == nil && got != test.want {
-			t.Errorf("%s: %q, %v; want %q", test.p, got, err, test.want)
-		}
-	}
-}
+	"github.com/drover-project/drover/installers/image/archive"
+	"github.com/drover-project/drover/installers/image/manifest"
+)
 
 // tarOf is a tar of names and contents; one that begins with "->" is a link.
 func tarOf(pairs ...string) []byte {
@@ -69,36 +39,28 @@ func tarOf(pairs ...string) []byte {
 	return buf.Bytes()
 }
 
-func TestBrokenArchives(t *testing.T) {
-	tag, err := name.NewTag("a.io/x:1")
+// TestLayersOfAnArchiveHaveTheirDiffID: what "docker save" wrote has no digest of stored
+// bytes, but the image's configuration has that of each layer's tar.
+func TestLayersOfAnArchiveHaveTheirDiffID(t *testing.T) {
+	layer := tarOf("run.sh", "archived")
+	diffID, _, err := v1.SHA256(bytes.NewReader(layer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const list = `[{"Config":"c","RepoTags":["a.io/x:1"],"Layers":["l"]}]`
-	for _, test := range []struct {
-		name    string
-		content []byte
-		want    string
-	}{
-		{"empty", tarOf(), "it has neither an index.json nor a manifest.json"},
-		{"no list", tarOf("manifest.json", "{}"), "its manifest.json is no JSON of a list of images"},
-		{"no index", tarOf("index.json", "[]"), "its index.json is no JSON of an index"},
-		{"too large a list", tarOf("manifest.json", strings.Repeat(" ", maxManifest+1)), `its entry "manifest.json" is larger than 8388608 bytes`},
-		{"no configuration", tarOf("manifest.json", list), `its entry "c" is missing`},
-		{"links in a circle", tarOf("manifest.json", list, "c", "->d", "d", "->c"), `its entry "c" is a link to a link to a link, without an end`},
-		{"a link out of it", tarOf("manifest.json", list, "c", "->../../etc/passwd"), `its entry "../../etc/passwd" is missing`},
-		{"another number of layers", tarOf("manifest.json", list, "c", `{"rootfs":{}}`), `its manifest.json has 1 layers, and the configuration "c" 0`},
-		{"a manifest that is another", tarOf("index.json", `{"manifests":[{"digest":"sha256:`+strings.Repeat("0", 64)+`","size":2,"annotations":{"io.containerd.image.name":"a.io/x:1"}}]}`,
-			"blobs/sha256/"+strings.Repeat("0", 64), "{}"), "what is stored as sha256:" + strings.Repeat("0", 64) + " has another digest"},
+	config := `{"rootfs":{"diff_ids":["` + diffID.String() + `"]}}`
+	for name, test := range map[string]struct{ layer, want string }{
+		"as it was saved": {string(layer), ""},
+		"changed":         {strings.Replace(string(layer), "archived", "archiveD", 1), "what came as the layer " + diffID.String() + " has another digest"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "a.tar")
-			if err := os.WriteFile(path, test.content, 0o600); err != nil {
+		t.Run(name, func(t *testing.T) {
+			dir, images := t.TempDir(), t.TempDir()
+			saved := tarOf("manifest.json", `[{"Config":"c","RepoTags":["a.io/x:1"],"Layers":["l"]}]`, "c", config, "l", test.layer)
+			if err := os.WriteFile(filepath.Join(images, "a.tar"), saved, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			found, err := archiveAt(path).find(t.Context(), tag, thisHost())
-			if err == nil || err.Error() != test.want {
-				t.Errorf("%v, error %v\nwant %s", found, err, test.want)
+			err := (&Stager{ImagesDir: images}).Stage(t.Context(), "a.io/x:1", dir, nil)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
 	}
@@ -135,9 +97,9 @@ func FuzzArchive(f *testing.F) {
 			ref = digest
 		}
 		s := &Stager{MaxBytes: 1 << 20, MaxEntries: 100}
-		found, err := archiveAt(path).find(t.Context(), ref, platform{"linux", "amd64"})
+		found, err := archive.At(path).Find(t.Context(), ref, manifest.Platform{OS: "linux", Architecture: "amd64"})
 		if err == nil && found != nil {
-			_ = s.unpack(t.Context(), found, inside, s.teller(t.Context(), ref))
+			_ = s.unpack(t.Context(), found, inside, s.progress(ref, nil))
 		}
 		root, err := os.OpenRoot(inside)
 		if err != nil {

@@ -17,6 +17,9 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/installers/image/bounded"
+	"github.com/drover-project/drover/installers/image/manifest"
 )
 
 var (
@@ -25,16 +28,16 @@ var (
 )
 
 // cacheable says whether a layer is kept.
-func (s *Stager) cacheable(l stored) bool {
-	return s.CacheDir != "" && l.size >= 0 && l.size <= s.CacheLimit && keptName.MatchString(keptAs(l))
+func (s *Stager) cacheable(l manifest.Layer) bool {
+	return s.CacheDir != "" && l.Size >= 0 && l.Size <= s.CacheLimit && keptName.MatchString(keptAs(l))
 }
 
-func keptAs(l stored) string { return l.digest.Algorithm + "-" + l.digest.Hex }
+func keptAs(l manifest.Layer) string { return l.Digest.Algorithm + "-" + l.Digest.Hex }
 
 // cached is the layer's stored bytes, kept from an earlier staging or by this call. A nil
-// file without an error says that nothing can be kept, which is told here. Errors are the
+// file without an error says that nothing can be kept, which is logged here. Errors are the
 // registry's.
-func (s *Stager) cached(ctx context.Context, l stored, at *layerAt) (*os.File, error) {
+func (s *Stager) cached(ctx context.Context, l manifest.Layer, at *layerAt) (*os.File, error) {
 	if err := s.readyCache(); err != nil {
 		s.cacheFault(err, at)
 		return nil, nil
@@ -45,13 +48,13 @@ func (s *Stager) cached(ctx context.Context, l stored, at *layerAt) (*os.File, e
 		return f, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		s.log().Warn("kept layer is not usable and is pulled again", "layer", l.digest.String(), "error", err)
+		s.log().Warn("kept layer is not usable and is pulled again", "layer", l.Digest.String(), "error", err)
 		if err := os.Remove(filepath.Join(s.CacheDir, keptAs(l))); err != nil {
 			s.cacheFault(err, at)
 			return nil, nil
 		}
 	}
-	if _, err := s.prune(s.CacheLimit - l.size); err != nil {
+	if _, err := s.prune(s.CacheLimit - l.Size); err != nil {
 		s.cacheFault(err, at)
 		return nil, nil
 	}
@@ -70,16 +73,16 @@ func (s *Stager) cacheFault(err error, at *layerAt) {
 }
 
 // kept opens what is there and is what its name says.
-func (s *Stager) kept(l stored) (*os.File, error) {
+func (s *Stager) kept(l manifest.Layer) (*os.File, error) {
 	path := filepath.Join(s.CacheDir, keptAs(l))
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	checked := newChecked(f, l.digest, l.size)
+	checked := bounded.NewChecked(f, l.Digest, l.Size)
 	_, err = io.Copy(io.Discard, checked)
 	if err == nil {
-		err = checked.finish()
+		err = checked.Finish()
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -89,15 +92,15 @@ func (s *Stager) kept(l stored) (*os.File, error) {
 	}
 	now := s.now()
 	if err := os.Chtimes(path, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log().Warn("kept layer cannot be marked as used", "layer", l.digest.String(), "error", err)
+		s.log().Warn("kept layer cannot be marked as used", "layer", l.Digest.String(), "error", err)
 	}
 	return f, nil
 }
 
 // keep pulls a layer into the cache and returns it at its beginning. Faults of this host are
 // unpackErrors.
-func (s *Stager) keep(ctx context.Context, l stored, at *layerAt) (*os.File, error) {
-	content, err := l.open(ctx)
+func (s *Stager) keep(ctx context.Context, l manifest.Layer, at *layerAt) (*os.File, error) {
+	content, err := l.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +109,11 @@ func (s *Stager) keep(ctx context.Context, l stored, at *layerAt) (*os.File, err
 	if err != nil {
 		return nil, &unpackError{err}
 	}
-	stored := &counted{r: content, stopped: func() error { return context.Cause(ctx) }}
-	checked := newChecked(io.TeeReader(stored, at), l.digest, l.size)
+	stored := &bounded.Counter{Reader: content, Stopped: func() error { return context.Cause(ctx) }}
+	checked := bounded.NewChecked(io.TeeReader(stored, at), l.Digest, l.Size)
 	_, err = io.Copy(onlyWriter{f}, checked)
 	if err == nil {
-		err = checked.finish()
+		err = checked.Finish()
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
@@ -159,7 +162,7 @@ func (s *Stager) readyCache() error {
 		return err
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%s is no directory", s.CacheDir)
+		return fmt.Errorf("%s is not a directory", s.CacheDir)
 	}
 	if info.Mode().Perm() != 0o700 {
 		return os.Chmod(s.CacheDir, 0o700)

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/drover-project/drover/installers/image"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // ticking is a clock that goes on by step each time somebody looks.
@@ -206,7 +207,7 @@ func TestStagingsAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := s.Stage(t.Context(), ref, dir); err != nil {
+			if err := s.Stage(t.Context(), ref, dir, nil); err != nil {
 				t.Error(err)
 			}
 			for name, want := range map[string]string{"a": noise(1, 100<<10), "b": noise(2, 100<<10)} {
@@ -238,7 +239,7 @@ func TestNoRoomForTheCache(t *testing.T) {
 		var lines []string
 		s := &image.Stager{Registries: trusting(t, h), CacheDir: dir, CacheLimit: 1 << 20, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 		to := t.TempDir()
-		if err := s.Stage(image.WithProgress(t.Context(), func(line string) { lines = append(lines, line) }), ref, to); err != nil {
+		if err := s.Stage(t.Context(), ref, to, func(line string) { lines = append(lines, line) }); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		want(t, tree(t, to), "-rw-r--r-- run.sh "+noise(1, 500<<10))
@@ -252,7 +253,7 @@ func TestNoRoomForTheCache(t *testing.T) {
 func TestTheCacheMakesRoom(t *testing.T) {
 	mnt := t.TempDir()
 	if os.Getuid() != 0 || syscall.Mount("tmpfs", mnt, "tmpfs", 0, "size=800k") != nil {
-		t.Skip("mounting needs root")
+		skips.Skip(t, "mounting needs root")
 	}
 	defer syscall.Unmount(mnt, syscall.MNT_DETACH)
 	h := newHub(t, nil, true)
@@ -262,7 +263,7 @@ func TestTheCacheMakesRoom(t *testing.T) {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Stage(t.Context(), ref, to); err != nil {
+	if err := s.Stage(t.Context(), ref, to, nil); err != nil {
 		t.Fatal(err)
 	}
 	want(t, tree(t, to), "-rw-r--r-- run.sh "+noise(1, 500<<10))
@@ -273,10 +274,8 @@ func TestProgress(t *testing.T) {
 	ref := h.push(t, "inst/k3s:v1", imageOf(t, layer(t, file("a", noise(1, 300<<10))), layer(t, file("run.sh", "x"))))
 	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 1 << 20, Logger: quiet(), Now: ticking(300 * time.Millisecond)}
 	told := func() (lines []string) {
-		ctx := image.WithProgress(t.Context(), func(line string) {
-			lines = append(lines, strings.TrimPrefix(line, "image "+ref+": "))
-		})
-		if err := s.Stage(ctx, ref, t.TempDir()); err != nil {
+		progress := func(line string) { lines = append(lines, strings.TrimPrefix(line, "image "+ref+": ")) }
+		if err := s.Stage(t.Context(), ref, t.TempDir(), progress); err != nil {
 			t.Fatal(err)
 		}
 		return lines
@@ -313,7 +312,7 @@ func BenchmarkStage(b *testing.B) {
 			h := newHub(b, nil, true)
 			ref := h.push(b, "x:1", imageOf(b, layer(b, file("a", noise(1, 16<<20))), layer(b, file("b", noise(2, 16<<20)))))
 			s := &image.Stager{Registries: trusting(b, h), CacheDir: b.TempDir(), CacheLimit: limit, Logger: quiet()}
-			if err := s.Stage(b.Context(), ref, b.TempDir()); err != nil {
+			if err := s.Stage(b.Context(), ref, b.TempDir(), nil); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(32 << 20)
@@ -322,7 +321,7 @@ func BenchmarkStage(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := s.Stage(b.Context(), ref, dir); err != nil {
+				if err := s.Stage(b.Context(), ref, dir, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

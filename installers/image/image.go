@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/drover-project/drover/installers/image/credentials"
+	"github.com/drover-project/drover/installers/image/manifest"
 )
 
 const (
@@ -30,7 +33,7 @@ type Stager struct {
 	// Registries are registries.yaml files; the first that exists is used.
 	Registries []string
 	// Plugins are programs that know credentials for registries that Registries have none for.
-	Plugins Plugins
+	Plugins credentials.Plugins
 	// DockerConfig is a Docker config.json with credentials, asked after the plugins; optional.
 	DockerConfig string
 	// CacheDir keeps layers of registries by digest, at most CacheLimit bytes of them; made
@@ -47,18 +50,20 @@ type Stager struct {
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // for several goroutines; default time.Now
 
-	answers answers // of plugins
+	answers credentials.Answers // of plugins
 }
 
 // Stage unpacks the image ref, by tag or digest, into dir, which exists and is empty. After
-// an error dir holds a part of it. Errors hold no credentials.
-func (s *Stager) Stage(ctx context.Context, ref, dir string) error {
+// an error dir holds a part of it. Errors hold no credentials. progress, which may be nil, is
+// called by this goroutine with short lines such as "image rancher/k3s:v1: layer 2 of 5, 31 of
+// 80 MiB": at most about one a second, and one at the end of each layer.
+func (s *Stager) Stage(ctx context.Context, ref, dir string, progress func(line string)) error {
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
 		return fmt.Errorf("image name %.300q is not of the form registry/repository:tag or registry/repository@sha256:digest", ref)
 	}
 	begin := s.now()
-	from, err := s.stage(ctx, parsed, dir)
+	from, err := s.stage(ctx, parsed, dir, progress)
 	if err != nil {
 		return err
 	}
@@ -66,34 +71,38 @@ func (s *Stager) Stage(ctx context.Context, ref, dir string) error {
 	return nil
 }
 
-func (s *Stager) stage(ctx context.Context, ref name.Reference, dir string) (from string, err error) {
-	told := s.teller(ctx, ref)
+func (s *Stager) stage(ctx context.Context, ref name.Reference, dir string, line func(string)) (from string, err error) {
+	report := s.progress(ref, line)
 	local, err := s.inArchives(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("look for it in the archives below %s: %w", s.ImagesDir, err)
 	}
 	if local != nil {
-		if err := s.unpack(ctx, local, dir, told); err != nil {
-			return "", fmt.Errorf("unpack it from %s: %w", local.from, err)
+		if err := s.unpack(ctx, local, dir, report); err != nil {
+			return "", fmt.Errorf("unpack it from %s: %w", local.From, err)
 		}
-		return local.from, nil
+		return local.From, nil
 	}
-	return s.pull(ctx, ref, told, func(ctx context.Context, found *picture) error {
+	return s.pull(ctx, ref, report, func(ctx context.Context, found *manifest.Image) error {
 		if err := empty(dir); err != nil {
 			return &unpackError{err}
 		}
-		err := s.unpack(ctx, found, dir, told)
+		err := s.unpack(ctx, found, dir, report)
 		if errors.Is(err, syscall.ENOSPC) && s.dropCache() {
 			// What is kept for later must not stand in the way of what is wanted now.
 			s.log().Warn("the disk is full: the kept layers were removed, and the image is unpacked once more", "image", ref.String())
 			if err := empty(dir); err != nil {
 				return &unpackError{err}
 			}
-			found.keep = false
-			err = s.unpack(ctx, found, dir, told)
+			found.Keep = false
+			err = s.unpack(ctx, found, dir, report)
 		}
 		return err
 	})
+}
+
+func (s *Stager) credentials() *credentials.Finder {
+	return &credentials.Finder{Plugins: s.Plugins, DockerConfig: s.DockerConfig, Answers: &s.answers, Logger: s.log(), Now: s.now}
 }
 
 func (s *Stager) log() *slog.Logger {

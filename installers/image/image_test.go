@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/installers/image"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -30,6 +29,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/drover-project/drover/installers/image"
 )
 
 // entry is one tar entry of a layer.
@@ -183,7 +184,7 @@ func stage(t *testing.T, s *image.Stager, ref string) (string, error) {
 		t.Fatal(err)
 	}
 	s.Logger, s.Pause = quiet(), time.Millisecond
-	err := s.Stage(t.Context(), ref, dir)
+	err := s.Stage(t.Context(), ref, dir, nil)
 	return tree(t, dir), err
 }
 
@@ -559,7 +560,7 @@ func TestMirrors(t *testing.T) {
 			defer cancel()
 			dir := t.TempDir()
 			s.Logger, s.Pause = quiet(), time.Millisecond
-			err := s.Stage(ctx, test.ref, dir)
+			err := s.Stage(ctx, test.ref, dir, nil)
 			if test.fails == "" {
 				if err != nil {
 					t.Fatal(err)

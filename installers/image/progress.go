@@ -3,40 +3,29 @@
 package image
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// tellEvery is the shortest time between two lines about the same layer.
-const tellEvery = time.Second
+// reportEvery is the shortest time between two lines about the same layer.
+const reportEvery = time.Second
 
-type progressKey struct{}
-
-// WithProgress returns a context below which Stage tells line how far it is, in short lines
-// such as "image rancher/k3s:v1: layer 2 of 5, 31 of 80 MiB": at most about one a second,
-// and one at the end of each layer. line is called by the goroutine of Stage.
-func WithProgress(ctx context.Context, line func(string)) context.Context {
-	return context.WithValue(ctx, progressKey{}, line)
-}
-
-// teller tells about one staging.
-type teller struct {
+// progress reports one staging.
+type progress struct {
 	image string
 	line  func(string)
 	now   func() time.Time
 	last  time.Time
 }
 
-func (s *Stager) teller(ctx context.Context, ref name.Reference) *teller {
-	line, _ := ctx.Value(progressKey{}).(func(string))
-	return &teller{image: ref.String(), line: line, now: s.now}
+func (s *Stager) progress(ref name.Reference, line func(string)) *progress {
+	return &progress{image: ref.String(), line: line, now: s.now}
 }
 
-// say tells at once.
-func (t *teller) say(format string, args ...any) {
+// say reports at once.
+func (t *progress) say(format string, args ...any) {
 	if t.line == nil {
 		return
 	}
@@ -46,7 +35,7 @@ func (t *teller) say(format string, args ...any) {
 
 // layerAt says where in a layer the staging is.
 type layerAt struct {
-	*teller
+	*progress
 	number, of int
 	size       int64 // bytes as stored; negative when nobody said
 	done       int64
@@ -55,7 +44,7 @@ type layerAt struct {
 // Write counts what came of the layer.
 func (l *layerAt) Write(p []byte) (int, error) {
 	l.done += int64(len(p))
-	if l.line != nil && l.now().Sub(l.last) >= tellEvery {
+	if l.line != nil && l.now().Sub(l.last) >= reportEvery {
 		l.say("layer %d of %d, %s", l.number, l.of, amount(l.done, l.size))
 	}
 	return len(p), nil

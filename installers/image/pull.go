@@ -15,6 +15,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/drover-project/drover/installers/image/manifest"
+	"github.com/drover-project/drover/installers/image/registries"
 	"github.com/drover-project/drover/plans/backoff"
 )
 
@@ -25,12 +27,12 @@ const (
 )
 
 // user takes an image that is read below ctx.
-type user func(ctx context.Context, found *picture) error
+type user func(ctx context.Context, found *manifest.Image) error
 
 // place is an endpoint that is asked, and what came of it.
 type place struct {
-	endpoint
-	config registryConfig
+	registries.Endpoint
+	config registries.Config
 	failed *placeError // of the last try
 	tries  int
 }
@@ -38,21 +40,21 @@ type place struct {
 // pull asks the endpoints in order and hands the image of the first that has it to use, and
 // returns which that was. One that breaks off is tried from the next, so use may be called
 // again. Those that may only be unwell are asked again after all others, with a pause.
-func (s *Stager) pull(ctx context.Context, ref name.Reference, told *teller, use user) (from string, err error) {
-	config, err := loadRegistries(s.Registries)
+func (s *Stager) pull(ctx context.Context, ref name.Reference, report *progress, use user) (from string, err error) {
+	config, err := registries.Load(s.Registries)
 	if err != nil {
 		return "", err
 	}
 	var places []*place
-	for _, e := range config.endpoints(ref.Context().RegistryStr()) {
-		places = append(places, &place{endpoint: e, config: config.config(e.host)})
+	for _, e := range config.Endpoints(ref.Context().RegistryStr()) {
+		places = append(places, &place{Endpoint: e, config: config.Config(e.Host)})
 	}
 	pause := backoff.Backoff{Min: orDefault(s.Pause, defaultPause), Max: time.Minute, Floor: 0.5}
 	asked := places
 	for round := 1; ; round++ {
 		var again []*place
 		for _, p := range asked {
-			err := s.try(ctx, p, ref, told, use)
+			err := s.try(ctx, p, ref, report, use)
 			var fault *unpackError
 			switch {
 			case err == nil:
@@ -69,7 +71,7 @@ func (s *Stager) pull(ctx context.Context, ref name.Reference, told *teller, use
 			return "", nowhere(places)
 		}
 		wait := pause.Next()
-		told.say("%v; asking again in %v", again[0].failed, wait.Round(100*time.Millisecond))
+		report.say("%v; asking again in %v", again[0].failed, wait.Round(100*time.Millisecond))
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return "", context.Cause(ctx)
 		}
@@ -78,8 +80,8 @@ func (s *Stager) pull(ctx context.Context, ref name.Reference, told *teller, use
 }
 
 // try asks one place, and notes there what came of it.
-func (s *Stager) try(ctx context.Context, p *place, ref name.Reference, told *teller, use user) error {
-	told.say("asking %s", p)
+func (s *Stager) try(ctx context.Context, p *place, ref name.Reference, report *progress, use user) error {
+	report.say("asking %s", p)
 	p.tries++
 	var secrets []string
 	err := s.pullFrom(ctx, p, ref, &secrets, use)
@@ -115,48 +117,51 @@ type nowhereError struct {
 	causes []error
 }
 
-func (e *nowhereError) Error() string   { return e.text }
+// Error has a sentence for each place.
+func (e *nowhereError) Error() string { return e.text }
+
+// Unwrap has an error for each place.
 func (e *nowhereError) Unwrap() []error { return e.causes }
 
-// pullFrom adds to secrets what must not be told of any error that it returns.
+// pullFrom adds to secrets what must be in no error that it returns.
 func (s *Stager) pullFrom(ctx context.Context, p *place, ref name.Reference, secrets *[]string, use user) error {
-	at, err := p.reference(ref)
+	at, err := reference(p.Endpoint, ref)
 	if err != nil {
 		return err
 	}
-	transport, err := p.transport(p.config.TLS, orDefault(s.Stall, defaultStall), s.now)
+	made, err := connect(p.config.TLS, orDefault(s.Stall, defaultStall), s.now)
 	if err != nil {
 		return err
 	}
-	defer transport.CloseIdleConnections()
-	found, err := s.credentials(ctx, at, p.config.Auth)
+	defer made.CloseIdleConnections()
+	found, err := s.credentials().Find(ctx, at, p.config.Auth)
 	if err != nil {
 		return err
 	}
-	*secrets = found.secrets()
-	puller, err := remote.NewPuller(remote.WithAuth(found.authenticator()), remote.WithUserAgent(userAgent),
-		remote.WithTransport(&policy{endpoint: p.endpoint, next: transport}), remote.WithContext(ctx),
-		// Trying again is done here, where somebody can be told and it can be ended.
+	*secrets = found.Secrets()
+	puller, err := remote.NewPuller(remote.WithAuth(found.Authenticator()), remote.WithUserAgent(userAgent),
+		remote.WithTransport(&policy{endpoint: p.Endpoint, next: made}), remote.WithContext(ctx),
+		// Trying again is done here, where it is reported and can be ended.
 		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes())
 	if err != nil {
 		return err
 	}
 	image, err := describe(ctx, puller, at)
 	if err != nil {
-		return found.explain(err)
+		return found.Explain(err)
 	}
-	image.from, image.keep = p.String(), true
+	image.From, image.Keep = p.String(), true
 	return use(ctx, image)
 }
 
 // describe reads the manifest of an image, and of an index the one for this host.
-func describe(ctx context.Context, puller *remote.Puller, at name.Reference) (*picture, error) {
+func describe(ctx context.Context, puller *remote.Puller, at name.Reference) (*manifest.Image, error) {
 	top, err := puller.Get(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	repository := at.Context()
-	m, err := thisHost().manifest(ctx, top.Manifest, func(ctx context.Context, digest v1.Hash) ([]byte, error) {
+	m, err := manifest.ThisHost().Manifest(ctx, top.Manifest, func(ctx context.Context, digest v1.Hash) ([]byte, error) {
 		d, err := puller.Get(ctx, repository.Digest(digest.String()))
 		if err != nil {
 			return nil, err
@@ -166,12 +171,12 @@ func describe(ctx context.Context, puller *remote.Puller, at name.Reference) (*p
 	if err != nil {
 		return nil, err
 	}
-	found := &picture{}
+	found := &manifest.Image{}
 	for _, d := range m.Layers {
-		if err := sound(d); err != nil {
+		if err := manifest.Check(d); err != nil {
 			return nil, err
 		}
-		found.layers = append(found.layers, stored{digest: d.Digest, size: d.Size, open: func(ctx context.Context) (io.ReadCloser, error) {
+		found.Layers = append(found.Layers, manifest.Layer{Digest: d.Digest, Size: d.Size, Open: func(ctx context.Context) (io.ReadCloser, error) {
 			layer, err := puller.Layer(ctx, repository.Digest(d.Digest.String()))
 			if err != nil {
 				return nil, err
@@ -183,15 +188,15 @@ func describe(ctx context.Context, puller *remote.Puller, at name.Reference) (*p
 }
 
 // reference is the image's name at the endpoint.
-func (e endpoint) reference(ref name.Reference) (name.Reference, error) {
+func reference(e registries.Endpoint, ref name.Reference) (name.Reference, error) {
 	options := []name.Option{name.StrictValidation}
-	if e.plainHTTP {
+	if e.PlainHTTP {
 		options = append(options, name.Insecure)
 	}
-	repository := e.rewrites.apply(ref.Context().RepositoryStr())
-	at, err := name.NewRepository(e.host+"/"+repository, options...)
+	repository := e.Rewrites.Apply(ref.Context().RepositoryStr())
+	at, err := name.NewRepository(e.Host+"/"+repository, options...)
 	if err != nil {
-		return nil, fmt.Errorf("the rewrites in registries.yaml make %.200q of the repository, which is no name of one", repository)
+		return nil, fmt.Errorf("the rewrites in registries.yaml make %.200q of the repository, which is not the name of a repository", repository)
 	}
 	if digest, ok := ref.(name.Digest); ok {
 		return at.Digest(digest.DigestStr()), nil
@@ -202,30 +207,30 @@ func (e endpoint) reference(ref name.Reference) (name.Reference, error) {
 // policy sends requests where the endpoint says, and none without TLS unless it says so:
 // the library would fall back to plain HTTP for any private address.
 type policy struct {
-	endpoint endpoint
+	endpoint registries.Endpoint
 	next     http.RoundTripper
 }
 
 // RoundTrip is of http.RoundTripper.
 func (p *policy) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !p.endpoint.plainHTTP {
+	if r.URL.Scheme != "https" && !p.endpoint.PlainHTTP {
 		return nil, fmt.Errorf("%s would be asked without TLS; write http:// before the endpoint in registries.yaml if that is wanted", r.URL.Host)
 	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v2")
-	if r.URL.Host != p.endpoint.host || !ok {
+	if r.URL.Host != p.endpoint.Host || !ok {
 		return p.next.RoundTrip(r)
 	}
 	r = r.Clone(r.Context())
-	r.URL.Path = p.endpoint.path + rest
-	if p.endpoint.mirrorOf != "" {
-		// A mirror of several registries cannot tell them apart otherwise.
+	r.URL.Path = p.endpoint.Path + rest
+	if p.endpoint.MirrorOf != "" {
+		// A mirror of several registries cannot distinguish them otherwise.
 		query := r.URL.Query()
-		query.Set("ns", p.endpoint.mirrorOf)
+		query.Set("ns", p.endpoint.MirrorOf)
 		r.URL.RawQuery = query.Encode()
 	}
 	answer, err := p.next.RoundTrip(r)
 	if err == nil && strings.Contains(rest, "/manifests/") {
-		answer.Body = http.MaxBytesReader(nil, answer.Body, maxManifest)
+		answer.Body = http.MaxBytesReader(nil, answer.Body, manifest.MaxSize)
 	}
 	return answer, err
 }

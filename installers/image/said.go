@@ -1,4 +1,4 @@
-// What is told of a place that did not give an image: a sentence for the cases that people
+// What is reported of a place that did not give an image: a sentence for the cases that people
 // meet, and for the others what the library says, without whatever could be a credential.
 
 package image
@@ -10,19 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
-)
 
-const (
-	// maxSaid bounds what is told of one place, in bytes.
-	maxSaid = 400
-	// minSecret is the shortest secret that is looked for; a shorter one is in any text.
-	minSecret = 3
+	"github.com/drover-project/drover/installers/image/credentials"
 )
 
 // placeError is why a place did not give an image.
@@ -32,12 +24,15 @@ type placeError struct {
 	passing bool // it may work the next time
 }
 
+// Error is the sentence.
 func (e *placeError) Error() string { return e.text }
+
+// Unwrap is the cause.
 func (e *placeError) Unwrap() error { return e.cause }
 
 // said makes the sentence. The secrets are left out wherever they come up.
 func said(p *place, err error, secrets []string) *placeError {
-	return &placeError{text: p.String() + ": " + clean(sentence(p, err), secrets), cause: err, passing: passing(err)}
+	return &placeError{text: p.String() + ": " + credentials.Redact(sentence(p, err), secrets), cause: err, passing: passing(err)}
 }
 
 func sentence(p *place, err error) string {
@@ -52,17 +47,17 @@ func sentence(p *place, err error) string {
 	where := fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	if r := answer.Request; r != nil {
 		where += " for " + r.URL.Path
-		if p.mirrorOf != "" {
-			where += ", ns=" + p.mirrorOf
+		if p.MirrorOf != "" {
+			where += ", ns=" + p.MirrorOf
 		}
 	}
 	var words string
 	for _, d := range answer.Errors {
 		words += "; " + string(d.Code) + " " + d.Message
 	}
-	var note *credentialNote
+	var note *credentials.Note
 	if errors.As(err, &note) {
-		words += "; " + note.text
+		words += "; " + note.Text
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound:
@@ -88,28 +83,4 @@ func passing(err error) bool {
 	return errors.As(err, &quiet) || errors.As(err, &network) && network.Timeout() ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded)
-}
-
-var (
-	// queries of URLs hold signatures when a registry redirects to where its blobs are.
-	queries  = regexp.MustCompile(`(https?://[^\s"'?]*)\?[^\s"']*`)
-	userInfo = regexp.MustCompile(`(https?://)[^\s"'/@]*@`)
-	control  = regexp.MustCompile(`[[:cntrl:]]+`)
-)
-
-// clean makes one line of a text, without credentials and not too long.
-func clean(text string, secrets []string) string {
-	longest := slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
-	for _, secret := range longest {
-		if len(secret) >= minSecret {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
-	}
-	text = userInfo.ReplaceAllString(text, "$1")
-	text = queries.ReplaceAllString(text, "$1")
-	text = strings.TrimSpace(control.ReplaceAllString(text, " "))
-	if len(text) > maxSaid {
-		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
-	}
-	return text
 }

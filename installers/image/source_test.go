@@ -31,6 +31,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/drover-project/drover/installers/image"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // archive is what "docker save" writes of the images.
@@ -93,7 +94,7 @@ func bzip2Of(t *testing.T, b []byte) []byte {
 	c.Stdin = bytes.NewReader(b)
 	out, err := c.Output()
 	if err != nil {
-		t.Skipf("no bzip2: %v", err)
+		skips.Skipf(t, "no bzip2: %v", err)
 	}
 	return out
 }
@@ -409,8 +410,7 @@ func TestASilentRegistryIsGivenUp(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var lines []string
 	s := &image.Stager{Stall: 100 * time.Millisecond, Pause: time.Millisecond, Logger: quiet(), Now: func() time.Time { return now }}
-	ctx := image.WithProgress(t.Context(), func(line string) { lines = append(lines, line) })
-	err := s.Stage(ctx, host+"/x:1", t.TempDir())
+	err := s.Stage(t.Context(), host+"/x:1", t.TempDir(), func(line string) { lines = append(lines, line) })
 	want := "pull from http://" + host + ": the registry stopped sending: nothing came from " + host + " since 2026-01-02T03:04:05Z, for 100ms (asked 3 times)"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v\nwant  %s", err, want)
@@ -430,8 +430,7 @@ func TestASilentRegistryIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	s = &image.Stager{Stall: time.Hour, Logger: quiet()}
-	ctx = image.WithProgress(ctx, func(string) { cancel(enough) })
-	if err := s.Stage(ctx, host+"/x:1", t.TempDir()); !errors.Is(err, enough) {
+	if err := s.Stage(ctx, host+"/x:1", t.TempDir(), func(string) { cancel(enough) }); !errors.Is(err, enough) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -547,24 +546,24 @@ func TestCancelledPull(t *testing.T) {
 		<-begun
 		cancel()
 	}()
-	if err := (&image.Stager{Logger: quiet()}).Stage(ctx, ref, t.TempDir()); !errors.Is(err, context.Canceled) {
+	if err := (&image.Stager{Logger: quiet()}).Stage(ctx, ref, t.TempDir(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+		skips.Skip(t, "mounting needs root")
 	}
 	mnt := t.TempDir()
 	if err := syscall.Mount("tmpfs", mnt, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
+		skips.Skipf(t, "no tmpfs here: %v", err)
 	}
 	defer syscall.Unmount(mnt, syscall.MNT_DETACH)
 	h := newHub(t, nil, false)
 	ref := h.push(t, "x:1", imageOf(t, layer(t, file("big", strings.Repeat("x", 1<<20)))))
 	h.asked = nil
-	err := (&image.Stager{Logger: quiet()}).Stage(t.Context(), ref, mnt)
+	err := (&image.Stager{Logger: quiet()}).Stage(t.Context(), ref, mnt, nil)
 	if !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "image entry big: ") {
 		t.Errorf("error %v", err)
 	}

@@ -4,8 +4,6 @@ package image
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -13,20 +11,19 @@ import (
 	"os"
 	"time"
 
-	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/installers/image/registries"
 )
 
 const (
-	dialTimeout    = 30 * time.Second
-	maxCertificate = 4 << 20
+	dialTimeout = 30 * time.Second
 )
 
-// transport is made anew for each pull, as the files may change. HTTP/1.1 only: of HTTP/2
+// connect makes a transport. It is made anew for each pull, as the files may change. HTTP/1.1 only: of HTTP/2
 // one connection is read however slowly this host takes the content, and a registry that
-// says nothing could not be told from a disk that is slow.
-func (e endpoint) transport(t *registryTLS, stall time.Duration, now func() time.Time) (*http.Transport, error) {
+// says nothing could not be distinguished from a disk that is slow.
+func connect(t *registries.TLS, stall time.Duration, now func() time.Time) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	transport := &http.Transport{
+	made := &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -38,60 +35,12 @@ func (e endpoint) transport(t *registryTLS, stall time.Duration, now func() time
 		MaxIdleConnsPerHost:    4,
 		MaxResponseHeaderBytes: 256 << 10,
 	}
-	config, err := t.config()
+	config, err := t.Config()
 	if err != nil {
 		return nil, err
 	}
-	transport.TLSClientConfig = config
-	return transport, nil
-}
-
-// config is the TLS configuration for a registry; of none it is the system's.
-func (t *registryTLS) config() (*tls.Config, error) {
-	if t == nil {
-		return nil, nil
-	}
-	config := &tls.Config{InsecureSkipVerify: t.InsecureSkipVerify} //nolint:gosec // the operator's choice for this registry
-	if t.CAFile.text != "" {
-		pem, err := durable.ReadFile(t.CAFile.text, maxCertificate)
-		if err != nil {
-			return nil, t.CAFile.fault(err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, t.CAFile.fault(fmt.Errorf("there is no certificate in %s", t.CAFile.text))
-		}
-		config.RootCAs = pool
-	}
-	if t.CertFile.text == "" && t.KeyFile.text == "" {
-		return config, nil
-	}
-	pair, err := t.pair()
-	if err != nil {
-		return nil, err
-	}
-	config.Certificates = []tls.Certificate{pair}
-	return config, nil
-}
-
-// pair is the client's certificate and key.
-func (t *registryTLS) pair() (tls.Certificate, error) {
-	certificate, err := durable.ReadFile(t.CertFile.text, maxCertificate)
-	if err != nil {
-		return tls.Certificate{}, t.CertFile.fault(err)
-	}
-	key, err := durable.ReadFile(t.KeyFile.text, maxCertificate)
-	if err != nil {
-		return tls.Certificate{}, t.KeyFile.fault(err)
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return tls.Certificate{}, t.CertFile.fault(fmt.Errorf("%s and %s are not a certificate and its key in PEM", t.CertFile.text, t.KeyFile.text))
-	}
-	return pair, nil
+	made.TLSClientConfig = config
+	return made, nil
 }
 
 // silence is a peer that keeps the connection and says nothing.
@@ -101,6 +50,7 @@ type silence struct {
 	stall   time.Duration
 }
 
+// Error says since when the peer is silent, in UTC.
 func (s *silence) Error() string {
 	return fmt.Sprintf("the registry stopped sending: nothing came from %s since %s, for %v", s.address, s.since.UTC().Format(time.RFC3339), s.stall)
 }

@@ -27,7 +27,10 @@ const (
 // unpackError is a fault of the image's content or of this host, which another registry would not mend.
 type unpackError struct{ cause error }
 
+// Error is that of the cause.
 func (e *unpackError) Error() string { return e.cause.Error() }
+
+// Unwrap is the cause.
 func (e *unpackError) Unwrap() error { return e.cause }
 
 func refused(format string, args ...any) error { return &unpackError{fmt.Errorf(format, args...)} }
@@ -195,9 +198,10 @@ func (u *unpacker) file(name string, mode fs.FileMode, content io.Reader) error 
 	return nil
 }
 
-// onlyWriter marks errors of the disk, to tell them from those of the registry.
+// onlyWriter marks errors of the disk, to distinguish them from those of the registry.
 type onlyWriter struct{ f *os.File }
 
+// Write is of io.Writer.
 func (w onlyWriter) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
 	if err != nil {

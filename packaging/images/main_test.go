@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestImageOfTheUpgradeController(t *testing.T) {
@@ -30,7 +32,7 @@ func TestImageOfTheUpgradeController(t *testing.T) {
 	}
 	busybox := "/bin/busybox"
 	if err := static(busybox, runtime.GOARCH); err != nil {
-		t.Skip("a static busybox is needed: ", err)
+		skips.Skip(t, "a static busybox is needed: ", err)
 	}
 	o := options{arch: runtime.GOARCH, version: "v1.2.3", out: dir + "/out", bin: dir, busybox: busybox, kubectl: busybox}
 	path, err := write(o, "suc")
@@ -106,7 +108,7 @@ func TestImageOfTheNodeAgent(t *testing.T) {
 	static := "/bin/busybox"
 	program, err := os.ReadFile(static)
 	if err != nil {
-		t.Skip("a static program is needed: ", err)
+		skips.Skip(t, "a static program is needed: ", err)
 	}
 	ca := filepath.Join(dir, "ca.pem")
 	for path, content := range map[string][]byte{filepath.Join(dir, "rancher-agent-"+runtime.GOARCH): program, ca: []byte("CA")} {

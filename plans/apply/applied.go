@@ -51,29 +51,42 @@ type applied struct {
 	Reason    string    `json:"reason,omitempty"`
 }
 
-// remember adds the delivery, whose outcome is known, to the history.
-func (w *work) remember(o outcome) {
-	if w.AppliedDir == "" {
-		return
-	}
-	l := w.ledger
-	a := applied{
-		Plan: w.d.Plan, Checksum: l.Checksum, Source: l.Source, ID: l.ID,
-		Began: l.Begun, Ended: o.Ended, Succeeded: o.Succeeded, Reason: o.Reason,
-	}
-	if err := w.addApplied(a); err != nil {
-		w.log.Error("applied plan is not added to the history", "directory", w.AppliedDir, "error", err)
-	}
+// historyEntry is an entry of the history that is to be written.
+type historyEntry struct {
+	file durable.File
+	old  []string // paths of entries that are too many after it
 }
 
-func (e *Engine) addApplied(a applied) error {
+// entry is what the history gets of the delivery, whose outcome is known; nil when there is
+// no history, or it cannot be written, which is logged.
+func (w *work) entry(o outcome) *historyEntry {
+	if w.AppliedDir == "" {
+		return nil
+	}
+	l := w.ledger
+	h, err := w.historyEntry(applied{
+		Plan: w.d.Plan, Checksum: l.Checksum, Source: l.Source, ID: l.ID,
+		Began: l.Begun, Ended: o.Ended, Succeeded: o.Succeeded, Reason: o.Reason,
+	})
+	if err != nil {
+		w.historyFailed(err)
+		return nil
+	}
+	return h
+}
+
+func (w *work) historyFailed(err error) {
+	w.log.Error("applied plan is not added to the history", "directory", w.AppliedDir, "error", err)
+}
+
+func (e *Engine) historyEntry(a applied) (*historyEntry, error) {
 	ours := func(name string) bool { return strings.Contains(name, "-applied.plan") }
 	if err := closedDir(e.AppliedDir, ours); err != nil {
-		return err
+		return nil, err
 	}
 	names, err := e.appliedNames()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	source := fileKey(a.Source)
 	name, again := e.sameApplied(names, source, a)
@@ -81,12 +94,22 @@ func (e *Engine) addApplied(a applied) error {
 		name = nextApplied(names, a.Ended) + "-" + source + appliedSuffix
 		names = append(names, name)
 	}
-	if err := durable.WriteJSON(filepath.Join(e.AppliedDir, name), a, 0o600); err != nil {
-		return err
+	b, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encode the entry: %w", err)
 	}
-	var failed error
+	h := &historyEntry{file: durable.File{Path: filepath.Join(e.AppliedDir, name), Data: append(b, '\n'), Mode: 0o600}}
 	for _, old := range outdated(names) {
-		failed = errors.Join(failed, os.Remove(filepath.Join(e.AppliedDir, old)))
+		h.old = append(h.old, filepath.Join(e.AppliedDir, old))
+	}
+	return h, nil
+}
+
+// shorten removes the entries that are too many.
+func (h *historyEntry) shorten() error {
+	var failed error
+	for _, old := range h.old {
+		failed = errors.Join(failed, os.Remove(old))
 	}
 	return failed
 }

@@ -22,9 +22,10 @@ import (
 // that ends for any other reason leaves the instruction running for the agent's next life.
 var ErrCancelled = errors.New("the plan was cancelled")
 
-// Stager unpacks the image ref into the directory dir, which exists and is empty.
+// Stager unpacks the image ref into the directory dir, which exists and is empty. progress is
+// called with a short line now and then; it may be nil.
 type Stager interface {
-	Stage(ctx context.Context, ref, dir string) error
+	Stage(ctx context.Context, ref, dir string, progress func(line string)) error
 }
 
 // Redirect keeps regular files that a plan wants below Prefix really below Dir, and makes
@@ -58,29 +59,31 @@ type Options struct {
 	// Supervisor is the argv of the process that runs one instruction; the instruction's
 	// directory is added as the last argument. It must call supervise.Supervise.
 	Supervisor []string
+	// Ready keeps a supervisor waiting for the next instruction, so that its start is not
+	// waited for. It is a process that does nothing and ends with the agent.
+	Ready bool
 	// Env is the environment that instructions start from; default BaseEnv of the agent's own.
 	Env func() []string
 	// Path is the agent's PATH, in which commands are looked up; default $PATH.
 	Path string
 	// Timeout ends an instruction, periodic ones included, that runs longer; 0 means never.
 	Timeout time.Duration
+	// Quiet is how long an instruction must have printed nothing before a newer plan ends it; default two minutes.
+	Quiet time.Duration
 	// PeriodicPatience is how long Periodic waits for the instructions that it started; default
 	// 5 seconds.
 	PeriodicPatience time.Duration
 	// OutputLimit is how many bytes of an instruction's output are kept, half of them from its
-	// beginning and half from its end; default 256 KiB.
+	// beginning and half from its end; default 1 MiB.
 	OutputLimit int
 	// OutputLevel is the level at which lines of output are logged: slog.LevelInfo, the default, or slog.LevelDebug.
 	OutputLevel slog.Level
-	// Waiting is told what the engine waits for, and with an empty For once that is over. It
-	// must return quickly. Default: nobody is told, but it is logged.
+	// Waiting is called with what the engine waits for, and with an empty For once that is over. It
+	// must return quickly. Default: it is only logged.
 	Waiting func(Wait)
-	// Observe is told of everything that happens, by several goroutines; it must return
-	// quickly. Default: nobody is told.
+	// Observe is called with everything that happens, by several goroutines; it must return
+	// quickly. Default: it is not called.
 	Observe func(Event)
-	// WithProgress puts a listener for steps of staging an image into the context that Images
-	// is given. Default: no steps are told.
-	WithProgress func(ctx context.Context, tell func(line string)) context.Context
 	// AppliedDir keeps a history of applied plans, the newest of each source; made 0700. Empty
 	// means none.
 	AppliedDir string
@@ -111,6 +114,9 @@ type Delivery struct {
 	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instructions' first run below this ID; a
 	// run that has to be repeated because it died with the host counts on from there.
 	Attempt int
+	// Superseded is closed when a newer plan waits for the end of this one: no further instruction is started, and the
+	// running one is killed once it has printed nothing for Options.Quiet. Nil: that does not happen.
+	Superseded <-chan struct{}
 }
 
 // Result is how an apply ended.
@@ -139,6 +145,8 @@ type Pending struct {
 	Started  time.Time
 	// Finished says that Apply with this ID returns at once with the result, doing nothing.
 	Finished bool
-	// Remaining is the work left, one line each, in order; nil when Finished.
-	Remaining []string
+	// Reported says that Engine.Reported was called for it.
+	Reported bool
+	// Remaining is the work left, in order; nil when Finished.
+	Remaining []Task
 }

@@ -133,7 +133,7 @@ func TestKilledInTheMiddleOfAnInstruction(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	want := []string{"instruction slow (started once)", "instruction after"}
+	want := []apply.Task{{Kind: apply.InstructionTask, Name: "slow", Starts: 1}, {Kind: apply.InstructionTask, Name: "after"}}
 	if diff := cmp.Diff(want, pending.Remaining); diff != "" || pending.Finished || pending.ID != "uid-1" {
 		t.Errorf("%+v %s", pending, diff)
 	}
@@ -256,7 +256,7 @@ func TestTheWorkDirectoryIsRemovedUnderARunningInstruction(t *testing.T) {
 	p := plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("slow", "[ $CATTLE_AGENT_ATTEMPT_NUMBER = 1 ] && read x < "+fifo+"; true")}}
 	agent := begun(t, h, p)
 	// Noted only after the start, so wait for it.
-	h.until("the supervisor is in the ledger", func() bool { return strings.Contains(h.content(h.path("ledgers", "remote.json")), `"pid"`) })
+	h.until("the supervisor is noted", func() bool { return len(h.glob("ledgers", "remote.supervisor")) == 1 })
 	if err := agent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

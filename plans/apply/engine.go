@@ -21,8 +21,9 @@ import (
 	"github.com/drover-project/drover/plans/backoff"
 )
 
-// defaultOutputLimit is how much of an instruction's output is kept.
-const defaultOutputLimit = 256 << 10
+// defaultOutputLimit is how much of an instruction's output is kept: more than a Secret takes
+// of what cannot be compressed, so that whatever fits there gets there.
+const defaultOutputLimit = 1 << 20
 
 // defaultPatience is how long periodic instructions are waited for.
 const defaultPatience = 5 * time.Second
@@ -38,10 +39,9 @@ type Engine struct {
 	pruning    atomic.Bool
 	runs       runs
 	long       longRuns
-	expected   expected
+	spares     spares
 	boot       string // the kernel's id of this boot
-	// lingering are supervisors whose instruction ended but left a process behind.
-	lingering []*supervise.Running // guarded by lock
+	lingering  lingering
 	// checkpoint is called between any two steps that a crash may fall between. Tests die there.
 	checkpoint func(at string)
 }
@@ -71,11 +71,16 @@ func New(o Options) (*Engine, error) {
 	if o.OutputLimit <= 0 {
 		o.OutputLimit = defaultOutputLimit
 	}
+	if o.Quiet <= 0 {
+		o.Quiet = usualQuiet
+	}
 	if o.PeriodicPatience <= 0 {
 		o.PeriodicPatience = defaultPatience
 	}
 	// Ledgers name the host's files and instructions.
-	if err := closedDir(o.LedgerDir, func(name string) bool { return strings.Contains(name, ".json") }); err != nil {
+	if err := closedDir(o.LedgerDir, func(name string) bool {
+		return strings.Contains(name, ".json") || strings.Contains(name, ".supervisor") || strings.Contains(name, ".reported")
+	}); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)
 	}
 	boot, err := supervise.Boot()
@@ -87,12 +92,22 @@ func New(o Options) (*Engine, error) {
 		interlock: interlock.New(o.InterlockDir, o.Now),
 		prober:    &probe.Prober{Host: hostfs.FS{Root: o.Root}, Units: o.Units, Logger: o.Logger, Now: o.Now},
 	}
-	return e, e.interlock.Clear()
+	e.spares.engine = e
+	if err := e.interlock.Clear(); err != nil {
+		return nil, err
+	}
+	if e.Ready {
+		e.spares.fill()
+	}
+	return e, nil
 }
 
 // Close waits for what the engine does in the background, after the contexts of all calls
 // have ended. One-time instructions that run stay running.
-func (e *Engine) Close() { e.background.Wait() }
+func (e *Engine) Close() {
+	e.spares.close()
+	e.background.Wait()
+}
 
 // Apply performs the delivery, or goes on with it where an earlier call or an earlier life
 // of the agent stopped. The error is not nil only when the work could neither be finished
@@ -102,7 +117,7 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	if d.Source == "" || d.ID == "" || d.Plan == nil {
 		return Result{}, errors.New("apply: the delivery has no source, id or plan")
 	}
-	w := &work{Engine: e, d: d, log: e.Logger.With("source", d.Source, "plan", short(d.Checksum))}
+	w := &work{Engine: e, d: d, log: e.Logger.With("source", d.Source, "plan", plans.Short(d.Checksum))}
 	if ended, err := w.ended(); err != nil || ended {
 		return w.report(err)
 	}
@@ -112,7 +127,8 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	}
 	defer release()
 	w.spare = e.early(d)
-	defer e.unused(w.spare)
+	defer e.spares.fillSoon()
+	defer func() { e.spares.putBack(w.spare) }()
 	leave, err := w.enterWaiting(ctx)
 	if err != nil {
 		return Result{}, err
@@ -147,7 +163,7 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	if err != nil || l == nil || l.Outcome != nil {
 		return err
 	}
-	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", short(l.Checksum))}
+	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", plans.Short(l.Checksum))}
 	if err := w.takeBack(ctx); err != nil {
 		return err
 	}
@@ -174,29 +190,8 @@ func (e *Engine) acquire(ctx context.Context, source string) (release func(), er
 			return nil, ctx.Err()
 		}
 	}
-	e.reap()
+	e.lingering.reap()
 	return func() { <-e.lock }, nil
-}
-
-func (e *Engine) reap() {
-	var left []*supervise.Running
-	for _, r := range e.lingering {
-		if !r.Reap() {
-			left = append(left, r)
-			continue
-		}
-		r.Close()
-	}
-	e.lingering = left
-}
-
-// Probes asks every probe of the plan once, all at the same time, and returns the new
-// statuses of all of the plan's probes. applied is when the plan's apply ended: a probe
-// whose initial delay is not over keeps its last status. The zero time means long ago.
-func (e *Engine) Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
-	by := askerOf(ctx)
-	ctx = probe.About(ctx, "source", by.source, "plan", short(by.checksum))
-	return e.prober.Round(ctx, p.Probes, last, applied)
 }
 
 // at marks a point between two steps.
@@ -205,9 +200,6 @@ func (e *Engine) at(step string) {
 		e.checkpoint(step)
 	}
 }
-
-// short is enough of a checksum to tell plans apart in a log.
-func short(checksum string) string { return checksum[:min(len(checksum), 12)] }
 
 // again pauses before another attempt at something that did not work.
 func again(ctx context.Context, failures int) error {

@@ -1,4 +1,4 @@
-// What the engine tells while it works, for whoever shows it to people.
+// What the engine reports while it works, for whoever shows it to people.
 
 package apply
 
@@ -60,7 +60,7 @@ type Event struct {
 	Time time.Time
 	// Source, ID and Checksum are those of the Delivery. ID and Checksum are empty for a file
 	// that is put back, which belongs to no delivery, and so does a periodic instruction: its
-	// source and checksum are those of the context, see WithSource, its ID names the run.
+	// source and checksum are those of its Standing, its ID names the run.
 	Source, ID, Checksum string
 	// Instruction is the index of the one-time instruction, -1 otherwise.
 	Instruction int
@@ -77,15 +77,15 @@ type Event struct {
 	// Data is valid during the call only. PeriodicEnded has the end of what one that failed
 	// printed in it, first its output, then its errors.
 	Data []byte
-	// Told says that an earlier life of the agent had told this piece already.
+	// Told says that an earlier life of the agent had reported this piece already.
 	Told bool
 
 	// Text is a short line of Progress, and the reason of a failure when something ended.
 	Text string
 	// ExitCode is that of an instruction that ended.
 	ExitCode int
-	// Remaining is the work left, one line each, in order.
-	Remaining []string
+	// Remaining is the work left, in order.
+	Remaining []Task
 	// Result is how the delivery ended.
 	Result *Result
 }

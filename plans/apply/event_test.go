@@ -95,7 +95,7 @@ func TestEventsOfAnApply(t *testing.T) {
 	if _, err := e.RestoreFiles(t.Context(), "remote", d.Plan); err != nil {
 		t.Fatal(err)
 	}
-	e.Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("beat", "exit 4")}}, nil, true)
+	e.Periodic(t.Context(), apply.Standing{Plan: &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("beat", "exit 4")}}}, nil, true)
 	want := []string{
 		`apply-began -1  attempt=0 code=0 "" ["file /etc/one" "file /etc/gone" "instruction talk" "instruction instructions[1]" "instruction never"]`,
 		`file-changed -1 /etc/one attempt=0 code=0 "" []`,
@@ -131,18 +131,19 @@ func TestEventsOfWhatNeverRan(t *testing.T) {
 	}
 }
 
+// progressing reports a step of each staging.
+type progressing struct{}
+
+func (progressing) Stage(_ context.Context, ref, _ string, progress func(string)) error {
+	progress("image " + ref + ": layer 1 of 1")
+	return nil
+}
+
 func TestProgressOfStaging(t *testing.T) {
 	h := newHost(t)
 	var seen observer
 	h.options.Observe = seen.observe
-	type key struct{}
-	h.options.WithProgress = func(ctx context.Context, tell func(string)) context.Context {
-		return context.WithValue(ctx, key{}, tell)
-	}
-	h.options.Images = stager(func(ctx context.Context, ref, dir string) error {
-		ctx.Value(key{}).(func(string))("image " + ref + ": layer 1 of 1")
-		return nil
-	})
+	h.options.Images = progressing{}
 	h.apply(plans.Plan{Instructions: []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "a", Image: "i:1", Command: "true"}}}})
 	if told := seen.told(); len(told) < 2 || told[1] != `progress 0 a attempt=1 code=0 "image i:1: layer 1 of 1" []` {
 		t.Errorf("%q", told)

@@ -1,5 +1,7 @@
-// Files of a plan, in order. Each is brought to its state on its own: a crash or a fault
-// leaves the ones before it new, it itself old, and the ones after it untouched.
+// Files of a plan, in order. Each is brought to its state on its own: a fault leaves the ones
+// before it new, it itself old, and the ones after it untouched; after a crash each is old or
+// new, and those that are struck off the ledger are new. The syncs of several are shared, see
+// hostfs.Batch.
 
 package apply
 
@@ -21,47 +23,119 @@ func (w *work) files(ctx context.Context) error {
 		}
 	}
 	all := w.d.Plan.Files
-	for len(w.ledger.Files) > 0 {
-		if err := w.file(ctx, all[len(all)-len(w.ledger.Files)]); err != nil {
-			return err
-		}
+	return w.bring(ctx, all[len(all)-len(w.ledger.Files):], func(f plans.File, changed bool) error {
 		w.ledger.Files = w.ledger.Files[1:]
 		w.dirty = true
 		w.at("file")
+		switch {
+		case changed && f.Action == plans.ActionDelete:
+			w.log.Info("file removed", "path", f.Path)
+			w.tellFile(FileChanged, f)
+		case changed:
+			w.log.Info("file written", "path", f.Path)
+			w.tellFile(FileChanged, f)
+		default:
+			w.log.Debug("file is as wanted", "path", f.Path)
+		}
 		if w.Now().Sub(w.saved) > strikeEvery {
-			if err := w.save(ctx); err != nil {
-				return err
+			return w.save(ctx)
+		}
+		return nil
+	})
+}
+
+// bring brings files to their state, in order, and calls done for each that is durable. The
+// error names the file that cannot be brought to its state; the ones before it are.
+func (w *work) bring(ctx context.Context, files []plans.File, done func(f plans.File, changed bool) error) error {
+	b := &bringing{work: w, batch: w.host.Batch(), done: done}
+	err := b.all(ctx, files)
+	return errors.Join(err, b.batch.Close())
+}
+
+// bringing is a row of files on their way to their state.
+type bringing struct {
+	*work
+	batch *hostfs.Batch
+	done  func(f plans.File, changed bool) error
+	// placed are those that are done but for the flush of the batch.
+	placed []placed
+}
+
+// placed is a file that is as wanted once the batch has flushed this many.
+type placed struct {
+	file    plans.File
+	changed bool
+	after   int
+}
+
+func (b *bringing) all(ctx context.Context, files []plans.File) error {
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, b.flush(ctx))
+		}
+		changed := false
+		err := b.withRoom(ctx, f.Path, func() error {
+			now, err := b.place(f, b.batch)
+			changed = changed || now
+			if noRoom(err) {
+				err = errors.Join(err, b.batch.Flush()) // those before it need not wait
 			}
+			return err
+		})
+		if err != nil {
+			if fault := b.flush(ctx); fault != nil {
+				return fault // of a file before
+			}
+			return faultOf(ctx, f, err)
+		}
+		b.placed = append(b.placed, placed{f, changed, b.batch.Done() + b.batch.Waiting()})
+		if err := b.report(); err != nil {
+			return err
+		}
+	}
+	return b.flush(ctx)
+}
+
+// flush makes everything durable that was placed.
+func (b *bringing) flush(ctx context.Context) error {
+	for len(b.placed) > 0 {
+		f := b.placed[0].file
+		err := b.withRoom(ctx, f.Path, b.batch.Flush)
+		if fault := b.report(); fault != nil {
+			return fault
+		}
+		if err != nil && len(b.placed) > 0 {
+			return faultOf(ctx, b.placed[0].file, err)
+		}
+		if err != nil {
+			return faultOf(ctx, f, err)
 		}
 	}
 	return nil
 }
 
-// file brings one file to its state, and names it when that cannot be done.
-func (w *work) file(ctx context.Context, f plans.File) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	changed := false
-	err := w.withRoom(ctx, f.Path, func() (err error) {
-		changed, err = w.place(f)
-		return err
-	})
-	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return err
-	case err != nil:
-		return failed("file %s: %s", f.Path, reason(err))
-	case changed && f.Action == plans.ActionDelete:
-		w.log.Info("file removed", "path", f.Path)
-		w.tellFile(FileChanged, f)
-	case changed:
-		w.log.Info("file written", "path", f.Path)
-		w.tellFile(FileChanged, f)
-	default:
-		w.log.Debug("file is as wanted", "path", f.Path)
+// report calls done for what is durable. What did not go through the batch, like a removal,
+// is durable when nothing waits any more.
+func (b *bringing) report() error {
+	for len(b.placed) > 0 {
+		one := b.placed[0]
+		if b.batch.Done() < one.after || b.batch.Dirty() {
+			return nil
+		}
+		b.placed = b.placed[1:]
+		if err := b.done(one.file, one.changed); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// faultOf names a file that cannot be brought to its state; the end of the context is not its fault.
+func faultOf(ctx context.Context, f plans.File, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return failed("file %s: %s", f.Path, reason(err))
 }
 
 func (w *work) tellFile(kind EventKind, f plans.File) {
@@ -79,29 +153,19 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 	}
 	defer release()
 	w := &work{Engine: e, d: Delivery{Source: source, Plan: p}, log: e.Logger.With("source", source)}
-	for _, f := range p.Files {
-		was := false
-		err := w.withRoom(ctx, f.Path, func() (err error) {
-			was, err = w.place(f)
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return changed, ctx.Err()
-		case err != nil:
-			return changed, failed("file %s: %s", f.Path, reason(err))
-		}
+	err = w.bring(ctx, p.Files, func(f plans.File, was bool) error {
 		if was {
 			changed = append(changed, f.Path)
 			w.log.Info("file put back", "path", f.Path)
 			w.tellFile(FilePutBack, f)
 		}
-	}
-	return changed, nil
+		return nil
+	})
+	return changed, err
 }
 
-// place brings one file to its state on the host.
-func (e *Engine) place(f plans.File) (changed bool, err error) {
+// place brings one file to its state on the host, but for the flush of the batch.
+func (e *Engine) place(f plans.File, b *hostfs.Batch) (changed bool, err error) {
 	entries, err := e.entries(f)
 	if err != nil {
 		return false, err
@@ -110,9 +174,9 @@ func (e *Engine) place(f plans.File) (changed bool, err error) {
 		if e.linksToItself(entry) {
 			continue
 		}
-		done, err := e.host.Bring(entry)
+		done, err := b.Bring(entry)
 		if err != nil {
-			return false, err
+			return changed, err
 		}
 		changed = changed || done.Action != hostfs.None
 	}

@@ -216,6 +216,9 @@ func (h *host) fifo(name string) string {
 	return path
 }
 
+// standing is a plan of nobody in particular that is looked after.
+func standing(p *plans.Plan) apply.Standing { return apply.Standing{Plan: p} }
+
 func (h *host) waited() []apply.Wait {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -272,7 +275,7 @@ func agent(orderFile string) error {
 		return err
 	}
 	e.Checkpoint("applied")
-	statuses := e.Probes(context.Background(), p, nil, time.Time{})
+	statuses, _ := e.Probes(context.Background(), standing(p), nil, time.Time{})
 	e.Checkpoint("probed")
 	e.Close()
 	return json.NewEncoder(os.Stdout).Encode(life{Result: r, Passed: passed, Probes: statuses})

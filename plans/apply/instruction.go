@@ -1,5 +1,5 @@
 // One-time instructions: each runs to its end exactly once for a delivery, except when
-// it dies with the host; then it runs again and is told so by its attempt number.
+// it dies with the host; then it runs again and learns so by its attempt number.
 
 package apply
 
@@ -25,6 +25,9 @@ const (
 func (w *work) instructions(ctx context.Context) error {
 	for i := range w.ledger.Instructions {
 		in := &w.ledger.Instructions[i]
+		if in.Result == nil && !in.Open && w.d.isSuperseded() {
+			return w.instructionFailed(i, -1, supersededReason)
+		}
 		if in.Result == nil {
 			err := w.instruction(ctx, i)
 			w.tellEnd(w.ledger, i, err)
@@ -33,7 +36,11 @@ func (w *work) instructions(ctx context.Context) error {
 			}
 		}
 		if !in.Result.Succeeded() {
-			return w.instructionFailed(i, in.Result.ExitCode, in.Result.Reason())
+			why := in.Result.Reason()
+			if w.d.isSuperseded() {
+				why += "; " + supersededReason
+			}
+			return w.instructionFailed(i, in.Result.ExitCode, why)
 		}
 	}
 	return nil
@@ -116,7 +123,7 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 		w.tell(w.eventOf(InstructionBegan, w.ledger, i))
 		running = r
 	}
-	return w.await(ctx, running, w.teller(w.ledger, i, log))
+	return w.await(ctx, running, w.teller(w.ledger, i, log), w.d.Superseded)
 }
 
 // endedAlone is what became of a try that no agent saw the end of.
@@ -130,10 +137,19 @@ func (w *work) endedAlone(i int, result *supervise.Result, err error) (supervise
 	return *result, nil
 }
 
-// await follows a running instruction to its end, or to the end of the context.
-func (w *work) await(ctx context.Context, running *supervise.Running, t *teller) (supervise.Result, error) {
+// await follows a running instruction to its end, or to the end of the context. When superseded is closed, the
+// instruction is killed as soon as it waits.
+func (w *work) await(ctx context.Context, running *supervise.Running, t *teller, superseded <-chan struct{}) (supervise.Result, error) {
 	defer w.linger(running)
-	result, err := running.Wait(ctx, t.chunk)
+	q := &quiet{now: w.Now, limit: w.Quiet}
+	end := q.watch(superseded, running, func(err error) {
+		w.log.Warn("instruction is ended: a newer plan came, and it has printed nothing for a while", "quiet", w.Quiet, "error", err)
+	})
+	defer end()
+	result, err := running.Wait(ctx, func(c supervise.Chunk) {
+		q.say()
+		t.chunk(c)
+	})
 	t.close(err == nil || ctx.Err() == nil)
 	return result, err
 }
@@ -166,17 +182,15 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	running, err := w.supervisor(dir)
+	running, err := w.supervisor(dir, i+1 < len(w.ledger.Instructions))
 	if err != nil {
 		return nil, w.unstarted(dir, err)
 	}
 	in.Supervisor = running.Identity
 	w.dirty = true
 	w.at("started")
-	// Only for the case that the work directory is removed under a running instruction, so a
-	// disk without room is no reason to wait.
-	if err := w.saveNow(); err != nil {
-		w.log.Warn("supervisor is not noted in the ledger", "error", err)
+	if err := w.noteSupervisor(i); err != nil {
+		w.log.Warn("supervisor is not noted beside the ledger", "error", err)
 	}
 	return running, nil
 }
@@ -211,11 +225,8 @@ func (w *work) stage(ctx context.Context, i int) error {
 		}
 	}
 	dir := w.sandbox(w.ledger, i)
-	staging := ctx
-	if w.WithProgress != nil {
-		staging = w.WithProgress(ctx, func(line string) { w.tellProgress(i, line) })
-	}
-	err := w.withRoom(ctx, dir, func() error { return w.fill(staging, dir, image) })
+	progress := func(line string) { w.tellProgress(i, line) }
+	err := w.withRoom(ctx, dir, func() error { return w.fill(ctx, dir, image, progress) })
 	switch {
 	case err == nil:
 		w.at("staged")
@@ -228,8 +239,8 @@ func (w *work) stage(ctx context.Context, i int) error {
 	return w.instructionFailed(i, -1, fmt.Sprintf("fetch image %s: %v", image, err))
 }
 
-// fill makes dir, empty but for the image.
-func (e *Engine) fill(ctx context.Context, dir, image string) error {
+// fill makes dir, empty but for the image; progress may be nil.
+func (e *Engine) fill(ctx context.Context, dir, image string, progress func(line string)) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -249,7 +260,7 @@ func (e *Engine) fill(ctx context.Context, dir, image string) error {
 	if e.Images == nil {
 		return errors.New("this agent cannot fetch images")
 	}
-	return e.Images.Stage(ctx, image, dir)
+	return e.Images.Stage(ctx, image, dir, progress)
 }
 
 // killLeftovers ends what a lost try left running, before anything else of the plan runs.

@@ -34,7 +34,7 @@ type ledger struct {
 	ID       string    `json:"id"`
 	Checksum string    `json:"checksum"`
 	Begun    time.Time `json:"begun"`
-	// Attempt is that of the delivery. Agents before did not write it; only what is told of a
+	// Attempt is that of the delivery. Agents before did not write it; only what is reported of a
 	// plan that ended counts on it.
 	Attempt int `json:"attempt,omitempty"`
 	// Run is the directory below the work directory.
@@ -58,7 +58,7 @@ type item struct {
 	Open bool `json:"open,omitempty"`
 	// Boot is the boot of the host in which the last try was made.
 	Boot string `json:"boot,omitempty"`
-	// Supervisor is who runs the last try, once it is known.
+	// Supervisor is who runs the last try, once it is known; see also runner.
 	Supervisor supervise.Identity `json:"supervisor,omitzero"`
 	// Result is how it ended.
 	Result *supervise.Result `json:"result,omitempty"`
@@ -94,24 +94,18 @@ func (l *ledger) of(d Delivery) bool {
 		len(l.Files) <= len(d.Plan.Files) && len(l.Instructions) == len(d.Plan.Instructions)
 }
 
-// remaining names the work that is left.
-func (l *ledger) remaining() []string {
+// remaining is the work that is left.
+func (l *ledger) remaining() []Task {
 	if l.Outcome != nil {
 		return nil
 	}
-	var left []string
+	var left []Task
 	for _, f := range l.Files {
-		left = append(left, "file "+f)
+		left = append(left, Task{Kind: FileTask, Name: f})
 	}
 	for i, in := range l.Instructions {
-		switch {
-		case in.Result != nil:
-		case in.Runs == 1:
-			left = append(left, fmt.Sprintf("instruction %s (started once)", label(i, in.Name)))
-		case in.Runs > 1:
-			left = append(left, fmt.Sprintf("instruction %s (started %d times)", label(i, in.Name), in.Runs))
-		default:
-			left = append(left, "instruction "+label(i, in.Name))
+		if in.Result == nil {
+			left = append(left, Task{Kind: InstructionTask, Name: label(i, in.Name), Starts: in.Runs})
 		}
 	}
 	return left
@@ -186,17 +180,23 @@ func readLedger(path string) (*ledger, error) {
 	if o := l.Outcome; o != nil && (o.Instruction < -1 || o.Instruction >= len(l.Instructions)) {
 		return nil, &damagedError{fmt.Errorf("outcome of instruction %d of %d", o.Instruction, len(l.Instructions))}
 	}
+	l.recallSupervisor(path)
 	return &l, nil
 }
 
 // save puts the ledger on disk, waiting for room when there is none.
 func (w *work) save(ctx context.Context) error {
-	return w.withRoom(ctx, w.ledgerPath(w.d.Source), w.saveNow)
+	return w.withRoom(ctx, w.ledgerPath(w.d.Source), func() error { return w.saveNow() })
 }
 
-// saveNow puts the ledger on disk.
-func (w *work) saveNow() error {
-	if err := durable.WriteJSON(w.ledgerPath(w.d.Source), w.ledger, 0o600); err != nil {
+// saveNow puts the ledger on disk, and other files before it, in their order.
+func (w *work) saveNow(before ...durable.File) error {
+	b, err := json.Marshal(w.ledger)
+	if err != nil {
+		return fmt.Errorf("encode the ledger: %w", err)
+	}
+	ledger := durable.File{Path: w.ledgerPath(w.d.Source), Data: append(b, '\n'), Mode: 0o600}
+	if err := durable.WriteFiles(append(before, ledger)...); err != nil {
 		return fmt.Errorf("write the ledger: %w", err)
 	}
 	w.saved, w.dirty = w.Now(), false
@@ -210,13 +210,18 @@ func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
 	if err != nil || l == nil {
 		return Pending{}, false, err
 	}
-	return Pending{ID: l.ID, Checksum: l.Checksum, Started: l.Begun, Finished: l.Outcome != nil, Remaining: l.remaining()}, true, nil
+	return Pending{ID: l.ID, Checksum: l.Checksum, Started: l.Begun, Finished: l.Outcome != nil, Reported: e.isReported(source, l.ID), Remaining: l.remaining()}, true, nil
 }
 
 // Forget removes the ledger of a source that will not deliver again.
 func (e *Engine) Forget(source string) error {
 	e.long.forget(source)
-	if err := os.Remove(e.ledgerPath(source)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	path := e.ledgerPath(source)
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, forgetSupervisor(path), forgetReported(path)); err != nil {
 		return fmt.Errorf("remove the ledger of %s: %w", source, err)
 	}
 	return nil
@@ -258,7 +263,7 @@ func (e *Engine) result(d Delivery, l *ledger) Result {
 	return r
 }
 
-// output is what the last run of an instruction printed. Its loss is told in its place: an
+// output is what the last run of an instruction printed. Its loss is stated in its place: an
 // operator who removed the work directory must not make a plan fail that ended well.
 func (e *Engine) output(l *ledger, i int) []byte {
 	out, err := supervise.ReadOutput(e.tryDir(l, i), e.OutputLimit, *l.Instructions[i].Result)

@@ -131,8 +131,8 @@ func (l *longRuns) hold(source string, held bool, now time.Time) (since time.Tim
 	return since, held != was
 }
 
-// late tells of the runs that still go on.
-func (l *longRuns) late(runs []*longRun) {
+// waitFor reports the runs that still go on.
+func (l *longRuns) waitFor(runs []*longRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, run := range runs {
@@ -152,7 +152,7 @@ func (e *Engine) awaitPeriodic(ctx context.Context, due []*longRun, ended <-chan
 	case <-ctx.Done():
 		<-ended
 	case <-patience.C:
-		e.long.late(due)
+		e.long.waitFor(due)
 	}
 }
 

@@ -1,4 +1,4 @@
-// How far the output of one try was told, in a small file of the try's directory. It is
+// How far the output of one try was reported, in a small file of the try's directory. It is
 // overwritten in place by single writes and never synced: it has to outlive the agent, not
 // the host, for with the host the try dies too.
 
@@ -19,9 +19,9 @@ const markFile = "told"
 // markFormat has one length whatever the numbers, so that one write replaces another whole.
 const markFormat = "%020d %020d %020d\n"
 
-// mark is how far the output of a try was told.
+// mark is how far the output of a try was reported.
 type mark struct {
-	file *os.File // nil when it cannot be kept; then a later life tells everything anew
+	file *os.File // nil when it cannot be kept; then a later life reports everything anew
 	// told is the offset up to which output was observed, out and err those up to which the
 	// lines of each stream are in the log.
 	told, out, err int64
@@ -69,7 +69,7 @@ func (m *mark) setTold(offset int64) {
 	}
 }
 
-// save gives up at the first fault: a line told twice is better than an instruction held up.
+// save gives up at the first fault: a line logged twice is better than an instruction held up.
 func (m *mark) save() {
 	if m.file == nil {
 		return

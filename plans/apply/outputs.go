@@ -13,7 +13,7 @@ const (
 	// failureTail is how much of a failing instruction's output goes into Failure.
 	failureTail = 8 << 10
 	// outputShare times the limit of one instruction is the limit of all of a plan's outputs
-	// together: half a MiB by default, as a Secret ends at one.
+	// together: 2 MiB by default. What of them fits into a Secret, compressed, its source finds out.
 	outputShare = 2
 )
 

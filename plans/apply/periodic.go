@@ -85,10 +85,10 @@ func named(p *plans.Plan) []plans.PeriodicInstruction {
 // PeriodicPatience goes on by itself: a later call for the same source returns its record,
 // and it does not begin again before. Nothing runs while an installer is about to restart
 // the agent.
-func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
-	now, source := e.Now(), SourceOf(ctx)
-	usable := named(p)
-	if left := len(p.PeriodicInstructions) - len(usable); left > 0 {
+func (e *Engine) Periodic(ctx context.Context, s Standing, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
+	now, source := e.Now(), s.Source
+	usable := named(s.Plan)
+	if left := len(s.Plan.PeriodicInstructions) - len(usable); left > 0 {
 		e.Logger.Debug("periodic instructions without a name of their own are left out", "number", left)
 	}
 	next := map[string]plans.PeriodicOutput{}
@@ -114,7 +114,7 @@ func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]pl
 	if len(due) > 0 {
 		e.background.Go(func() {
 			defer close(ended)
-			if err := e.runPeriodic(ctx, due, now); err != nil {
+			if err := e.runPeriodic(ctx, s, due, now); err != nil {
 				e.Logger.Error("periodic instructions cannot run", "error", err)
 			}
 		})
@@ -136,14 +136,14 @@ func (e *Engine) Periodic(ctx context.Context, p *plans.Plan, last map[string]pl
 // what goes on by itself after that dies with the agent and comes again, so it is nothing an
 // installer had to wait its five minutes for. Each run takes the interlock for itself: one
 // whose turn comes after the pass must not begin below an installer.
-func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time) (err error) {
+func (e *Engine) runPeriodic(ctx context.Context, s Standing, due []*longRun, now time.Time) (err error) {
 	defer func() {
 		for _, run := range due {
 			e.long.end(run) // whatever could not begin
 		}
 	}()
 	ok, err := e.interlock.Enter()
-	e.tellHeld(SourceOf(ctx), !ok && err == nil, now)
+	e.tellHeld(s.Source, !ok && err == nil, now)
 	if err != nil || !ok {
 		return err
 	}
@@ -169,14 +169,14 @@ func (e *Engine) runPeriodic(ctx context.Context, due []*longRun, now time.Time)
 			defer free()
 			if ok, err := e.interlock.Enter(); !ok {
 				if err != nil {
-					e.Logger.Error("periodic instruction cannot run", "source", SourceOf(ctx), "instruction", run.in.Name, "error", err)
+					e.Logger.Error("periodic instruction cannot run", "source", s.Source, "instruction", run.in.Name, "error", err)
 				}
 				return
 			}
 			leave := e.leaveOnce()
 			defer leave()
 			defer time.AfterFunc(e.PeriodicPatience, func() { free(); leave() }).Stop()
-			run.record, run.ran = e.periodic(ctx, run.in, run.record, fmt.Sprintf("%s/periodic_%d", name, i), now)
+			run.record, run.ran = e.periodic(ctx, s, run.in, run.record, fmt.Sprintf("%s/periodic_%d", name, i), now)
 		})
 	}
 	group.Wait()
@@ -208,9 +208,9 @@ func (e *Engine) tellHeld(source string, held bool, now time.Time) {
 
 // periodic runs one instruction in the directory id below the work directory; ran is false
 // when the agent stopped meanwhile, which is nobody's failure.
-func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
+func (e *Engine) periodic(ctx context.Context, s Standing, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
 	attempt := before.Failures + 1
-	t := e.tellRun(ctx, id, in.Name, attempt)
+	t := e.tellRun(s, id, in.Name, attempt)
 	code, err := e.runDirectly(ctx, in.Instruction, filepath.Join(e.WorkDir, id), attempt, t.stream(supervise.Stdout), t.stream(supervise.Stderr))
 	if ctx.Err() != nil {
 		return before, false
@@ -232,7 +232,7 @@ func (e *Engine) periodic(ctx context.Context, in plans.PeriodicInstruction, bef
 // an error when it did not start or was killed.
 func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir string, attempt int, stdout, stderr io.Writer) (int, error) {
 	sandbox := dir
-	if err := e.fill(ctx, sandbox, in.Image); err != nil {
+	if err := e.fill(ctx, sandbox, in.Image, nil); err != nil {
 		return -1, err
 	}
 	script := dir + "." + scriptFile

@@ -80,7 +80,7 @@ func TestPeriodicRecords(t *testing.T) {
 			h := newHost(t)
 			h.options.Now = func() time.Time { return noon }
 			last := map[string]plans.PeriodicOutput{test.in.Name: test.last, "of a plan before": {Name: "of a plan before"}}
-			got := h.engine().Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{test.in}}, last, false)
+			got := h.engine().Periodic(t.Context(), apply.Standing{Plan: &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{test.in}}}, last, false)
 			if diff := cmp.Diff(map[string]plans.PeriodicOutput{test.in.Name: test.want}, got); diff != "" {
 				t.Error(diff)
 			}
@@ -124,7 +124,7 @@ func TestWhenPeriodicInstructionsAreDue(t *testing.T) {
 			p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{in}}
 			test.last.Name, test.last.Stdout = "p", []byte("old")
 			last := map[string]plans.PeriodicOutput{"p": test.last}
-			got := h.engine().Periodic(t.Context(), p, last, test.force)
+			got := h.engine().Periodic(t.Context(), standing(p), last, test.force)
 			if ran := string(got["p"].Stdout) == "new\n"; ran != test.next.Equal(noon) {
 				t.Errorf("ran = %v: %+v", ran, got)
 			}
@@ -151,7 +151,7 @@ func TestPeriodicInstructionsDoNotHoldEachOtherUp(t *testing.T) {
 		periodic("releases", "echo go > "+fifo),
 		periodic("releases", "touch "+h.path("twice")),
 	}}
-	got := h.engine().Periodic(t.Context(), p, nil, true)
+	got := h.engine().Periodic(t.Context(), standing(p), nil, true)
 	if len(got) != 3 || got["fails"].Failures != 1 || got["slow"].ExitCode != 0 || got["releases"].ExitCode != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -174,11 +174,11 @@ func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 		periodic("hangs", "echo again >> "+h.path("runs")+"; read x < "+fifo+"; echo why; exit 3"),
 		periodic("beats", "echo beat >> "+h.path("beats")),
 	}}
-	ctx := apply.WithSource(t.Context(), "a.plan", "sum")
+	standing := apply.Standing{Source: "a.plan", Checksum: "sum", Plan: p}
 	e := h.engine()
 	var records map[string]plans.PeriodicOutput
 	h.until("the others go on", func() bool {
-		records = e.Periodic(ctx, p, records, true)
+		records = e.Periodic(t.Context(), standing, records, true)
 		b, _ := os.ReadFile(h.path("beats"))
 		return strings.Count(string(b), "beat") >= 3
 	})
@@ -199,7 +199,7 @@ func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.until("its record comes", func() bool {
-		records = e.Periodic(ctx, p, records, false)
+		records = e.Periodic(t.Context(), standing, records, false)
 		return records["hangs"].ExitCode == 3
 	})
 	if b, _ := os.ReadFile(h.path("runs")); string(b) != "again\n" {
@@ -229,7 +229,7 @@ func TestPeriodicInstructionThatLeavesAProcess(t *testing.T) {
 	h := newHost(t)
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "sleep 30 & echo done")}}
 	begin := time.Now()
-	got := h.engine().Periodic(t.Context(), p, nil, true)
+	got := h.engine().Periodic(t.Context(), standing(p), nil, true)
 	if got["p"].ExitCode != 0 || string(got["p"].Stdout) != "done\n" || time.Since(begin) > 20*time.Second {
 		t.Errorf("%+v after %v", got["p"], time.Since(begin))
 	}
@@ -265,7 +265,7 @@ func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
 			p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
 				periodic("p", "(while :; do date > "+alive+"; sleep 0.01; done) & echo up; wait"),
 			}}
-			got := h.engine().Periodic(ctx, p, nil, true)
+			got := h.engine().Periodic(ctx, standing(p), nil, true)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -296,9 +296,9 @@ func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
 	}
 	last := map[string]plans.PeriodicOutput{"p": {Name: "p", Stdout: []byte("old")}}
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("p", "echo new")}}
-	ctx := apply.WithSource(t.Context(), "remote", "sum")
+	standing := apply.Standing{Source: "remote", Checksum: "sum", Plan: p}
 	for range 2 {
-		got := e.Periodic(ctx, p, last, true)
+		got := e.Periodic(t.Context(), standing, last, true)
 		if diff := cmp.Diff(last, got); diff != "" {
 			t.Error(diff)
 		}
@@ -309,7 +309,7 @@ func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
 	if err := os.Remove(pending); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Periodic(ctx, p, last, true); string(got["p"].Stdout) != "new\n" || strings.Count(log.String(), "no longer waiting") != 1 {
+	if got := e.Periodic(t.Context(), standing, last, true); string(got["p"].Stdout) != "new\n" || strings.Count(log.String(), "no longer waiting") != 1 {
 		t.Errorf("%+v; %s", got, log.String())
 	}
 }
@@ -328,13 +328,13 @@ func TestInstallersDoNotWaitForWhatDoesNotEnd(t *testing.T) {
 	}
 	p, e := &plans.Plan{PeriodicInstructions: all}, h.engine()
 	begun := func() int { b, _ := os.ReadFile(h.path("begun")); return strings.Count(string(b), "\n") }
-	records := e.Periodic(t.Context(), p, nil, true)
+	records := e.Periodic(t.Context(), standing(p), nil, true)
 	if records["sees"].LastSuccessfulRunTime.IsZero() {
 		t.Errorf("it does not see the interlock: %+v", records["sees"])
 	}
 	h.until("all have begun", func() bool { return begun() == 5 })
 	h.until("the interlock is given up", func() bool { return !there() })
-	if records = e.Periodic(t.Context(), p, records, true); records["sees"].Failures > 0 {
+	if records = e.Periodic(t.Context(), standing(p), records, true); records["sees"].Failures > 0 {
 		t.Errorf("the next pass did not take it: %+v", records["sees"])
 	}
 	h.until("it is given up again", func() bool { return !there() })
@@ -342,14 +342,14 @@ func TestInstallersDoNotWaitForWhatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := records["sees"].LastSuccessfulRunTime
-	if records = e.Periodic(t.Context(), p, records, true); !records["sees"].LastSuccessfulRunTime.Equal(before) || there() {
+	if records = e.Periodic(t.Context(), standing(p), records, true); !records["sees"].LastSuccessfulRunTime.Equal(before) || there() {
 		t.Errorf("it ran below an installer: %+v", records["sees"])
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.until("all have ended", func() bool {
-		records = e.Periodic(t.Context(), p, records, false)
+		records = e.Periodic(t.Context(), standing(p), records, false)
 		return len(records) == 6
 	})
 	if there() || begun() != 5 {
@@ -360,9 +360,9 @@ func TestInstallersDoNotWaitForWhatDoesNotEnd(t *testing.T) {
 func TestPeriodicOutputIsBounded(t *testing.T) {
 	h := newHost(t)
 	h.options.OutputLimit = 1000
-	got := h.engine().Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+	got := h.engine().Periodic(t.Context(), apply.Standing{Plan: &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
 		periodic("p", "echo begin; head -c 1048576 /dev/zero; echo end"),
-	}}, nil, true)
+	}}}, nil, true)
 	out := string(got["p"].Stdout)
 	if len(out) > 1100 || !strings.HasPrefix(out, "begin\n") || !strings.HasSuffix(out, "end\n") || !strings.Contains(out, "[1047586 bytes cut]") {
 		t.Errorf("%d bytes", len(out))
@@ -393,7 +393,7 @@ func TestClockJumps(t *testing.T) {
 				for i := range 18 {
 					now = now.Add(step + jumps[i])
 					before := seen.ofKind(apply.PeriodicEnded)
-					records = e.Periodic(t.Context(), p, records, false)
+					records = e.Periodic(t.Context(), standing(p), records, false)
 					if next, ok := apply.NextPeriodic(p, records, now); !ok || next.Before(now) || next.After(now.Add(4*period)) {
 						t.Fatalf("step %d: next at %v, now %v", i, next, now)
 					}

@@ -5,7 +5,6 @@
 package apply
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -28,11 +27,10 @@ type runTeller struct {
 }
 
 // tellRun begins to tell a run with that ID.
-func (e *Engine) tellRun(ctx context.Context, id, name string, attempt int) *runTeller {
-	by := askerOf(ctx)
+func (e *Engine) tellRun(s Standing, id, name string, attempt int) *runTeller {
 	t := &runTeller{
-		e: e, log: e.Logger.With("source", by.source, "plan", short(by.checksum), "instruction", name),
-		event:  Event{Source: by.source, ID: id, Checksum: by.checksum, Instruction: -1, Name: name, Attempt: attempt},
+		e: e, log: e.Logger.With("source", s.Source, "plan", plans.Short(s.Checksum), "instruction", name),
+		event:  Event{Source: s.Source, ID: id, Checksum: s.Checksum, Instruction: -1, Name: name, Attempt: attempt},
 		stdout: supervise.NewBounded(e.OutputLimit), stderr: supervise.NewBounded(e.OutputLimit),
 	}
 	t.tell(PeriodicBegan, nil)

@@ -40,7 +40,7 @@ func TestPeriodicOutputInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	h.options.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("beat", ". "+h.path("script"))}}
-	ctx := apply.WithSource(t.Context(), "remote", "0123456789abcdef")
+	standing := apply.Standing{Source: "remote", Checksum: "0123456789abcdef", Plan: p}
 	e := h.engine()
 	for _, run := range []struct {
 		name, script string
@@ -58,7 +58,7 @@ func TestPeriodicOutputInTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		log.Reset()
-		e.Periodic(ctx, p, nil, true)
+		e.Periodic(t.Context(), standing, nil, true)
 		if diff := cmp.Diff(run.want, outputLines(t, log.String())); diff != "" {
 			t.Errorf("%s: %s", run.name, diff)
 		}
@@ -75,7 +75,7 @@ func TestPeriodicOutputIsObserved(t *testing.T) {
 	e := h.engine()
 	ids := map[string]int{}
 	for range 2 {
-		e.Periodic(apply.WithSource(t.Context(), "remote", "sum"), p, nil, true)
+		e.Periodic(t.Context(), apply.Standing{Source: "remote", Checksum: "sum", Plan: p}, nil, true)
 	}
 	run := []string{
 		`periodic-began -1 beat attempt=1 code=0 "" []`,
@@ -108,7 +108,7 @@ func TestOutputOfAPeriodicInstructionThatIsKilled(t *testing.T) {
 		h.until("it is told", func() bool { return strings.Contains(strings.Join(seen.told(), ""), "up\n") })
 		cancel()
 	}()
-	h.engine().Periodic(ctx, p, nil, true)
+	h.engine().Periodic(ctx, standing(p), nil, true)
 	if n := seen.ofKind(apply.PeriodicOutput); n != 1 {
 		t.Errorf("told %d times: %q", n, seen.told())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // listing is everything on the host and in the agent's directories, with modes and contents.
@@ -66,7 +67,7 @@ func (h *host) put(name, content string, mode fs.FileMode) {
 // itself, the apply makes it true, and afterwards nothing is left to say.
 func TestPreviewIsWhatIsDone(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may give files away")
+		skips.Skip(t, "only root may give files away")
 	}
 	const real = "/var/lib/agent/etc/k3s/config.yaml"
 	const linked = "/etc/rancher/k3s/config.yaml"

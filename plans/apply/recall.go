@@ -1,4 +1,4 @@
-// What a new life of the agent tells of the lives before it: people who ask after a restart
+// What a new life of the agent reports of the lives before it: people who ask after a restart
 // want to know how the last plan ended and what its instructions printed.
 
 package apply
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -92,7 +93,7 @@ func (e *Engine) recallOutput(l *ledger, i int, event Event, tell func(Event)) {
 		event.Offset += int64(len(c.Data))
 	})
 	if err != nil {
-		e.Logger.Debug("output of an earlier plan cannot be read", "source", l.Source, "plan", short(l.Checksum), "instruction", event.Name, "error", err)
+		e.Logger.Debug("output of an earlier plan cannot be read", "source", l.Source, "plan", plans.Short(l.Checksum), "instruction", event.Name, "error", err)
 	}
 }
 

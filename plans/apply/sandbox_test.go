@@ -27,7 +27,7 @@ func TestEachRunHasADirectoryOfItsOwn(t *testing.T) {
 		if r, err := e.Apply(t.Context(), d); err != nil || !r.Succeeded {
 			t.Fatal(r, err)
 		}
-		e.Periodic(t.Context(), d.Plan, nil, true)
+		e.Periodic(t.Context(), standing(d.Plan), nil, true)
 	}
 	seen := map[string]bool{}
 	for dir := range strings.Lines(h.content(h.path("where"))) {

@@ -1,50 +1,115 @@
-// The supervisor of a plan's first instruction starts while the plan is claimed, the
-// ledger is written and the files are put in place. Until it is given an instruction it
-// does nothing but wait for one.
+// Supervisors that are started before they are needed. One is started while a plan is
+// claimed, the ledger is written and the files are put in place; with Options.Ready one
+// always waits. Until it is given an instruction a supervisor does nothing but wait for one.
 
 package apply
 
 import (
 	"sync"
+	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// expected is the supervisor of a plan that is about to be applied.
-type expected struct {
+// refillAfter is when the next supervisor is started after an apply has ended: not beside the
+// report of its outcome, which somebody waits for.
+const refillAfter = 50 * time.Millisecond
+
+// spares has at most one supervisor that waits.
+type spares struct {
+	engine *Engine
+
 	mu      sync.Mutex
-	started chan *supervise.Spare // nil: no plan is expected
+	started chan *supervise.Spare // has it once it runs, or is closed; nil: there is none
+	refill  *time.Timer           // nil: none is due
+	closed  bool
 }
 
-// take is the supervisor, which is then no longer expected; nil when there is none.
-func (x *expected) take() chan *supervise.Spare {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	started := x.started
-	x.started = nil
+// take is the supervisor that waits; nil when there is none.
+func (s *spares) take() chan *supervise.Spare {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	started := s.started
+	s.started = nil
 	return started
+}
+
+// fillSoon starts a supervisor a moment later if one is always to wait.
+func (s *spares) fillSoon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine.Ready && !s.closed && s.refill == nil {
+		s.refill = time.AfterFunc(refillAfter, s.fill)
+	}
+}
+
+// fill starts a supervisor unless one waits.
+func (s *spares) fill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill = nil
+	if s.started == nil && !s.closed {
+		s.started = s.engine.startSpare()
+	}
+}
+
+// putBack gives back a supervisor that was taken and not used; nil is none.
+func (s *spares) putBack(started chan *supervise.Spare) {
+	if started == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine.Ready && s.started == nil && !s.closed {
+		s.started = started
+		return
+	}
+	s.engine.unused(started)
+}
+
+// drop ends the supervisor that waits, if it is this one and none is to be kept.
+func (s *spares) drop(started chan *supervise.Spare) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if started != nil && s.started == started && !s.engine.Ready {
+		s.started = nil
+		s.engine.unused(started)
+	}
+}
+
+// close ends the supervisor that waits; no other is started.
+func (s *spares) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.refill != nil {
+		s.refill.Stop()
+	}
+	if s.started != nil {
+		s.engine.unused(s.started)
+		s.started = nil
+	}
 }
 
 // Expect says that the plan will be applied as soon as some other thing is done, so that
 // what its first instruction needs can start beside that. Call over when the plan was
 // applied, or will not be.
 func (e *Engine) Expect(p *plans.Plan) (over func()) {
-	e.expected.mu.Lock()
-	defer e.expected.mu.Unlock()
-	if e.expected.started != nil || !needsSupervisor(p) {
+	if !needsSupervisor(p) {
 		return func() {}
 	}
-	mine := e.startSpare()
-	e.expected.started = mine
-	return func() {
-		e.expected.mu.Lock()
-		defer e.expected.mu.Unlock()
-		if e.expected.started == mine {
-			e.expected.started = nil
-			e.unused(mine)
-		}
+	e.spares.mu.Lock()
+	waits := e.spares.started != nil
+	e.spares.mu.Unlock()
+	if waits {
+		return func() {}
 	}
+	e.spares.fill()
+	e.spares.mu.Lock()
+	defer e.spares.mu.Unlock()
+	mine := e.spares.started
+	return func() { e.spares.drop(mine) }
 }
 
 // needsSupervisor says whether a supervisor is needed soon: an image is fetched for seconds
@@ -59,7 +124,7 @@ func (e *Engine) early(d Delivery) chan *supervise.Spare {
 	if !needsSupervisor(d.Plan) {
 		return nil
 	}
-	if started := e.expected.take(); started != nil {
+	if started := e.spares.take(); started != nil {
 		return started
 	}
 	return e.startSpare()
@@ -81,9 +146,6 @@ func (e *Engine) startSpare() chan *supervise.Spare {
 
 // unused ends a supervisor that was started early and not needed.
 func (e *Engine) unused(started <-chan *supervise.Spare) {
-	if started == nil {
-		return
-	}
 	e.background.Go(func() {
 		if spare := <-started; spare != nil {
 			spare.Close()
@@ -91,12 +153,21 @@ func (e *Engine) unused(started <-chan *supervise.Spare) {
 	})
 }
 
-// supervisor starts the supervisor of the command prepared in dir.
-func (w *work) supervisor(dir string) (*supervise.Running, error) {
-	if w.spare != nil {
-		if spare := <-w.spare; spare != nil {
+// supervisor starts the supervisor of the command prepared in dir; more says that another
+// instruction comes after it.
+func (w *work) supervisor(dir string, more bool) (*supervise.Running, error) {
+	started := w.spare
+	w.spare = nil
+	if started == nil {
+		started = w.spares.take()
+	}
+	if started != nil {
+		if spare := <-started; spare != nil {
 			running, err := spare.Take(dir)
 			if err == nil {
+				if w.Ready && more {
+					w.spares.fill() // beside the instruction that begins
+				}
 				return running, nil
 			}
 			w.log.Debug("spare supervisor cannot be used, starting another", "error", err)

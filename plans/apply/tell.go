@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -96,7 +97,7 @@ func (w *work) teller(l *ledger, i int, log *slog.Logger) *teller {
 
 // logOf is the log that an instruction's output goes to.
 func (w *work) logOf(l *ledger, i int) *slog.Logger {
-	return w.Logger.With("source", w.d.Source, "plan", short(l.Checksum), "instruction", label(i, l.Instructions[i].Name))
+	return w.Logger.With("source", w.d.Source, "plan", plans.Short(l.Checksum), "instruction", label(i, l.Instructions[i].Name))
 }
 
 // chunk tells the next piece of output.

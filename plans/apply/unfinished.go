@@ -16,7 +16,7 @@ type Unfinished struct {
 	Source    string
 	Checksum  string
 	Started   time.Time
-	Remaining []string // the work left, one line each, in order
+	Remaining []Task // the work left, in order
 }
 
 // ReadUnfinished reads the ledgers of a directory and changes nothing. It returns what it can

@@ -21,15 +21,15 @@ const (
 	restartLook = time.Second
 )
 
-// waiter tells one wait of one source, once when it begins and once when it is over.
+// waiter reports one wait of one source, once when it begins and once when it is over.
 type waiter struct {
 	e      *Engine
 	source string
-	since  time.Time // when waits begin; zero: when they are told
+	since  time.Time // when waits begin; zero: when they are reported
 	now    Wait
 }
 
-// on says what is waited for; saying the same again is not told again.
+// on says what is waited for; the same again is not reported again.
 func (w *waiter) on(what, cause, next string) {
 	if w.now.For == what && w.now.Cause == cause {
 		return

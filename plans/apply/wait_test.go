@@ -14,19 +14,20 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // smallDisk mounts a file system of one MiB and fills it but for free bytes. The filler is returned.
 func smallDisk(t *testing.T, at string, free int64) (filler string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+		skips.Skip(t, "mounting needs root")
 	}
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", at, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
+		skips.Skipf(t, "no tmpfs here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
@@ -336,9 +337,9 @@ func TestPruneSparesARunningPeriodicInstruction(t *testing.T) {
 	e := h.engine()
 	got := make(chan map[string]plans.PeriodicOutput, 1)
 	go func() {
-		got <- e.Periodic(t.Context(), &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
+		got <- e.Periodic(t.Context(), apply.Standing{Plan: &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{
 			periodic("p", "touch here; touch "+h.path("runs")+"; read x < "+fifo+"; ls"),
-		}}, nil, true)
+		}}}, nil, true)
 	}()
 	h.until("it runs", func() bool { _, err := os.Stat(h.path("runs")); return err == nil })
 	for i := range apply.RunsKept + 1 {

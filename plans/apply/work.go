@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 // strikeEvery is how long struck-off files may stay unsaved. Doing them again is harmless,
@@ -98,9 +99,11 @@ func (w *work) open(ctx context.Context) error {
 	return nil
 }
 
-// settle waits for the instruction that a superseded plan left running: two installers at
-// once would be worse than a late one.
+// settle waits for the instruction that a superseded plan left running, or until it waits for something: two
+// installers at once would be worse than a late one.
 func (w *work) settle(ctx context.Context, old *ledger) error {
+	superseded := make(chan struct{})
+	close(superseded)
 	for i, in := range old.Instructions {
 		if !in.Open {
 			continue
@@ -114,8 +117,8 @@ func (w *work) settle(ctx context.Context, old *ledger) error {
 		}
 		w.tell(w.eventOf(InstructionAttached, old, i))
 		wait := &waiter{e: w.Engine, source: w.d.Source}
-		wait.on("instruction "+label(i, in.Name)+" of the plan before", "it still runs", "the new plan begins when it ended")
-		result, err := w.await(ctx, running, w.teller(old, i, w.logOf(old, i)))
+		wait.on("instruction "+label(i, in.Name)+" of the plan before", "it still runs", "the new plan begins when it ended or has printed nothing for "+w.Quiet.String())
+		result, err := w.await(ctx, running, w.teller(old, i, w.logOf(old, i)), superseded)
 		wait.over()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -150,13 +153,11 @@ func (w *work) run(ctx context.Context) error {
 	return err
 }
 
-// end writes the outcome down.
+// end writes the outcome down, and the history's entry before it.
 func (w *work) end(ctx context.Context, o outcome) error {
 	o.Ended = w.Now().UTC()
-	w.remember(o)
-	w.at("remembered")
 	w.ledger.Outcome = &o
-	if err := w.save(ctx); err != nil {
+	if err := w.saveOutcome(ctx, w.entry(o)); err != nil {
 		w.ledger.Outcome = nil
 		return err
 	}
@@ -164,6 +165,26 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		w.log.Info("apply succeeded")
 	} else {
 		w.log.Error("apply failed", "reason", o.Reason)
+	}
+	return nil
+}
+
+// saveOutcome saves the ledger and the entry, which share their wait for the disk. An entry
+// that cannot be written holds nothing up.
+func (w *work) saveOutcome(ctx context.Context, h *historyEntry) error {
+	if h == nil {
+		return w.save(ctx)
+	}
+	if err := w.saveNow(h.file); err != nil {
+		if fault := durable.WriteFiles(h.file); fault != nil {
+			w.historyFailed(fault)
+		}
+		if err := w.save(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.shorten(); err != nil {
+		w.historyFailed(err)
 	}
 	return nil
 }
@@ -202,15 +223,17 @@ func (w *work) killRunning(ctx context.Context, i int, running *supervise.Runnin
 	}
 	t := w.teller(w.ledger, i, w.logOf(w.ledger, i))
 	t.newsOnly = true
-	result, err := w.await(ctx, running, t)
+	result, err := w.await(ctx, running, t, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &result, nil
 }
 
-// linger gives a supervisor up that is done, or remembers to reap it.
+// linger gives a supervisor up that is done, or remembers to reap it. One that announced its
+// result ends a moment later.
 func (w *work) linger(r *supervise.Running) {
-	w.lingering = append(w.lingering, r)
-	w.reap()
+	w.lingering.add(r)
+	w.lingering.reap()
+	time.AfterFunc(reapSoon, w.lingering.reap)
 }

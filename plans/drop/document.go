@@ -5,7 +5,6 @@
 package drop
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/strictyaml"
 )
 
 // planSuffixes end the names of plans. Only the first is the original's.
@@ -54,7 +54,7 @@ func ReadPlanFile(path string) (*Document, error) {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	p, err := parse(path, b)
-	var at *lineError
+	var at strictyaml.Error
 	if err != nil && !errors.As(err, &at) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
@@ -71,34 +71,4 @@ func parse(path string, b []byte) (*plans.Plan, error) {
 		return parseYAML(path, b)
 	}
 	return plans.Parse(b)
-}
-
-// lineError is a fault in a line of a file.
-type lineError struct {
-	path   string
-	line   int
-	reason string
-}
-
-func (e *lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.path, e.line, e.reason) }
-
-func parseYAML(path string, b []byte) (*plans.Plan, error) {
-	value, lines, err := planFromYAML(b)
-	var at *lineError
-	if errors.As(err, &at) {
-		at.path = path
-	}
-	if err != nil {
-		return nil, err
-	}
-	document, err := json.Marshal(value)
-	if err != nil {
-		return nil, fmt.Errorf("render the plan as JSON: %w", err)
-	}
-	p, err := plans.Parse(document)
-	var fault *plans.FieldError
-	if errors.As(err, &fault) {
-		return nil, &lineError{path: path, line: lines.of(fault.Field), reason: fault.Error()}
-	}
-	return p, err
 }

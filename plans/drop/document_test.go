@@ -81,7 +81,7 @@ func TestPlanInYAMLRefused(t *testing.T) {
 		{"a field twice", "files: []\nfiles: []\n", "DIR/x.yaml:2: \"files\" is there twice in the plan"},
 		{"a probe twice", "probes:\n  a: {httpGet: {url: x}}\n  a: {httpGet: {url: x}}\n", "DIR/x.yaml:3: \"a\" is there twice in probes"},
 		{"a bad value", "files:\n- path: /x\n\n- path: x\n  content: eA==\n", "DIR/x.yaml:4: plan field files[1].path: \"x\" is not absolute"},
-		{"a value that is missing", "probes:\n  web:\n    timeoutSeconds: 3\n", "DIR/x.yaml:3: plan field probes[web].httpGet.url: is empty"},
+		{"a value that is missing", "probes:\n  web:\n    timeoutSeconds: 3\n", "DIR/x.yaml:2: plan field probes[web].httpGet.url: is empty"},
 		{"an octal number in new style", "files:\n- {path: /x, permissions: 0o644}\n", "DIR/x.yaml:2: plan field files[0].permissions: \"0o644\" is not an octal mode such as 0644"},
 		{"a list where an object belongs", "files:\n- [a]\n", "DIR/x.yaml:2: files[0] is a list where an object belongs"},
 		{"an object where a list belongs", "files:\n  path: /x\n", "DIR/x.yaml:2: files is an object where a list belongs"},
@@ -97,10 +97,10 @@ func TestPlanInYAMLRefused(t *testing.T) {
 		{"plain text", "hello\n", "DIR/x.yaml:1: the plan is a single value where an object belongs"},
 		{"no YAML", "files:\n- path: /x\n  content: a: b\n", "DIR/x.yaml:3: is not YAML"},
 		{"an alias of nothing", "files: *x\n", "DIR/x.yaml:1: is not YAML"},
-		{"aliases of many values", bomb, "DIR/x.yaml:2: aliases make more than 100000 values of this document"},
-		{"aliases of much text", long, "DIR/x.yaml:2: aliases make more than 4194304 bytes of this document"},
-		{"an alias of itself", "probes: &a {x: *a}\n", "DIR/x.yaml:1: unknown field \"x\" of probes[x], which has "},
-		{"deeper than any plan", strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "DIR/x.yaml:1: the plan is a list where an object belongs"},
+		{"aliases of many values", bomb, "DIR/x.yaml:2: instructions[99].args[697]: the file has more than 100000 values, those of aliases counted each time"},
+		{"aliases of much text", long, "DIR/x.yaml:2: instructions[0].args[41]: the file has more than 4194304 bytes of text, that of aliases counted each time"},
+		{"an alias of itself", "probes: &a {x: *a}\n", "DIR/x.yaml:1: probes.x: the alias stands inside of what it repeats"},
+		{"deeper than any plan", strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "DIR/x.yaml:1: the plan: mappings and lists stand more than 100 deep in one another"},
 		{"too long", strings.Repeat("# \n", 1<<19), "DIR/x.yaml:1: 1572864 bytes are more than the 1048576 allowed of a plan in YAML"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

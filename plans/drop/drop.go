@@ -23,13 +23,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/tend"
 )
 
 const (
@@ -45,8 +45,7 @@ type Engine interface {
 	Sources() ([]string, error)
 	Forget(source string) error
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
-	Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput
-	Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus
+	tend.Engine
 }
 
 var _ Engine = (*apply.Engine)(nil)
@@ -73,8 +72,7 @@ type Source struct {
 	noted   map[string]string // what was logged last of a path
 	settled bool              // what earlier lives left behind was looked through
 
-	pings  chan struct{}
-	turned atomic.Pointer[time.Time] // when the loop last turned; nil while Run does not run
+	pulse *tend.Pulse
 
 	mu     sync.Mutex
 	status map[string]Status
@@ -121,7 +119,7 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		o: o, plans: map[string]*dropped{}, noted: map[string]string{}, status: map[string]Status{},
-		readDir: os.ReadDir, pings: make(chan struct{}),
+		readDir: os.ReadDir, pulse: tend.NewPulse(busyLimit, o.Now),
 	}
 }
 
@@ -173,13 +171,13 @@ func (s *Source) Run(ctx context.Context) error {
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer s.turned.Store(nil)
+	defer s.pulse.End()
 	for {
-		s.turn()
+		s.pulse.Turn()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pings:
+		case <-s.pulse.Asked():
 			continue
 		case <-wake:
 		case <-timer.C:
@@ -257,7 +255,7 @@ func (s *Source) tell(st Status) {
 		st.Since = s.o.Now().UTC()
 		log := s.o.Logger.With("path", st.Path)
 		if st.Checksum != "" {
-			log = log.With("plan", short(st.Checksum))
+			log = log.With("plan", plans.Short(st.Checksum))
 		}
 		switch st.State {
 		case Refused:
@@ -285,9 +283,6 @@ func (s *Source) tell(st Status) {
 	}
 	s.status[st.Path] = st
 }
-
-// short is enough of a checksum to tell plans apart, as the engine's log has it.
-func short(checksum string) string { return checksum[:min(len(checksum), 12)] }
 
 // note logs a warning about a path when it is not what was said of it the last time.
 func (s *Source) note(path, message string, err error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/plans/tend"
 )
 
 const (
@@ -48,8 +49,8 @@ type dropped struct {
 	position position
 	onDisk   []byte
 
-	tending *tending
-	resting <-chan struct{} // closed when what tended it before has ended
+	tender tend.Tender
+	tended string // the checksum of the content that is looked after; empty: none is
 }
 
 func (s *Source) newDropped(path string) *dropped {
@@ -57,7 +58,7 @@ func (s *Source) newDropped(path string) *dropped {
 	if rel, err := filepath.Rel(s.o.Dir, path); err == nil {
 		source = rel
 	}
-	return &dropped{path: path, source: source}
+	return &dropped{path: path, source: source, tender: tend.Tender{Engine: s.o.Engine, Logger: s.o.Logger, Now: s.o.Now}}
 }
 
 // consider looks at one plan and applies it when that is wanted. It says when to look again.

@@ -24,4 +24,4 @@ func Round(ctx context.Context, s *Source) time.Duration { return s.round(ctx) }
 func Listen(s *Source, w *fsnotify.Watcher, wake chan<- struct{}) { s.listen(w, wake) }
 
 // Hang is a loop that stops turning now.
-func Hang(s *Source) { s.turn() }
+func Hang(s *Source) { s.pulse.Turn() }

@@ -60,6 +60,12 @@ func TestFailedPlansAreTriedAgain(t *testing.T) {
 	if d := b.engine.deliveries(); d[len(d)-1].Attempt != 0 {
 		t.Errorf("%+v", d[len(d)-1])
 	}
+	// The pause is counted from the failure: the clock goes on only when that one is recorded.
+	newSum := plans.Checksum([]byte(numbered(2)))
+	b.until("its failure is recorded", func() bool {
+		st := b.state("a.plan", drop.Failed)
+		return st.Checksum == newSum && st.Failures == 1
+	})
 	b.engine.mu.Lock()
 	b.engine.answer = nil
 	b.engine.mu.Unlock()

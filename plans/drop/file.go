@@ -30,7 +30,7 @@ const (
 // errBusy is a file that is still being written.
 var errBusy = errors.New("it is being written")
 
-// stamp tells whether a file was changed since it was read.
+// stamp says whether a file was changed since it was read.
 type stamp struct {
 	dev, ino     uint64
 	size         int64
@@ -78,22 +78,32 @@ func readPlan(path string, known stamp, now time.Time) ([]byte, stamp, error) {
 	if !whole(f, info, now) {
 		return nil, stamp{}, errBusy
 	}
-	b, err := io.ReadAll(io.LimitReader(f, plans.MaxSize+1))
+	b, err := readUnchanged(f, f, is)
 	if err != nil {
 		return nil, stamp{}, err
-	}
-	after, err := f.Stat()
-	if err != nil {
-		return nil, stamp{}, err
-	}
-	if stampOf(after) != is {
-		return nil, stamp{}, errBusy
 	}
 	return b, is, nil
 }
 
+// readUnchanged reads what content has of a file; errBusy when the file was changed since it
+// was as the stamp says.
+func readUnchanged(f *os.File, content io.Reader, is stamp) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(content, plans.MaxSize+1))
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if stampOf(after) != is {
+		return nil, errBusy
+	}
+	return b, nil
+}
+
 // whole says whether nobody is writing the file any more. The kernel grants a read lease
-// only on a file that nobody has open for writing; notifications tell of each write, but
+// only on a file that nobody has open for writing; notifications report each write, but
 // not that it was the last.
 func whole(f *os.File, info os.FileInfo, now time.Time) bool {
 	unchanged := now.Sub(info.ModTime())

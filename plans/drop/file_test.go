@@ -41,3 +41,55 @@ func TestAFileThatSomebodyKeepsOpen(t *testing.T) {
 		})
 	}
 }
+
+// changing is a file that somebody writes to while it is read.
+type changing struct {
+	*os.File
+	change func() error
+}
+
+func (c *changing) Read(p []byte) (int, error) {
+	n, err := c.File.Read(p)
+	if c.change != nil {
+		err = errors.Join(err, c.change())
+		c.change = nil
+	}
+	return n, err
+}
+
+// TestAFileThatChangesWhileItIsRead is read again and not taken for a plan: half of it may be
+// of one plan and half of another.
+func TestAFileThatChangesWhileItIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.plan")
+	for name, change := range map[string]func() error{
+		"":        nil,
+		"longer":  func() error { return os.WriteFile(path, []byte(`{"files":[]}`), 0o600) },
+		"as long": func() error { return os.WriteFile(path, []byte("[]"), 0o600) },
+		"another one": func() error {
+			return errors.Join(os.WriteFile(path+".new", []byte("{}"), 0o600), os.Rename(path+".new", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			past := time.Now().Add(-time.Hour) // so that each write changes the time
+			if err := os.Chtimes(path, past, past); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			info, err := f.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := readUnchanged(f, &changing{f, change}, stampOf(info))
+			if busy := errors.Is(err, errBusy); busy != (change != nil) || !busy && string(b) != "{}" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// removedKept is how many removed plans the status still tells of.
+// removedKept is how many removed plans the status still shows.
 const removedKept = 32
 
 // missing forgets plans whose file is not there any more, and says when to look again. A
@@ -54,7 +54,7 @@ func (s *Source) leftBehind(f *found) {
 	}
 }
 
-// removed tells that a plan is gone and forgets what the engine holds of it. Its position
+// removed reports that a plan is gone and forgets what the engine holds of it. Its position
 // stays: whoever puts the plan back does not ask for it to be applied again.
 func (s *Source) removed(path, source, checksum string) {
 	s.tell(Status{Path: path, Checksum: checksum, State: Removed, Reason: "what it did is not undone"})

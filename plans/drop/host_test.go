@@ -68,10 +68,10 @@ func (e *engine) Forget(source string) error {
 	return nil
 }
 
-func (e *engine) Periodic(_ context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
+func (e *engine) Periodic(_ context.Context, s apply.Standing, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(p.PeriodicInstructions) == 0 {
+	if len(s.Plan.PeriodicInstructions) == 0 {
 		return nil
 	}
 	e.periodic++
@@ -81,11 +81,11 @@ func (e *engine) Periodic(_ context.Context, p *plans.Plan, last map[string]plan
 	return map[string]plans.PeriodicOutput{"beat": {Name: "beat", Stdout: []byte(fmt.Sprint(len(last["beat"].Stdout) + 1)), LastSuccessfulRunTime: time.Unix(1.8e9, 0).UTC()}}
 }
 
-func (e *engine) Probes(_ context.Context, p *plans.Plan, _ map[string]plans.ProbeStatus, _ time.Time) map[string]plans.ProbeStatus {
+func (e *engine) Probes(context.Context, apply.Standing, map[string]plans.ProbeStatus, time.Time) (map[string]plans.ProbeStatus, map[string]error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.probes++
-	return map[string]plans.ProbeStatus{"web": {Healthy: true, SuccessCount: 1}}
+	return map[string]plans.ProbeStatus{"web": {Healthy: true, SuccessCount: 1}}, nil
 }
 
 // order are the sources applied, in order.

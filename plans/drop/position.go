@@ -69,7 +69,7 @@ func readPosition(path string) (p position, there bool, err error) {
 func parsePosition(b []byte) (position, error) {
 	var p position
 	if err := json.Unmarshal(b, &p); err != nil {
-		return position{}, fmt.Errorf("it is no position file: %w", err)
+		return position{}, fmt.Errorf("it is not a position file: %w", err)
 	}
 	if _, err := plans.DecodeOutputs(p.Output); err != nil {
 		return position{}, fmt.Errorf("output: %w", err)
@@ -78,7 +78,7 @@ func parsePosition(b []byte) (position, error) {
 		return position{}, fmt.Errorf("periodicOutput: %w", err)
 	}
 	if p.FailureCount < 0 {
-		return position{}, fmt.Errorf("failureCount: %d is no count", p.FailureCount)
+		return position{}, fmt.Errorf("failureCount: %d is not a valid count", p.FailureCount)
 	}
 	return p, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/drop"
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestRefusedPlans(t *testing.T) {
@@ -58,7 +59,7 @@ func TestRefusedPlans(t *testing.T) {
 			name: "of another user",
 			put: func(t *testing.T, b *bench) {
 				if os.Getuid() != 0 {
-					t.Skip("only root may give files away")
+					skips.Skip(t, "only root may give files away")
 				}
 				b.put("a.plan", numbered(1))
 				if err := os.Chown(b.path("a.plan"), 4711, 0); err != nil {
@@ -103,7 +104,7 @@ func TestRefusedPlans(t *testing.T) {
 				b.put("a.pos", `{"appliedChecksum":`)
 				b.put("a.plan", numbered(1))
 			},
-			want: "DIR/a.pos: it is no position file: unexpected end of JSON input; remove it to have the plan applied again",
+			want: "DIR/a.pos: it is not a position file: unexpected end of JSON input; remove it to have the plan applied again",
 			mend: func(t *testing.T, b *bench) {
 				if err := os.Remove(b.path("a.pos")); err != nil {
 					t.Fatal(err)

@@ -6,6 +6,8 @@ package drop
 import (
 	"context"
 	"time"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // standing looks after an applied plan and says when to look again.
@@ -35,7 +37,7 @@ func (s *Source) restore(ctx context.Context, p *dropped) error {
 	var err error
 	s.during(func() time.Duration { return s.tellBehind(p) }, func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
 	if len(changed) > 0 {
-		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", short(p.checksum), "files", changed)
+		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", plans.Short(p.checksum), "files", changed)
 	}
 	if err == nil {
 		p.restored = p.checksum

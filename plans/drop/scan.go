@@ -60,7 +60,7 @@ func (s *Source) round(ctx context.Context) (next time.Duration) {
 		if ctx.Err() != nil {
 			return next
 		}
-		s.turn()
+		s.pulse.Turn()
 		next = min(next, s.consider(ctx, s.at(path), f.skip[filepath.Base(path)], f.open[filepath.Dir(path)]))
 	}
 	return next

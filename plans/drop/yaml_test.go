@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/strictyaml"
 )
 
 func FuzzParseYAML(f *testing.F) {
@@ -14,8 +15,8 @@ func FuzzParseYAML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := parseYAML("x.yaml", b)
 		if err != nil {
-			at, ok := err.(*lineError)
-			if !ok || at.line < 1 || at.path != "x.yaml" {
+			at, ok := err.(strictyaml.Error)
+			if !ok || at.Line < 1 || at.File != "x.yaml" {
 				t.Errorf("error %T %v", err, err)
 			}
 			return

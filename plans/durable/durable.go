@@ -11,21 +11,89 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// WriteFile replaces the file at path. The new content first stands beside it as
-// "<path>.tmp" (left over by a crash, it is overwritten the next time), so one path must
-// not be written by two callers at once. The mode is set exactly, whatever the umask.
-// Errors of the system are wrapped.
+// File is the new content of a file. It first stands beside it as "<Path>.tmp" (left over by
+// a crash, it is overwritten the next time), so one path must not be written by two callers
+// at once. The mode is set exactly, whatever the umask.
+type File struct {
+	Path string
+	Data []byte
+	Mode fs.FileMode
+}
+
+// WriteFile replaces the file at path. Errors of the system are wrapped.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	temp := path + ".tmp"
-	if err := writeSynced(temp, data, mode); err != nil {
-		return errors.Join(err, removeIfThere(temp))
+	return WriteFiles(File{Path: path, Data: data, Mode: mode})
+}
+
+// WriteFiles replaces files in their order: whoever finds a later one, after whatever crash,
+// finds the ones before it. Their contents are made durable together, which costs hardly more
+// than for one. After an error the first few may be new, the others are as they were.
+func WriteFiles(files ...File) (err error) {
+	var open []*os.File
+	defer func() {
+		for i, f := range open {
+			err = errors.Join(err, f.Close())
+			if err != nil {
+				err = errors.Join(err, removeIfThere(files[i].temp()))
+			}
+		}
+	}()
+	for _, file := range files {
+		f, err := file.write()
+		if f != nil {
+			open = append(open, f)
+		}
+		if err != nil {
+			return err
+		}
+		Begin(f)
 	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(err, removeIfThere(temp))
+	for _, f := range open {
+		if err := f.Sync(); err != nil {
+			return err
+		}
 	}
-	return SyncDir(filepath.Dir(path))
+	for _, file := range files {
+		if err := os.Rename(file.temp(), file.Path); err != nil {
+			return err
+		}
+		if err := SyncDir(filepath.Dir(file.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin has the kernel begin to write a file out, so that the syncs of several files that
+// follow share one commit of the file system. It promises nothing.
+func Begin(f *os.File) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = syscall.SyncFileRange(int(fd), 0, 0, syncFileRangeWrite) })
+	}
+}
+
+// syncFileRangeWrite is Linux's SYNC_FILE_RANGE_WRITE.
+const syncFileRangeWrite = 2
+
+func (f File) temp() string { return f.Path + ".tmp" }
+
+// write puts the content beside the file. The opened file is returned also with an error of writing it.
+func (f File) write() (*os.File, error) {
+	// A temporary file of another mode or owner must not lend them to the new content.
+	if err := removeIfThere(f.temp()); err != nil {
+		return nil, err
+	}
+	opened, err := os.OpenFile(f.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.Mode.Perm())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := opened.Write(f.Data); err != nil {
+		return opened, err
+	}
+	return opened, opened.Chmod(f.Mode)
 }
 
 // WriteJSON is WriteFile of the JSON of v and a final newline.
@@ -44,12 +112,17 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return ReadAll(f, path, limit)
+}
+
+// ReadAll reads what is called name to its end, of at most limit bytes; more is an error.
+func ReadAll(r io.Reader, name string, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", path, limit)
+		return nil, fmt.Errorf("read %s: larger than %d bytes", name, limit)
 	}
 	return b, nil
 }
@@ -61,25 +134,6 @@ func SyncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-func writeSynced(path string, data []byte, mode fs.FileMode) error {
-	// A temporary file of another mode or owner must not lend them to the new content.
-	if err := removeIfThere(path); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode.Perm())
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 func removeIfThere(path string) error {

@@ -4,18 +4,20 @@ package remote
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/plans/tend"
 )
 
 // settle acts on the current Secret until it asks for nothing more.
 func (s *Source) settle(ctx context.Context) {
 	for ctx.Err() == nil {
-		s.turn()
-		pending, _, err := s.o.Engine.Pending(source)
+		s.pulse.Turn()
+		pending, _, err := s.o.Engine.Pending(SourceName)
 		if err != nil {
 			s.hostFault("", "the ledger cannot be read", err)
 			return
@@ -25,9 +27,19 @@ func (s *Source) settle(ctx context.Context) {
 		if s.current != nil && s.memory.UID != s.current.UID {
 			s.memory = Memory{UID: s.current.UID, Pending: pending}
 		}
+		if d.Note {
+			s.noteReported(pending.ID)
+		}
 		if !s.act(ctx, d) {
 			return
 		}
+	}
+}
+
+// noteReported has the ledger know that the server has the outcome of a delivery.
+func (s *Source) noteReported(id string) {
+	if err := s.o.Engine.Reported(SourceName, id); err != nil {
+		s.o.Logger.Debug("report is not noted", "delivery", id, "error", err)
 	}
 }
 
@@ -53,8 +65,8 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 		s.stopTending()
 		return s.reject(ctx, d)
 	case Withdraw:
-		s.doing(d.Checksum, "taking back the cancelled plan %s", short(d.Checksum))
-		if err := s.o.Engine.Abandon(ctx, source); err != nil {
+		s.doing(d.Checksum, "taking back the cancelled plan %s", plans.Short(d.Checksum))
+		if err := s.o.Engine.Abandon(ctx, SourceName); err != nil {
 			s.hostFault(d.Checksum, "the cancelled plan cannot be taken back", err)
 			return false
 		}
@@ -88,7 +100,7 @@ func (s *Source) confirm(ctx context.Context) (confirmed, decideAgain bool) {
 // claim writes down in the Secret that the plan is being applied, before anything is.
 func (s *Source) claim(ctx context.Context, d Decision) (claimed, decideAgain bool) {
 	outcome, _ := plans.ReadOutcome(s.current.Data)
-	s.doing(d.Checksum, "claiming the plan %s", short(d.Checksum))
+	s.doing(d.Checksum, "claiming the plan %s", plans.Short(d.Checksum))
 	err := s.store(ctx, claim(d), func(fresh *Secret) bool {
 		now, _ := plans.ReadOutcome(fresh.Data)
 		return s.samePlan(fresh, d.Checksum) && now.State == plans.StatePending && now.Revision == outcome.Revision
@@ -115,20 +127,32 @@ func (s *Source) goesOn(err error, what string) bool {
 // unless the host or the context stood in the way.
 func (s *Source) apply(ctx context.Context, d Decision) bool {
 	before, _ := plans.ReadOutcome(s.current.Data)
-	log := s.o.Logger.With("plan", short(d.Checksum), "delivery", d.ID, "attempt", d.Attempt)
+	log := s.o.Logger.With("plan", plans.Short(d.Checksum), "delivery", d.ID, "attempt", d.Attempt)
 	log.Info("plan is being applied")
-	s.doing(d.Checksum, "applying the plan %s, attempt %d", short(d.Checksum), d.Attempt)
+	s.doing(d.Checksum, "applying the plan %s, attempt %d", plans.Short(d.Checksum), d.Attempt)
 
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	superseded := make(chan struct{})
+	supersede := sync.OnceFunc(func() {
+		log.Info("a newer plan waits for the end of this one")
+		close(superseded)
+	})
 	var result apply.Result
 	var err error
-	s.during(func() {
+	s.working(ctx, d, func() {
 		result, err = s.o.Engine.Apply(work, apply.Delivery{
-			Source: source, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt,
+			Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt, Superseded: superseded,
 		})
 	}, func() {
-		if s.current != nil && s.samePlan(s.current, d.Checksum) && plans.ReadDelivery(s.current.Data).State == plans.StateCancelled {
+		if s.current == nil || s.current.UID != s.memory.UID {
+			return
+		}
+		newest := plans.ReadDelivery(s.current.Data)
+		switch {
+		case newest.Checksum() != d.Checksum && len(newest.Plan) > 0:
+			supersede()
+		case newest.State == plans.StateCancelled:
 			cancel(apply.ErrCancelled)
 		}
 	})
@@ -144,37 +168,72 @@ func (s *Source) apply(ctx context.Context, d Decision) bool {
 	} else {
 		log.Error("plan failed", "instruction", result.Failure.Instruction, "reason", result.Failure.Reason, "exitCode", result.Failure.ExitCode)
 	}
-	goesOn := s.report(ctx, d, before.State, ended(before, d, result, s.o.Now()))
+	o := ended(before, d, result, s.o.Now())
+	s.firstRounds(work, d, &o)
+	goesOn := s.report(ctx, d, before.State, o)
 	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, d.Checksum, d.Checksum
 	return goesOn
+}
+
+// firstRounds adds to an outcome what the first round of the plan's periodic instructions
+// found, so that both are one write. To a server that knows no plan-state it adds that of the
+// probes too, for which it waits until their initial delays are over, as the original does:
+// such a server takes an outcome whose probes are not healthy yet for the end of its waiting.
+// One that knows states gets the outcome at once, and the probes' statuses, "not asked yet" at
+// first, as they come: it distinguishes an applied plan from a healthy one. A newer Secret ends the wait.
+func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	standing := apply.Standing{Source: SourceName, Checksum: d.Checksum, Plan: d.Plan}
+	applied, was := s.o.Now(), s.current
+	s.during(func() {
+		var rounds sync.WaitGroup
+		if len(d.Plan.PeriodicInstructions) > 0 {
+			rounds.Go(func() {
+				o.PeriodicOutput = recordsOf(d.Plan, s.o.Engine.Periodic(ctx, standing, o.PeriodicOutput, true))
+			})
+		}
+		if o.State == plans.StateNone && len(d.Plan.Probes) > 0 {
+			rounds.Go(func() {
+				if backoff.Wait(ctx, longestDelay(d.Plan)) != nil {
+					return
+				}
+				if next, _ := s.o.Engine.Probes(ctx, standing, o.ProbeStatuses, applied.Add(-time.Second)); ctx.Err() == nil {
+					o.ProbeStatuses = next
+				}
+			})
+		}
+		rounds.Wait()
+	}, func() {
+		if s.current != was && (s.current == nil || !s.samePlan(s.current, d.Checksum)) {
+			cancel()
+		}
+	})
+	s.forced = d.ID
+}
+
+// longestDelay is when all probes of a plan can be asked.
+func longestDelay(p *plans.Plan) time.Duration {
+	longest := time.Duration(0)
+	for _, probe := range p.Probes {
+		longest = max(longest, probe.InitialDelay())
+	}
+	return longest
 }
 
 // during does something that takes long while the newest version of the Secret is still
 // taken up; changed is called after each.
 func (s *Source) during(do func(), changed func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	for {
-		s.turn()
-		select {
-		case <-done:
-			return
-		case <-s.pings:
-		case secret := <-s.mail:
-			s.observe(secret)
-			changed()
-		case <-s.updates: // of a plan that no longer stands
-		}
-	}
+	tend.During(s.pulse, do, s.mail, func(secret *Secret) {
+		s.observe(secret)
+		changed()
+	})
 }
 
 // reject reports a plan that cannot be read. A pending one is claimed first: a delivery
 // always goes through in-progress.
 func (s *Source) reject(ctx context.Context, d Decision) (decideAgain bool) {
-	s.o.Logger.Error("plan is refused", "plan", short(d.Checksum), "reason", d.Fault)
+	s.o.Logger.Error("plan is refused", "plan", plans.Short(d.Checksum), "reason", d.Fault)
 	before, _ := plans.ReadOutcome(s.current.Data)
 	if before.State == plans.StatePending {
 		if claimed, again := s.claim(ctx, d); !claimed {
@@ -189,19 +248,26 @@ func (s *Source) reject(ctx context.Context, d Decision) (decideAgain bool) {
 // report writes the outcome of a delivery that was in a state, however long the server
 // takes to accept it, unless the delivery is no longer the one that the server wants.
 func (s *Source) report(ctx context.Context, d Decision, was plans.State, o plans.Outcome) (decideAgain bool) {
-	s.doing(d.Checksum, "reporting the outcome of the plan %s", short(d.Checksum))
+	s.doing(d.Checksum, "reporting the outcome of the plan %s", plans.Short(d.Checksum))
 	const failed = "the outcome is not reported"
 	for step := 0; ; step++ {
 		keys, err := outcomeKeys(o)
 		if err != nil {
 			return s.goesOn(err, failed)
 		}
+		if base := s.current; step < len(shrinkTo) && base != nil && size(plans.MergeAgentKeys(base.Data, keys)) > maxData {
+			o = shrink(o, step) // no server need be asked
+			continue
+		}
 		err = s.store(ctx, keys, func(fresh *Secret) bool {
 			now, _ := plans.ReadOutcome(fresh.Data)
 			return s.samePlan(fresh, d.Checksum) && now.State == was && (was == plans.StateNone || now.Revision == d.Revision)
 		})
-		if !tooLarge(err) || step == 2 {
-			s.client.close() // the next report is seconds away at best
+		if !tooLarge(err) || step == len(shrinkTo) {
+			s.client.release()
+			if err == nil && d.ID != "" {
+				s.noteReported(d.ID)
+			}
 			return s.goesOn(err, failed)
 		}
 		s.o.Logger.Warn("outcome is too large for the plan Secret and shortened", "error", err)
@@ -222,7 +288,7 @@ func (s *Source) hostFault(checksum, what string, err error) {
 	}
 	s.faults++
 	wait := pause.Next()
-	s.o.Logger.Error("host stands in the way", "plan", short(checksum), "what", what, "error", err, "next", wait.Round(time.Millisecond))
+	s.o.Logger.Error("host stands in the way", "plan", plans.Short(checksum), "what", what, "error", err, "next", wait.Round(time.Millisecond))
 	s.doing(checksum, "waiting for this host: %s: %v", what, err)
 	s.wake(wait)
 }

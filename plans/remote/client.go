@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -32,6 +33,8 @@ const (
 	versionLimit = 15 * time.Second
 	// dialLimit bounds name look-up and connect, the TLS handshake has as much again.
 	dialLimit = 15 * time.Second
+	// slowAnswer is from when on a server counts as one with much to do.
+	slowAnswer = 50 * time.Millisecond
 	// idleLimit is how long the connection of the last request is kept for the next: a little
 	// more than the distance between two rounds of probes. To a server with thousands of
 	// agents an idle connection is four times as dear as a watch.
@@ -68,6 +71,7 @@ type client struct {
 	name      string
 	agent     string // User-Agent
 	http      *http.Client
+	took      atomic.Int64 // of the last request, a time.Duration
 }
 
 func newClient(access *Access, namespace, name, agent string) *client {
@@ -99,6 +103,15 @@ func newClient(access *Access, namespace, name, agent string) *client {
 		// A redirect would carry the credentials elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// release gives the connection up after a report when the server is slow: one that serves
+// thousands of agents has better uses for it, as the next report is seconds away at best. To a
+// server that has time it is kept for idleLimit, so that the next plan is claimed at once.
+func (c *client) release() {
+	if time.Duration(c.took.Load()) > slowAnswer {
+		c.close()
+	}
 }
 
 // close gives up connections that nothing is under way on.
@@ -175,6 +188,8 @@ func (c *client) secrets() string {
 func (c *client) read(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
+	began := time.Now()
+	defer func() { c.took.Store(int64(time.Since(began))) }()
 	answer, err := c.send(ctx, method, path, query, body)
 	if err != nil {
 		return nil, err
@@ -277,7 +292,7 @@ func statusError(answer *http.Response) *StatusError {
 		e.Message = oneLine("it redirects to " + to + ", which is not followed, since the credentials would go there too: is the server's address right?")
 		return e
 	}
-	b, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what came is what there is to tell
+	b, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what came is what there is to show
 	var s status
 	if err := json.Unmarshal(b, &s); err == nil && s.Kind == "Status" {
 		e.Message = oneLine(s.Message)

@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // nameServer answers every question for an IPv4 address with the present one.
@@ -75,7 +77,7 @@ func on(t *testing.T, address string) func(*server) {
 	return func(s *server) {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			t.Skipf("cannot listen at %s: %v", address, err)
+			skips.Skipf(t, "cannot listen at %s: %v", address, err)
 		}
 		s.Listener.Close()
 		s.Listener = l
@@ -127,7 +129,7 @@ func followBy(t *testing.T, access *Access, e *engine) *Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.pace = pace{retryMin: 2 * time.Millisecond, retryMax: 50 * time.Millisecond, mark: 100 * time.Millisecond}
+	src.pace = pace{retryMin: 2 * time.Millisecond, retryMax: 50 * time.Millisecond, mark: 100 * time.Millisecond, unanswered: 50 * time.Millisecond, report: 20 * time.Millisecond}
 	src.client.http.Transport.(*http.Transport).Proxy = http.ProxyURL(access.Proxy)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

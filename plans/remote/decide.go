@@ -70,6 +70,8 @@ type Decision struct {
 	Confirm bool
 	// Periodic says that the plan's periodic instructions run. They do not before the plan was executed.
 	Periodic bool
+	// Note asks to note that the ledger's outcome is in the Secret.
+	Note bool
 	// Restore asks to put the plan's files back first where they are missing or differ.
 	Restore bool
 	// Fault is why a plan cannot be read.
@@ -125,7 +127,7 @@ func (c *cause) stateful() Decision {
 	case plans.StateInProgress:
 		d := c.execute(Apply, c.failures()+1)
 		d.Revision = c.outcome.Revision
-		d.ID = c.id(d.Revision)
+		d.ID, d.Confirm = c.running(d.Revision)
 		return d
 	case plans.StateCancelled:
 		d := c.tend("the plan was cancelled")
@@ -134,25 +136,25 @@ func (c *cause) stateful() Decision {
 		}
 		return d
 	case plans.StateFailed:
-		return c.tend("the plan failed" + c.reason() + "; the server starts it again")
+		return c.known(c.tend("the plan failed" + c.reason() + "; the server starts it again"))
 	case plans.StateSucceeded:
 		d := c.tend("")
 		d.Restore = c.plan != nil && c.outcome.AppliedChecksum == c.checksum &&
 			c.memory.Executed != c.checksum && c.memory.Restored != c.checksum
-		return d
+		return c.known(d)
 	}
 	return c.tend(fmt.Sprintf("the plan has the state %.40q, which means nothing to this agent", c.delivery.State))
 }
 
-// legacy is the flow of servers that know no plan-state: checksums tell what is done.
+// legacy is the flow of servers that know no plan-state: checksums say what is done.
 func (c *cause) legacy() Decision {
 	pending := c.memory.Pending
 	failed := c.failures() > 0
 	reported := failed || c.outcome.AppliedChecksum == c.checksum
-	// What the ledger finished and nobody was told of is told, not done again.
-	untold := !reported && c.memory.Executed != c.checksum
+	// What the ledger finished and was not reported is reported, not done again.
+	unreported := !reported && c.memory.Executed != c.checksum
 	ours := strings.HasPrefix(pending.ID, c.secret.UID+"/") && pending.Checksum == c.checksum
-	resumable := ours && (!pending.Finished || untold)
+	resumable := ours && (!pending.Finished || unreported)
 	d := c.execute(Apply, c.failures()+1)
 	d.ID = fmt.Sprintf("%s/%s/%d", c.secret.UID, c.checksum[:12], c.now.UnixNano())
 	if resumable {
@@ -233,6 +235,34 @@ func (c *cause) reason() string {
 // id names a delivery of the flow with states: the plan-revision grows with each one taken.
 func (c *cause) id(revision int) string { return c.secret.UID + "/" + strconv.Itoa(revision) }
 
+// running names the delivery of a plan that is in progress. Once its outcome was reported, only
+// the server can have put it there again, which has it run again, under an ID of its own and
+// after another look at the Secret: "UID/REVISION.N" the Nth time.
+func (c *cause) running(revision int) (id string, confirm bool) {
+	id = c.id(revision)
+	p := c.memory.Pending
+	base, again, _ := strings.Cut(p.ID, ".")
+	if base != id || p.Checksum != c.checksum {
+		return id, false
+	}
+	if !p.Finished || !p.Reported {
+		return p.ID, false
+	}
+	n, err := strconv.Atoi(again)
+	if err != nil {
+		n = 0
+	}
+	return fmt.Sprintf("%s.%d", id, n+1), true
+}
+
+// known has it noted that the outcome of the ledger's delivery is in the Secret.
+func (c *cause) known(d Decision) Decision {
+	p := c.memory.Pending
+	base, _, _ := strings.Cut(p.ID, ".")
+	d.Note = p.Finished && !p.Reported && base == c.id(c.outcome.Revision)
+	return d
+}
+
 // pendingRevision is that of the ledger's delivery when it came from this Secret. A server
 // restored from a backup counts from an older number, and a number used again would
 // make the new delivery look done.
@@ -241,6 +271,7 @@ func (c *cause) pendingRevision() int {
 	if !ok || uid != c.secret.UID {
 		return 0
 	}
+	revision, _, _ = strings.Cut(revision, ".")
 	n, err := strconv.Atoi(revision)
 	if err != nil {
 		return 0

@@ -87,6 +87,26 @@ func TestDecide(t *testing.T) {
 		{"in-progress counts the failures of this plan",
 			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "failure-count": "2", "failed-checksum": sum(planA)}), Memory{},
 			wanted{Action: Apply, ID: "u1/3", Attempt: 3, Revision: 3, Periodic: true}},
+		{"in-progress whose outcome nobody knows is reported, not run again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3", Checksum: sum(planA), Finished: true}},
+			wanted{Action: Apply, ID: "u1/3", Attempt: 1, Revision: 3, Periodic: true}},
+		{"in-progress by the server on a plan whose outcome it has runs it again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "applied-checksum": sum(planA)}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Apply, ID: "u1/3.1", Attempt: 1, Revision: 3, Confirm: true, Periodic: true}},
+		{"and goes on with that after a restart",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "applied-checksum": sum(planA)}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3.1", Checksum: sum(planA)}},
+			wanted{Action: Apply, ID: "u1/3.1", Attempt: 1, Revision: 3, Periodic: true}},
+		{"and runs it once more when asked once more, with the attempt of a failed plan",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "failed-checksum": sum(planA), "failure-count": "2"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3.1", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Apply, ID: "u1/3.2", Attempt: 3, Revision: 3, Confirm: true, Periodic: true}},
+		{"pending after that counts on from the revision",
+			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "3"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3.2", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Take, ID: "u1/4", Attempt: 1, Revision: 4, Periodic: true}},
 		{"in-progress does not count the failures of another plan",
 			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "failure-count": "2", "failed-checksum": sum(planB)}), Memory{},
 			wanted{Action: Apply, ID: "u1/3", Attempt: 1, Revision: 3, Periodic: true}},
@@ -257,6 +277,15 @@ func TestOutcome(t *testing.T) {
 			},
 		},
 		{
+			name: "failures of a plan that the server made pending again count on",
+			got: ended(plans.Outcome{State: "in-progress", Revision: 3, FailedChecksum: "new", FailureCount: 2}, Decision{Checksum: "new", Attempt: 1, Revision: 3, Plan: &plans.Plan{}},
+				apply.Result{Outputs: map[string][]byte{}, Failure: &apply.Failure{}}, noon),
+			want: plans.Outcome{
+				State: "failed", Revision: 3, FailedChecksum: "new", FailureCount: 3, FailedOutput: map[string][]byte{}, LastApplyTime: noon,
+				ProbeStatuses: map[string]plans.ProbeStatus{}, PeriodicOutput: map[string]plans.PeriodicOutput{},
+			},
+		},
+		{
 			name: "rejected says why",
 			got: rejected(before, Decision{Checksum: "new", Attempt: 1, Revision: 2,
 				Fault: &plans.FieldError{Field: "files[0].path", Reason: "is empty"}}, noon),
@@ -284,14 +313,14 @@ func TestShrink(t *testing.T) {
 		FailedOutput:   map[string][]byte{"b": []byte("short"), "drover-failure": []byte("because")},
 		PeriodicOutput: map[string]plans.PeriodicOutput{"p": {Stdout: []byte(big)}},
 	}
-	once := shrink(o, 0)
+	once := shrink(shrink(shrink(shrink(o, 0), 1), 2), 3)
 	if got := string(once.AppliedOutput["a"]); len(got) > 5<<10 || !strings.HasSuffix(got, "the end") || !strings.HasPrefix(got, "[") {
 		t.Errorf("first step keeps %d bytes: %.60q", len(got), got)
 	}
 	if got := string(once.FailedOutput["b"]); got != "short" {
 		t.Errorf("what is short became %q", got)
 	}
-	twice := shrink(once, 1)
+	twice := shrink(once, 4)
 	if got := string(twice.PeriodicOutput["p"].Stdout); len(got) > 200 || !strings.Contains(got, "bytes cut") {
 		t.Errorf("second step keeps %q", got)
 	}

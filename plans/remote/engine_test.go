@@ -52,7 +52,7 @@ func life(t *testing.T, s *server, dir string) (src *Source, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.pace = pace{retryMin: 2 * time.Millisecond, retryMax: 50 * time.Millisecond, mark: 100 * time.Millisecond}
+	src.pace = pace{retryMin: 2 * time.Millisecond, retryMax: 50 * time.Millisecond, mark: 100 * time.Millisecond, unanswered: 50 * time.Millisecond, report: 20 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"time"
 
@@ -19,7 +20,10 @@ import (
 const (
 	retryMin = 800 * time.Millisecond
 	retryMax = 30 * time.Second
-	// markLimit is how long a server may take to tell the initial state on a watch. Some
+	// unansweredMax is the longest pause while nothing answers: a server that is back is found
+	// soon, and one that is there and in trouble is spared.
+	unansweredMax = 5 * time.Second
+	// markLimit is how long a server may take to send the initial state on a watch. Some
 	// accept the parameter, ignore it and stay silent.
 	markLimit = 10 * time.Second
 	// shortWatch is the age below which a watch that the server ended has failed, steadyWatch
@@ -32,6 +36,18 @@ const (
 type pace struct {
 	retryMin, retryMax time.Duration
 	mark               time.Duration
+	// unanswered is the longest pause while the server cannot be reached at all.
+	unanswered time.Duration
+	report     time.Duration // of host reports
+}
+
+// atMost is a pause after an error, bounded when no server was there to be bothered by it.
+func (p pace) atMost(pause time.Duration, err error) time.Duration {
+	var connecting *net.OpError
+	if errors.As(err, &connecting) && connecting.Op == "dial" {
+		return min(pause, p.unanswered)
+	}
+	return pause
 }
 
 func (p pace) backoff() backoff.Backoff {
@@ -50,12 +66,16 @@ type follower struct {
 	pace pace
 	// deliver gets each version in order, nil when there is no Secret. It must not block.
 	deliver func(*Secret)
-	// connected and failed tell how the connection is; next is when it is tried again.
+	// connected and failed report how the connection is; next is when it is tried again. renewed
+	// is called when the server's history did not reach back to where the watch was.
 	connected func()
 	failed    func(err error, next time.Duration)
+	renewed   func()
+	// wake has an entry when the server may be back.
+	wake <-chan struct{}
 
 	version   string // from which a watch can go on; empty: unknown
-	listFirst bool   // the server does not tell the initial state on a watch
+	listFirst bool   // the server does not send the initial state on a watch
 	steady    bool   // the last watch lasted
 }
 
@@ -77,23 +97,37 @@ func (f *follower) run(ctx context.Context) {
 			pause.Reset()
 			f.steady = false
 		}
+		if code(err) == http.StatusGone && f.version != "" {
+			f.version = "" // as happens after some time without a change
+			f.renewed()
+			continue
+		}
 		wait := f.after(err, pause.Next())
 		f.failed(err, wait)
-		if backoff.Wait(ctx, wait) != nil {
+		if !f.rest(ctx, wait) {
 			return
 		}
 	}
+}
+
+// rest waits until the server is tried again, or may be back; false is the end of the context.
+func (f *follower) rest(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.wake:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }
 
 // after is the pause that follows an error, and forgets where we were when that is of no use any more.
 func (f *follower) after(err error, pause time.Duration) time.Duration {
 	var answer *StatusError
 	if !errors.As(err, &answer) {
-		return pause
-	}
-	if answer.Code == http.StatusGone && f.version != "" {
-		f.version = ""
-		return 0
+		return f.pace.atMost(pause, err)
 	}
 	if answer.Code != http.StatusTooManyRequests {
 		f.version = ""
@@ -112,7 +146,7 @@ func (f *follower) once(ctx context.Context, greet bool) error {
 	if f.version == "" && !f.listFirst {
 		err := f.watch(ctx, true)
 		if f.refusesInitial(err) {
-			f.log.Debug("server does not tell the initial state on a watch, falling back to a list", "reason", err)
+			f.log.Debug("server does not send the initial state on a watch, falling back to a list", "reason", err)
 			f.listFirst = true
 		} else {
 			return err
@@ -161,17 +195,17 @@ func (f *follower) watch(ctx context.Context, initial bool) error {
 	opened := time.Now()
 	defer func() { f.steady = time.Since(opened) >= steadyWatch }()
 
-	late := time.AfterFunc(f.pace.mark, func() { s.cancel(errNoMark) })
-	defer late.Stop()
-	told := !initial // what exists now
+	unmarked := time.AfterFunc(f.pace.mark, func() { s.cancel(errNoMark) })
+	defer unmarked.Stop()
+	known := !initial // what exists now
 	defer func() {
-		if !told {
-			f.version = "" // a later watch would begin behind what was never told
+		if !known {
+			f.version = "" // a later watch would begin behind what was never sent
 		}
 	}()
 	for {
-		if told {
-			late.Stop()
+		if known {
+			unmarked.Stop()
 		}
 		e, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -186,8 +220,8 @@ func (f *follower) watch(ctx context.Context, initial bool) error {
 		if e.version != "" {
 			f.version = e.version
 		}
-		if e.secret != nil || e.deleted || (e.synced && !told) {
-			told = true
+		if e.secret != nil || e.deleted || (e.synced && !known) {
+			known = true
 			f.deliver(e.secret)
 		}
 	}

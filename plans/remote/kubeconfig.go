@@ -19,10 +19,8 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/drover-project/drover/plans/durable"
-	"github.com/drover-project/drover/plans/yamlfault"
+	"github.com/drover-project/drover/plans/strictyaml"
 )
 
 // maxCredential bounds files that a kubeconfig names, and the kubeconfig itself.
@@ -47,45 +45,45 @@ type Access struct {
 
 type kubeconfig struct {
 	Clusters []struct {
-		Name    string  `yaml:"name"`
-		Cluster cluster `yaml:"cluster"`
-	} `yaml:"clusters"`
+		Name    string  `json:"name"`
+		Cluster cluster `json:"cluster"`
+	} `json:"clusters"`
 	Users []struct {
-		Name string `yaml:"name"`
-		User user   `yaml:"user"`
-	} `yaml:"users"`
+		Name string `json:"name"`
+		User user   `json:"user"`
+	} `json:"users"`
 	Contexts []struct {
-		Name    string `yaml:"name"`
+		Name    string `json:"name"`
 		Context struct {
-			Cluster string `yaml:"cluster"`
-			User    string `yaml:"user"`
-		} `yaml:"context"`
-	} `yaml:"contexts"`
-	CurrentContext string `yaml:"current-context"`
+			Cluster string `json:"cluster"`
+			User    string `json:"user"`
+		} `json:"context"`
+	} `json:"contexts"`
+	CurrentContext string `json:"current-context"`
 }
 
 type cluster struct {
-	Server   string `yaml:"server"`
-	CAFile   string `yaml:"certificate-authority"`
-	CAData   string `yaml:"certificate-authority-data"`
-	Insecure bool   `yaml:"insecure-skip-tls-verify"`
-	Name     string `yaml:"tls-server-name"`
-	Proxy    string `yaml:"proxy-url"`
+	Server   string `json:"server"`
+	CAFile   string `json:"certificate-authority"`
+	CAData   string `json:"certificate-authority-data"`
+	Insecure bool   `json:"insecure-skip-tls-verify"`
+	Name     string `json:"tls-server-name"`
+	Proxy    string `json:"proxy-url"`
 }
 
 type user struct {
-	Token        string    `yaml:"token"`
-	TokenFile    string    `yaml:"tokenFile"`
-	Username     string    `yaml:"username"`
-	Password     string    `yaml:"password"`
-	CertFile     string    `yaml:"client-certificate"`
-	CertData     string    `yaml:"client-certificate-data"`
-	KeyFile      string    `yaml:"client-key"`
-	KeyData      string    `yaml:"client-key-data"`
-	Exec         yaml.Node `yaml:"exec"`
-	AuthProvider yaml.Node `yaml:"auth-provider"`
-	As           string    `yaml:"as"`
-	AsGroups     []string  `yaml:"as-groups"`
+	Token        string   `json:"token"`
+	TokenFile    string   `json:"tokenFile"`
+	Username     string   `json:"username"`
+	Password     string   `json:"password"`
+	CertFile     string   `json:"client-certificate"`
+	CertData     string   `json:"client-certificate-data"`
+	KeyFile      string   `json:"client-key"`
+	KeyData      string   `json:"client-key-data"`
+	Exec         any      `json:"exec"`
+	AuthProvider any      `json:"auth-provider"`
+	As           string   `json:"as"`
+	AsGroups     []string `json:"as-groups"`
 }
 
 // ParseKubeconfig reads the current context of a kubeconfig. Files that it names must
@@ -103,8 +101,15 @@ func parseKubeconfig(text string) (*Access, error) {
 		return nil, fmt.Errorf("%d bytes are more than the %d allowed", len(text), maxCredential)
 	}
 	var k kubeconfig
-	if err := yaml.Unmarshal([]byte(text), &k); err != nil {
-		return nil, yamlfault.Plain(err)
+	docs, err := strictyaml.Read(strictyaml.Source{Private: true}, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) > 0 {
+		// A kubeconfig has many keys that are others' affair.
+		if errs := docs[0].Decode(&k, strictyaml.Options{Ignore: strictyaml.IgnoreAll, AsWritten: true, YesNo: true}); errs != nil {
+			return nil, errs[0]
+		}
 	}
 	c, u, err := k.current()
 	if err != nil {
@@ -220,9 +225,9 @@ func (c cluster) roots() (*x509.CertPool, error) {
 // refused are the ways to log in that would need another program or another identity.
 func (u user) refused() error {
 	switch {
-	case !u.Exec.IsZero():
+	case u.Exec != nil:
 		return errors.New("the user logs in by an exec plugin: the agent runs no programs for that, use a token or a client certificate")
-	case !u.AuthProvider.IsZero():
+	case u.AuthProvider != nil:
 		return errors.New("the user logs in by an auth-provider, which is not supported: use a token or a client certificate")
 	case u.As != "" || len(u.AsGroups) > 0:
 		return errors.New("the user acts as somebody else (as, as-groups), which is not supported")

@@ -16,15 +16,15 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/tend"
 )
 
-// source is this package's name in the engine's ledgers.
-const source = "remote"
+// SourceName is this package's name in the engine's ledgers.
+const SourceName = "remote"
 
 // Applier is what performs plans; *apply.Engine is one.
 type Applier interface {
@@ -32,9 +32,9 @@ type Applier interface {
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	Abandon(ctx context.Context, source string) error
 	Pending(source string) (apply.Pending, bool, error)
+	Reported(source, id string) error
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
-	Periodic(ctx context.Context, p *plans.Plan, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput
-	Probes(ctx context.Context, p *plans.Plan, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus
+	tend.Engine
 }
 
 var _ Applier = (*apply.Engine)(nil)
@@ -46,6 +46,9 @@ type Options struct {
 	SecretName string
 	Engine     Applier
 	UserAgent  string // default rancher-system-agent
+	// HostReport says how the host stands while a plan takes long or does not get healthy; its Plan is filled in here.
+	// It may take some seconds. Nil: nothing is reported.
+	HostReport func(ctx context.Context) plans.HostReport
 	// Changed is called with each new status, one call at a time. It must not block. Nil is allowed.
 	Changed func(Status)
 	Logger  *slog.Logger     // default slog.Default()
@@ -61,23 +64,25 @@ type Source struct {
 	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
 	mail    chan *Secret
 	updates chan update // of the plan that stands
-	pings   chan struct{}
-	turned  atomic.Pointer[time.Time] // when the loop last turned, with the monotonic clock: the other may jump
+	pulse   *tend.Pulse
+	awake   chan struct{} // has an entry when the server may be back
 
 	// The rest belongs to the goroutine of Run.
 	seen     bool // whether there is a Secret is known
 	current  *Secret
 	replaced []replaced
 	memory   Memory
-	standing *standing
-	resting  <-chan struct{} // closed when all goroutines of plans that stood before have ended; nil: there were none
-	forced   string          // the delivery whose periodic instructions were run after its apply
+	tender   *tend.Tender
+	standing *standing // what the tender looks after
+	forced   string    // the delivery whose periodic instructions were run after its apply
 	again    *time.Timer
 	faults   int // failures of the host in a row, which say nothing about the plan
 
-	mu     sync.Mutex
-	status Status
-	down   time.Time // since when the connection was lost the last time; zero: it never was
+	mu       sync.Mutex
+	status   Status
+	down     time.Time // since when the connection was lost the last time; zero: it never was
+	warned   bool      // a warning of it was logged since a watch was opened
+	warnings warnings
 }
 
 // maxObjectName is the longest name that Kubernetes allows, in bytes.
@@ -96,9 +101,9 @@ func New(o Options) (*Source, error) {
 	case o.Access == nil || o.Engine == nil:
 		return nil, errors.New("remote: access or engine is missing")
 	case !isObjectName(o.Namespace):
-		return nil, fmt.Errorf("remote: %.60q is no name of a namespace", o.Namespace)
+		return nil, fmt.Errorf("remote: %.60q is not a valid name of a namespace", o.Namespace)
 	case !isObjectName(o.SecretName):
-		return nil, fmt.Errorf("remote: %.60q is no name of a Secret", o.SecretName)
+		return nil, fmt.Errorf("remote: %.60q is not a valid name of a Secret", o.SecretName)
 	}
 	if o.UserAgent == "" {
 		o.UserAgent = "rancher-system-agent"
@@ -112,10 +117,12 @@ func New(o Options) (*Source, error) {
 	return &Source{
 		o:       o,
 		client:  newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent),
-		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit},
+		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, report: reportEvery},
+		awake:   make(chan struct{}, 1),
 		mail:    make(chan *Secret, 1),
 		updates: make(chan update),
-		pings:   make(chan struct{}),
+		pulse:   tend.NewPulse(busyLimit, o.Now),
+		tender:  &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
 		again:   stoppedTimer(),
 		status:  Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
 	}, nil
@@ -127,27 +134,25 @@ func (s *Source) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, connected: s.connected, failed: s.disconnected}
+		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
 		f.run(follow)
 	})
 	defer func() {
 		stop()
 		following.Wait()
-		s.stopTending()
-		if s.resting != nil {
-			<-s.resting
-		}
+		s.tender.Wait()
 		s.client.close()
+		s.pulse.End()
 	}()
 	for {
-		s.turn()
+		s.pulse.Turn()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case secret := <-s.mail:
 			s.observe(secret)
 		case <-s.again.C:
-		case <-s.pings:
+		case <-s.pulse.Asked():
 			continue
 		case u := <-s.updates:
 			s.tended(ctx, u)
@@ -162,23 +167,15 @@ func (s *Source) Run(ctx context.Context) error {
 // busyLimit is how long the loop may be away: a conflict costs two requests, and a disk may be slow.
 const busyLimit = 3 * requestLimit
 
-// Alive says whether the source still turns: it answers, or it was seen within the time
-// that its requests may take. It is for a watchdog.
-func (s *Source) Alive(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	select {
-	case s.pings <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		last := s.turned.Load()
-		return last != nil && s.o.Now().Sub(*last) < busyLimit
-	}
-}
+// Alive says whether the source still turns, see tend.Pulse. It is for a watchdog.
+func (s *Source) Alive(ctx context.Context) bool { return s.pulse.Alive(ctx) }
 
-func (s *Source) turn() {
-	now := s.o.Now()
-	s.turned.Store(&now)
+// Wake has the watch opened again at once if it is not: the server may be back.
+func (s *Source) Wake() {
+	select {
+	case s.awake <- struct{}{}:
+	default:
+	}
 }
 
 // deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
@@ -197,7 +194,7 @@ type replaced struct {
 }
 
 // echo is how long the watch may take to bring a version that we have replaced already.
-// Versions are told apart, never ordered; after this time a number that comes again is news.
+// Versions are compared for equality, never ordered; after this time a number that comes again is news.
 const echo = 30 * time.Second
 
 // observe takes up a version from the watch, unless it is known to be an old one.

@@ -33,7 +33,11 @@ func ended(before plans.Outcome, d Decision, r apply.Result, now time.Time) plan
 		return o
 	}
 	o.State = stateful(before, plans.StateFailed)
-	o.FailedChecksum, o.FailedOutput, o.FailureCount = d.Checksum, r.Outputs, d.Attempt
+	failures := 1
+	if before.FailedChecksum == d.Checksum {
+		failures = max(before.FailureCount, 0) + 1 // also when the server has made the plan pending again
+	}
+	o.FailedChecksum, o.FailedOutput, o.FailureCount = d.Checksum, r.Outputs, failures
 	o.SuccessCount = 0
 	return o
 }
@@ -88,13 +92,25 @@ func outcomeKeys(o plans.Outcome) (map[string][]byte, error) {
 	return keys, nil
 }
 
-// shrink cuts outputs down for a Secret that the server finds too large: to the end of
-// each, then to nothing but a word about it.
-func shrink(o plans.Outcome, step int) plans.Outcome {
-	keep := 4 << 10
-	if step > 0 {
-		keep = 0
+// shrinkTo are the bytes that are kept of each output of a Secret that turns out too large:
+// less and less of its end, then nothing but a word about it.
+var shrinkTo = [...]int{512 << 10, 256 << 10, 64 << 10, 4 << 10, 0}
+
+// maxData is the most that Kubernetes stores of a Secret's data, in bytes.
+const maxData = 1 << 20
+
+// size is what data takes of a Secret.
+func size(data map[string][]byte) int {
+	n := 0
+	for _, value := range data {
+		n += len(value)
 	}
+	return n
+}
+
+// shrink cuts outputs down, a step further each time.
+func shrink(o plans.Outcome, step int) plans.Outcome {
+	keep := shrinkTo[step]
 	o.AppliedOutput = cut(o.AppliedOutput, keep)
 	o.FailedOutput = cut(o.FailedOutput, keep)
 	periodic := map[string]plans.PeriodicOutput{}

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // patience bounds waits for things that happen at once unless something is broken.
@@ -56,6 +58,8 @@ type server struct {
 	config func() *tls.Config       // of the next connection; nil: the one of httptest
 	ca     string                   // whom the kubeconfig pins, as PEM; empty: the certificate of httptest
 	dial   func() (net.Conn, error) // when it is on a network of its own
+	// report is what the source says of its host.
+	report func(context.Context) plans.HostReport
 }
 
 type change struct {

@@ -1,4 +1,4 @@
-// How a source stands, kept for whoever tells people.
+// How a source stands, kept for whoever shows it to people.
 
 package remote
 
@@ -64,6 +64,9 @@ func (s *Source) unwritten(err error) {
 	})
 }
 
+// unwatched is what is logged of a watch that is not open.
+const unwatched = "plan Secret cannot be watched"
+
 func (s *Source) connected() {
 	s.change(func(st *Status) bool {
 		if st.Connected {
@@ -73,7 +76,13 @@ func (s *Source) connected() {
 		if !st.Since.IsZero() {
 			log = log.With("after", s.o.Now().Sub(st.Since).Round(time.Millisecond))
 		}
-		log.Info("plan Secret is watched")
+		// Between warnings that are summed, one that breaks a moment later is not worth a line.
+		say := log.Debug
+		if s.down.IsZero() || s.warned {
+			say = log.Info
+		}
+		say("plan Secret is watched")
+		s.warned = false
 		st.Connected, st.Since, st.Cause, st.Next = true, s.o.Now(), nil, time.Time{}
 		return true
 	})
@@ -85,13 +94,35 @@ func (s *Source) disconnected(err error, next time.Duration) {
 		case st.Connected && !s.down.IsZero() && now.Sub(st.Since) < steadyWatch:
 			st.Connected, st.Since = false, s.down // a moment in between is no end of the trouble
 		case st.Connected || st.Since.IsZero():
+			s.warnings.over(unwatched) // what stood for a while ends the row
 			st.Connected, st.Since = false, now
 		}
 		s.down = st.Since
 		st.Cause, st.Next = err, s.o.Now().Add(next)
-		s.aboutSecret().Warn("plan Secret cannot be watched", "error", err, "since", st.Since.UTC(), "next", next.Round(time.Millisecond))
+		if s.warnings.log(s.aboutSecret(), warning{unwatched, err, st.Since, next}, s.o.Now()) {
+			s.warned = true
+		}
 		return true
 	})
+}
+
+// renewed says that the watch begins anew, which is no trouble.
+func (s *Source) renewed() {
+	s.aboutSecret().Info("plan Secret is watched anew, as the server's history ended before the last known version")
+}
+
+// warn logs a trouble that is tried again, see warnings.
+func (s *Source) warn(message string, err error, since time.Time, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings.log(s.aboutSecret(), warning{message, err, since, next}, s.o.Now())
+}
+
+// over says that a trouble is over.
+func (s *Source) over(message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings.over(message)
 }
 
 // aboutSecret is the log of what has to do with the server and not with a plan.
@@ -114,6 +145,3 @@ func (s *Source) Status() Status {
 	defer s.mu.Unlock()
 	return s.status
 }
-
-// short is enough of a checksum to tell plans apart.
-func short(checksum string) string { return checksum[:min(len(checksum), 12)] }

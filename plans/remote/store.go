@@ -23,6 +23,7 @@ func (e *supersededError) Error() string { return e.what }
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
 	pause, began := s.pace.backoff(), s.o.Now()
 	defer s.unwritten(nil)
+	defer s.over("plan Secret cannot be written")
 	for conflicts := 0; ; {
 		err := s.try(ctx, keys, fits)
 		switch {
@@ -34,8 +35,8 @@ func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fr
 			conflicts++
 			continue
 		}
-		wait := max(pause.Next(), retryAfter(err))
-		s.aboutSecret().Warn("plan Secret cannot be written", "error", err, "since", began.UTC(), "next", wait.Round(time.Millisecond))
+		wait := max(s.pace.atMost(pause.Next(), err), retryAfter(err))
+		s.warn("plan Secret cannot be written", err, began, wait)
 		s.unwritten(err)
 		if err := s.pause(ctx, wait); err != nil {
 			return err
@@ -56,6 +57,9 @@ func (s *Source) try(ctx context.Context, keys map[string][]byte, fits func(fres
 	}
 	stored, err := s.client.put(ctx, base.with(plans.MergeAgentKeys(base.Data, keys)))
 	if err == nil {
+		if !s.Status().Connected {
+			s.Wake()
+		}
 		s.outdate(base.ResourceVersion)
 		s.current = stored
 		s.memory.Wrote = stored.ResourceVersion
@@ -84,13 +88,13 @@ func (s *Source) pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {
-		s.turn()
+		s.pulse.Turn()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.C:
 			return nil
-		case <-s.pings:
+		case <-s.pulse.Asked():
 		case secret := <-s.mail:
 			s.observe(secret)
 			return nil

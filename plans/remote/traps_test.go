@@ -335,7 +335,11 @@ func TestOldVersionFromALaggingWatchExecutesNothing(t *testing.T) {
 			})
 			s.cutStreams()
 			<-replayed
-			waitUntil(t, "it watches again", func() bool { n := len(s.asked()); return s.asked()[n-1][:5] == "WATCH" && src.Status().Connected })
+			before := len(s.asked())
+			waitUntil(t, "it watches again", func() bool {
+				again := slices.ContainsFunc(s.asked()[before:], func(request string) bool { return strings.HasPrefix(request, "WATCH") })
+				return again && src.Status().Connected
+			})
 			if got := e.count("apply"); got != 1 {
 				t.Errorf("applied %d times", got)
 			}

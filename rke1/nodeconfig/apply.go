@@ -15,7 +15,7 @@ import (
 )
 
 // WriteFiles brings certificates and files of the host to what is wanted: 0600, and
-// directories that have to be made for certificates 0700. renewed tells whether a certificate changed.
+// directories that have to be made for certificates 0700. renewed says whether a certificate changed.
 // What cannot be written keeps nothing else from being written.
 func WriteFiles(host hostfs.FS, wanted *NodeConfig) (renewed bool, err error) {
 	contents, err := wanted.Contents()

@@ -45,7 +45,7 @@ func (c *NodeConfig) check() error {
 	}
 	for key, p := range c.Processes {
 		if !containerName.MatchString(key) {
-			return fmt.Errorf("processes has the name %.40q, which is no name of a container", key)
+			return fmt.Errorf("processes has the name %.40q, which is not a valid name of a container", key)
 		}
 		if err := p.check(); err != nil {
 			return fmt.Errorf("processes[%s]: %w", key, err)
@@ -94,7 +94,7 @@ func checkPath(p string) error {
 	case len(p) > maxPath:
 		return fmt.Errorf("is %d bytes long, at most %d are taken", len(p), maxPath)
 	case !path.IsAbs(p) || path.Clean(p) != p || p == "/":
-		return fmt.Errorf("%.60q is not an absolute path of a file without . and ..", p)
+		return fmt.Errorf("%.60q is not an absolute path of a file, with no . or .. in it", p)
 	case strings.ContainsFunc(p, unprintable):
 		return errors.New("has unprintable characters in it")
 	}
@@ -106,7 +106,7 @@ func unprintable(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 func (p *Process) check() error {
 	switch {
 	case !imageName.MatchString(p.Image):
-		return fmt.Errorf("image %.60q is no name of an image", p.Image)
+		return fmt.Errorf("image %.60q is not a valid name of an image", p.Image)
 	case !restartPolicy.MatchString(p.RestartPolicy):
 		return fmt.Errorf("restartPolicy %.40q is none of no, always, unless-stopped and on-failure[:N]", p.RestartPolicy)
 	case len(p.Labels) > maxEntries:

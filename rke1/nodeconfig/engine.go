@@ -271,7 +271,7 @@ func (e *Engine) pull(ctx context.Context, p Process) error {
 	return nil
 }
 
-// pulled reads a pull to its end, which tells of errors in the middle of a good answer.
+// pulled reads a pull to its end, which may report errors in the middle of a good answer.
 func pulled(r io.Reader) error {
 	for d := json.NewDecoder(r); ; {
 		var line struct {
@@ -283,7 +283,7 @@ func pulled(r io.Reader) error {
 			return fmt.Errorf("read Docker's progress: %w", err)
 		}
 		if line.Error != "" {
-			return fmt.Errorf("Docker says: %.300s", line.Error)
+			return fmt.Errorf("answer of the Docker engine: %.300s", line.Error)
 		}
 	}
 }

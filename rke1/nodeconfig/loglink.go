@@ -23,7 +23,7 @@ const linkScript = `mkdir -p "$1" && ln -sfn "$2" "$3"`
 
 // LinkLog makes the link to a container's log by a short-lived container, because the
 // agent itself need not see the host's /var/lib. image is one on the host that has a
-// shell. A container without a log file is no error.
+// shell. A container without a log file is not an error.
 func (e *Engine) LinkLog(ctx context.Context, image string, c Container) error {
 	if c.LogPath == "" || c.Name == "" {
 		return nil

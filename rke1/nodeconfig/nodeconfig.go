@@ -9,10 +9,11 @@ package nodeconfig
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/drover-project/drover/plans/jsonfault"
 )
 
 // MaxSize bounds a node config, in bytes: a worker's certificates and some thirty
@@ -27,7 +28,7 @@ type NodeConfig struct {
 	// Processes are the containers by name.
 	Processes map[string]Process `json:"processes,omitempty"`
 	Files     []File             `json:"files,omitempty"`
-	// NodeVersion is told back to the server once all of this is applied, unless it is 0.
+	// NodeVersion is reported back to the server once all of this is applied, unless it is 0.
 	NodeVersion int `json:"nodeVersion,omitempty"`
 	// AgentCheckInterval is when to ask again, in seconds.
 	AgentCheckInterval int `json:"agentCheckInterval,omitempty"`
@@ -91,7 +92,7 @@ func Decode(b []byte) (*NodeConfig, error) {
 	}
 	var c NodeConfig
 	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, fmt.Errorf("node config: %w", plain(err))
+		return nil, fmt.Errorf("node config: %w", jsonfault.Plain(err))
 	}
 	for name, p := range c.Processes {
 		if p.Name == "" { // share-mnt of some servers has its name in the key alone
@@ -112,7 +113,7 @@ func (c *NodeConfig) Certificates() (map[string]Certificate, error) {
 	}
 	var all map[string]Certificate
 	if err := json.Unmarshal([]byte(c.Certs), &all); err != nil {
-		return nil, fmt.Errorf("certs: %w", plain(err))
+		return nil, fmt.Errorf("certs: %w", jsonfault.Plain(err))
 	}
 	return all, nil
 }
@@ -149,19 +150,4 @@ func (c *NodeConfig) Contents() ([]Content, error) {
 		all = append(all, Content{Path: f.Name, Bytes: b})
 	}
 	return all, nil
-}
-
-// plain says what is wrong with JSON without quoting it.
-func plain(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return fmt.Errorf("%s is a %s where a %s belongs", wrongType.Field, wrongType.Value, wrongType.Type)
-	case errors.As(err, &wrongType):
-		return fmt.Errorf("a %s where an object belongs", wrongType.Value)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("not JSON, at byte %d", syntax.Offset)
-	}
-	return errors.New("not JSON")
 }

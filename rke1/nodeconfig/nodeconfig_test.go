@@ -355,7 +355,7 @@ func TestHostile(t *testing.T) {
 		{"text for a number", `{"nodeVersion":"secret"}`, "nodeVersion is a string"},
 		{"negative version", `{"nodeVersion":-1}`, "nodeVersion is -1"},
 		{"interval", `{"agentCheckInterval":99999999}`, "agentCheckInterval is 99999999"},
-		{"name of a container", `{"processes":{"../a":{"image":"i"}}}`, "no name of a container"},
+		{"name of a container", `{"processes":{"../a":{"image":"i"}}}`, "is not a valid name of a container"},
 		{"two names", `{"processes":{"a":{"name":"b","image":"i"}}}`, `processes[a]: name is "b"`},
 		{"no image", `{"processes":{"a":{"name":"a"}}}`, "processes[a]: image"},
 		{"a flag for an image", `{"processes":{"a":{"image":"-x"}}}`, "processes[a]: image"},
@@ -370,7 +370,7 @@ func TestHostile(t *testing.T) {
 		{"file path", `{"files":[{"name":"/etc/../a","contents":""}]}`, "files[0]: name"},
 		{"relative", `{"files":[{"name":"a","contents":""}]}`, "files[0]: name"},
 		{"certs", cert(`{"x":["secret"]}`), "certs: a array where an object belongs"},
-		{"certs are no JSON", cert(`secret`), "certs: not JSON"},
+		{"certs are no JSON", cert(`secret`), "certs: is not JSON"},
 		{"certificate path", cert(`{"x":{"keyPEM":"secret","keyPath":"./x"}}`), `certs["x"]: keyPath`},
 		{"certificate without path", cert(`{"x":{"config":"secret"}}`), `certs["x"]: configPath`},
 	} {

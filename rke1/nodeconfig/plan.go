@@ -80,7 +80,7 @@ type Action struct {
 	Reasons []string `json:",omitempty"` // of Replace: what differs, without values
 }
 
-// Plan says what has to be done, in order. renewed tells that certificates have changed,
+// Plan says what has to be done, in order. renewed says that certificates have changed,
 // so that those who read them once have to start again. An empty plan means that the host
 // is as wanted. Containers that nobody wants any more are left alone.
 func Plan(wanted *NodeConfig, found []Container, renewed bool) []Action {

@@ -1,7 +1,6 @@
-// Package api is the management API: what people, the original CLI, terraform and
-// dashboards ask of the server. /v3 is in table.go, every request with the access it
-// needs; /v1 and the paths without login are in tables of their own (steve.go,
-// public.go). What a resource looks like is in the file of its name.
+// Package api is everything that the server answers over HTTPS: table.go lists every
+// route of every surface with the access that it needs, and this file wires the packages
+// that the handlers are in.
 //
 // Wire source: rancher/rancher pkg/client/generated/management/v3, pkg/api/norman and
 // pkg/apis; rancher/norman; rancher/steve.
@@ -9,20 +8,28 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/api/login"
+	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
-	"github.com/drover-project/drover/server/relay"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -36,14 +43,19 @@ type Options struct {
 	Clusters *clusters.Applier
 	// Versions are those that cluster documents may name.
 	Versions *versions.Data
-	// KubeProxy serves /k8s/clusters/<cluster id>/…, with its own authentication; nil answers 404.
-	KubeProxy http.Handler
+	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
+	KubeProxy interface {
+		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
+	}
+	// Agents serves registration, plan Secrets, tunnels, and what servers ask of each other;
+	// Metrics what Prometheus reads. Nil answers 404.
+	Agents, Metrics http.Handler
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
-	AskAgent func(ctx context.Context, subject, path string) (*http.Response, error)
+	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
-	Dial func(ctx context.Context, subject, network, address string) (net.Conn, error)
-	// Tunnels are the open tunnels of all servers; nil is none.
-	Tunnels func(context.Context) []relay.Held
+	Dial func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	// OpenTunnels are the open tunnels of all servers; nil is none.
+	OpenTunnels func(context.Context) []relay.Held
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -54,17 +66,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// API serves the management API.
+// API serves all routes.
 type API struct {
-	Options
-	reply  norman.Replier
-	kinds  []*kind // of /v3, in the order in which links and schemas show them
-	routes map[string]map[string]route
-	subs   []subAPI
-	steve  []*steveKind
-	byID   *clusterIndex
-	log    *subscribe.Log
-	stop   []func()
+	rows  []route.Row
+	table *route.Table
+	feed  *subscribe.Feed
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
@@ -81,102 +87,86 @@ func New(o Options) *API {
 	if o.Origin.ServerURL == nil {
 		o.Origin.ServerURL = o.Settings.ServerURL
 	}
-	a := &API{Options: o, log: subscribe.NewLog(o.Now)}
-	byID, stop := newClusterIndex(o.State.Clusters)
-	a.byID, a.stop = byID, append(a.stop, stop)
-	a.kinds, a.routes = a.build()
-	a.subs = a.subAPIs()
-	a.steve = a.steveKinds()
-	a.observe()
+	a := &API{feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	h := handlers{
+		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
+		v3: management.New(management.Options{
+			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
+			ClusterByID: o.State.ClustersByID.First, Changes: a.feed, Now: o.Now,
+		}),
+		v1: steve.New(steve.Options{
+			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
+			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
+		}),
+		own: &native.API{
+			State: o.State, Versions: o.Versions, Registration: o.Registration, ApplyDocuments: o.apply, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Now: o.Now, Logger: o.Logger,
+		},
+	}
+	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
+	a.rows = table(h)
+	h.v3.Learn(a.rows)
+	h.v1.Learn(a.rows)
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger}, a.rows)
 	return a
 }
 
 // Close stops observing the state.
 func (a *API) Close() {
-	for _, stop := range a.stop {
-		stop()
+	a.feed.Close()
+}
+
+// Handler serves every route. It must not stand behind a http.ServeMux pattern, whose
+// cleaning of paths destroys ids that hold an escaped slash.
+func (a *API) Handler() http.Handler { return a.table }
+
+// raw is a handler that answers for itself.
+func raw(h http.Handler) route.Handler {
+	if h == nil {
+		return route.NotFound
+	}
+	return func(c *route.Call) (route.Answer, error) {
+		h.ServeHTTP(c.W, c.R)
+		return route.Answer{}, nil
 	}
 }
 
-// Handler serves /, /v3, /v3-public, /v1, /v1-public, /v1-drover and /k8s/clusters. It
-// must not stand behind a http.ServeMux pattern of its own, whose cleaning of paths
-// destroys ids that hold an escaped slash.
-func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
-
-func (a *API) serve(w http.ResponseWriter, r *http.Request) {
-	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-	c := &call{api: a, w: recorder, r: r, urls: a.Origin.URLs(r), limit: norman.MaxBody}
-	c.method = c.effectiveMethod()
-	path, err := norman.SplitPath(r.URL.EscapedPath())
-	if err != nil {
-		c.fail(norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %s", r.URL.EscapedPath()))
-		return
+func proxied(o Options) route.Handler {
+	if o.KubeProxy == nil {
+		return route.NotFound
 	}
-	if isBrowser(r) {
-		auth.EnsureForgeryCookie(w, r)
-	}
-	a.surface(c, path.Segments)
-	if c.method != http.MethodGet && c.method != http.MethodHead {
-		a.Logger.Info("request", "method", c.method, "path", r.URL.EscapedPath(), "status", recorder.status,
-			"user", c.who.UserID, "token", c.who.TokenName, "source", a.Origin.Source(r))
+	return func(c *route.Call) (route.Answer, error) {
+		o.KubeProxy.Serve(c.W, c.R, c.Who)
+		return route.Answer{}, nil
 	}
 }
 
-// surface sends the request to the API that its path begins with.
-func (a *API) surface(c *call, seg []string) {
-	first, rest := "", seg
-	if len(seg) > 0 {
-		first, rest = strings.ToLower(seg[0]), seg[1:]
-	}
-	switch first {
-	case "":
-		a.serveRoots(c)
-	case "v3":
-		a.serveV3(c, rest)
-	case "v3-public":
-		a.servePublic(c, publicNorman, rest)
-	case "v1-public":
-		a.servePublic(c, publicPlain, rest)
-	case "v1":
-		a.serveSteve(c, "/v1", rest)
-	case "v1-drover":
-		a.serveDrover(c, rest)
-	case "k8s":
-		a.serveKubernetes(c, rest)
-	default:
-		c.fail(norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %s", c.r.URL.Path))
+// applyTries bounds how often an apply is done again that another write got in the way of.
+const applyTries = 5
+
+func (o Options) apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error) {
+	for try := 1; ; try++ {
+		results, err := o.Clusters.Apply(ctx, docs, creatorID, dryRun)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
+			continue
+		}
+		return results, err
 	}
 }
 
-// serveKubernetes hands a cluster's own API on. The cluster "local" is the server
-// itself, of which only the Steve API exists.
-func (a *API) serveKubernetes(c *call, seg []string) {
-	if len(seg) >= 3 && seg[0] == "clusters" && seg[1] == "local" && seg[2] == "v1" {
-		a.serveSteve(c, "/k8s/clusters/local/v1", seg[3:])
-		return
+// machineCounts is how many machines each cluster has, by cluster id.
+func (o Options) machineCounts() map[string]int {
+	counts := map[string]int{}
+	for _, d := range o.State.Machines.List() {
+		counts[d.Value.ClusterID]++
 	}
-	if len(seg) < 2 || seg[0] != "clusters" || a.KubeProxy == nil {
-		c.fail(norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %s", c.r.URL.Path))
-		return
+	return counts
+}
+
+func (o Options) machineCount(clusterID string) int {
+	d, ok := o.State.ClustersByID.First(clusterID)
+	if !ok {
+		return 0
 	}
-	a.KubeProxy.ServeHTTP(c.w, c.r)
+	return len(o.State.MachinesByCluster.Find(records.ClusterKey(d.Key)))
 }
-
-// isBrowser is how the peers tell pages from programs.
-func isBrowser(r *http.Request) bool {
-	return strings.Contains(strings.ToLower(r.UserAgent()), "mozilla") && strings.Contains(r.Header.Get("Accept"), "*/*")
-}
-
-// statusRecorder remembers the status for the log of changes.
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusRecorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach what is below: websockets, watches.
-func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -2,12 +2,15 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -22,6 +25,8 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/settings"
@@ -52,6 +57,10 @@ type bench struct {
 	at time.Time
 
 	admin, user string // texts of tokens
+
+	// What stands for the way to the hosts; nil reaches none.
+	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
+	dial     func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
 }
 
 type syncBuffer struct {
@@ -86,7 +95,7 @@ func (b *bench) pass(d time.Duration) {
 type benchOptions struct {
 	serverURL string
 	environ   map[string]string
-	proxy     http.Handler
+	proxy     http.HandlerFunc
 	ping      time.Duration
 }
 
@@ -134,14 +143,51 @@ func (b *bench) wire(o benchOptions) {
 	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
 	b.auth.UnsafeCheapPasswords()
-	b.api = New(Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: known, Now: b.now, Logger: log, Ping: o.ping, KubeProxy: o.proxy,
-		Registration: registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now}),
-		Clusters:     &clusters.Applier{State: b.st, Now: b.now},
-	})
+	register := registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now})
+	plans := planapi.New(planapi.Options{State: b.st, Machine: register.MachineByToken, User: b.auth.Authenticate, Now: b.now})
+	b.t.Cleanup(plans.Close)
+	agents := http.NewServeMux()
+	register.Routes(agents)
+	plans.Routes(agents)
+	agents.Handle("/v3/connect", room)
+	agents.Handle("/v3/connect/", room)
+	agents.Handle("/v1-drover/relay/", room)
+	agents.Handle("/v1-drover/relay", room)
+	options := Options{
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: known, Now: b.now, Logger: log, Ping: o.ping,
+		Registration: register, Clusters: &clusters.Applier{State: b.st, Now: b.now},
+		Agents: agents, Metrics: room,
+		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+			if b.askAgent == nil {
+				return nil, errors.New("no host is there")
+			}
+			return b.askAgent(ctx, subject, path)
+		},
+		Dial: func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error) {
+			if b.dial == nil {
+				return nil, errors.New("no host is there")
+			}
+			return b.dial(ctx, subject, network, address)
+		},
+	}
+	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Transport: func(records.ClusterKey) (http.RoundTripper, error) {
+		return nil, errors.New("the cluster is not there")
+	}}
+	if o.proxy != nil {
+		options.KubeProxy = proxyFunc(o.proxy)
+	}
+	b.api = New(options)
 	b.t.Cleanup(b.api.Close)
 	b.handler = b.api.Handler()
 }
+
+// room stands for what is behind a route; its answer shows that it was reached.
+var room = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+
+// proxyFunc stands for the clusters' own APIs.
+type proxyFunc http.HandlerFunc
+
+func (f proxyFunc) Serve(w http.ResponseWriter, r *http.Request, _ auth.Identity) { f(w, r) }
 
 func (b *bench) token(userID string, t records.Token) string {
 	b.t.Helper()

@@ -20,6 +20,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -277,7 +278,7 @@ func TestCLILogin(t *testing.T) {
 	if err != nil || !contextPattern.MatchString(project) {
 		t.Errorf("with one cluster: %q %v", project, err)
 	}
-	if want, _ := projectIDs("c-m-h4rb0r55"); project != want {
+	if want, _ := management.ProjectIDs("c-m-h4rb0r55"); project != want {
 		t.Errorf("project %q is not Default, %q", project, want)
 	}
 	b.addCluster("quay", "c-m-qqqqqqqq", nil)
@@ -324,7 +325,7 @@ func status(err error) int {
 func TestCLICommands(t *testing.T) {
 	b := newBench(t)
 	cl, _ := harbour(b)
-	defaultProject, _ := projectIDs(cl.ID)
+	defaultProject, _ := management.ProjectIDs(cl.ID)
 	fresh := func(t *testing.T) *cli {
 		c := newCLI(b, b.admin)
 		c.t, c.context = t, defaultProject
@@ -395,7 +396,7 @@ func TestCLICommands(t *testing.T) {
 		if err != nil || len(tokens) != 1 {
 			t.Fatalf("%+v %v", tokens, err)
 		}
-		if tok := tokens[0]; len(tok.Token) != 54 || !strings.Contains(tok.Command, tok.Token) || tok.InsecureCommand == "" || !strings.Contains(tok.NodeCommand, "--token "+tok.Token) {
+		if tok := tokens[0]; len(tok.Token) != 54 || tok.Command != "" || tok.InsecureCommand != "" || !strings.Contains(tok.NodeCommand, "--token "+tok.Token) {
 			t.Errorf("%+v", tok)
 		}
 		want := []string{
@@ -406,7 +407,7 @@ func TestCLICommands(t *testing.T) {
 			t.Errorf("trace %q", c.trace)
 		}
 		posted, err := c.one("POST", collection(t, c, "clusterRegistrationToken"), `{"links":null,"actions":null,"clusterId":"c-m-qqqqqqqq"}`)
-		if err != nil || posted.NodeCommand == "" || posted.Command == "" {
+		if err != nil || posted.NodeCommand == "" || posted.Command != "" {
 			t.Errorf("%+v %v", posted, err)
 		}
 	})
@@ -424,7 +425,7 @@ func TestCLICommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var k kubeconfig
+		var k management.Kubeconfig
 		if err := yaml.Unmarshal([]byte(out.Config), &k); err != nil {
 			t.Fatal(err)
 		}

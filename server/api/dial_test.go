@@ -43,8 +43,8 @@ func TestDialledConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hosts.Close()
-	b.api.Dial = func(_ context.Context, subject, network, address string) (net.Conn, error) {
-		if got := subject + " " + network + " " + address; got != m.Subject()+" unix /var/run/docker.sock" {
+	b.dial = func(_ context.Context, subject records.Subject, network, address string) (net.Conn, error) {
+		if got := string(subject) + " " + network + " " + address; got != string(m.Subject())+" unix /var/run/docker.sock" {
 			t.Errorf("dialled %s", got)
 		}
 		return net.Dial("tcp", hosts.Addr().String())

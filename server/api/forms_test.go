@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestURLSpace(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
-	project, _ := projectIDs("c-m-h4rb0r55")
+	project, _ := management.ProjectIDs("c-m-h4rb0r55")
 	for _, c := range []struct {
 		target, schemas string
 		status          int

@@ -2,11 +2,14 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -48,6 +51,8 @@ func harbour(b *bench) (records.Cluster, []records.Machine) {
 	return cl, machines
 }
 
+var revisions = regexp.MustCompile(`"(resourceVersion|revision)":("?\d+"?)`)
+
 func TestGolden(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
@@ -67,6 +72,7 @@ func TestGolden(t *testing.T) {
 		{"schema-setting", "/v3/schemas/setting"},
 		{"error", "/v3/clusters/nowhere"},
 		{"v1-root", "/v1"},
+		{"v1-counts", "/v1/counts"},
 		{"v1-schemas", "/v1/schemas"},
 		{"v1-cluster", "/v1/provisioning.cattle.io.clusters/fleet-default/harbour"},
 		{"v1-management-cluster", "/v1/management.cattle.io.clusters/c-m-h4rb0r55"},
@@ -74,17 +80,20 @@ func TestGolden(t *testing.T) {
 		{"public-root", "/v3-public"},
 		{"public-providers", "/v3-public/authProviders"},
 		{"plain-providers", "/v1-public/authproviders"},
+		{"drover-clusters", "/v1-drover/clusters"},
+		{"drover-document", "/v1-drover/clusters/fleet-default/harbour/document"},
+		{"drover-join", "/v1-drover/clusters/fleet-default/harbour/join"},
+		{"drover-machines", "/v1-drover/machines?cluster=c-m-h4rb0r55&limit=2"},
+		{"drover-tokens", "/v1-drover/tokens"},
+		{"drover-tunnels", "/v1-drover/tunnels"},
 		{"machine-detail", "/v1-drover/machines/fleet-default/custom-000000000006"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := b.get(c.target)
 			// Revisions depend on what the store wrote before.
 			var replace []string
-			for _, key := range []string{"resourceVersion", "revision"} {
-				if _, rest, ok := strings.Cut(string(r.raw), `"`+key+`":`); ok {
-					value := rest[:strings.IndexAny(rest, ",}")]
-					replace = append(replace, fmt.Sprintf("%q: %s", key, value), fmt.Sprintf("%q: %q", key, "REVISION"))
-				}
+			for _, m := range revisions.FindAllStringSubmatch(string(r.raw), -1) {
+				replace = append(replace, fmt.Sprintf("%q: %s,", m[1], m[2]), fmt.Sprintf("%q: %q,", m[1], "REVISION"))
 			}
 			r.golden(t, c.name, replace...)
 		})
@@ -122,7 +131,7 @@ func TestNodeStates(t *testing.T) {
 	_, machines := harbour(b)
 	var got []string
 	for _, m := range machines {
-		r := b.get("/v3/nodes/" + nodeID(m))
+		r := b.get("/v3/nodes/" + conditions.NodeID(m))
 		v1 := b.get("/v1/cluster.x-k8s.io.machines/" + m.Key())
 		status, _ := v1.body["status"].(map[string]any)
 		got = append(got, fmt.Sprintf("%s | %s %s %q | %s", r.text("droverState"), r.text("state"), r.text("transitioning"), r.text("transitioningMessage"), status["phase"]))
@@ -150,7 +159,7 @@ func TestNodeIDs(t *testing.T) {
 	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
 	for _, name := range []string{"custom-0f31c2aa9d10", "custom-zz31c2aa9d10", "adopted", "custom-0f31c2aa9d1"} {
 		m := b.addMachine(cl, "x", func(m *records.Machine) { m.Name = name })
-		id := nodeID(m)
+		id := conditions.NodeID(m)
 		short, ok := strings.CutPrefix(id, "c-m-h4rb0r55:m-")
 		if !ok || len(short) != 12 || strings.Trim(short, "0123456789abcdef") != "" {
 			t.Errorf("id of %s is %s", name, id)
@@ -164,7 +173,7 @@ func TestNodeIDs(t *testing.T) {
 func TestProjectIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 500 {
-		first, system := projectIDs(fmt.Sprintf("c-m-%08d", i))
+		first, system := management.ProjectIDs(fmt.Sprintf("c-m-%08d", i))
 		for _, id := range []string{first, system} {
 			cluster, short, _ := strings.Cut(id, ":p-")
 			if seen[id] || len(cluster) != 12 || len(short) != 5 || strings.Trim(short, "bcdfghjklmnpqrstvwxz2456789") != "" {
@@ -172,7 +181,7 @@ func TestProjectIDs(t *testing.T) {
 			}
 			seen[id] = true
 		}
-		if again, _ := projectIDs(fmt.Sprintf("c-m-%08d", i)); again != first || first >= system {
+		if again, _ := management.ProjectIDs(fmt.Sprintf("c-m-%08d", i)); again != first || first >= system {
 			t.Errorf("ids %s, %s and %s", first, system, again)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/server/records"
 )
 
 // halfway is a body that breaks off.
@@ -27,8 +29,8 @@ func TestOutputOfAMachine(t *testing.T) {
 	const path = "/v1-drover/machines/fleet-default/custom-000000000001"
 	asked := ""
 	says := func(status int, body io.Reader) {
-		b.api.AskAgent = func(_ context.Context, key, path string) (*http.Response, error) {
-			asked = key + " " + path
+		b.askAgent = func(_ context.Context, key records.Subject, path string) (*http.Response, error) {
+			asked = string(key) + " " + path
 			return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Header: http.Header{"Content-Type": {"application/x-ndjson"}}, Body: io.NopCloser(body)}, nil
 		}
 	}

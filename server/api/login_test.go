@@ -345,3 +345,71 @@ func TestHeaderWinsOverCookie(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 }
+
+// TestLoginTakesJSONOnly: YAML takes more to read than to write, and nobody is known here yet.
+func TestLoginTakesJSONOnly(t *testing.T) {
+	b := newBench(t)
+	b.give("user-admin", "correct horse")
+	for _, c := range []struct {
+		contentType, body string
+		want              int
+	}{
+		{"application/yaml", "username: admin\npassword: correct horse\n", 415},
+		{"text/yaml; charset=utf-8", "username: admin\npassword: correct horse\n", 415},
+		{"multipart/form-data; boundary=x", "--x--", 415},
+		{"application/x-www-form-urlencoded", "username=admin&password=correct+horse", 422},
+		{"application/x-www-form-urlencoded", `{"username":"admin","password":"correct horse"}`, 201},
+		{"", `{"username":"admin","password":"correct horse"}`, 201},
+		{"application/json", `{"username":"` + strings.Repeat("x", 1<<19) + `","password":"x"}`, 422},
+		{"application/json", `{"username":"admin","password":"correct horse","description":"` + strings.Repeat("x", 100_000) + `"}`, 422},
+	} {
+		r := httptest.NewRequest("POST", loginTarget, strings.NewReader(c.body))
+		r.Header.Set("Content-Type", c.contentType)
+		w := httptest.NewRecorder()
+		b.handler.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s %.40s: status %d, want %d: %s", c.contentType, c.body, w.Code, c.want, w.Body)
+		}
+	}
+	if r := b.request("POST", "/v3/tokens", b.user, `{"description":"`+strings.Repeat("x", 100_000)+`"}`); r.status != 422 || r.text("fieldName") != "description" {
+		t.Errorf("a long description: %d %.200s", r.status, r.raw)
+	}
+}
+
+// TestForgeryCookieBelongsToTheSession: a cookie that a neighbour planted proves nothing.
+func TestForgeryCookieBelongsToTheSession(t *testing.T) {
+	b := newBench(t)
+	session := b.token("u-bob", records.Token{Session: true})
+	send := func(cookie, header string) int {
+		r := httptest.NewRequest("POST", "/v3/tokens", strings.NewReader("{}"))
+		r.AddCookie(&http.Cookie{Name: "R_SESS", Value: session})
+		if cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "CSRF", Value: cookie})
+		}
+		r.Header.Set("X-API-CSRF", header)
+		w := httptest.NewRecorder()
+		b.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	planted := strings.Repeat("a", 32)
+	if got := send(planted, planted); got != 422 {
+		t.Errorf("planted: %d", got)
+	}
+	// A page of this server gets the right one with its next request, whatever it had.
+	r := httptest.NewRequest("GET", "/v3", nil)
+	r.AddCookie(&http.Cookie{Name: "R_SESS", Value: session})
+	r.AddCookie(&http.Cookie{Name: "CSRF", Value: planted})
+	r.Header.Set("User-Agent", "Mozilla/5.0")
+	r.Header.Set("Accept", "*/*")
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	var right string
+	for _, c := range w.Result().Cookies() {
+		if c.Name == "CSRF" {
+			right = c.Value
+		}
+	}
+	if len(right) != 32 || right == planted || send(right, right) != 201 || send(right, planted) != 422 || send(planted, right) != 422 {
+		t.Errorf("cookie %q", right)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -71,7 +72,7 @@ func TestRegistrationTokens(t *testing.T) {
 		if r.status != c.status || r.text("code") != c.code {
 			t.Errorf("%s: %d %s", c.name, r.status, r.raw)
 		}
-		if c.status == 201 && (len(r.text("token")) != 54 || !strings.Contains(r.text("nodeCommand"), r.text("token")) || r.text("command") == "" || r.text("state") != "active") {
+		if c.status == 201 && (len(r.text("token")) != 54 || !strings.Contains(r.text("nodeCommand"), r.text("token")) || r.text("command") != "" || r.text("state") != "active") {
 			t.Errorf("%s: %s", c.name, r.raw)
 		}
 	}
@@ -118,9 +119,9 @@ func TestKubeconfigs(t *testing.T) {
 	b := newBenchWith(t, benchOptions{})
 	b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) { c.Status.State, c.Status.Ready = "unavailable", false })
 	const target = "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig"
-	read := func() kubeconfig {
+	read := func() management.Kubeconfig {
 		r := b.want(http.StatusOK, "POST", target, "")
-		var k kubeconfig
+		var k management.Kubeconfig
 		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil || r.text("type") != "generateKubeconfigOutput" {
 			t.Fatalf("%v: %s", err, r.raw)
 		}

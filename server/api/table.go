@@ -1,187 +1,234 @@
-// Every request of /v3 with the access it needs. What is not in the table does not
-// exist; schemas, links and actions are made from it, so that no client is shown what
-// it may not do.
+// Every route of the server with the access that it needs. What is not here is not
+// served; schemas, links and actions are made from it, so that no client is shown what it
+// may not do. TestAccess asks for each row as each kind of caller.
 
 package api
 
 import (
-	"slices"
-	"strings"
+	"net/http"
 
+	"github.com/drover-project/drover/server/api/login"
+	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
 )
 
-// Verbs of requests. Actions are "action NAME" on a resource and "collection action
-// NAME" on a type.
+// handlers are where the rows lead.
+type handlers struct {
+	v3    *management.API
+	v1    *steve.API
+	own   *native.API
+	login *login.API
+
+	agents, metrics, proxy route.Handler
+}
+
+// Credentials of protocols of their own.
 const (
-	list             = "list"
-	get              = "get"
-	create           = "create"
-	update           = "update"
-	remove           = "remove"
-	action           = "action "
-	collectionAction = "collection action "
+	planToken         = "the machine's token, or an administrator's"
+	registrationToken = "a registration token"
+	nodeAgentToken    = "a registration token and the host's parameters"
+	machineToken      = "the machine's token"
+	replicaSecret     = "the secret that all servers share"
 )
 
-// access is who may do something to objects that they can see. Which objects somebody
-// can see is decided by the kind.
-type access int
+// row is a route.Row that is written without the names of its fields.
+type row route.Row
 
-const (
-	// admin is for administrators.
-	admin access = iota
-	// signedIn is for everybody who is logged in.
-	signedIn
-)
+// table is every route. Of two that match a path the first serves it.
+func table(h handlers) []route.Row {
+	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
+	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
+	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
+	kubeconfig, changePassword := auth.Action("generateKubeconfig"), auth.CollectionAction("changepassword")
 
-func (x access) allows(who auth.Identity) bool { return x == signedIn || who.Admin }
+	rows := []row{
+		// What hosts and load balancers ask for.
+		{"GET", "/ping", open(), agents},
+		{"GET", "/healthz", open(), agents},
+		{"GET", "/cacerts", open(), agents},
+		{"GET", "/rancherversion", open(), agents},
+		{"GET", "/system-agent-install.sh", open(), agents},
+		{"*", "/assets/{rest...}", open(), agents},
+		{"GET", "/metrics", may(auth.Get, auth.Metrics), h.metrics},
 
-// handler does what a request asks for. The error is answered as envelope says.
-type handler func(*call) (answer, error)
+		// Agents.
+		{"*", "/v3/connect/agent", route.Own(registrationToken), agents},
+		{"GET", "/v3/connect", route.Own(nodeAgentToken), agents},
+		{"GET", "/v3/connect/register", route.Own(nodeAgentToken), agents},
+		{"GET", "/v3/connect/config", route.Own(nodeAgentToken), agents},
+		{"*", "/v3/connect/machine", route.Own(machineToken), agents},
+		{"*", "/v3/import/{rest...}", open(), noManifest},
 
-// route is one row: a request and the access it needs. Lists and gets need no handler:
-// the kind knows its objects.
-type route struct {
-	kind   string
-	verb   string
-	access access
-	do     handler
-	// open says that some resources are for everybody, without login.
-	open func(id string) bool
-}
+		// Plan Secrets, in the form of Kubernetes.
+		{"*", "/version", route.Own("none"), agents},
+		{"*", "/api", route.Own("none"), agents},
+		{"*", "/apis", route.Own("none"), agents},
+		{"*", "/openapi/v3", route.Own("none"), agents},
+		{"*", "/openapi/v3/api/v1", route.Own("none"), agents},
+		{"*", "/api/v1", route.Own("none"), agents},
+		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", route.Own(planToken), agents},
+		{"*", "/api/v1/namespaces/{namespace}/secrets", route.Own(planToken), agents},
+		{"*", "/api/v1/secrets", route.Own(planToken), agents},
+		{"*", "/api/v1/namespaces", route.Own(planToken), agents},
+		{"*", "/api/v1/namespaces/{namespace}", route.Own(planToken), agents},
+		{"*", "/api/v1/{rest...}", route.Own(planToken), agents},
 
-func (a *API) table() []route {
-	return []route{
-		{kind: "cluster", verb: list, access: signedIn},
-		{kind: "cluster", verb: get, access: signedIn},
-		{kind: "cluster", verb: update, access: admin, do: a.updateCluster},
-		{kind: "cluster", verb: remove, access: admin, do: a.removeCluster},
-		{kind: "cluster", verb: action + "generateKubeconfig", access: signedIn, do: a.generateKubeconfig},
+		// What servers ask of each other.
+		{"*", "/v1-drover/relay", route.Own(replicaSecret), agents},
+		{"GET", "/v1-drover/relay/sessions", route.Own(replicaSecret), agents},
 
-		{kind: "clusterRegistrationToken", verb: list, access: signedIn},
-		{kind: "clusterRegistrationToken", verb: get, access: signedIn},
-		{kind: "clusterRegistrationToken", verb: create, access: admin, do: a.createRegistrationToken},
-		{kind: "clusterRegistrationToken", verb: remove, access: admin, do: a.removeRegistrationToken},
+		// Logging in and out.
+		{"GET", "/v3-public", open(), public.Root},
+		{"GET", "/v3-public/schemas", open(), public.Schemas},
+		{"GET", "/v3-public/authproviders", open(), public.Providers},
+		{"GET", "/v3-public/localproviders", open(), public.Providers},
+		{"GET", "/v3-public/authproviders/local", open(), public.Provider},
+		{"GET", "/v3-public/localproviders/local", open(), public.Provider},
+		{"POST", "/v3-public/authproviders/local?action=login", open(), public.Login},
+		{"POST", "/v3-public/localproviders/local?action=login", open(), public.Login},
+		{"POST", "/v3-public/authproviders/local", open(), public.NoAction},
+		{"POST", "/v3-public/localproviders/local", open(), public.NoAction},
+		{"GET", "/v1-public/authproviders", open(), public.PlainProviders},
+		{"POST", "/v1-public/login", open(), public.PlainLogin},
+		{"POST", "/v1/logout", route.Leaving(), v3.Type(v3.Logout)},
 
-		{kind: "node", verb: list, access: signedIn},
-		{kind: "node", verb: get, access: signedIn},
-		{kind: "node", verb: remove, access: admin, do: a.removeNode},
+		// The management API.
+		{"GET", "/", open(), v3.Roots},
+		{"GET", "/v3", login(), v3.Root},
+		{"GET", "/v3/schemas", login(), v3.Schemas},
+		{"GET", "/v3/schemas/{schema}", login(), v3.Schemas},
+		{"GET", "/v3/subscribe", login(), v3.Subscribe},
 
-		{kind: "nodePool", verb: list, access: signedIn},
-		{kind: "nodePool", verb: get, access: signedIn},
+		{"GET", "/v3/clusters", may(auth.List, auth.Cluster), v3.List},
+		{"GET", "/v3/clusters/schemas", login(), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/schemas/{schema}", login(), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{id}", object(auth.Get, auth.Cluster), v3.Get},
+		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
+		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
+		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
+		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
+		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
+		{"GET", "/v3/clusters/{context}/nodes", object(auth.List, auth.Machine), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/nodepools", object(auth.List, auth.NodePool), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
+		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", v3.CreateToken)},
+		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken), v3.ListIn("cluster")},
+		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", v3.CreateRegistrationToken)},
+		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
-		{kind: "project", verb: list, access: signedIn},
-		{kind: "project", verb: get, access: signedIn},
+		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken), v3.List},
+		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(v3.CreateRegistrationToken)},
+		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken), v3.Get},
+		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
 
-		{kind: "setting", verb: list, access: signedIn},
-		{kind: "setting", verb: get, access: signedIn, open: isOpenSetting},
-		{kind: "setting", verb: update, access: admin, do: a.updateSetting},
+		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
+		{"GET", "/v3/nodes/{id}", object(auth.Get, auth.Machine), v3.Get},
+		{"DELETE", "/v3/nodes/{id}", object(auth.Remove, auth.Machine), v3.Resource(v3.RemoveNode)},
 
-		{kind: "token", verb: list, access: signedIn},
-		{kind: "token", verb: get, access: signedIn},
-		{kind: "token", verb: create, access: signedIn, do: a.createToken},
-		{kind: "token", verb: update, access: signedIn, do: a.updateToken},
-		{kind: "token", verb: remove, access: signedIn, do: a.removeToken},
-		{kind: "token", verb: collectionAction + "logout", access: signedIn, do: a.logout},
-		{kind: "token", verb: collectionAction + "logoutAll", access: signedIn, do: a.logoutAll},
+		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
+		{"GET", "/v3/nodepools/{id}", object(auth.Get, auth.NodePool), v3.Get},
 
-		{kind: "user", verb: list, access: signedIn},
-		{kind: "user", verb: get, access: signedIn},
-		{kind: "user", verb: action + "setpassword", access: admin, do: a.setPassword},
-		{kind: "user", verb: collectionAction + "changepassword", access: signedIn, do: a.changePassword},
+		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
+		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/schemas/{schema}", login(), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{id}", object(auth.Get, auth.Project), v3.Get},
+		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
+		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},
+		{"*", "/v3/projects/{context}/{link...}", object(auth.Get, auth.Project), v3.UnknownIn("project")},
+
+		{"GET", "/v3/settings", may(auth.List, auth.Setting), v3.List},
+		{"GET", "/v3/settings/{id}", anyone(auth.Get, auth.Setting), v3.Get},
+		{"PUT", "/v3/settings/{id}", object(auth.Update, auth.Setting), v3.Resource(v3.UpdateSetting)},
+
+		{"GET", "/v3/tokens", may(auth.List, auth.Token), v3.List},
+		{"POST", "/v3/tokens", may(auth.Create, auth.Token), v3.Type(v3.CreateToken)},
+		{"POST", "/v3/tokens?action=logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
+		{"POST", "/v3/tokens?action=logoutAll", route.Leaving().For(logoutAll, auth.Token), v3.Type(v3.LogoutAll)},
+		{"GET", "/v3/tokens/{id}", object(auth.Get, auth.Token), v3.Get},
+		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
+		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
+
+		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
+		{"POST", "/v3/users?action=changepassword", may(changePassword, auth.User), v3.Type(v3.ChangePassword)},
+		{"GET", "/v3/users/{id}", object(auth.Get, auth.User), v3.Get},
+		{"POST", "/v3/users/{id}?action=setpassword", object(auth.Action("setpassword"), auth.User), v3.Resource(v3.SetPassword)},
+		{"*", "/v3/{rest...}", login(), v3.Unknown},
+
+		// Drover's own API.
+		{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
+		{"GET", "/v1-drover/clusters", may(auth.ListAll, auth.Cluster), own.ListClusters},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
+		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
+		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine), own.DialHost},
+		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), own.ListTokens},
+		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		{"*", "/v1-drover/{rest...}", login(), route.NotFound},
 	}
-}
-
-// kind is a type of /v3 with its objects.
-type kind struct {
-	schema norman.Schema
-	// list is what the caller can see, get one of them.
-	list func(*call) []norman.Object
-	get  func(c *call, id string) (norman.Object, bool)
-}
-
-// answer is what a handler gives back.
-type answer struct {
-	status int
-	// object is shown as a resource of the kind; extra fields are in this answer only.
-	object *norman.Object
-	extra  map[string]any
-	// body is sent as it is; with neither, the answer is empty.
-	body any
-}
-
-// build joins the kinds with the rows of the table.
-func (a *API) build() ([]*kind, map[string]map[string]route) {
-	kinds := []*kind{
-		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(),
-		a.projectKind(), a.settingKind(), a.tokenKind(), a.userKind(),
+	rows = append(rows, steveRows(v1)...)
+	rows = append(rows,
+		// The clusters' own APIs.
+		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster), h.proxy},
+		row{"*", "/k8s/clusters/{id}/{rest...}", route.Scoped(auth.Proxy, auth.Cluster), h.proxy},
+	)
+	all := make([]route.Row, len(rows))
+	for i, one := range rows {
+		all[i] = route.Row(one)
 	}
-	routes := map[string]map[string]route{}
-	for _, r := range a.table() {
-		if routes[r.kind] == nil {
-			routes[r.kind] = map[string]route{}
-		}
-		routes[r.kind][r.verb] = r
+	return all
+}
+
+// steveRows are /v1, which is also found as the API of the cluster "local".
+func steveRows(v1 *steve.API) []row {
+	login, hidden := route.Login, route.Hidden
+	rows := []row{
+		{"GET", "/v1", login(), v1.Root},
+		{"GET", "/v1/schemas", login(), v1.Schemas},
+		{"GET", "/v1/schemas/{schema}", login(), v1.Schemas},
+		{"GET", "/v1/subscribe", login(), v1.Subscribe},
+		{"GET", "/v1/counts", login(), v1.Counts},
+
+		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.Cluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.ListAll, auth.Cluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.Create, auth.Cluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
+		{"PUT", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Update, auth.Cluster), v1.Resource(v1.UpdateCluster)},
+		{"PATCH", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Patch, auth.Cluster), v1.Resource(v1.PatchCluster)},
+		{"DELETE", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Remove, auth.Cluster), v1.Resource(v1.RemoveCluster)},
+
+		{"GET", "/v1/cluster.x-k8s.io.machines", hidden(auth.ListAll, auth.Machine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}", hidden(auth.ListAll, auth.Machine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}/{name}", hidden(auth.Get, auth.Machine), v1.Get},
+
+		{"GET", "/v1/management.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
+		{"GET", "/v1/management.cattle.io.clusters/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
+		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
+		{"*", "/v1/{rest...}", login(), v1.Unknown},
 	}
-	for _, k := range kinds {
-		k.schema.Version = management()
-		has := func(verb string) bool { _, ok := routes[k.schema.ID][verb]; return ok }
-		for _, m := range []struct {
-			verb, method string
-			of           *[]string
-		}{
-			{list, "GET", &k.schema.CollectionMethods}, {create, "POST", &k.schema.CollectionMethods},
-			{get, "GET", &k.schema.ResourceMethods}, {update, "PUT", &k.schema.ResourceMethods}, {remove, "DELETE", &k.schema.ResourceMethods},
-		} {
-			if has(m.verb) {
-				*m.of = append(*m.of, m.method)
-			}
-		}
+	for _, one := range rows {
+		one.Pattern = "/k8s/clusters/local" + one.Pattern
+		rows = append(rows, one)
 	}
-	return kinds, routes
+	return rows
 }
 
-func management() norman.Version {
-	return norman.Version{Group: "management.cattle.io", Version: "v3", Path: "/v3"}
-}
-
-// kindOf finds a type by id or plural, in any case.
-func (a *API) kindOf(segment string) *kind {
-	i := slices.IndexFunc(a.kinds, func(k *kind) bool {
-		return strings.EqualFold(k.schema.ID, segment) || strings.EqualFold(k.schema.Plural, segment)
-	})
-	if i < 0 {
-		return nil
-	}
-	return a.kinds[i]
-}
-
-// allows says whether the caller may do something to objects of the kind.
-func (a *API) allows(who auth.Identity, k *kind, verb string) bool {
-	r, ok := a.routes[k.schema.ID][verb]
-	return ok && r.access.allows(who)
-}
-
-// present shows an object to the caller.
-func (c *call) present(k *kind, o norman.Object) map[string]any {
-	return k.schema.Present(o, c.urls, norman.Allowed{
-		Update: c.api.allows(c.who, k, update),
-		Remove: c.api.allows(c.who, k, remove),
-		Action: func(name string) bool { return c.api.allows(c.who, k, action+name) },
-	})
-}
-
-// collection shows a list to the caller; self is its URL when it is not the type's own.
-func (c *call) collection(k *kind, objects []norman.Object, self string) map[string]any {
-	var actions []string
-	for verb := range c.api.routes[k.schema.ID] {
-		if name, ok := strings.CutPrefix(verb, collectionAction); ok && c.api.allows(c.who, k, verb) {
-			actions = append(actions, name)
-		}
-	}
-	return k.schema.Collection(objects, norman.List{
-		URLs: c.urls, Values: c.query(), Self: self, Creates: c.api.allows(c.who, k, create), Actions: actions,
-		Show: func(o norman.Object) map[string]any { return c.present(k, o) },
-	})
+// noManifest is where kubectl fetches manifests of clusters to import, without login; it
+// shows plain text.
+func noManifest(c *route.Call) (route.Answer, error) {
+	norman.Uncached(c.W.Header())
+	http.Error(c.W, "there is no manifest at this address: this version of drover does not import clusters", http.StatusNotFound)
+	return route.Answer{}, nil
 }

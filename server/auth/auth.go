@@ -1,20 +1,22 @@
 // Package auth knows who is asking: users with passwords, API tokens, login sessions,
-// and how each of them arrives in a request. It decides nothing about what they may do.
+// how each of them arrives in a request, and what they may do (May).
 //
 // Of tokens only hashes are stored; passwords are kept by bcrypt. Everything that
 // compares a secret takes the same time for a name that does not exist.
 package auth
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -24,12 +26,17 @@ import (
 var (
 	// ErrUnauthenticated says that a request carries no credential that is valid now.
 	ErrUnauthenticated = errors.New("must authenticate")
+	// ErrExpired is ErrUnauthenticated for whoever has the right key of a token whose time is
+	// over; they may be told that.
+	ErrExpired = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
 	// ErrWrongPassword says that user and password of a login do not belong together.
 	ErrWrongPassword = errors.New("authentication failed")
 	// ErrDisabled says that the password is right and the user may not log in.
 	ErrDisabled = errors.New("this user is disabled")
 	// ErrForged says that a request with a cookie lacks the proof that a page of this server sent it.
-	ErrForged = errors.New("the request is authenticated by cookie, so header X-API-CSRF must repeat the cookie CSRF")
+	ErrForged = errors.New("the request is authenticated by cookie, so header X-API-CSRF must repeat the cookie CSRF of this session")
+	// ErrCutOff says that the server cannot know whether a credential is still valid.
+	ErrCutOff = errors.New("this server has lost the connection to its store and does not know who may do what: try again later, or ask another server")
 	// ErrOrigin says that a page of another server opens a websocket with this server's cookie.
 	ErrOrigin = errors.New("the request is authenticated by cookie and comes from a page of another origin")
 )
@@ -48,6 +55,9 @@ type Identity struct {
 	Session bool
 	// Expires is the end of the token; zero for never.
 	Expires time.Time
+	// PlanSecret is the plan Secret, "<namespace>/<name>", of a machine that asks by its own
+	// token; all else is empty then.
+	PlanSecret string
 }
 
 // Auth knows users and tokens.
@@ -57,10 +67,14 @@ type Auth struct {
 	log      *slog.Logger
 	failures throttle
 	cost     int
+	// streams are what tokens have opened; see Until.
+	streams expiry.Streams
 	// unknown is compared with for users that do not exist.
 	unknown []byte
 	// hashing bounds how many passwords are hashed at once: each takes a core for tens of milliseconds.
 	hashing chan struct{}
+	// queued is how many wait for that.
+	queued atomic.Int32
 }
 
 // New makes an Auth; now may be nil for the clock, log for silence.
@@ -71,10 +85,12 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Auth{
+	a := &Auth{
 		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(nobody),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
+	a.follow() // as long as the store is open
+	return a
 }
 
 // UnsafeCheapPasswords makes passwords cheap to hash, and so to guess. Tests only.
@@ -104,17 +120,4 @@ func (a *Auth) userByName(username string) (records.User, bool) {
 		}
 	}
 	return records.User{}, false
-}
-
-type contextKey struct{}
-
-// WithIdentity puts an identity into a context, for handlers behind an authenticating one.
-func WithIdentity(ctx context.Context, who Identity) context.Context {
-	return context.WithValue(ctx, contextKey{}, who)
-}
-
-// FromContext is the identity that WithIdentity put there.
-func FromContext(ctx context.Context) (Identity, bool) {
-	who, ok := ctx.Value(contextKey{}).(Identity)
-	return who, ok
 }

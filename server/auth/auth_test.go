@@ -216,6 +216,7 @@ func TestForgery(t *testing.T) {
 	a, st, _ := open(t)
 	addUser(t, a, st, "user-one", "correct horse")
 	text, _ := issue(t, a, records.Token{UserID: "user-one"})
+	right := forgeryToken(text)
 	for _, c := range []struct {
 		name, method, target, csrf string
 		header                     map[string]string
@@ -225,9 +226,10 @@ func TestForgery(t *testing.T) {
 		{name: "reading needs nothing", method: "GET", target: "/v3"},
 		{name: "writing without", method: "POST", target: "/v3", want: ErrForged},
 		{name: "writing with a cookie only", method: "DELETE", target: "/v3", csrf: "abc", want: ErrForged},
-		{name: "header repeats", method: "PUT", target: "/v3", csrf: "abc", header: map[string]string{"X-API-CSRF": "abc"}},
-		{name: "query repeats", method: "POST", target: "/v3?CSRF=abc", csrf: "abc"},
-		{name: "header differs", method: "POST", target: "/v3", csrf: "abc", header: map[string]string{"X-API-CSRF": "abd"}, want: ErrForged},
+		{name: "header repeats", method: "PUT", target: "/v3", csrf: right, header: map[string]string{"X-API-CSRF": right}},
+		{name: "query repeats", method: "POST", target: "/v3?CSRF=" + right, csrf: right},
+		{name: "header differs", method: "POST", target: "/v3", csrf: right, header: map[string]string{"X-API-CSRF": "abd"}, want: ErrForged},
+		{name: "a planted cookie", method: "POST", target: "/v3", csrf: "abc", header: map[string]string{"X-API-CSRF": "abc"}, want: ErrForged},
 		{name: "both empty", method: "POST", target: "/v3", header: map[string]string{"X-API-CSRF": ""}, want: ErrForged},
 		{name: "a header needs nothing", method: "POST", target: "/v3", bearer: true},
 		{

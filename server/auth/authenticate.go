@@ -19,7 +19,7 @@ import (
 // all, in the cookie R_SESS. A request with the cookie that changes something needs
 // the CSRF token too.
 //
-// The errors are ErrUnauthenticated, ErrForged and ErrOrigin.
+// The errors are ErrUnauthenticated (ErrExpired among them), ErrForged, ErrOrigin and ErrCutOff.
 func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
 	text, byCookie := credential(r)
 	who, err := a.Check(text)
@@ -27,15 +27,18 @@ func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, err
 	}
 	if byCookie {
-		if err := checkForgery(r); err != nil {
+		if err := checkForgery(r, text); err != nil {
 			return Identity{}, err
 		}
 	}
 	return who, nil
 }
 
-// Check is the identity behind the text of a token, or ErrUnauthenticated.
+// Check is the identity behind the text of a token, or ErrUnauthenticated, or ErrCutOff.
 func (a *Auth) Check(text string) (Identity, error) {
+	if _, stale := a.state.Store.Stale(); stale {
+		return Identity{}, ErrCutOff
+	}
 	name, key, ok := splitToken(text)
 	if !ok {
 		return Identity{}, ErrUnauthenticated
@@ -43,18 +46,26 @@ func (a *Auth) Check(text string) (Identity, error) {
 	// The key is hashed and compared whether or not the token exists.
 	token, exists := a.state.Tokens.Get(name)
 	good := subtle.ConstantTimeCompare([]byte(random.Hash(key)), []byte(token.Value.KeyHash)) == 1
-	if !exists || !good || token.Value.Disabled || Expired(token.Value, a.now()) {
+	if !exists || !good || token.Value.Disabled {
 		return Identity{}, ErrUnauthenticated
+	}
+	if Expired(token.Value, a.now()) {
+		return Identity{}, ErrExpired
 	}
 	user, ok := a.state.Users.Get(token.Value.UserID)
 	if !ok || user.Value.Disabled {
 		return Identity{}, ErrUnauthenticated
 	}
+	return IdentityOf(user.Value, token.Value), nil
+}
+
+// IdentityOf is somebody who asks with a token.
+func IdentityOf(user records.User, token records.Token) Identity {
 	return Identity{
-		UserID: user.Value.ID, Username: user.Value.Username, DisplayName: user.Value.DisplayName, Admin: user.Value.Admin,
-		MustChangePassword: user.Value.MustChange, TokenName: name, ClusterID: token.Value.ClusterID,
-		Session: token.Value.Session, Expires: token.Value.Expires,
-	}, nil
+		UserID: user.ID, Username: user.Username, DisplayName: user.DisplayName, Admin: user.Admin,
+		MustChangePassword: user.MustChange, TokenName: token.Name, ClusterID: token.ClusterID,
+		Session: token.Session, Expires: token.Expires,
+	}
 }
 
 // Expired says whether the token's time is over.
@@ -105,7 +116,7 @@ func decodeBasic(value string) string {
 }
 
 // checkForgery refuses what a page of another server could make a browser send.
-func checkForgery(r *http.Request) error {
+func checkForgery(r *http.Request, session string) error {
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		if origin := r.Header.Get("Origin"); origin != "" {
 			u, err := url.Parse(origin)
@@ -119,7 +130,7 @@ func checkForgery(r *http.Request) error {
 		return nil
 	}
 	cookie, err := r.Cookie(ForgeryCookie)
-	if err != nil || cookie.Value == "" {
+	if err != nil || cookie.Value != forgeryToken(session) {
 		return ErrForged
 	}
 	given := r.Header.Get("X-API-CSRF")

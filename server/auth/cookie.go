@@ -3,9 +3,12 @@
 package auth
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,18 +20,26 @@ const (
 	openIDCookie  = "R_OIDC_ID"
 )
 
-// SetSession gives a browser its session: R_SESS, which scripts cannot read.
+// SetSession gives a browser its session: R_SESS, which scripts cannot read, and the cookie
+// CSRF that belongs to it.
 func SetSession(w http.ResponseWriter, tokenText string, expires time.Time) {
 	http.SetCookie(w, &http.Cookie{
 		Name: SessionCookie, Value: tokenText, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode,
 	})
+	setForgery(w, forgeryToken(tokenText))
 }
 
-// EnsureForgeryCookie gives a browser that has none the cookie CSRF, which its scripts
-// repeat in the header X-API-CSRF.
+// EnsureForgeryCookie gives a browser the cookie CSRF, which its scripts repeat in the header
+// X-API-CSRF. In a session it is made of the session's token: a cookie that somebody planted
+// in the browser, as a neighbour in the same domain can, proves nothing. Before a login it is
+// random, and nothing is proved by it either.
 func EnsureForgeryCookie(w http.ResponseWriter, r *http.Request) {
-	if c, err := r.Cookie(ForgeryCookie); err == nil && len(c.Value) == 32 {
+	wanted := ""
+	if session, err := r.Cookie(SessionCookie); err == nil {
+		wanted = forgeryToken(session.Value)
+	}
+	if c, err := r.Cookie(ForgeryCookie); err == nil && len(c.Value) == forgeryLength && (wanted == "" || c.Value == wanted) {
 		return
 	}
 	for _, set := range w.Header().Values("Set-Cookie") {
@@ -36,10 +47,33 @@ func EnsureForgeryCookie(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the process when the system has no randomness
+	if wanted == "" {
+		var b [forgeryLength / 2]byte
+		_, _ = rand.Read(b[:]) // never fails: it ends the process when the system has no randomness
+		wanted = hex.EncodeToString(b[:])
+	}
+	setForgery(w, wanted)
+}
+
+// forgeryLength is that of the cookie CSRF, in characters.
+const forgeryLength = 32
+
+// forgeryToken is what a page of this server's repeats to show that it can read the cookie
+// of its session. It says nothing about the token that it is made of.
+func forgeryToken(session string) string {
+	mac := hmac.New(sha256.New, []byte(session))
+	mac.Write([]byte("CSRF"))
+	return hex.EncodeToString(mac.Sum(nil))[:forgeryLength]
+}
+
+// setForgery replaces one that the answer has already: browsers take the last, scripts the first.
+func setForgery(w http.ResponseWriter, value string) {
+	set := w.Header()["Set-Cookie"]
+	if set = slices.DeleteFunc(set, func(c string) bool { return strings.HasPrefix(c, ForgeryCookie+"=") }); set != nil {
+		w.Header()["Set-Cookie"] = set
+	}
 	http.SetCookie(w, &http.Cookie{
-		Name: ForgeryCookie, Value: hex.EncodeToString(b[:]), Path: "/", Secure: true, SameSite: http.SameSiteLaxMode,
+		Name: ForgeryCookie, Value: value, Path: "/", Secure: true, SameSite: http.SameSiteLaxMode,
 	})
 }
 

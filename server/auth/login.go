@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/bcrypt"
@@ -25,13 +26,19 @@ const (
 	spent     = "spent:"
 )
 
+// MaxUsername is the longest login name, in bytes.
+const MaxUsername = 256
+
 // Login checks user name and password of somebody at a source (an address). Its errors
-// are ErrWrongPassword, ErrDisabled and *TooManyError.
+// are ErrWrongPassword, ErrDisabled, *TooManyError and *BusyError.
 func (a *Auth) Login(ctx context.Context, username, password, source string) (records.User, error) {
-	key := throttleKey(username, source)
-	if err := a.failures.begin(key, a.now()); err != nil {
+	attempts, all := byUser(username, source), bySource(source)
+	if err := a.failures.begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)
 		return records.User{}, err
+	}
+	if len(username) > MaxUsername {
+		return records.User{}, ErrWrongPassword
 	}
 	user, exists := a.userByName(username)
 	good, err := a.matches(ctx, user, password)
@@ -48,7 +55,7 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 		a.log.Warn("login failed", "source", source)
 		return records.User{}, ErrWrongPassword
 	}
-	a.failures.succeed(key)
+	a.failures.succeed(attempts, all)
 	if user.Disabled {
 		return records.User{}, ErrDisabled
 	}
@@ -72,14 +79,42 @@ func (a *Auth) spend(ctx context.Context, userID string) (bool, error) {
 	return first, nil
 }
 
-// matches takes the same time whether the user exists (has a hash) or not.
-func (a *Auth) matches(ctx context.Context, user records.User, password string) (bool, error) {
+// maxQueued is how many passwords may wait to be hashed: a few seconds' worth.
+const maxQueued = 32
+
+// BusyError says that so many passwords wait to be checked that one more would wait too long.
+type BusyError struct {
+	// RetryAfter is how long to wait.
+	RetryAfter time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return "too many logins at once: wait a moment and try again"
+}
+
+// queue waits for a turn to hash a password; done gives it back. Its error is a *BusyError
+// when too many wait already.
+func (a *Auth) queue(ctx context.Context) (done func(), err error) {
+	if a.queued.Add(1) > maxQueued {
+		a.queued.Add(-1)
+		return nil, &BusyError{RetryAfter: 2 * time.Second}
+	}
+	defer a.queued.Add(-1)
 	select {
 	case a.hashing <- struct{}{}:
-		defer func() { <-a.hashing }()
+		return func() { <-a.hashing }, nil
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
+}
+
+// matches takes the same time whether the user exists (has a hash) or not.
+func (a *Auth) matches(ctx context.Context, user records.User, password string) (bool, error) {
+	done, err := a.queue(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	hash := []byte(strings.TrimPrefix(user.PasswordHash, spent))
 	if len(hash) == 0 {
 		hash = a.unknown
@@ -108,8 +143,8 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 	if !ok {
 		return ErrUnauthenticated
 	}
-	key := throttleKey(user.Value.Username, "token "+who.TokenName)
-	if err := a.failures.begin(key, a.now()); err != nil {
+	attempts := byUser(user.Value.Username, "token "+who.TokenName)
+	if err := a.failures.begin(a.now(), attempts); err != nil {
 		return err
 	}
 	good, err := a.matches(ctx, user.Value, current)
@@ -119,7 +154,7 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 	if !good {
 		return &PasswordError{Current: true, Reason: "the current password is wrong"}
 	}
-	a.failures.succeed(key)
+	a.failures.succeed(attempts)
 	_, err = a.setPassword(ctx, user, changed, minLength, who.TokenName)
 	return err
 }
@@ -183,12 +218,11 @@ func (a *Auth) hash(ctx context.Context, password string) (string, error) {
 	if password == "" || len(password) > maxPassword {
 		return "", &PasswordError{Reason: fmt.Sprintf("the password has %d bytes; 1 to %d are possible", len(password), maxPassword)}
 	}
-	select {
-	case a.hashing <- struct{}{}:
-		defer func() { <-a.hashing }()
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+	done, err := a.queue(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer done()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), a.cost)
 	if err != nil {
 		return "", errors.New("hash a password: the system refused") // the cause could name the password

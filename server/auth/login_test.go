@@ -124,15 +124,95 @@ func TestThrottleIsBounded(t *testing.T) {
 	var th throttle
 	now := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
 	for i := range maxThrottled + 50 {
-		if err := th.begin(fmt.Sprint(i), now.Add(time.Duration(i)*time.Microsecond)); err != nil {
+		if err := th.begin(now.Add(time.Duration(i)*time.Microsecond), byUser(fmt.Sprint(i), "x")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(th.failures) > maxThrottled {
 		t.Errorf("%d entries", len(th.failures))
 	}
-	if _, ok := th.failures[fmt.Sprint(maxThrottled+49)]; !ok {
+	if _, ok := th.failures[byUser(fmt.Sprint(maxThrottled+49), "x").key]; !ok {
 		t.Error("the newest was not kept")
+	}
+}
+
+// TestThrottleIsSwept: what is over does not stay until somebody fails again.
+func TestThrottleIsSwept(t *testing.T) {
+	var th throttle
+	now := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
+	for i := range 1000 {
+		if err := th.begin(now, byUser(strings.Repeat("x", 1<<20)+fmt.Sprint(i), "x")); err != nil && i < 10 {
+			t.Fatal(err)
+		}
+		if i == 20 {
+			break
+		}
+	}
+	if err := th.begin(now.Add(failureWindow+sweepEvery), byUser("y", "y")); err != nil {
+		t.Fatal(err)
+	}
+	if len(th.failures) != 1 {
+		t.Errorf("%d entries are left", len(th.failures))
+	}
+}
+
+// TestThrottleBySource: many names, and many addresses of one IPv6 network, are no way around.
+func TestThrottleBySource(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		source func(i int) string
+		other  string
+	}{
+		{"one address", func(int) string { return "192.0.2.1" }, "192.0.2.2"},
+		{"one /64", func(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) }, "2001:db8:0:1::1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, st, _ := open(t)
+			addUser(t, a, st, "user-one", "correct horse")
+			for i := range maxSourceFailures {
+				if _, err := a.Login(t.Context(), fmt.Sprint("nobody", i), "wrong", c.source(i)); !errors.Is(err, ErrWrongPassword) {
+					t.Fatalf("failure %d: %v", i+1, err)
+				}
+			}
+			if _, err := a.Login(t.Context(), "one", "correct horse", c.source(1000)); !isTooMany(err) {
+				t.Errorf("one more: %v", err)
+			}
+			if _, err := a.Login(t.Context(), "one", "correct horse", c.other); err != nil {
+				t.Errorf("from another source: %v", err)
+			}
+		})
+	}
+}
+
+func isTooMany(err error) bool {
+	_, ok := errors.AsType[*TooManyError](err)
+	return ok
+}
+
+// TestLoginsAreQueuedInBounds: when as many wait as may, one more learns so at once.
+func TestLoginsAreQueuedInBounds(t *testing.T) {
+	a, st, _ := open(t)
+	addUser(t, a, st, "user-one", "correct horse")
+	for range cap(a.hashing) {
+		a.hashing <- struct{}{}
+	}
+	var waiting sync.WaitGroup
+	for i := range maxQueued {
+		waiting.Go(func() { _, _ = a.Login(t.Context(), "one", "wrong", fmt.Sprint("192.0.2.", i)) })
+	}
+	for end := time.Now().Add(10 * time.Second); a.queued.Load() < maxQueued && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	_, err := a.Login(t.Context(), "one", "correct horse", "198.51.100.1")
+	if busy, ok := errors.AsType[*BusyError](err); !ok || busy.RetryAfter == 0 {
+		t.Errorf("error %v", err)
+	}
+	for range cap(a.hashing) {
+		<-a.hashing
+	}
+	waiting.Wait()
+	if _, err := a.Login(t.Context(), "one", "correct horse", "198.51.100.1"); err != nil {
+		t.Errorf("when nobody waits: %v", err)
 	}
 }
 

@@ -1,88 +1,133 @@
-// Guessing passwords is slowed down by user and source together, so that a stranger
-// cannot lock a user out from where that user logs in.
+// Guessing passwords is slowed down in two ways: by user and source together, so that a
+// stranger cannot lock a user out from where that user logs in, and by source over all
+// names, so that many names are no way around that.
 
 package auth
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/server/source"
 )
 
 const (
-	maxFailures   = 10
-	failureWindow = 5 * time.Minute
-	// maxThrottled bounds the memory that strangers can take.
+	maxFailures       = 10 // of one user from one source
+	maxSourceFailures = 50 // of all users from one source
+	failureWindow     = 5 * time.Minute
+	// maxThrottled bounds the memory that strangers can take: each entry has a hash and at
+	// most maxSourceFailures times.
 	maxThrottled = 10_000
+	sweepEvery   = time.Minute
 )
 
-// TooManyError says that a user and source failed too often.
+// TooManyError says that a user and source, or a source, failed too often.
 type TooManyError struct {
+	// Most is how many failures are allowed.
+	Most int
 	// RetryAfter is how long to wait.
 	RetryAfter time.Duration
 }
 
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("more than %d failed logins in %d minutes: wait %d s and try again",
-		maxFailures, int(failureWindow.Minutes()), int(e.RetryAfter.Seconds()+0.999))
+		e.Most, int(failureWindow.Minutes()), int(e.RetryAfter.Seconds()+0.999))
 }
 
 // throttle remembers failures. The zero value is ready.
 type throttle struct {
 	mu       sync.Mutex
-	failures map[string][]time.Time // oldest first
+	failures map[[sha256.Size]byte][]time.Time // oldest first
+	swept    time.Time
 }
 
-func throttleKey(username, source string) string { return strings.ToLower(username) + "\x00" + source }
+// bucket is what failures are counted by. Its key is a hash, so that a long name takes no
+// more memory than a short one.
+type bucket struct {
+	key  [sha256.Size]byte
+	most int
+}
+
+// byUser counts the failures of one user from one source.
+func byUser(username, address string) bucket {
+	return bucket{sha256.Sum256([]byte("user\x00" + strings.ToLower(username) + "\x00" + source.Of(address).String())), maxFailures}
+}
+
+// bySource counts the failures of all users from one source.
+func bySource(address string) bucket {
+	return bucket{sha256.Sum256([]byte("source\x00" + source.Of(address).String())), maxSourceFailures}
+}
 
 // begin counts an attempt as failed before it is made, so that many at once count too;
 // succeed takes that back.
-func (t *throttle) begin(key string, now time.Time) error {
+func (t *throttle) begin(now time.Time, buckets ...bucket) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	recent := t.recent(key, now)
-	if len(recent) >= maxFailures {
-		return &TooManyError{RetryAfter: recent[len(recent)-maxFailures].Add(failureWindow).Sub(now)}
+	t.sweep(now)
+	for _, b := range buckets {
+		if recent := t.recent(b, now); len(recent) >= b.most {
+			return &TooManyError{Most: b.most, RetryAfter: recent[len(recent)-b.most].Add(failureWindow).Sub(now)}
+		}
 	}
-	if t.failures == nil {
-		t.failures = map[string][]time.Time{}
+	for _, b := range buckets {
+		recent := t.recent(b, now)
+		if len(t.failures) >= maxThrottled && len(recent) == 0 {
+			t.evict()
+		}
+		t.failures[b.key] = append(recent, now)
 	}
-	if len(t.failures) >= maxThrottled && len(recent) == 0 {
-		t.evict(now)
-	}
-	t.failures[key] = append(recent, now)
 	return nil
 }
 
-func (t *throttle) succeed(key string) {
+// succeed forgives the user's failures; the source's others stay.
+func (t *throttle) succeed(user bucket, others ...bucket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.failures, key)
+	delete(t.failures, user.key)
+	for _, b := range others {
+		if list := t.failures[b.key]; len(list) > 1 {
+			t.failures[b.key] = list[:len(list)-1]
+		} else {
+			delete(t.failures, b.key)
+		}
+	}
 }
 
-func (t *throttle) recent(key string, now time.Time) []time.Time {
-	list := t.failures[key]
+func (t *throttle) recent(b bucket, now time.Time) []time.Time {
+	list := t.failures[b.key]
 	for len(list) > 0 && !list[0].Add(failureWindow).After(now) {
 		list = list[1:]
 	}
 	return list
 }
 
-// evict makes room: what is over goes, and when nothing is, the one that failed last longest ago.
-func (t *throttle) evict(now time.Time) {
-	oldest, at := "", now
+// sweep forgets what is over, now and then.
+func (t *throttle) sweep(now time.Time) {
+	if t.failures == nil {
+		t.failures = map[[sha256.Size]byte][]time.Time{}
+	}
+	if now.Sub(t.swept) < sweepEvery {
+		return
+	}
+	t.swept = now
 	for key, list := range t.failures {
-		last := list[len(list)-1]
-		if !last.Add(failureWindow).After(now) {
+		if !list[len(list)-1].Add(failureWindow).After(now) {
 			delete(t.failures, key)
-			continue
 		}
-		if oldest == "" || last.Before(at) {
+	}
+}
+
+// evict makes room: the one that failed last longest ago goes.
+func (t *throttle) evict() {
+	var oldest [sha256.Size]byte
+	var at time.Time
+	for key, list := range t.failures {
+		if last := list[len(list)-1]; at.IsZero() || last.Before(at) {
 			oldest, at = key, last
 		}
 	}
-	if len(t.failures) >= maxThrottled {
-		delete(t.failures, oldest)
-	}
+	delete(t.failures, oldest)
 }

@@ -49,7 +49,7 @@ func (e *RemovingError) Error() string {
 }
 
 // Apply stores all documents in one transaction, or none of them. With dryRun it
-// stores nothing and tells what it would have done. A conflict with somebody else's
+// stores nothing and returns what it would have done. A conflict with somebody else's
 // write is a *store.ConflictError; calling again is safe.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]Result, error) {
 	var ops []store.Op
@@ -82,7 +82,7 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []sto
 	if !cluster.Deleting.IsZero() {
 		return result, nil, &RemovingError{Cluster: key}
 	}
-	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec); err != nil {
+	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.running(cluster)...); err != nil {
 		return result, nil, err
 	}
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
@@ -102,13 +102,25 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []sto
 	return result, []store.Op{a.State.Clusters.Updating(existing)}, nil
 }
 
+// running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
+func (a *Applier) running(cluster records.Cluster) []string {
+	var running []string
+	if cluster.Status.Version != "" {
+		running = append(running, cluster.Status.Version)
+	}
+	for _, m := range a.State.MachinesByCluster.Find(records.NewClusterKey(cluster.Namespace, cluster.Name)) {
+		if node := m.Value.Status.Node; node != nil && node.KubeletVersion != "" {
+			running = append(running, node.KubeletVersion)
+		}
+	}
+	return running
+}
+
 // create makes a cluster with all that belongs to it from the start: its join tokens
 // and its registration token, so that the first list already shows a usable cluster.
 func (a *Applier) create(key string, doc clusterspec.Document, creatorID string) (Result, []store.Op, error) {
-	for _, other := range a.State.Clusters.List() {
-		if other.Value.Name == doc.Metadata.Name {
-			return Result{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
-		}
+	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
+		return Result{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
 	}
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
@@ -138,7 +150,7 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 	}
 	for {
 		id := "c-" + random.ID(5)
-		if len(a.State.RegistrationTokens.ListIn(id+"/")) == 0 {
+		if _, taken := a.State.ClustersByID.First(id); !taken {
 			return id
 		}
 	}

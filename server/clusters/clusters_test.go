@@ -3,8 +3,8 @@ package clusters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -29,10 +30,10 @@ type bed struct {
 
 	mu   sync.Mutex
 	now  time.Time
-	api  planner.API
+	api  observed.API
 	here bool
 
-	subject string // of the one Docker host
+	subject records.Subject // of the one Docker host
 }
 
 func newBed(t *testing.T) *bed {
@@ -46,7 +47,7 @@ func newBed(t *testing.T) *bed {
 			t.Error(err)
 		}
 	})
-	b := &bed{T: t, state: st, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), api: planner.API{Cause: "no tunnel is open"}}
+	b := &bed{T: t, state: st, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), api: observed.API{Cause: "no tunnel is open"}}
 	known, err := versions.Load("")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func newBed(t *testing.T) *bed {
 	b.control = New(Options{
 		State: st, Versions: known, Identity: "test", InstallerImage: func() string { return "" },
 		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
-		API:      func(string) planner.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
+		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
 		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
 	})
 	b.applier = &Applier{State: st, Now: b.clock}
@@ -195,7 +196,7 @@ func TestAMachineWalksToActiveAcrossARestart(t *testing.T) {
 		t.Errorf("the wait does not name itself: %+v", waiting.Status)
 	}
 	b.set(func() {
-		b.api = planner.API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{
+		b.api = observed.API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{
 			"uid-1": {Name: "pier-1", ProviderID: "k3s://pier-1", KubeletVersion: "v1.34.4+k3s1", Ready: true},
 		}}
 	})
@@ -293,6 +294,16 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	}
 
 	// The second document of this stream cannot be taken, so the first is not either.
+	d.Value.Status.Version = "v1.34.4+k3s1"
+	if _, err := b.state.Store.Commit(t.Context(), b.state.Clusters.Updating(d)); err != nil {
+		t.Fatal(err)
+	}
+	if !b.eventually(func() bool {
+		d, _ := b.state.Clusters.Get("fleet-default/harbour")
+		return d.Value.Status.Version != ""
+	}) {
+		t.Fatal("the store has not shown the version")
+	}
 	known, err := versions.Load("")
 	if err != nil {
 		t.Fatal(err)
@@ -369,20 +380,103 @@ func TestRemovingAMachine(t *testing.T) {
 	}
 }
 
-func TestPassedStates(t *testing.T) {
-	for _, tc := range []struct {
-		from, to records.MachineState
-		want     []records.MachineState
-	}{
-		{records.WaitingForProbes, records.Active, []records.MachineState{records.WaitingForNode, records.Active}},
-		{records.Registering, records.ApplyingPlan, []records.MachineState{records.WaitingForPlan, records.ApplyingPlan}},
-		{records.Active, records.ApplyingPlan, []records.MachineState{records.ApplyingPlan}},
-		{records.Failed, records.Active, []records.MachineState{records.Active}},
-		{"", records.WaitingForPlan, []records.MachineState{records.WaitingForPlan}},
-	} {
-		if got := passed(tc.from, tc.to); !slices.Equal(got, tc.want) {
-			t.Errorf("from %q to %q: %v, want %v", tc.from, tc.to, got, tc.want)
+// Several machines share a transaction, and one that somebody else changes meanwhile does not
+// keep the others from being written.
+func TestWritesOfManyMachines(t *testing.T) {
+	b := newBed(t)
+	b.apply(harbour)
+	const all = 250
+	var ops []store.Op
+	for i := range all {
+		m := records.Machine{
+			Object:      records.Object{Namespace: "fleet-default", Name: fmt.Sprintf("custom-%012d", i), UID: fmt.Sprint(i)},
+			ClusterName: "harbour", Roles: records.Roles{Worker: true}, Status: records.MachineStatus{Condition: records.Condition{State: records.Registering}},
 		}
+		ops = append(ops, b.state.Machines.Creating(m.Key(), m))
+	}
+	if _, err := b.state.Store.Commit(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	cluster, _ := b.state.Clusters.Get("fleet-default/harbour")
+	snapshot, g := b.control.gather(cluster)
+	decision := planner.Decide(snapshot)
+	const changed = "fleet-default/custom-000000000123"
+	if _, err := b.state.Machines.Modify(t.Context(), changed, func(m records.Machine) (records.Machine, error) {
+		m.Refused = "by somebody else"
+		return m, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before := b.state.Store.Revision()
+	var conflict *store.ConflictError
+	if err := b.control.commit(t.Context(), g, decision); !errors.As(err, &conflict) || conflict.Key != changed {
+		t.Errorf("err = %v", err)
+	}
+	// 100 in one, 99 one by one, and the last 50 are left to the next pass.
+	if used := b.state.Store.Revision() - before; used != 100 {
+		t.Errorf("%d transactions", used)
+	}
+	if again, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || again != 0 {
+		t.Errorf("second pass: again in %s, %v", again, err)
+	}
+	for _, d := range b.state.Machines.List() {
+		if d.Value.Status.State != records.WaitingForPlan {
+			t.Fatalf("%s is %s", d.Key, d.Value.Status.State)
+		}
+	}
+	before = b.state.Store.Revision()
+	if _, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || b.state.Store.Revision() != before {
+		t.Errorf("a third pass wrote something: %v", err)
+	}
+}
+
+// What the controller writes itself is no reason to look again.
+func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
+	b := newBed(t)
+	b.apply(harbour)
+	b.register()
+	defer b.control.observe()()
+	woken := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		key, ok := b.control.queue.take(ctx)
+		if ok {
+			b.control.queue.done(key, 0, 0)
+		}
+		return ok
+	}
+	pass := func() {
+		t.Helper()
+		if _, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass()
+	if !woken() {
+		t.Error("a delivered plan, whose agent is shown next, did not wake it")
+	}
+	pass()
+	if m, _ := b.state.Machines.Get(machineKey); !strings.Contains(m.Value.Status.Cause, "has not taken plan") {
+		t.Fatalf("the second pass wrote %+v", m.Value.Status)
+	}
+	if woken() {
+		t.Error("its own statuses woke it")
+	}
+	for what, change := range map[string]func(*records.Machine){
+		"roles": func(m *records.Machine) { m.Roles.Worker = false },
+		"label": func(m *records.Machine) { m.NodeLabels = map[string]string{"a": "b"} },
+		"gone":  func(m *records.Machine) { m.Deleting = b.clock() },
+	} {
+		if _, err := b.state.Machines.Modify(t.Context(), machineKey, func(m records.Machine) (records.Machine, error) { change(&m); return m, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if !woken() {
+			t.Errorf("%s: a machine that somebody else changed did not wake it", what)
+		}
+	}
+	b.apply(strings.Replace(harbour, "rkeConfig: {}", "rkeConfig: {provisionGeneration: 1}", 1))
+	if !woken() {
+		t.Error("a changed spec did not wake it")
 	}
 }
 

@@ -1,5 +1,5 @@
-// The controller: on the leader, it feeds the planner with what the store holds and
-// what the server sees, and performs what the planner decides. It keeps nothing that
+// The controller: on the leader, it gathers what the store holds and what the server
+// sees of a cluster, and commits what the planner decides. It keeps nothing that
 // it could not read again after a restart.
 
 package clusters
@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -38,14 +39,14 @@ type Options struct {
 	Identity string
 	// InstallerImage gives the prefix of installer images.
 	InstallerImage func() string
-	// Watching tells whether a machine's agent holds its watch open, and since when; since when
+	// Watching says whether a machine's agent holds its watch open, and since when; since when
 	// it is gone when it does not.
 	Watching func(planSecretKey string) (since time.Time, connected bool)
 	// Tunnel says whether a Docker host has a tunnel to any server, and since when; since when it
 	// has none otherwise, zero when that is not known, and the reason if it is.
-	Tunnel func(subject string) planner.Tunnel
+	Tunnel func(records.Subject) observed.Tunnel
 	// API is what the server sees of a cluster's own API.
-	API    func(clusterKey string) planner.API
+	API    func(records.ClusterKey) observed.API
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -62,9 +63,9 @@ func New(o Options) *Controller {
 	return &Controller{Options: o, queue: newQueue()}
 }
 
-// Changed tells the controller that something outside the store changed for a cluster:
-// a node became ready, an agent came or went.
-func (c *Controller) Changed(clusterKey string) { c.queue.add(clusterKey) }
+// Changed makes the controller look at a cluster for which something outside the store
+// changed: a node became ready, an agent came or went.
+func (c *Controller) Changed(key records.ClusterKey) { c.queue.add(key) }
 
 // Run campaigns for leadership and drives the clusters while it lasts, until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
@@ -92,7 +93,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	c.leading.Store(c.Now().UnixNano())
 	defer c.observe()()
 	for _, d := range c.State.Clusters.List() {
-		c.queue.add(d.Key)
+		c.queue.add(records.ClusterKey(d.Key))
 	}
 	var group sync.WaitGroup
 	for range workers {
@@ -112,18 +113,20 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	}
 }
 
-// observe queues a cluster whenever one of its documents changes.
+// observe queues a cluster whenever one of its documents changes by somebody else's hand.
 func (c *Controller) observe() (stop func()) {
 	stopClusters := c.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
-		if e.Old == nil || e.Type == store.Deleted || !onlyStatus(*e.Old, e.Value) {
-			c.queue.add(e.Key)
+		if e.Type != store.Put || e.Old == nil || !sameCluster(*e.Old, e.Value) {
+			c.queue.add(records.ClusterKey(e.Key))
 		}
 	})
 	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		c.queue.add(e.Value.ClusterKey())
+		if e.Type != store.Put || e.Old == nil || !sameMachine(*e.Old, e.Value) {
+			c.queue.add(e.Value.Cluster())
+		}
 	})
 	stopPlans := c.State.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
-		c.queue.add(e.Value.Namespace + "/" + e.Value.Labels["rke.cattle.io/cluster-name"])
+		c.queue.add(e.Value.Cluster())
 	})
 	return func() {
 		stopClusters()
@@ -132,9 +135,16 @@ func (c *Controller) observe() (stop func()) {
 	}
 }
 
-// onlyStatus says that a cluster changed in nothing but what this controller wrote itself.
-func onlyStatus(before, after records.Cluster) bool {
-	return before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Status.Renderer == after.Status.Renderer
+// sameCluster says that nothing but the status differs, which is this controller's own to
+// write; a new generation comes with every other change that a decision depends on.
+func sameCluster(before, after records.Cluster) bool {
+	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting)
+}
+
+// sameMachine says that nothing but the status differs, which is this controller's own to write.
+func sameMachine(before, after records.Machine) bool {
+	before.Status, after.Status = records.MachineStatus{}, records.MachineStatus{}
+	return reflect.DeepEqual(before, after)
 }
 
 func (c *Controller) work(ctx context.Context) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -40,12 +40,12 @@ func follow(b *bed, key string) (next func() records.MachineStatus) {
 
 func TestADockerClusterFollowsItsTunnels(t *testing.T) {
 	b := newBed(t)
-	var connected planner.Tunnel
-	b.control.Tunnel = func(subject string) planner.Tunnel {
+	var connected observed.Tunnel
+	b.control.Tunnel = func(subject records.Subject) observed.Tunnel {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if subject != b.subject {
-			return planner.Tunnel{}
+			return observed.Tunnel{}
 		}
 		return connected
 	}
@@ -71,13 +71,13 @@ func TestADockerClusterFollowsItsTunnels(t *testing.T) {
 		b.set(f)
 		b.control.Changed("fleet-default/dockyard")
 	}
-	change(func() { connected = planner.Tunnel{Connected: true, Since: b.now} })
+	change(func() { connected = observed.Tunnel{Connected: true, Since: b.now} })
 	if s := next(); s.State != records.Connected || !s.Since.Equal(b.clock()) {
 		t.Errorf("status = %+v", s)
 	}
 	change(func() {
 		b.now = b.now.Add(time.Hour)
-		connected = planner.Tunnel{Since: b.now.Add(-time.Minute)}
+		connected = observed.Tunnel{Since: b.now.Add(-time.Minute)}
 	})
 	s := next()
 	if s.State != records.Disconnected || s.WaitingFor == "" || len(s.History) != 2 {

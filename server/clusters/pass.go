@@ -1,271 +1,183 @@
-// One pass over one cluster: snapshot, decision, writes.
+// One pass over one cluster: the snapshot is gathered, the planner decides, and what it
+// decided is committed.
 
 package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
 
-// Annotations of the plan Secret that belong to a delivery.
-const (
-	annotationPlanUpdated  = "rke.cattle.io/plan-last-updated"
-	annotationProbesPassed = "rke.cattle.io/plan-probes-passed"
-)
+// gathered are the documents of a snapshot: the writes of a decision are conditional on
+// their revisions.
+type gathered struct {
+	cluster  store.Document[records.Cluster]
+	machines []documents // sorted by the machines' keys
+}
 
-// maxHistory bounds the states remembered of a machine.
-const maxHistory = 20
-
-// observed is a machine with the documents that its writes compare with.
-type observed struct {
-	machine store.Document[records.Machine]
+// documents are a machine and its plan Secret, which has no revision when there is none.
+type documents struct {
+	machine *store.Document[records.Machine]
 	secret  store.Document[records.PlanSecret]
 }
 
 // pass looks at one cluster once. It returns when to look again though nothing changed; zero means not.
-func (c *Controller) pass(ctx context.Context, key string) (again time.Duration, err error) {
-	cluster, ok := c.State.Clusters.Get(key)
+func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again time.Duration, err error) {
+	cluster, ok := c.State.Clusters.Get(string(key))
 	if !ok {
 		return 0, nil
 	}
-	if cluster.Value.Spec.Docker() {
-		return c.dockerPass(ctx, cluster)
-	}
-	snapshot, seen := c.snapshot(cluster.Value)
-	if !cluster.Value.Deleting.IsZero() {
-		return 0, c.remove(ctx, cluster, seen)
-	}
+	snapshot, g := c.gather(cluster)
 	decision := planner.Decide(snapshot)
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
-		wait, err := c.machine(ctx, seen[name], decision)
-		if err != nil {
-			return 0, err
-		}
-		if wait > 0 && (again == 0 || wait < again) {
-			again = wait
-		}
-	}
-	return again, c.cluster(ctx, cluster, snapshot, decision.Cluster)
+	return decision.Again, c.commit(ctx, g, decision)
 }
 
-// snapshot gathers what the planner needs. It reads memory only.
-func (c *Controller) snapshot(cluster records.Cluster) (planner.Snapshot, map[string]observed) {
-	s := planner.Snapshot{Cluster: cluster, InstallerImage: c.InstallerImage(), API: c.API(cluster.Key())}
-	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key()); ok {
+// gather takes the snapshot of a cluster. It reads memory only.
+func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Snapshot, gathered) {
+	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)
+	s := planner.Snapshot{
+		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(),
+	}
+	docker := cluster.Value.Spec.Docker()
+	if !docker {
+		s.API = c.API(key)
+	}
+	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
 		s.Secrets = &secrets.Value
 	}
-	if release, ok := c.Versions.Release(cluster.Spec.KubernetesVersion); ok {
+	if release, ok := c.Versions.Release(cluster.Value.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
-	machines := c.State.Machines.ListIn(cluster.Namespace + "/")
-	mine := 0
-	for i := range machines {
-		if machines[i].Value.ClusterName == cluster.Name {
-			mine++
+	machines := c.State.MachinesByCluster.Find(key)
+	g := gathered{cluster: cluster, machines: make([]documents, len(machines))}
+	s.Machines = make([]planner.Machine, len(machines))
+	for i, d := range machines {
+		g.machines[i].machine = d
+		m := planner.Machine{Machine: &d.Value}
+		if docker {
+			m.Tunnel = c.Tunnel(d.Value.Subject())
+		} else {
+			m.Agent = c.presence(records.MachineKey(d.Key).PlanSecret())
 		}
-	}
-	// Sized for a cluster of thousands, whose snapshot is taken again and again.
-	seen := make(map[string]observed, mine)
-	s.Machines = make([]planner.Machine, 0, mine)
-	for _, d := range machines {
-		if d.Value.ClusterName != cluster.Name {
-			continue
+		if secret, ok := c.State.PlanSecrets.Get(records.MachineKey(d.Key).PlanSecret()); ok {
+			g.machines[i].secret, m.Secret = secret, &g.machines[i].secret.Value
 		}
-		secretKey := d.Value.Namespace + "/" + d.Value.PlanSecretName()
-		secret, _ := c.State.PlanSecrets.Get(secretKey)
-		seen[d.Value.Name] = observed{machine: d, secret: secret}
-		s.Machines = append(s.Machines, planner.Machine{Machine: d.Value, Data: secret.Value.Data, Agent: c.presence(secretKey)})
+		s.Machines[i] = m
 	}
-	return s, seen
+	return s, g
 }
 
-func (c *Controller) presence(secretKey string) planner.Presence {
+func (c *Controller) presence(secretKey string) observed.Presence {
 	since, connected := c.Watching(secretKey)
-	p := planner.Presence{Connected: connected}
-	if !since.IsZero() {
-		p.Since = since.UTC().Format(time.RFC3339)
-	}
-	return p
+	return observed.Presence{Connected: connected, Since: since}
 }
 
-// machine writes what was decided for one machine, all of it in one transaction.
-func (c *Controller) machine(ctx context.Context, o observed, d planner.Decision) (again time.Duration, err error) {
-	m := o.machine.Value
-	if !m.Deleting.IsZero() {
-		return 0, c.removeMachine(ctx, o)
+// find are the documents of a machine of the snapshot.
+func (g gathered) find(key records.MachineKey) documents {
+	i, _ := slices.BinarySearchFunc(g.machines, string(key), func(d documents, key string) int { return strings.Compare(d.machine.Key, key) })
+	return g.machines[i]
+}
+
+// commit writes a decision. The writes of one machine are in one transaction, several
+// machines share one where they are small, and a cluster is removed in a single one.
+func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision) error {
+	if d.Cluster.Remove {
+		return c.remove(ctx, g, d)
 	}
-	now := c.Now().UTC()
-	verdict := d.Machines[m.Name]
-	status := nextStatus(m.Status, verdict, now)
-	plan := d.Deliver[m.Name]
-	if retry, ok := d.Retries[m.Name]; ok && plan == nil {
-		status.NextRetry = status.LastFailure.At.Add(retryDelay(retry.Attempt))
-		if again = status.NextRetry.Sub(now); again <= 0 {
-			// The state moves with the delivery: an agent that fails again before the next pass
-			// is then a new failure and not the old one still.
-			verdict.Condition = records.Condition{
-				State: records.ApplyingPlan, Cause: fmt.Sprintf("plan %s is delivered again, try %d", retry.Checksum[:8], retry.Attempt+1),
-				WaitingFor: "the agent on " + m.Name + " to take its plan",
+	var batch batch
+	for _, m := range d.Machines {
+		w := c.machine(g.find(m.Key), m)
+		if !batch.fits(w) {
+			if err := c.write(ctx, batch); err != nil {
+				return err
 			}
-			verdict.Failure = nil
-			plan, again = retry.Plan, 0
-			status = nextStatus(m.Status, verdict, now)
-			status.RetriedChecksum, status.Retries, status.NextRetry = retry.Checksum, retry.Attempt, time.Time{}
+			batch = nil
 		}
-	} else {
-		status.NextRetry = time.Time{}
+		batch = append(batch, w)
 	}
-	var ops []store.Op
-	if plan != nil && o.secret.Revision != 0 {
-		ops = append(ops, c.State.PlanSecrets.Updating(delivery(o.secret, plan, now)))
-	}
-	if !sameStatus(m.Status, status) {
-		m.Status = status
-		o.machine.Value = m
-		ops = append(ops, c.State.Machines.Updating(o.machine))
-	}
-	if len(ops) == 0 {
-		return again, nil
-	}
-	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
-		return 0, fmt.Errorf("write plan and state of machine %s: %w", o.machine.Key, err)
-	}
-	if plan != nil {
-		c.Logger.Info("plan delivered", "machine", m.Name, "cluster", m.ClusterName, "plan", plans.Checksum(plan)[:8], "retry", status.Retries)
-	}
-	return again, nil
-}
-
-// delivery is the plan Secret with a new plan in it.
-func delivery(d store.Document[records.PlanSecret], plan []byte, now time.Time) store.Document[records.PlanSecret] {
-	d.Value.Data = plans.Deliver(d.Value.Data, plan)
-	d.Value.Annotations = merged(d.Value.Annotations, map[string]string{
-		annotationPlanUpdated: now.Format(time.RFC3339), annotationProbesPassed: "",
-	})
-	return d
-}
-
-// retryDelay spaces the server's own tries of a failed plan: 30 s, doubling, at most 10 min.
-func retryDelay(attempt int) time.Duration {
-	return min(30*time.Second<<min(attempt-1, 10), 10*time.Minute)
-}
-
-// nextStatus carries a machine's status on: times stay while what they date stays.
-func nextStatus(before records.MachineStatus, v planner.Verdict, now time.Time) records.MachineStatus {
-	next := before
-	next.Condition, next.Node = v.Condition, v.Node
-	if before.State != next.State || before.WaitingFor != next.WaitingFor {
-		next.Since = now
-	}
-	if before.State != next.State {
-		next.History = slices.Clone(before.History)
-		for _, state := range passed(before.State, next.State) {
-			next.History = append(next.History, records.Transition{State: state, At: now})
+	if d.Cluster.Status != nil {
+		g.cluster.Value.Status = *d.Cluster.Status
+		w := write{what: "the status of cluster " + g.cluster.Key, ops: []store.Op{c.State.Clusters.Updating(g.cluster)}, size: statusSize}
+		if !batch.fits(w) {
+			if err := c.write(ctx, batch); err != nil {
+				return err
+			}
+			batch = nil
 		}
-		next.History = next.History[max(0, len(next.History)-maxHistory):]
+		batch = append(batch, w)
 	}
-	switch {
-	case v.Failure != nil:
-		failure := *v.Failure
-		failure.At = now
-		if old := before.LastFailure; before.State == records.Failed && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
-			failure.At = old.At
+	return c.write(ctx, batch)
+}
+
+// machine is the write of what was decided of one machine.
+func (c *Controller) machine(o documents, d planner.MachineDecision) write {
+	m := *o.machine
+	if d.Remove {
+		return write{
+			what: "the removal of machine " + m.Key, ops: c.removal(o), size: statusSize,
+			done: func() { c.Logger.Info("machine removed", "machine", m.Key, "cluster", m.Value.ClusterName) },
 		}
-		next.LastFailure = &failure
-	case v.State == records.WaitingForProbes, v.State == records.WaitingForNode, v.State == records.Active:
-		next.LastFailure, next.Retries, next.RetriedChecksum = nil, 0, ""
 	}
-	return next
-}
-
-// path is the order of a machine's life. Each state is a milestone of its own, so who is seen at
-// one and then at a later one has passed those between, if only for a moment.
-var path = []records.MachineState{
-	records.Registering, records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode, records.Active,
-}
-
-// passed are the states between two, the second one included. Off the path and backwards it is the second one alone.
-func passed(from, to records.MachineState) []records.MachineState {
-	first, last := slices.Index(path, from), slices.Index(path, to)
-	if first < 0 || last <= first {
-		return []records.MachineState{to}
+	w := write{what: "plan and state of machine " + m.Key, size: statusSize}
+	if d.Secret != nil {
+		next := o.secret
+		next.Value = *d.Secret
+		w.ops = append(w.ops, c.State.PlanSecrets.Updating(next))
+		w.size += secretSize(d.Secret)
 	}
-	return path[first+1 : last+1]
-}
-
-func sameStatus(a, b records.MachineStatus) bool {
-	same := func(x, y *records.NodeRef) bool {
-		if x == nil || y == nil {
-			return x == y
+	before := m.Value.Status.State
+	if d.Status != nil {
+		m.Value.Status = *d.Status
+		w.ops = append(w.ops, c.State.Machines.Updating(m))
+		if f := d.Status.LastFailure; f != nil {
+			w.size += len(f.Output)
 		}
-		return x.Name == y.Name && x.UID == y.UID && x.ProviderID == y.ProviderID && x.KubeletVersion == y.KubeletVersion &&
-			x.Ready == y.Ready && x.NotReady == y.NotReady && slices.Equal(x.Addresses, y.Addresses)
 	}
-	sameFailure := a.LastFailure == b.LastFailure || (a.LastFailure != nil && b.LastFailure != nil && *a.LastFailure == *b.LastFailure)
-	return a.Condition == b.Condition && a.Since.Equal(b.Since) && same(a.Node, b.Node) && sameFailure &&
-		a.Retries == b.Retries && a.RetriedChecksum == b.RetriedChecksum && a.NextRetry.Equal(b.NextRetry)
-}
-
-// cluster writes what is shown of the cluster, when it changed.
-func (c *Controller) cluster(ctx context.Context, d store.Document[records.Cluster], s planner.Snapshot, v planner.ClusterVerdict) error {
-	before := d.Value.Status
-	next := before
-	next.ObservedGeneration = d.Value.Generation
-	next.Renderer, next.Initialized, next.Ready, next.Connected = v.Renderer, v.Initialized, v.Ready, s.API.Reachable
-	next.State, next.Message, next.Failed = v.State, v.Message, v.Failed
-	if s.API.Version != "" {
-		next.Version = s.API.Version
+	w.done = func() {
+		if d.Secret != nil {
+			c.Logger.Info("plan delivered", "machine", m.Value.Name, "cluster", m.Value.ClusterName,
+				"plan", plans.Short(plans.Checksum(d.Secret.Data[plans.KeyPlan])), "retry", d.Retry)
+		}
+		if m.Value.Docker != nil && d.Status != nil && before != d.Status.State {
+			c.Logger.Info("Docker host", "machine", m.Key, "host", m.Value.NodeName, "state", d.Status.State, "cause", d.Status.Cause)
+		}
 	}
-	if before.State != next.State || before.Message != next.Message {
-		next.Since = c.Now().UTC()
-	}
-	if before == next {
-		return nil
-	}
-	d.Value.Status = next
-	if _, err := c.State.Clusters.Update(ctx, d); err != nil {
-		return fmt.Errorf("write the status of cluster %s: %w", d.Key, err)
-	}
-	return nil
+	return w
 }
 
 // remove takes a cluster out of the store with everything that belongs to it, in one
 // transaction. The hosts keep what runs on them; their agents see their Secret go.
-func (c *Controller) remove(ctx context.Context, d store.Document[records.Cluster], seen map[string]observed) error {
-	ops := []store.Op{c.State.Clusters.Deleting(d.Key, d.Revision)}
-	if secrets, ok := c.State.ClusterSecrets.Get(d.Key); ok {
-		ops = append(ops, c.State.ClusterSecrets.Deleting(d.Key, secrets.Revision))
+func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision) error {
+	cluster := g.cluster
+	ops := []store.Op{c.State.Clusters.Deleting(cluster.Key, cluster.Revision)}
+	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
+		ops = append(ops, c.State.ClusterSecrets.Deleting(cluster.Key, secrets.Revision))
 	}
-	for _, token := range c.State.RegistrationTokens.ListIn(d.Value.ID + "/") {
+	for _, token := range c.State.RegistrationTokens.ListIn(cluster.Value.ID + "/") {
 		ops = append(ops, c.State.RegistrationTokens.Deleting(token.Key, token.Revision))
 	}
-	for _, o := range seen {
-		ops = append(ops, c.machineGone(o)...)
+	for _, m := range d.Machines {
+		ops = append(ops, c.removal(g.find(m.Key))...)
 	}
 	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
-		return fmt.Errorf("remove cluster %s from the store: %w", d.Key, err)
+		return fmt.Errorf("remove cluster %s from the store: %w", cluster.Key, err)
 	}
-	c.Logger.Info("cluster removed", "cluster", d.Key, "machines", len(seen))
+	c.Logger.Info("cluster removed", "cluster", cluster.Key, "machines", len(d.Machines))
 	return nil
 }
 
-func (c *Controller) removeMachine(ctx context.Context, o observed) error {
-	if _, err := c.State.Store.Commit(ctx, c.machineGone(o)...); err != nil {
-		return fmt.Errorf("remove machine %s from the store: %w", o.machine.Key, err)
-	}
-	c.Logger.Info("machine removed", "machine", o.machine.Key, "cluster", o.machine.Value.ClusterName)
-	return nil
-}
-
-func (c *Controller) machineGone(o observed) []store.Op {
+// removal takes a machine out of the store with everything that belongs to it.
+func (c *Controller) removal(o documents) []store.Op {
 	ops := []store.Op{c.State.Machines.Deleting(o.machine.Key, o.machine.Revision)}
 	if o.secret.Revision != 0 {
 		ops = append(ops, c.State.PlanSecrets.Deleting(o.secret.Key, o.secret.Revision))
@@ -274,4 +186,73 @@ func (c *Controller) machineGone(o observed) []store.Op {
 		ops = append(ops, c.State.NodeConfigs.Deleting(d.Key, 0))
 	}
 	return ops
+}
+
+// write is what belongs together: it is written whole or not at all.
+type write struct {
+	what string
+	ops  []store.Op
+	size int    // bytes, estimated
+	done func() // once it is written; nil for nothing
+}
+
+// batch are writes that share a transaction.
+type batch []write
+
+// Bounds of a transaction, below those of an etcd that is not tuned: 128 operations, one of
+// which is the fence, and 1.5 MiB.
+const (
+	maxBatchOps  = 100
+	maxBatchSize = 512 << 10
+	statusSize   = 4 << 10 // of a document with a status and without a failure's output, amply
+)
+
+func (b batch) fits(w write) bool {
+	ops, size := len(w.ops), w.size
+	for _, other := range b {
+		ops, size = ops+len(other.ops), size+other.size
+	}
+	return len(b) == 0 || ops <= maxBatchOps && size <= maxBatchSize
+}
+
+// secretSize is about what a plan Secret takes in the store, where its data are in base64.
+func secretSize(s *records.PlanSecret) int {
+	size := statusSize
+	for key, value := range s.Data {
+		size += len(key) + 2*len(value)
+	}
+	return size
+}
+
+// write commits a batch. When somebody else has changed or removed one of its documents, the
+// others are written one by one, and the first error is returned.
+func (c *Controller) write(ctx context.Context, b batch) error {
+	if len(b) == 0 {
+		return nil
+	}
+	var ops []store.Op
+	for _, w := range b {
+		ops = append(ops, w.ops...)
+	}
+	_, err := c.State.Store.Commit(ctx, ops...)
+	if err == nil {
+		for _, w := range b {
+			if w.done != nil {
+				w.done()
+			}
+		}
+		return nil
+	}
+	_, conflict := errors.AsType[*store.ConflictError](err)
+	_, gone := errors.AsType[*store.NotFoundError](err)
+	if len(b) == 1 || !conflict && !gone {
+		return fmt.Errorf("write %s: %w", b[0].what, err)
+	}
+	var first error
+	for i := range b {
+		if err := c.write(ctx, b[i:i+1]); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
 }

@@ -7,22 +7,24 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/server/records"
 )
 
 type queue struct {
 	mu     sync.Mutex
-	ready  []string
-	queued map[string]bool
-	busy   map[string]bool
-	timers map[string]*time.Timer
+	ready  []records.ClusterKey
+	queued map[records.ClusterKey]bool
+	busy   map[records.ClusterKey]bool
+	timers map[records.ClusterKey]*time.Timer
 	wake   chan struct{}
 }
 
 func newQueue() *queue {
-	return &queue{queued: map[string]bool{}, busy: map[string]bool{}, timers: map[string]*time.Timer{}, wake: make(chan struct{}, 1)}
+	return &queue{queued: map[records.ClusterKey]bool{}, busy: map[records.ClusterKey]bool{}, timers: map[records.ClusterKey]*time.Timer{}, wake: make(chan struct{}, 1)}
 }
 
-func (q *queue) add(key string) {
+func (q *queue) add(key records.ClusterKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t := q.timers[key]; t != nil {
@@ -47,7 +49,7 @@ func (q *queue) signal() {
 }
 
 // take waits for a key that no other worker has; ok is false when ctx ends.
-func (q *queue) take(ctx context.Context) (key string, ok bool) {
+func (q *queue) take(ctx context.Context) (key records.ClusterKey, ok bool) {
 	for {
 		q.mu.Lock()
 		if len(q.ready) > 0 && ctx.Err() == nil {
@@ -73,7 +75,7 @@ func (q *queue) take(ctx context.Context) (key string, ok bool) {
 // done gives a key back. When it was added meanwhile it comes again after a rest, which keeps
 // a cluster of thousands of machines, all of them reporting, from occupying a worker without end;
 // else it comes after the given time, and zero means only when it is added.
-func (q *queue) done(key string, rest, again time.Duration) {
+func (q *queue) done(key records.ClusterKey, rest, again time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.queued[key] {

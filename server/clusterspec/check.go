@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/strictyaml"
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -27,17 +27,17 @@ const AllowUnknownArgs = "x-allow-unknown-args"
 
 // checker collects complaints about one document.
 type checker struct {
-	decoded strictyaml.Decoded
-	errs    strictyaml.Errors
+	text *strictyaml.Document
+	errs strictyaml.Errors
 }
 
 func (c *checker) fail(at, format string, args ...any) {
-	c.errs = append(c.errs, strictyaml.Error{Path: at, Line: c.decoded.Line(at), Reason: fmt.Sprintf(format, args...)})
+	c.errs = append(c.errs, strictyaml.Error{Path: at, Line: c.text.LineOf(at), Reason: fmt.Sprintf(format, args...)})
 }
 
 // check is the list of rules, in the order of the document.
-func check(doc Document, decoded strictyaml.Decoded, known *versions.Data) strictyaml.Errors {
-	c := &checker{decoded: decoded}
+func check(doc Document, text *strictyaml.Document, known *versions.Data) strictyaml.Errors {
+	c := &checker{text: text}
 	c.identity(doc)
 	if doc.APIVersion == DockerAPIVersion {
 		c.docker(doc)
@@ -145,9 +145,15 @@ func (c *checker) args(at string, config map[string]any, release versions.Releas
 		if !ok {
 			arg, ok = release.AgentArgs[key]
 		}
+		if isEmpty(config[key]) || !ok && !allow && (isZero(config[key]) || key == "cni") {
+			// Rancher keeps a setting only where its data list it for the version: what a form for
+			// another distribution leaves behind (profile: null, and k3s has no cni) is dropped.
+			delete(config, key)
+			continue
+		}
 		if !ok {
 			if !allow {
-				c.fail(at+"."+key, "is no setting of %s, or one that drover sets itself; if you know better, add %s: true", release.Version, AllowUnknownArgs)
+				c.fail(at+"."+key, "is not a setting of %s, or one that drover sets itself; if you know better, add %s: true", release.Version, AllowUnknownArgs)
 			}
 			continue
 		}
@@ -227,7 +233,7 @@ func (c *checker) environment(vars []EnvVar) {
 		at := fmt.Sprintf("spec.agentEnvVars[%d]", i)
 		switch {
 		case !envNamePattern.MatchString(v.Name):
-			c.fail(at+".name", "%q is no name of an environment variable", v.Name)
+			c.fail(at+".name", "%q is not a valid name of an environment variable", v.Name)
 		case v.Name == "CATTLE_AGENT_VAR_DIR":
 			c.fail(at+".name", "use spec.rkeConfig.dataDirectories.systemAgent instead of CATTLE_AGENT_VAR_DIR")
 		case strings.ContainsAny(v.Value, "\x00\n"):
@@ -289,8 +295,9 @@ func (c *checker) directories(d *DataDirectories) {
 	}
 }
 
-// CheckChange refuses changes that a running cluster cannot take.
-func CheckChange(before, after Spec) error {
+// CheckChange refuses changes that a cluster cannot take. Running are the Kubernetes versions that its control plane and
+// nodes report; a version that was asked for and never ran can be taken back.
+func CheckChange(before, after Spec, running ...string) error {
 	if before.Docker() != after.Docker() {
 		return strictyaml.Errors{{Path: "apiVersion", Reason: "a cluster of that name exists and is of the other kind, which cannot be changed: " + APIVersion + " or " + DockerAPIVersion}}
 	}
@@ -303,8 +310,10 @@ func CheckChange(before, after Spec) error {
 	if versions.RuntimeOf(before.KubernetesVersion) != versions.RuntimeOf(after.KubernetesVersion) {
 		return strictyaml.Errors{{Path: "spec.kubernetesVersion", Reason: fmt.Sprintf("the distribution cannot be changed from that of %s to that of %s", before.KubernetesVersion, after.KubernetesVersion)}}
 	}
-	if versions.Compare(after.KubernetesVersion, before.KubernetesVersion) < 0 {
-		return strictyaml.Errors{{Path: "spec.kubernetesVersion", Reason: fmt.Sprintf("a cluster cannot go back from %s to %s", before.KubernetesVersion, after.KubernetesVersion)}}
+	for _, version := range running {
+		if versions.Compare(after.KubernetesVersion, version) < 0 {
+			return strictyaml.Errors{{Path: "spec.kubernetesVersion", Reason: fmt.Sprintf("a cluster cannot go back from %s, which runs, to %s", version, after.KubernetesVersion)}}
+		}
 	}
 	return nil
 }
@@ -314,6 +323,34 @@ func dataDirectories(s Spec) DataDirectories {
 		return DataDirectories{}
 	}
 	return *s.RKEConfig.DataDirectories
+}
+
+// isEmpty says that a setting has no value at all.
+func isEmpty(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// isZero says that a setting's value asks for nothing.
+func isZero(value any) bool {
+	switch v := value.(type) {
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return isEmpty(value)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/server/strictyaml"
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -20,32 +20,29 @@ const MaxSize = 2 << 20
 // the known versions. The documents are returned only when all of them are good;
 // the error is then a strictyaml.Errors with everything that is wrong.
 func Parse(data []byte, known *versions.Data) ([]Document, error) {
-	if len(data) > MaxSize {
-		return nil, strictyaml.Errors{{Reason: fmt.Sprintf("%d bytes are more than the %d allowed", len(data), MaxSize)}}
-	}
-	nodes, err := strictyaml.Documents(data)
+	texts, err := strictyaml.Read(strictyaml.Source{Limits: strictyaml.Limits{Bytes: MaxSize}}, data)
 	if err != nil {
 		return nil, err
 	}
-	if len(nodes) == 0 {
+	if len(texts) == 0 {
 		return nil, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion + " or " + DockerAPIVersion}}
 	}
 	var docs []Document
 	var errs strictyaml.Errors
 	first := map[string]int{}
-	for _, node := range nodes {
+	for _, text := range texts {
 		var doc Document
-		decoded, bad := strictyaml.Decode(node, &doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer})
+		bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
 		if doc.Metadata.Namespace == "" {
 			doc.Metadata.Namespace = DefaultNamespace
 		}
-		bad = append(bad, without(check(doc, decoded, known), bad)...)
+		bad = append(bad, without(check(doc, text, known), bad)...)
 		key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
 		if line, ok := first[key]; ok && doc.Metadata.Name != "" {
-			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: decoded.Line("metadata.name"),
+			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: text.LineOf("metadata.name"),
 				Reason: fmt.Sprintf("%q is described twice, first in the document of line %d", doc.Metadata.Name, line)})
 		} else {
-			first[key] = node.Line
+			first[key] = text.Line()
 		}
 		errs = append(errs, bad...)
 		docs = append(docs, doc)
@@ -108,6 +105,14 @@ var notYet = map[string]string{
 	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
 	"spec.defaultClusterRoleForProjectMembers":                  "project roles are not supported by this version of drover",
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
+}
+
+// supportedElsewhere are the fields that Rancher's clusters have and drover's do not:
+// Terraform and Rancher's UI send the zero values of all of them, which ask for nothing.
+func supportedElsewhere(path string) bool {
+	_, known := notYet[path]
+	return known || strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") ||
+		path == "spec.clusterAPIConfig" || path == "spec.rkeConfig.provisionGeneration" || path == "spec.rkeConfig.additionalManifest"
 }
 
 func unknown(path string) string {

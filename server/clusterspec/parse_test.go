@@ -2,10 +2,11 @@ package clusterspec
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/strictyaml"
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -45,6 +46,55 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestZeroValuesOfUnsupportedFields: Terraform and exports of Rancher's UI always send them,
+// and they ask for nothing. A misspelt field is refused whatever its value.
+func TestZeroValuesOfUnsupportedFields(t *testing.T) {
+	zero := strings.Replace(good, "  rkeConfig:\n", `  cloudCredentialSecretName: ""
+  clusterAgentDeploymentCustomization: null
+  fleetAgentDeploymentCustomization: {}
+  defaultClusterRoleForProjectMembers: ""
+  defaultPodSecurityAdmissionConfigurationTemplateName: ""
+  enableNetworkPolicy: false
+  redeploySystemAgentGeneration: 0
+  agentEnvVars: []
+  localClusterAuthEndpoint: {enabled: false, fqdn: "", caCerts: ""}
+  rkeConfig:
+    machinePools: []
+    machinePoolDefaults: {hostnameLengthLimit: 0}
+    infrastructureRef: null
+    machineSelectorFiles: []
+    etcd: {s3: null}
+    etcdSnapshotCreate: {generation: 0}
+    etcdSnapshotRestore: {name: "", generation: 0}
+    rotateCertificates: null
+    rotateEncryptionKeys: {}
+    additionalManifest: ""
+`, 1)
+	zero = strings.Replace(zero, "      disable: [traefik]\n", "      disable: [traefik]\n      profile: null\n      cni: calico\n      cluster-cidr: ''\n      node-label: []\n", 1)
+	docs, err := Parse([]byte(zero), data(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Parse([]byte(good), data(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, want := docs[0].Spec.RKEConfig.MachineGlobalConfig, plain[0].Spec.RKEConfig.MachineGlobalConfig
+	if fmt.Sprint(config) != fmt.Sprint(want) {
+		t.Errorf("config %v, want %v", config, want)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"enableNetworkPolicy: false", "enableNetworkPolicy: true", "spec.enableNetworkPolicy: project network policies are not supported"},
+		{"enableNetworkPolicy: false", "enableNetworkpolicy: false", "spec.enableNetworkpolicy: is not a field here"},
+		{"etcdSnapshotCreate: {generation: 0}", "etcdSnapshotCreate: {generation: 1}", "spec.rkeConfig.etcdSnapshotCreate: snapshots on request"},
+		{"profile: null", "profile: cis", "machineGlobalConfig.profile: is not a setting"},
+	} {
+		if _, err := Parse([]byte(strings.Replace(zero, c.old, c.new, 1)), data(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.new, err)
+		}
+	}
+}
+
 func TestParseTakesBackWhatWasRead(t *testing.T) {
 	text := strings.Replace(good, "  name: harbour", "  name: harbour\n  resourceVersion: \"12\"\n  uid: u\n  creationTimestamp: \"2026-11-21T00:00:00Z\"", 1) + "status: {ready: true}\n"
 	if _, err := Parse([]byte(text), data(t)); err != nil {
@@ -59,14 +109,14 @@ func TestParseRefuses(t *testing.T) {
 		{"not YAML", "a: [", "not YAML"},
 		{"unknown field", replace("kubernetesVersion", "kubernetesversion"), "line 6: spec.kubernetesversion: is not a field here; did you mean kubernetesVersion?"},
 		{"unknown field deep", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {retention: 3}"), "line 8: spec.rkeConfig.etcd.retention: is not a field here"},
-		{"not supported field", replace("  rkeConfig:", "  rkeConfig:\n    machinePools: []"), "line 8: spec.rkeConfig.machinePools: node drivers are not part of drover"},
+		{"not supported field", replace("  rkeConfig:", "  rkeConfig:\n    machinePools: [{name: a}]"), "line 8: spec.rkeConfig.machinePools: node drivers are not part of drover"},
 		{"wrong type", replace("v1.34.4+k3s1", "1.34"), `line 6: spec.kubernetesVersion: is the number 1.34 where text belongs; write it in quotes: "1.34"`},
 		{"two documents of one name", good + "---\n" + good, `line 17: metadata.name: "harbour" is described twice, first in the document of line 1`},
 		{"no version", replace("  kubernetesVersion: v1.34.4+k3s1\n", ""), "spec.kubernetesVersion: is missing; for example v1.34.4+k3s1"},
 		{"version without data", replace("v1.34.4+k3s1", "v1.34.77+k3s1"), `line 6: spec.kubernetesVersion: there is no data for "v1.34.77+k3s1"; known are v1.34.4+k3s1, v1.34.3+k3s1`},
 		{"another distribution", replace("v1.34.4+k3s1", "v1.34.4+rke2r1"), "only k3s versions"},
-		{"unknown setting", replace("tls-san", "tls-sam"), "line 10: spec.rkeConfig.machineGlobalConfig.tls-sam: is no setting of v1.34.4+k3s1"},
-		{"a setting of the planner", replace("tls-san: [k8s.lan]", "node-label: [a=b]"), "spec.rkeConfig.machineGlobalConfig.node-label: is no setting"},
+		{"unknown setting", replace("tls-san", "tls-sam"), "line 10: spec.rkeConfig.machineGlobalConfig.tls-sam: is not a setting of v1.34.4+k3s1"},
+		{"a setting of the planner", replace("tls-san: [k8s.lan]", "node-label: [a=b]"), "spec.rkeConfig.machineGlobalConfig.node-label: is not a setting"},
 		{"setting of wrong type", replace("secrets-encryption: true", "secrets-encryption: 1"), "line 11: spec.rkeConfig.machineGlobalConfig.secrets-encryption: is 1 where true or false belongs"},
 		{"octal number", replace(`"0644"`, "0644"), `line 12: spec.rkeConfig.machineGlobalConfig.write-kubeconfig-mode: is the number 0644 with a leading zero; write it in quotes: "0644"`},
 		{"option that is none", replace("[traefik]", "[traffic]"), `item 0 "traffic" is none of coredns`},
@@ -93,6 +143,29 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestAliasesAreBounded: a few lines that stand for gigabytes, or for themselves without
+// end, are refused with their line; each of them once ended the server.
+func TestAliasesAreBounded(t *testing.T) {
+	self := "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata: {name: harbour}\nspec:\n  rkeConfig:\n    chartValues:\n      a: &a [*a]\n"
+	tower := "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nspec:\n  rkeConfig:\n    chartValues:\n      a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 8 {
+		tower += fmt.Sprintf("      a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	for _, tc := range []struct{ name, text, want string }{
+		{"an alias of itself", self, "line 7: spec.rkeConfig.chartValues.a[0]: the alias stands inside of what it repeats"},
+		{"an alias of the whole", "&a [*a]", "line 1: [0]: the alias stands inside of what it repeats"},
+		{"a tower of aliases", tower, "the file has more than 100000 values, those of aliases counted each time"},
+		{"a deep value", strings.Replace(self, "&a [*a]", strings.Repeat("[", 200)+strings.Repeat("]", 200), 1), "mappings and lists stand more than 100 deep in one another"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			docs, err := Parse([]byte(tc.text), data(t))
+			if err == nil || docs != nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
 func TestUnknownSettingsCanBeAllowed(t *testing.T) {
 	text := strings.Replace(good, "tls-san: [k8s.lan]", "x-allow-unknown-args: true\n      brand-new: 7", 1)
 	if _, err := Parse([]byte(text), data(t)); err != nil {
@@ -107,16 +180,20 @@ func TestCheckChange(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		before, after Spec
+		running       []string
 		want          string
 	}{
-		{"same", spec("v1.34.4+k3s1", "/a"), spec("v1.34.4+k3s1", "/a"), ""},
-		{"newer", spec("v1.33.6+k3s1", "/a"), spec("v1.34.1+k3s1", "/a"), ""},
-		{"older", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), "cannot go back from v1.34.1+k3s1 to v1.33.6+k3s1"},
-		{"moved", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+k3s1", "/b"), "cannot be changed once the cluster exists"},
-		{"other distribution", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+rke2r1", "/a"), "the distribution cannot be changed"},
+		{"same", spec("v1.34.4+k3s1", "/a"), spec("v1.34.4+k3s1", "/a"), []string{"v1.34.4+k3s1"}, ""},
+		{"newer", spec("v1.33.6+k3s1", "/a"), spec("v1.34.1+k3s1", "/a"), []string{"v1.33.6+k3s1"}, ""},
+		{"older", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), []string{"v1.34.1+k3s1"}, "cannot go back from v1.34.1+k3s1, which runs, to v1.33.6+k3s1"},
+		{"older than one node", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), []string{"v1.33.6+k3s1", "v1.34.1+k3s1"}, "cannot go back from v1.34.1+k3s1"},
+		{"an upgrade that never ran is taken back", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), []string{"v1.33.6+k3s1"}, ""},
+		{"nothing ran yet", spec("v1.34.1+k3s1", "/a"), spec("v1.33.6+k3s1", "/a"), nil, ""},
+		{"moved", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+k3s1", "/b"), nil, "cannot be changed once the cluster exists"},
+		{"other distribution", spec("v1.34.1+k3s1", "/a"), spec("v1.34.1+rke2r1", "/a"), nil, "the distribution cannot be changed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := CheckChange(tc.before, tc.after)
+			err := CheckChange(tc.before, tc.after, tc.running...)
 			if (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("err = %v, want %q", err, tc.want)
 			}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -32,7 +33,7 @@ func no(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
-// explain is what an agent is told of an error; those that are no refusal are the server's own.
+// explain is what an agent is answered to an error; those other than a refusal are the server's own.
 func explain(err error) *refusal {
 	if said, ok := errors.AsType[*refusal](err); ok {
 		return said
@@ -44,7 +45,7 @@ func gone(host string) *refusal {
 	return no(http.StatusBadRequest, "machine of host %s is being removed; wait until it is gone, then start the agent again", host)
 }
 
-// cluster is the one that the request's token is for. Unknown tokens are told apart from
+// cluster is the one that the request's token is for. Unknown tokens are distinguished from
 // missing ones as the peers do.
 func (a *Agents) cluster(r *http.Request) (records.Cluster, error) {
 	token := r.Header.Get(connect.TokenHeader)
@@ -81,6 +82,9 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 		return records.Machine{}, no(http.StatusBadRequest, "node.customConfig.address is empty; give the host's address with --address")
 	}
 	asked := newHost(cluster, *params.Node)
+	if asked.Docker.CredentialHash, err = credential(r); err != nil {
+		return records.Machine{}, err
+	}
 	for range tries {
 		m, err := a.store(ctx, asked, register)
 		if _, exists := errors.AsType[*store.ExistsError](err); exists {
@@ -95,6 +99,19 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 	return records.Machine{}, fmt.Errorf("store machine %s: it comes and goes", asked.Key())
 }
 
+// credential is the hash of the credential that an agent sends; empty when it sends none.
+func credential(r *http.Request) (hash string, err error) {
+	const shortest, longest = 32, 256
+	text := r.Header.Get(connect.CredentialHeader)
+	if text == "" {
+		return "", nil
+	}
+	if len(text) < shortest || len(text) > longest {
+		return "", no(http.StatusBadRequest, "%s has %d characters; it is %d to %d long", connect.CredentialHeader, len(text), shortest, longest)
+	}
+	return random.Hash(text), nil
+}
+
 // store writes what the host says of itself, if its name is its own.
 func (a *Agents) store(ctx context.Context, asked records.Machine, register bool) (records.Machine, error) {
 	now := a.Now().UTC().Truncate(time.Second)
@@ -102,7 +119,7 @@ func (a *Agents) store(ctx context.Context, asked records.Machine, register bool
 		if !register {
 			return asked, no(http.StatusBadRequest, "node %s (%s) not found in cluster %s; it registers at %s", asked.NodeName, asked.Name, asked.ClusterName, connect.RegisterPath)
 		}
-		d, err := a.State.Machines.Create(ctx, asked.Key(), born(asked, now))
+		d, err := a.State.Machines.Create(ctx, asked.Key(), created(asked, now))
 		if err != nil {
 			return asked, fmt.Errorf("store machine %s: %w", asked.Key(), err)
 		}
@@ -115,7 +132,7 @@ func (a *Agents) store(ctx context.Context, asked records.Machine, register bool
 		if !m.Deleting.IsZero() {
 			return m, gone(m.NodeName)
 		}
-		if why := differs(m, asked); why != "" && held(m, tunnel, now) {
+		if why := another(m, asked); why != "" && (m.Docker.CredentialHash != "" || held(m, tunnel, now)) {
 			refused = no(http.StatusConflict, "another host of cluster %s is called %s already, and this one is not it: %s. Give this host another name with --node-name, "+
 				"or remove the other one (drover machines rm %s)", m.ClusterName, m.NodeName, why, m.Name)
 			text := fmt.Sprintf("a second host calls itself %s: %s; last refused at %s", m.NodeName, why, now.Format("2006-01-02T15:04Z"))
@@ -125,7 +142,7 @@ func (a *Agents) store(ctx context.Context, asked records.Machine, register bool
 			m.Refused = text
 			return m, nil
 		}
-		return told(m, asked, register, now), nil
+		return updated(m, asked, register, now), nil
 	})
 	if refused != nil && err == nil {
 		err = refused

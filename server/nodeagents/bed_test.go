@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -33,7 +33,7 @@ type bed struct {
 	*testing.T
 	*Agents
 	state   *state.State
-	tunnels *tunnel.Server
+	hosts   *hosts.Hosts
 	web     *httptest.Server
 	changes chan string
 
@@ -69,10 +69,11 @@ func (b *bed) WrongToken(string) time.Duration {
 	return 0
 }
 
-func (b *bed) tunnel(subject string) planner.Tunnel {
-	since, connected := b.tunnels.Connected(subject)
-	return planner.Tunnel{Connected: connected, Since: since}
-}
+// noWatches is a server without system agents.
+type noWatches struct{}
+
+func (noWatches) Watching(string) (time.Time, bool) { return time.Time{}, false }
+func (noWatches) OnPresence(func(string, bool))     {}
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
@@ -82,29 +83,19 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b := &bed{T: t, state: st, changes: make(chan string, 100), now: time.Now()}
-	b.tunnels = tunnel.NewServer(tunnel.ServerOptions{
-		Authorize: func(r *http.Request) (tunnel.Peer, error) {
-			peer, ok := Admitted(r)
-			if !ok {
-				return peer, errors.New("not let in")
-			}
-			return peer, nil
-		},
-		Allow: func(peer tunnel.Peer, network, address string) error {
-			d, _ := st.Machines.Get(records.MachineOfSubject(peer.Subject))
-			return Allowed(d.Value, network, address)
-		},
-		Now: b.clock,
+	b.hosts = hosts.New(hosts.Options{
+		State: st, Machine: func(string) (string, bool) { return "", false }, Until: func(*http.Request, func()) func() { return func() {} }, Watches: noWatches{}, Alone: true,
+		Logger: slog.New(slog.DiscardHandler), Now: b.clock,
 	})
-	b.tunnels.OnChange(func(subject string, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
-	b.Agents = New(Options{State: st, Tokens: b, Tunnel: b.tunnel, Accept: b.tunnels, Now: b.clock, Logger: slog.New(slog.DiscardHandler)})
+	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
+	b.Agents = New(Options{State: st, Tokens: b, Tunnel: b.hosts.Tunnel, Accept: b.hosts.Accept, Now: b.clock, Logger: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	b.Routes(mux)
 	b.web = httptest.NewUnstartedServer(mux)
 	b.web.Config.MaxHeaderBytes = 64 << 10
 	b.web.StartTLS()
 	t.Cleanup(func() {
-		b.tunnels.Close()
+		b.hosts.Close()
 		b.web.Close()
 		b.Agents.Close()
 		_ = st.Close()
@@ -157,10 +148,10 @@ func (b *bed) agent(path string, n *connect.Node, dial tunnel.DialFunc) (stop fu
 	b.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(b.web.Certificate())
-	told := make(chan tunnel.Status, 1000)
+	statuses := make(chan tunnel.Status, 1000)
 	client := tunnel.NewClient(tunnel.ClientOptions{
 		URL: "wss" + strings.TrimPrefix(b.web.URL, "https") + path, Header: func() http.Header { return b.headers("good", connect.Params{Node: n}) },
-		TLS: &tls.Config{RootCAs: roots}, Dial: dial, Changed: func(s tunnel.Status) { told <- s },
+		TLS: &tls.Config{RootCAs: roots}, Dial: dial, Changed: func(s tunnel.Status) { statuses <- s },
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})
@@ -170,7 +161,7 @@ func (b *bed) agent(path string, n *connect.Node, dial tunnel.DialFunc) (stop fu
 	}()
 	stop = sync.OnceFunc(func() { cancel(); <-ended })
 	b.Cleanup(stop)
-	return stop, told
+	return stop, statuses
 }
 
 // await waits for one change of a tunnel.
@@ -179,10 +170,10 @@ func (b *bed) await(want string) {
 	select {
 	case got := <-b.changes:
 		if got != want {
-			b.Fatalf("tunnels told %s, want %s", got, want)
+			b.Fatalf("tunnels reported %s, want %s", got, want)
 		}
 	case <-time.After(time.Minute):
-		b.Fatalf("nothing told of tunnels, want %s", want)
+		b.Fatalf("no tunnel reported, want %s", want)
 	}
 }
 

@@ -37,7 +37,7 @@ func (a *Agents) config(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // nobody is left to tell when this fails
+	_, _ = w.Write(body) // nobody is left to answer when this fails
 }
 
 // wanted is the stored config of the host that asks; a version that it acknowledges is noted.
@@ -56,7 +56,11 @@ func (a *Agents) wanted(ctx context.Context, r *http.Request) (*nodeconfig.NodeC
 		return nil, no(http.StatusNotFound, "node.management.cattle.io %q not found", name)
 	}
 	m := d.Value
-	if why := differs(m, newHost(cluster, *params.Node)); why != "" {
+	asked := newHost(cluster, *params.Node)
+	if asked.Docker.CredentialHash, err = credential(r); err != nil {
+		return nil, err
+	}
+	if why := another(m, asked); why != "" {
 		return nil, no(http.StatusConflict, "another host of cluster %s is called %s already, and this one is not it: %s", m.ClusterName, m.NodeName, why)
 	}
 	if !m.Deleting.IsZero() {

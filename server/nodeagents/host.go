@@ -3,12 +3,14 @@
 package nodeagents
 
 import (
+	"cmp"
+	"crypto/subtle"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -86,8 +88,8 @@ func taints(all []string) []records.Taint {
 	return list
 }
 
-// born is the machine of a host that registers for the first time.
-func born(m records.Machine, now time.Time) records.Machine {
+// created is the machine of a host that registers for the first time.
+func created(m records.Machine, now time.Time) records.Machine {
 	m.UID, m.Generation, m.Created = random.UID(), 1, now
 	m.Docker.Seen = now
 	m.Status = records.MachineStatus{
@@ -100,14 +102,17 @@ func born(m records.Machine, now time.Time) records.Machine {
 	return m
 }
 
-// told is a machine after its agent was let in again. Roles, labels and taints are those of
+// updated is a machine after its agent was let in again. Roles, labels and taints are those of
 // the latest registration; where the host is and what its Docker is are true at any time.
-func told(m, asked records.Machine, register bool, now time.Time) records.Machine {
+func updated(m, asked records.Machine, register bool, now time.Time) records.Machine {
 	docker := *asked.Docker
-	if docker == (records.DockerHost{}) {
+	if docker == (records.DockerHost{CredentialHash: docker.CredentialHash}) {
 		docker = *m.Docker // Docker does not answer; what it was is better than nothing
 	}
 	docker.Seen, docker.AppliedNodeConfig = now, m.Docker.AppliedNodeConfig
+	// A host that registered without a credential, by an older agent, has the first one that
+	// its agent sends.
+	docker.CredentialHash = cmp.Or(m.Docker.CredentialHash, asked.Docker.CredentialHash)
 	m.Docker = &docker
 	if len(asked.Address) > 0 {
 		m.Address, m.InternalAddress = asked.Address, asked.InternalAddress
@@ -121,6 +126,26 @@ func told(m, asked records.Machine, register bool, now time.Time) records.Machin
 	m.Refused = ""
 	m.Roles, m.NodeLabels, m.NodeTaints = asked.Roles, asked.NodeLabels, asked.NodeTaints
 	return m
+}
+
+// another is why an agent that asks is not that of the known host; empty when it may be. A
+// host with a credential is known by that alone. Others are known by their Docker engine and
+// their address, of which none may be missing.
+func another(known, asked records.Machine) string {
+	want, got := known.Docker.CredentialHash, asked.Docker.CredentialHash
+	switch {
+	case want != "" && got == "":
+		return "it does not send the credential that the host has registered with"
+	case want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(got)) != 1:
+		return "its credential is not the one that the host has registered with"
+	case want != "":
+		return ""
+	case known.Docker.EngineID != "" && asked.Docker.EngineID == "":
+		return "it does not say which Docker engine it has, and has no credential"
+	case len(known.Address) > 0 && len(asked.Address) == 0:
+		return "it does not say which address it has, and has no credential"
+	}
+	return differs(known, asked)
 }
 
 // differs is why two descriptions of one name are those of two hosts; empty when they may be one.
@@ -137,7 +162,7 @@ func differs(known, asked records.Machine) string {
 }
 
 // held says whether the host that a machine stands for is there, or was a moment ago.
-func held(m records.Machine, tunnel planner.Tunnel, now time.Time) bool {
+func held(m records.Machine, tunnel observed.Tunnel, now time.Time) bool {
 	recently := func(at time.Time) bool { return now.Sub(at) < keep }
 	return tunnel.Connected || m.Status.State == records.Connected || recently(tunnel.Since) || recently(m.Docker.Seen) ||
 		(m.Status.State == records.Disconnected && recently(m.Status.Since))

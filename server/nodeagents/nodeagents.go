@@ -1,6 +1,6 @@
 // Package nodeagents is the server's side of node agents, which give it the Docker
 // sockets of hosts: the endpoints where they open their tunnels and ask for their node
-// config, the machines that they become, and what may be dialled on them.
+// config, and the machines that they become.
 //
 // Wire source: rancher/rancher v2.8.5 pkg/tunnelserver/mcmauthorizer, pkg/rkenodeconfigserver
 // and pkg/agent/node.
@@ -15,16 +15,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
 )
-
-// Kind is that of node agents' tunnels.
-const Kind = "node-agent"
 
 // answerWithin bounds what an agent waits for before its tunnel opens.
 const answerWithin = 30 * time.Second
@@ -42,9 +40,9 @@ type Options struct {
 	State  *state.State
 	Tokens Tokens
 	// Tunnel is what is known of a host's tunnel, over all servers.
-	Tunnel func(subject string) planner.Tunnel
-	// Accept takes the websocket of an agent that was let in; Admitted tells it who that is.
-	Accept http.Handler
+	Tunnel func(records.Subject) observed.Tunnel
+	// Accept takes the websocket of an agent that was let in, and serves it until it or ctx ends.
+	Accept func(ctx context.Context, w http.ResponseWriter, r *http.Request, peer tunnel.Peer)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -59,7 +57,9 @@ type Agents struct {
 }
 
 // visit is one open tunnel.
-type visit struct{ end context.CancelFunc }
+type visit struct{ end context.CancelCauseFunc }
+
+var errRemoved = errors.New("the machine of this host was removed")
 
 // New makes Agents. The tunnels of machines that are removed are ended from now on, until Close.
 func New(o Options) *Agents {
@@ -82,14 +82,6 @@ func (a *Agents) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+connect.ConfigPath, a.config)
 }
 
-type admittedKey struct{}
-
-// Admitted is the agent that a request handed to Options.Accept comes from.
-func Admitted(r *http.Request) (tunnel.Peer, bool) {
-	peer, ok := r.Context().Value(admittedKey{}).(tunnel.Peer)
-	return peer, ok
-}
-
 // connect opens a tunnel and serves it until it ends.
 func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) {
 	limit, done := context.WithTimeout(r.Context(), answerWithin)
@@ -99,8 +91,8 @@ func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) 
 		a.refuse(w, r, err)
 		return
 	}
-	ctx, end := context.WithCancel(r.Context())
-	defer end()
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
 	v := &visit{end}
 	a.enter(m.Key(), v)
 	defer a.leave(m.Key(), v)
@@ -108,8 +100,7 @@ func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) 
 		a.refuse(w, r, gone(m.NodeName)) // it was removed since it was let in
 		return
 	}
-	peer := tunnel.Peer{Subject: m.Subject(), Kind: Kind}
-	a.Accept.ServeHTTP(w, r.WithContext(context.WithValue(ctx, admittedKey{}, peer)))
+	a.Accept(ctx, w, r, tunnel.Peer{Subject: string(m.Subject()), Kind: hosts.NodeAgent})
 }
 
 func (a *Agents) enter(key string, v *visit) {
@@ -135,7 +126,7 @@ func (a *Agents) dismiss(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for v := range a.open[key] {
-		v.end()
+		v.end(errRemoved)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/nodeconfig"
-	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/connect"
 )
@@ -22,7 +23,7 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	stop, _ := b.agent(connect.RegisterPath, node("node-a", "203.0.113.10", "E1"), docker)
 	b.await(subject + " true")
 	m := b.machine("node-a")
-	if m.Key() != clusterID+"/m-6cec8a5bb33a" || m.ClusterKey() != "fleet-default/dockyard" || m.Subject() != subject || m.NodeName != "node-a" {
+	if m.Key() != clusterID+"/m-6cec8a5bb33a" || m.Cluster() != "fleet-default/dockyard" || m.Subject() != subject || m.NodeName != "node-a" {
 		t.Errorf("machine = %+v", m)
 	}
 	if m.Roles != (records.Roles{Etcd: true, Worker: true}) || m.Address[0] != "203.0.113.10" || m.NodeLabels["rack"] != "a1" ||
@@ -32,7 +33,7 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	if d := *m.Docker; d.EngineID != "E1" || d.ServerVersion != "20.10.24" || d.StorageDriver != "overlay2" || d.CgroupDriver != "systemd" || d.Seen.IsZero() {
 		t.Errorf("docker = %+v", d)
 	}
-	c, err := b.tunnels.Dial(t.Context(), subject, "unix", DockerSocket)
+	c, err := b.hosts.Dial(t.Context(), subject, "unix", hosts.DockerSocket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	if got, err := bufio.NewReader(c).ReadString('\n'); err != nil || got != "unix /var/run/docker.sock says ping\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := b.tunnels.Dial(t.Context(), subject, "tcp", "10.1.1.1:22"); err == nil || !strings.Contains(err.Error(), "refused: port 22") {
+	if _, err := b.hosts.Dial(t.Context(), subject, "tcp", "10.1.1.1:22"); err == nil || !strings.Contains(err.Error(), "refused: port 22") {
 		t.Errorf("dial outside the list: %v", err)
 	}
 	stop()
@@ -88,7 +89,7 @@ func TestWhoIsRefused(t *testing.T) {
 		{"config without token", connect.ConfigPath, http.Header{}, http.StatusUnauthorized, "failed authentication"},
 		{"config with a wrong token", connect.ConfigPath, b.headers("bad", good), http.StatusUnauthorized, "cluster not found"},
 		{"config of another kind", connect.ConfigPath, b.headers("k3s", good), http.StatusNotFound, "cluster harbour is not one of Docker hosts: run on the host what `drover clusters join-command harbour` prints"},
-		{"config of a stranger", connect.ConfigPath, b.headers("good", good), http.StatusNotFound, `node.management.cattle.io "m-6cec8a5bb33a" not found`},
+		{"config of an unknown host", connect.ConfigPath, b.headers("good", good), http.StatusNotFound, `node.management.cattle.io "m-6cec8a5bb33a" not found`},
 		{"one more", connect.Path, b.headers("bad", good), http.StatusBadRequest, "cluster not found"},
 		{"too many", connect.Path, b.headers("bad", good), http.StatusTooManyRequests, "too many wrong registration tokens from this address"},
 	} {
@@ -134,8 +135,8 @@ func TestASecondHostOfTheSameName(t *testing.T) {
 	if status, text, _ := b.ask(connect.ConfigPath, b.headers("good", connect.Params{Node: second})); status != http.StatusConflict {
 		t.Errorf("config: %d %s", status, text)
 	}
-	_, told := b.agent(connect.RegisterPath, node("n1", "10.0.0.2", "E1"), docker)
-	for s := range told {
+	_, statuses := b.agent(connect.RegisterPath, node("n1", "10.0.0.2", "E1"), docker)
+	for s := range statuses {
 		if s.Cause != nil {
 			if text := s.Cause.Error(); !strings.Contains(text, "409") || !strings.Contains(text, "address is 10.0.0.2 and not 10.0.0.1") {
 				t.Errorf("the second agent hears %s", text)
@@ -154,11 +155,79 @@ func TestASecondHostOfTheSameName(t *testing.T) {
 	}
 }
 
+// Who knows the registration token and the description of a host does not get its place.
+func TestAHostIsKnownByItsCredential(t *testing.T) {
+	b := newBed(t)
+	const own, others = "own-credential-of-the-first-host-0001", "credential-of-somebody-else-00000002"
+	n1 := connect.Params{Node: node("n1", "10.0.0.1", "E1")}
+	key := clusterID + "/" + connect.MachineName("n1")
+	ask := func(path, credential string, who connect.Params) (int, string) {
+		h := b.headers("good", who)
+		if credential != "" {
+			h.Set(connect.CredentialHeader, credential)
+		}
+		status, text, _ := b.ask(path, h)
+		return status, text
+	}
+	// An answer beyond 409 is that of a tunnel that no websocket asked for.
+	if status, text := ask(connect.RegisterPath, own, n1); status == http.StatusConflict {
+		t.Fatal(status, text)
+	}
+	stored, _ := b.state.Machines.Get(key)
+	if hash := stored.Value.Docker.CredentialHash; hash == "" || strings.Contains(hash, own) {
+		t.Errorf("stored: %q", hash)
+	}
+	b.advance(2 * keep) // nothing holds the name any more but the credential
+	for name, credential := range map[string]string{"another credential": others, "none": ""} {
+		for _, path := range []string{connect.RegisterPath, connect.Path, connect.ConfigPath} {
+			if status, text := ask(path, credential, n1); status != http.StatusConflict || !strings.Contains(text, "credential") {
+				t.Errorf("%s at %s: %d %s", name, path, status, text)
+			}
+		}
+	}
+	if m := b.machine("n1"); !strings.Contains(m.Refused, "a second host calls itself n1") {
+		t.Errorf("refused = %q", m.Refused)
+	}
+	// The host itself may have another engine and another address.
+	if status, text := ask(connect.Path, own, connect.Params{Node: node("n1", "10.0.0.9", "E9")}); status == http.StatusConflict {
+		t.Errorf("the host itself: %d %s", status, text)
+	}
+	if m := b.machine("n1"); m.Docker.EngineID != "E9" || m.Address[0] != "10.0.0.9" || m.Docker.CredentialHash != stored.Value.Docker.CredentialHash {
+		t.Errorf("machine = %+v %+v", m, m.Docker)
+	}
+	if status, text := ask(connect.Path, "short", n1); status != http.StatusBadRequest || !strings.Contains(text, connect.CredentialHeader) {
+		t.Errorf("a credential that is too short: %d %s", status, text)
+	}
+}
+
+// Original agents have no credential: what they leave out counts as different while the name is held.
+func TestAnOriginalAgentHasToSayWhoItIs(t *testing.T) {
+	b := newBed(t)
+	b.ask(connect.RegisterPath, b.headers("good", connect.Params{Node: node("n1", "10.0.0.1", "E1")}))
+	without := map[string]*connect.Node{"its Docker engine": node("n1", "10.0.0.1", "E1"), "its address": node("n1", "10.0.0.1", "E1")}
+	without["its Docker engine"].DockerInfo = nil
+	without["its address"].CustomConfig = nil
+	for what, n := range without {
+		for _, path := range []string{connect.Path, connect.ConfigPath} {
+			if status, text, _ := b.ask(path, b.headers("good", connect.Params{Node: n})); status != http.StatusConflict || !strings.Contains(text, "has no credential") {
+				t.Errorf("without %s at %s: %d %s", what, path, status, text)
+			}
+		}
+	}
+	if status, text, _ := b.ask(connect.Path, b.headers("good", connect.Params{Node: node("n1", "10.0.0.1", "E1")})); status == http.StatusConflict {
+		t.Errorf("the same host: %d %s", status, text)
+	}
+	b.advance(2 * keep)
+	if status, text, _ := b.ask(connect.Path, b.headers("good", connect.Params{Node: without["its address"]})); status == http.StatusConflict {
+		t.Errorf("long after it was held: %d %s", status, text)
+	}
+}
+
 func TestTheTunnelOfARemovedMachineEnds(t *testing.T) {
 	b := newBed(t)
 	subject := clusterID + ":" + connect.MachineName("n1")
-	_, told := b.agent(connect.Path, node("n1", "10.0.0.1", "E1"), docker)
-	for s := range told {
+	_, statuses := b.agent(connect.Path, node("n1", "10.0.0.1", "E1"), docker)
+	for s := range statuses {
 		if s.Cause != nil {
 			break // it has to register first
 		}
@@ -206,24 +275,6 @@ func TestNodeConfig(t *testing.T) {
 	}
 }
 
-func TestTargets(t *testing.T) {
-	m := records.Machine{NodeName: "n1", Address: []string{"203.0.113.10"}, InternalAddress: []string{"fd00::7"}}
-	for target, allowed := range map[string]bool{
-		"unix /var/run/docker.sock": true, "tcp drover-agent:80": true, "tcp 127.0.0.1:6443": true, "tcp 127.0.0.1:2379": true,
-		"tcp [::1]:10250": true, "tcp 203.0.113.10:2380": true, "tcp [fd00::7]:10256": true,
-		"unix /run/containerd/containerd.sock": false, "tcp 203.0.113.11:6443": false, "tcp 169.254.169.254:6443": false, "tcp 127.0.0.1:22": false,
-		"tcp localhost:6443": false, "tcp 0.0.0.0:6443": false, "udp 127.0.0.1:6443": false, "tcp 127.0.0.1": false, "npipe //./pipe/docker_engine": false,
-	} {
-		network, address, _ := strings.Cut(target, " ")
-		if err := Allowed(m, network, address); (err == nil) != allowed {
-			t.Errorf("%s: %v", target, err)
-		}
-	}
-	if err := Allowed(records.Machine{Address: []string{"169.254.169.254"}}, "tcp", "169.254.169.254:6443"); err == nil {
-		t.Error("a host that calls itself a metadata service is dialled there")
-	}
-}
-
 func TestHowLongANameIsHeld(t *testing.T) {
 	now := time.Now()
 	m := func(state records.MachineState, since, seen time.Duration) records.Machine {
@@ -256,9 +307,9 @@ type tunnelOf struct {
 	ago       time.Duration
 }
 
-func (o tunnelOf) at(now time.Time) planner.Tunnel {
+func (o tunnelOf) at(now time.Time) observed.Tunnel {
 	if o.ago == 0 {
-		return planner.Tunnel{}
+		return observed.Tunnel{}
 	}
-	return planner.Tunnel{Connected: o.connected, Since: now.Add(-o.ago)}
+	return observed.Tunnel{Connected: o.connected, Since: now.Add(-o.ago)}
 }

@@ -9,9 +9,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -43,28 +45,54 @@ type Authority struct {
 	now  func() time.Time
 }
 
-// Open reads the authority of a directory, or makes it on the first start.
+// Open reads the authority of a directory, or makes it when there is neither certificate
+// nor key. One without the other is refused: hosts have pinned the certificate.
 func Open(dir string, now func() time.Time) (*Authority, error) {
 	a := &Authority{dir: dir, now: now}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of certificates: %w", err)
 	}
-	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	certFile, keyFile := filepath.Join(dir, certName), filepath.Join(dir, keyName)
 	cert, key, err := readPair(certFile, keyFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, statErr := os.Stat(certFile); statErr == nil {
-			return nil, fmt.Errorf("%s exists without %s; restore it, or remove both and join all hosts again", certFile, keyFile)
-		}
-		if err := a.make(); err != nil {
-			return nil, err
-		}
-		return a, writePair(certFile, keyFile, a.PEM, a.key)
+	if err == nil {
+		a.cert, a.key, a.PEM = cert, key, encodeCert(cert.Raw)
+		return a, nil
 	}
-	if err != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	a.cert, a.key, a.PEM = cert, key, encodeCert(cert.Raw)
-	return a, nil
+	for there, missing := range map[string]string{certFile: keyFile, keyFile: certFile} {
+		if _, err := os.Stat(there); err == nil {
+			return nil, fmt.Errorf("%s exists without %s: restore it from a backup; without one, remove what is left of both, start once with --new-authority, "+
+				"and join all hosts again", there, missing)
+		}
+	}
+	if err := a.make(); err != nil {
+		return nil, err
+	}
+	return a, writePair(certFile, keyFile, a.PEM, a.key)
+}
+
+// Names of the authority's files.
+const (
+	certName = "ca.crt"
+	keyName  = "ca.key"
+)
+
+// Exists says whether a directory has anything of an authority.
+func Exists(dir string) bool {
+	for _, name := range []string{certName, keyName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// Checksum is the hex SHA-256 of what /cacerts serves, as agents pin it.
+func (a *Authority) Checksum() string {
+	sum := sha256.Sum256(a.PEM)
+	return hex.EncodeToString(sum[:])
 }
 
 // Bundle is the authority's certificate and key as PEM, for servers that share it.
@@ -79,7 +107,7 @@ func (a *Authority) Bundle() ([]byte, error) {
 // Adopt puts the authority that a bundle holds into a directory that has none yet. One
 // that is there already and is another is refused: hosts may have pinned it.
 func Adopt(dir string, bundle []byte) error {
-	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
+	certFile, keyFile := filepath.Join(dir, certName), filepath.Join(dir, keyName)
 	shared, key, err := parsePair(bundle, bundle)
 	if err != nil {
 		return fmt.Errorf("read the authority that all servers of the store share: %w", err)
@@ -234,7 +262,7 @@ func parsePair(certPEM, keyPEM []byte) (*x509.Certificate, *ecdsa.PrivateKey, er
 	return pair.Leaf, key, nil
 }
 
-// writePair writes the key first: a certificate without a key is the state that Open refuses.
+// writePair writes the key first, since the certificate is what others see.
 func writePair(certFile, keyFile string, certPEM []byte, key *ecdsa.PrivateKey) error {
 	keyPEM, err := encodeKey(key)
 	if err != nil {

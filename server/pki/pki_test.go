@@ -93,16 +93,26 @@ func TestRenewingLooksAgainAfterADay(t *testing.T) {
 	}
 }
 
-func TestLostKeyIsNotReplaced(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := Open(dir, time.Now); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(dir, time.Now); err == nil || !strings.Contains(err.Error(), "ca.crt exists without") {
-		t.Errorf("err = %v", err)
+// The other half stays as it is: a new authority over an old key would look like a restored one.
+func TestAHalfLostAuthorityIsNotReplaced(t *testing.T) {
+	for lost, kept := range map[string]string{"ca.key": "ca.crt", "ca.crt": "ca.key"} {
+		dir := t.TempDir()
+		if _, err := Open(dir, time.Now); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(dir, kept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, lost)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, time.Now); err == nil || !strings.Contains(err.Error(), kept+" exists without") || !strings.Contains(err.Error(), lost+": restore it from a backup") {
+			t.Errorf("without %s: %v", lost, err)
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, kept)); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("without %s, %s was changed: %v", lost, kept, err)
+		}
 	}
 }
 

@@ -23,6 +23,49 @@ func (v *agentValues) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// readAgentBody reads an agent's update. Its data are cut out before encoding/json sees the
+// rest, which would read them twice and keep nothing; where that is not possible it gets all.
+func readAgentBody(content []byte) (b body[agentValues], err error) {
+	rest, data, ok := cutData(content)
+	if !ok {
+		return b, decodeBody(content, &b)
+	}
+	err = decodeBody(rest, &b)
+	b.Data = data
+	return b, err
+}
+
+// cutData is an object without the value of its member data, and that value. It is false for
+// what is not plainly an object with one such member; whether the parts are valid JSON
+// shows when they are read.
+func cutData(object []byte) (rest []byte, data agentValues, ok bool) {
+	text := plainText(object)
+	if !text.skip('{') {
+		return nil, nil, false
+	}
+	for {
+		name, ok := text.quoted()
+		if !ok || !text.skip(':') {
+			return nil, nil, false
+		}
+		value, ok := text.value()
+		switch {
+		case !ok, string(name) == "data" && data != nil:
+			return nil, nil, false
+		case string(name) == "data":
+			data = value
+			rest = append(make([]byte, 0, len(object)-len(value)+len("null")), object[:len(object)-len(text)-len(value)]...)
+			rest = append(append(rest, "null"...), text...)
+		}
+		if text.skip('}') {
+			return rest, data, data != nil
+		}
+		if !text.skip(',') {
+			return nil, nil, false
+		}
+	}
+}
+
 // agentData reads the agent's own keys.
 func agentData(sent agentValues) (map[string][]byte, error) {
 	keys := plans.AgentKeys()
@@ -110,6 +153,47 @@ func (t *plainText) skip(c byte) bool {
 	}
 	*t = rest[1:]
 	return true
+}
+
+// value reads a value up to what ends it, without looking into it more than that takes.
+func (t *plainText) value() ([]byte, bool) {
+	*t = bytes.TrimLeft(*t, " \t\r\n")
+	text, depth := []byte(*t), 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			end := bytes.IndexByte(text[i+1:], '"')
+			if end < 0 || bytes.IndexByte(text[i+1:i+1+end], '\\') >= 0 {
+				return nil, false
+			}
+			i += end + 1
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				return t.cut(i)
+			}
+			continue
+		default:
+			continue
+		}
+		switch {
+		case depth == 0:
+			return t.cut(i + 1)
+		case depth < 0: // the end of what the value is in
+			return t.cut(i)
+		}
+	}
+	return nil, false
+}
+
+func (t *plainText) cut(n int) ([]byte, bool) {
+	value := (*t)[:n]
+	*t = (*t)[n:]
+	return value, n > 0
 }
 
 // quoted reads a string without escapes, without its quotes.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // agentsVariable makes the test binary play agents: "<protocol> <address> <number>".
@@ -134,7 +135,7 @@ func TestAgentsOfBenchmark(t *testing.T) {
 	var protocol, address string
 	var agents int
 	if _, err := fmt.Sscanf(os.Getenv(agentsVariable), "%s %s %d", &protocol, &address, &agents); err != nil {
-		t.Skip("runs as a part of BenchmarkIdleAgents only")
+		skips.Skip(t, "runs as a part of BenchmarkIdleAgents only")
 	}
 	var wg sync.WaitGroup
 	bodies := make([]io.Closer, agents)

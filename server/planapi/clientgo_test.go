@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi"
 )
 
@@ -277,7 +278,7 @@ func TestClientGoSurvivesRestart(t *testing.T) {
 				api := planapi.New(planapi.Options{
 					State:   f.state,
 					Machine: func(string) (string, bool) { return "", false },
-					Admin:   func(*http.Request) bool { return true },
+					User:    func(*http.Request) (auth.Identity, error) { return auth.Identity{UserID: "u-1", Admin: true}, nil },
 				})
 				mux := http.NewServeMux()
 				api.Routes(mux)

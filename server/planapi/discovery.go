@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 )
 
@@ -108,7 +109,7 @@ func (a *API) adminReads(r *http.Request, what string) error {
 	switch {
 	case err != nil:
 		return err
-	case !who.admin:
+	case !auth.May(who, auth.Get, auth.Object{Kind: auth.Namespace}):
 		return forbidden(what)
 	case r.Method != http.MethodGet:
 		return methodNotAllowed(r, what+" are made and removed with the clusters in them")

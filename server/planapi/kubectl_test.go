@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // kubectl is a kubectl with a kubeconfig for the fixture.
@@ -25,7 +27,7 @@ func (f *fixture) kubectl(t *testing.T, token string) kubectl {
 	t.Helper()
 	path, err := exec.LookPath("kubectl")
 	if err != nil {
-		t.Skip("there is no kubectl in PATH; the other tests send what it sends")
+		skips.Skip(t, "there is no kubectl in PATH; the other tests send what it sends")
 	}
 	dir := t.TempDir()
 	config := clientcmdapi.NewConfig()

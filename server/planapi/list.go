@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi/fanout"
 )
 
@@ -136,7 +137,7 @@ func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.Method != http.MethodGet {
-		if !who.admin {
+		if !may(who, auth.Create, "") {
 			return forbidden("with " + r.Method)
 		}
 		return methodNotAllowed(r, "a plan Secret lives and ends with its machine")
@@ -145,7 +146,7 @@ func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !who.may(o.scope.Key) {
+	if !may(who, auth.List, o.scope.Key) {
 		return forbidden("other Secrets; ask with fieldSelector=metadata.name=<its own>")
 	}
 	if o.known && o.version > a.state.Store.Revision() && !a.reach(r.Context(), o.version) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi/fanout"
 	"github.com/drover-project/drover/server/state"
 )
@@ -22,8 +23,11 @@ type Options struct {
 	State *state.State
 	// Machine finds the machine, "<namespace>/<name>", of a bearer token.
 	Machine func(bearer string) (machineKey string, ok bool)
-	// Admin says whether a request comes from an administrator, who may read and change all plan Secrets.
-	Admin func(r *http.Request) (ok bool)
+	// User is the user whose token a request carries; some may read and change plan Secrets.
+	User func(r *http.Request) (auth.Identity, error)
+	// Until calls end once the credential of a request is no longer valid, until stop is
+	// called; nil is for tests whose credentials stay.
+	Until func(r *http.Request, end func()) (stop func())
 	// Now is the clock of what is stored; default time.Now.
 	Now func() time.Time
 	// Logger gets refusals and faults; default is to drop them.
@@ -37,7 +41,8 @@ type Options struct {
 type API struct {
 	state     *state.State
 	machine   func(string) (string, bool)
-	admin     func(*http.Request) bool
+	user      func(*http.Request) (auth.Identity, error)
+	until     func(*http.Request, func()) func()
 	now       func() time.Time
 	log       *slog.Logger
 	hub       *fanout.Hub
@@ -54,10 +59,14 @@ func New(o Options) *API {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Until == nil {
+		o.Until = func(*http.Request, func()) func() { return func() {} }
+	}
 	return &API{
 		state:   o.State,
 		machine: o.Machine,
-		admin:   o.Admin,
+		user:    o.User,
+		until:   o.Until,
 		now:     o.Now,
 		log:     o.Logger,
 		hub: fanout.New(fanout.Options{
@@ -106,27 +115,23 @@ func (a *API) Routes(mux *http.ServeMux) {
 	}
 }
 
-// caller is who asks. The zero value may do nothing.
-type caller struct {
-	admin bool
-	// secret is the key of the one Secret that a machine may see.
-	secret string
-}
-
-// may says whether the caller may see and change this Secret.
-func (c caller) may(key string) bool { return c.admin || c.secret != "" && c.secret == key }
-
-// caller finds out who asks; its error is a 401.
-func (a *API) caller(r *http.Request) (caller, error) {
+// caller finds out who asks: a machine by its own token, or a user who may see all plan
+// Secrets. Its error is a 401.
+func (a *API) caller(r *http.Request) (auth.Identity, error) {
 	if bearer, ok := bearerToken(r); ok {
 		if key, ok := a.machine(bearer); ok {
-			return caller{secret: key + secretSuffix}, nil
+			return auth.Identity{PlanSecret: key + secretSuffix}, nil
 		}
 	}
-	if a.admin(r) {
-		return caller{admin: true}, nil
+	if who, err := a.user(r); err == nil && may(who, auth.List, "") {
+		return who, nil
 	}
-	return caller{}, unauthorized()
+	return auth.Identity{}, unauthorized()
+}
+
+// may asks about a plan Secret; with the key "" about all of them.
+func may(who auth.Identity, verb auth.Verb, key string) bool {
+	return auth.May(who, verb, auth.Object{Kind: auth.PlanSecret, Key: key})
 }
 
 // secretSuffix makes the key of the plan Secret of a machine's key; see records.Machine.PlanSecretName.

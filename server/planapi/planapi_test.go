@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -57,7 +58,12 @@ func setUp(t testing.TB, options ...option) *fixture {
 		Machine: func(bearer string) (string, bool) {
 			return namespace + "/" + bearer, strings.HasPrefix(bearer, "custom-")
 		},
-		Admin: func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer admin" },
+		User: func(r *http.Request) (auth.Identity, error) {
+			if r.Header.Get("Authorization") != "Bearer admin" {
+				return auth.Identity{}, auth.ErrUnauthenticated
+			}
+			return auth.Identity{UserID: "u-1", Admin: true}, nil
+		},
 	}
 	mux := http.NewServeMux()
 	server := httptest.NewUnstartedServer(mux)

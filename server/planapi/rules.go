@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,7 +20,7 @@ import (
 const annotationProbesPassed = "rke.cattle.io/plan-probes-passed"
 
 // liveKeys are what an agent goes on reporting when a delivery is over.
-var liveKeys = []string{plans.KeyAppliedPeriodicOutput, plans.KeyProbeStatuses}
+var liveKeys = []string{plans.KeyAppliedPeriodicOutput, plans.KeyProbeStatuses, plans.KeyHostReport}
 
 // agentWrite is the Secret after its agent's update, which knew the stored Secret. The rules:
 //
@@ -34,7 +33,7 @@ var liveKeys = []string{plans.KeyAppliedPeriodicOutput, plans.KeyProbeStatuses}
 //   - In a state that is over (succeeded, failed, cancelled) the results stay what the
 //     update said that brought this state. Right after a failure the original blanks the
 //     failure's output and claims the plan as applied; the first failure is the evidence.
-//   - Periodic output and probe statuses are taken in every state.
+//   - Periodic output, probe statuses and host reports are taken in every state.
 //   - appliedPlan becomes the plan once the agent has reported its checksum as applied,
 //     in state succeeded, or in none or pending, where agents that know no states leave it.
 //   - The annotation plan-probes-passed becomes now when, for an applied plan, all its
@@ -131,8 +130,17 @@ func adminWrite(stored records.PlanSecret, b body[map[string][]byte]) (records.P
 	return next, checkMetadata(next)
 }
 
-// dataKey is the syntax of the keys of a Secret's data.
-var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
+// isDataKey says whether a text is a key of a Secret's data: 1 to 253 letters, digits, dots,
+// dashes and underscores, and neither "." nor "..".
+func isDataKey(key string) bool {
+	for _, c := range []byte(key) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return key != "" && len(key) <= 253 && key != "." && key != ".."
+}
 
 // maxAnnotations is Kubernetes' limit of all annotations together, in bytes.
 const maxAnnotations = 256 << 10
@@ -153,7 +161,7 @@ func checkMetadata(s records.PlanSecret) error {
 		}
 	}
 	for key := range s.Data {
-		if !dataKey.MatchString(key) || key == "." || key == ".." {
+		if !isDataKey(key) {
 			return invalid(s.Name, "data[%s]: a key has letters, digits, dots, dashes and underscores only", key)
 		}
 	}

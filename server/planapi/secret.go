@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -31,7 +32,7 @@ func (a *API) secret(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	key := r.PathValue("namespace") + "/" + r.PathValue("name")
-	if !who.may(key) {
+	if !may(who, auth.Get, key) {
 		return forbidden("Secret " + key)
 	}
 	switch r.Method {
@@ -48,12 +49,12 @@ func (a *API) secret(w http.ResponseWriter, r *http.Request) error {
 	case http.MethodPut:
 		return a.put(w, r, who, key)
 	case http.MethodPatch:
-		if !who.admin {
+		if !may(who, auth.Patch, key) {
 			return forbidden("with PATCH")
 		}
 		return a.patch(w, r, key)
 	case http.MethodDelete, http.MethodPost:
-		if !who.admin {
+		if !may(who, auth.Remove, key) {
 			return forbidden("with " + r.Method)
 		}
 		return methodNotAllowed(r, "a plan Secret lives and ends with its machine; drover machines rm removes both")
@@ -70,7 +71,7 @@ func (a *API) get(key string) (document, error) {
 }
 
 // put replaces a Secret. A machine's update is weighed by agentWrite.
-func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string) error {
+func (a *API) put(w http.ResponseWriter, r *http.Request, who auth.Identity, key string) error {
 	if err := checkBodyType(r); err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (a *API) put(w http.ResponseWriter, r *http.Request, who caller, key string
 		return err
 	}
 	change := a.adminChange(r, content)
-	if !who.admin {
+	if who.PlanSecret != "" {
 		change = a.agentChange(content)
 	}
 	return a.write(w, r, key, change)
@@ -120,8 +121,8 @@ type changeFunc func(d document) (next records.PlanSecret, version string, err e
 
 func (a *API) agentChange(content []byte) changeFunc {
 	return func(d document) (records.PlanSecret, string, error) {
-		var b body[agentValues]
-		if err := decodeBody(content, &b); err != nil {
+		b, err := readAgentBody(content)
+		if err != nil {
 			return records.PlanSecret{}, "", err
 		}
 		if err := b.check(d); err != nil {

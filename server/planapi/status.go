@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/server/auth"
 )
 
 // failure is an answer that is a Kubernetes Status: code and reason for programs, a
@@ -131,7 +133,7 @@ func (a *API) unknown(_ http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case !who.admin:
+	case !may(who, auth.List, ""):
 		return forbidden(r.URL.Path)
 	}
 	return fail(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource: this is drover and not Kubernetes, it serves plan Secrets only")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi/fanout"
 )
 
@@ -37,13 +38,14 @@ func (o listOptions) duration() time.Duration {
 }
 
 // watch opens a stream. On HTTP/1.1 the handler returns and leaves it running.
-func (a *API) watch(w http.ResponseWriter, r *http.Request, who caller, o listOptions) error {
+func (a *API) watch(w http.ResponseWriter, r *http.Request, who auth.Identity, o listOptions) error {
 	from := o.begin(a.state.Store.Revision())
 	if a.tooOld(o.scope, from) {
 		return expired("too old resource version: %d: what was removed since then is not known any more; list again", from.Since)
 	}
 	a.hub.Serve(w, r, fanout.Watch{
-		Scope: o.scope, Start: from, Bookmarks: o.bookmarks, Machine: !who.admin, Duration: o.duration(),
+		Scope: o.scope, Start: from, Bookmarks: o.bookmarks, Machine: who.PlanSecret != "", Duration: o.duration(),
+		Until: func(end func()) func() { return a.until(r, end) },
 	})
 	return nil
 }

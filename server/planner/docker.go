@@ -13,80 +13,44 @@ import (
 const (
 	// returning is how long a host whose tunnel ended is still taken for connected: agents
 	// come back within seconds. With the 21 s after which silence ends a tunnel, and with the
-	// 10 s that a killed server's word holds, a lost host is shown within 30 s.
+	// 10 s after which the records of a killed server end, a lost host is shown within 30 s.
 	returning = 3 * time.Second
 	// gathering is how long a new leader waits for hosts that it has not heard of.
 	gathering = 15 * time.Second
 )
 
-// Tunnel is what is known of a host's tunnel, over all servers.
-type Tunnel struct {
-	Connected bool
-	// Since is when it opened, or when it ended; zero when that is not known.
-	Since time.Time
-	// Reason is why it ended, where that is known.
-	Reason string
-}
-
-// DockerHost is one host of a snapshot.
-type DockerHost struct {
-	Machine records.Machine
-	Tunnel  Tunnel
-}
-
-// DockerSnapshot is what is known of a cluster of Docker hosts.
-type DockerSnapshot struct {
-	Cluster records.Cluster
-	Hosts   []DockerHost
-	Now     time.Time
-	// Leading is since when the leader hears of tunnels.
-	Leading time.Time
-}
-
-// DockerDecision is what to show of a cluster of Docker hosts.
-type DockerDecision struct {
-	Hosts     map[string]records.Condition // by machine name
-	Cluster   ClusterVerdict
-	Connected int
-	// Again is when to look again though nothing changed; zero: not.
-	Again time.Duration
-}
-
-// DecideDocker tells where each host of a cluster stands, and the cluster.
-func DecideDocker(s DockerSnapshot) DockerDecision {
-	d := DockerDecision{Hosts: map[string]records.Condition{}}
+// decideDocker decides where each host of a cluster stands, and the cluster. No plans are
+// made for Docker hosts.
+func decideDocker(s Snapshot) Decision {
+	hosts := s.staying()
+	drafts := make([]draft, len(hosts))
 	var missing []string
-	total := 0
-	for _, h := range s.Hosts {
-		if !h.Machine.Deleting.IsZero() {
-			continue
+	var again time.Duration
+	for i, h := range hosts {
+		cond, wait := h.dockerCondition(s.Now, s.Leading)
+		drafts[i].Condition = cond
+		if wait > 0 && (again == 0 || wait < again) {
+			again = wait
 		}
-		total++
-		cond, wait := h.condition(s.Now, s.Leading)
-		d.Hosts[h.Machine.Name] = cond
-		if wait > 0 && (d.Again == 0 || wait < d.Again) {
-			d.Again = wait
-		}
-		if cond.State == records.Connected {
-			d.Connected++
-		} else {
-			missing = append(missing, h.Machine.NodeName)
+		if cond.State != records.Connected {
+			missing = append(missing, h.NodeName)
 		}
 	}
-	d.Cluster = dockerCluster(s.Cluster.Name, total, missing)
+	d := s.decision(hosts, drafts, dockerCluster(s.Cluster, len(hosts), missing))
+	d.again(again)
 	return d
 }
 
-// condition is where one host stands, and when that may change by itself.
-func (h DockerHost) condition(now, leading time.Time) (records.Condition, time.Duration) {
-	m, name := h.Machine, h.Machine.NodeName
+// dockerCondition is where one host stands, and after which time that may change by itself.
+func (m Machine) dockerCondition(now, leading time.Time) (records.Condition, time.Duration) {
+	name := m.NodeName
 	tunnel := "the tunnel of the node agent on " + name
 	next := "on " + name + ": docker ps shows whether the container of the agent runs, docker logs what it waits for"
 	switch {
-	case h.Tunnel.Connected:
+	case m.Tunnel.Connected:
 		return records.Condition{State: records.Connected}, 0
 	case m.Status.State == records.Connected:
-		gone, grace := h.Tunnel.Since, returning
+		gone, grace := m.Tunnel.Since, returning
 		if gone.Before(leading) {
 			gone, grace = leading, gathering
 		}
@@ -94,8 +58,8 @@ func (h DockerHost) condition(now, leading time.Time) (records.Condition, time.D
 			return m.Status.Condition, left
 		}
 		cause := fmt.Sprintf("%s ended, last known at %s", tunnel, gone.UTC().Format(time.RFC3339))
-		if h.Tunnel.Reason != "" {
-			cause += ": " + h.Tunnel.Reason
+		if m.Tunnel.Reason != "" {
+			cause += ": " + m.Tunnel.Reason
 		}
 		return records.Condition{State: records.Disconnected, Cause: cause, WaitingFor: tunnel, NextStep: next}, 0
 	case m.Status.State == records.Disconnected:
@@ -106,20 +70,21 @@ func (h DockerHost) condition(now, leading time.Time) (records.Condition, time.D
 	}, 0
 }
 
-// dockerCluster is what the cluster is by its hosts.
-func dockerCluster(name string, total int, missing []string) ClusterVerdict {
+// dockerCluster is what the cluster is by its hosts. "Connected" means for it that some host can be reached.
+func dockerCluster(c records.Cluster, total int, missing []string) clusterVerdict {
 	connected := total - len(missing)
-	message := fmt.Sprintf("connected hosts %d of %d", connected, total)
+	v := clusterVerdict{state: ClusterActive, connected: connected > 0, message: fmt.Sprintf("connected hosts %d of %d", connected, total)}
 	if len(missing) > 0 {
-		message += "; not connected: " + some(missing)
+		v.message += "; not connected: " + some(missing)
 	}
 	switch {
 	case total == 0:
-		return ClusterVerdict{State: ClusterPending, Message: "no machine has joined; run on a host what `drover clusters join-command " + name + " --docker --all-roles` prints"}
+		v.state = ClusterPending
+		v.message = "no machine has joined; run on a host what `drover clusters join-command " + c.Name + " --docker --all-roles` prints"
 	case connected == 0:
-		return ClusterVerdict{State: ClusterUnavailable, Message: message}
+		v.state = ClusterUnavailable
 	}
-	return ClusterVerdict{State: ClusterActive, Message: message}
+	return v
 }
 
 // some are the first names of a list.

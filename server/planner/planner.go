@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -21,8 +23,13 @@ import (
 // made with until its owner changes its spec, so that a newer server restarts nothing.
 const Renderer = 1
 
-// Snapshot is everything a decision depends on.
+// Snapshot is everything a decision depends on. The values that it points to are the
+// store's and are never changed.
 type Snapshot struct {
+	// Now is the time of the decision.
+	Now time.Time
+	// Leading is since when this server leads; it has heard of no tunnel before.
+	Leading time.Time
 	Cluster records.Cluster
 	// Secrets are the join tokens; nil when the store has none.
 	Secrets *records.ClusterSecrets
@@ -31,73 +38,86 @@ type Snapshot struct {
 	// InstallerImage is the prefix of installer images; empty means the default.
 	InstallerImage string
 	Machines       []Machine
-	API            API
+	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts.
+	API observed.API
 }
 
 // Machine is one registered host with all that is known of it.
 type Machine struct {
-	records.Machine
-	// Data are the data of the plan Secret.
-	Data map[string][]byte
+	*records.Machine
+	// Secret is the plan Secret; nil when the store has none, as for Docker hosts.
+	Secret *records.PlanSecret
 	// Agent is whether the agent holds its watch open.
-	Agent Presence
+	Agent observed.Presence
+	// Tunnel is that of a Docker host.
+	Tunnel observed.Tunnel
 }
 
-// Presence is whether somebody is there, and since when; Since is text because a
-// decision only ever prints it, and empty when nobody was ever there.
-type Presence struct {
-	Connected bool
-	Since     string
+// data are the data of the plan Secret.
+func (m Machine) data() map[string][]byte {
+	if m.Secret == nil {
+		return nil
+	}
+	return m.Secret.Data
 }
 
-// API is what the server sees of the cluster's own Kubernetes API.
-type API struct {
-	// Reachable says that the API answered through the tunnel.
-	Reachable bool
-	// Cause says why it is not reachable.
-	Cause string
-	// Version is what the API reports of itself.
-	Version string
-	// Nodes are the cluster's nodes by machine UID (label rke.cattle.io/machine).
-	Nodes map[string]records.NodeRef
-	// Strangers are names of nodes without that label.
-	Strangers []string
+func (m Machine) plan() []byte { return m.data()[plans.KeyPlan] }
+
+// Decide is the whole decision on a cluster. Once it is committed, the decision on the
+// same snapshot with what was committed has nothing left to write, but for a machine that
+// got a plan: what is shown of that follows from its Secret.
+func Decide(s Snapshot) Decision {
+	s.Machines = slices.Clone(s.Machines)
+	slices.SortFunc(s.Machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+	switch {
+	case !s.Cluster.Deleting.IsZero():
+		return removal(s)
+	case s.Cluster.Spec.Docker():
+		return decideDocker(s)
+	}
+	return decidePlans(s)
 }
 
-// Decision is what is to be done and what is to be shown.
-type Decision struct {
-	// Deliver are plans to be written as pending, by machine name.
-	Deliver map[string][]byte
-	// Retries are failed plans to be delivered again unchanged, by machine name.
-	Retries map[string]Retry
-	// Machines are the states, by machine name.
-	Machines map[string]Verdict
-	Cluster  ClusterVerdict
+// removal takes the cluster out of the store with everything that belongs to it.
+func removal(s Snapshot) Decision {
+	d := Decision{Cluster: ClusterDecision{Key: s.key(), Remove: true}}
+	for _, m := range s.Machines {
+		d.Machines = append(d.Machines, MachineDecision{Key: m.key(), Remove: true})
+	}
+	return d
 }
 
-// Retry is a failed plan that the server starts again by itself.
-type Retry struct {
-	Checksum string
-	// Attempt is 1 for the first try after the original one.
-	Attempt int
-	Plan    []byte
+func (s Snapshot) key() records.ClusterKey {
+	return records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
 }
 
-// Verdict is what is shown of a machine.
-type Verdict struct {
+func (m Machine) key() records.MachineKey { return records.NewMachineKey(m.Namespace, m.Name) }
+
+// staying are the machines that nobody removes.
+func (s Snapshot) staying() []Machine {
+	return slices.DeleteFunc(slices.Clone(s.Machines), func(m Machine) bool { return !m.Deleting.IsZero() })
+}
+
+// verdict is what was found of a machine; the next status is made of it.
+type verdict struct {
 	records.Condition
-	Node    *records.NodeRef
-	Failure *records.PlanFailure // without time
+	node    *records.NodeRef
+	failure *records.PlanFailure // without time
+	unseen  time.Time            // of the next status
+	// relabelled is of the next status.
+	relabelled bool
+	again      time.Duration // when to look again though nothing changed; zero: not
 }
 
-// ClusterVerdict is what is shown of a cluster.
-type ClusterVerdict struct {
-	State       string
-	Message     string
-	Failed      bool
-	Initialized bool
-	Ready       bool
-	Renderer    int
+// clusterVerdict is what was found of a cluster; the next status is made of it.
+type clusterVerdict struct {
+	state       string
+	message     string
+	failed      bool
+	initialized bool
+	ready       bool
+	connected   bool
+	renderer    int
 }
 
 // Cluster states as API clients compare them.
@@ -108,49 +128,56 @@ const (
 	ClusterActive       = "active"
 	ClusterUnavailable  = "unavailable"
 	ClusterError        = "error"
-	ClusterRemoving     = "removing"
 )
 
 // notYet is the plan text of a machine whose turn has not come.
 const notYet = "waiting for at least one control plane, etcd, and worker node to be registered"
 
-// Decide is the whole planner.
-func Decide(s Snapshot) Decision {
-	d := Decision{Deliver: map[string][]byte{}, Retries: map[string]Retry{}, Machines: map[string]Verdict{}}
-	d.Cluster = ClusterVerdict{Renderer: s.Cluster.Status.Renderer, Initialized: s.Cluster.Status.Initialized}
-	machines := slices.Clone(s.Machines)
-	slices.SortFunc(machines, func(a, b Machine) int { return strings.Compare(a.Name, b.Name) })
+// decidePlans decides on a cluster whose machines get plans. The drafts are what is
+// decided of its machines, in their order.
+func decidePlans(s Snapshot) Decision {
+	machines := s.staying()
+	cluster := clusterVerdict{renderer: s.Cluster.Status.Renderer, initialized: s.Cluster.Status.Initialized, connected: s.API.Reachable}
+	drafts := make([]draft, len(machines))
 	if hold := gates(s, machines); hold.message != "" {
-		d.hold(s, machines, hold)
-		return d
+		cluster.state, cluster.message, cluster.failed = hold.state, hold.message, hold.failed
+		for i, m := range machines {
+			drafts[i] = draft{verdict: held(s, m, hold)}
+		}
+		return s.decision(machines, drafts, cluster)
 	}
 	first := elect(machines)
-	for _, m := range machines {
-		if !m.Deleting.IsZero() || m.Name == first.Name {
-			continue
-		}
-		d.Machines[m.Name] = Verdict{Condition: records.Condition{
-			State: records.WaitingForPlan,
-			Cause: fmt.Sprintf("cluster %s has its one machine, %s; this version of drover provisions clusters of one machine", s.Cluster.Name, first.Name),
-		}}
+	spare := verdict{Condition: records.Condition{
+		State: records.WaitingForPlan,
+		Cause: fmt.Sprintf("cluster %s has its one machine, %s; this version of drover provisions clusters of one machine", s.Cluster.Name, machines[first].Name),
+	}}
+	for i := range drafts {
+		drafts[i] = draft{verdict: spare}
 	}
-	d.removing(machines)
-	d.plan(s, *first)
-	return d
+	drafts[first], cluster = plan(s, machines[first], cluster)
+	return s.decision(machines, drafts, cluster)
 }
 
-// elect picks the machine that carries the cluster: the one that has a plan, else the first by name with all roles.
-func elect(machines []Machine) *Machine {
-	var first *Machine
+// draft is what is decided of one machine, before times and history are put to it.
+type draft struct {
+	verdict
+	deliver []byte // a plan to be written as pending; nil for none
+	retry   *retry // when the delivered plan failed
+}
+
+// elect is the index of the machine that carries the cluster: the one that has a plan, else
+// the first by name with all roles; -1 when there is none.
+func elect(machines []Machine) int {
+	first := -1
 	for i, m := range machines {
-		if !m.Deleting.IsZero() || !allRoles(m.Roles) {
+		if !allRoles(m.Roles) {
 			continue
 		}
-		if len(m.Data[plans.KeyPlan]) > 0 {
-			return &machines[i]
+		if len(m.plan()) > 0 {
+			return i
 		}
-		if first == nil {
-			first = &machines[i]
+		if first < 0 {
+			first = i
 		}
 	}
 	return first
@@ -164,100 +191,96 @@ type hold struct {
 	next    string
 }
 
-// gates is the list of conditions under which a cluster is worked on, in the order in which they are told.
+// gates are the conditions under which a cluster is worked on; the first that does not hold is shown.
 func gates(s Snapshot, machines []Machine) hold {
 	c := s.Cluster
 	switch {
-	case !c.Deleting.IsZero():
-		return hold{message: fmt.Sprintf("cluster %s is being removed", c.Name), state: ClusterRemoving}
 	case c.Spec.KubernetesVersion == "":
-		return hold{message: fmt.Sprintf("kubernetesVersion not set on %s", c.Key()), failed: true, state: ClusterError}
+		return hold{message: fmt.Sprintf("kubernetesVersion not set on %s", s.key()), failed: true, state: ClusterError}
 	case s.Release == nil:
 		return hold{
-			message: fmt.Sprintf("%s: KDM release data is empty for %s", c.Key(), c.Spec.KubernetesVersion), failed: true, state: ClusterError,
+			message: fmt.Sprintf("%s: KDM release data is empty for %s", s.key(), c.Spec.KubernetesVersion), failed: true, state: ClusterError,
 			next: "give the server data of this version with --version-data, or set a version that it knows",
 		}
-	case elect(machines) == nil:
+	case elect(machines) < 0:
 		return hold{message: notYet, state: ClusterPending, next: "run the command that `drover clusters join-command " + c.Name + " --all-roles` prints on a host"}
 	case s.Secrets == nil:
 		return hold{
-			message: fmt.Sprintf("the join tokens of cluster %s are missing from the store; they are never made anew, as they encrypt the cluster's data", c.Key()),
+			message: fmt.Sprintf("the join tokens of cluster %s are missing from the store; they are never made anew, as they encrypt the cluster's data", s.key()),
 			failed:  true, state: ClusterError, next: "restore the server's store from a backup",
 		}
 	}
 	return hold{}
 }
 
-// hold shows a gate that is shut on all machines of the cluster.
-func (d *Decision) hold(s Snapshot, machines []Machine, h hold) {
-	d.Cluster.State, d.Cluster.Message, d.Cluster.Failed = h.state, h.message, h.failed
-	for _, m := range machines {
-		cond := records.Condition{State: records.WaitingForPlan, Cause: h.message, WaitingFor: "a plan for " + m.Name, NextStep: h.next}
-		if h.message == notYet && !allRoles(m.Roles) {
-			cond.Cause = fmt.Sprintf("%s has the roles %s; %s", m.Name, m.Roles, oneMachine(s.Cluster.Name))
-			cond.NextStep = "register one host with --etcd --controlplane --worker"
-		}
-		if h.failed {
-			cond.State = records.Failed
-		}
-		d.Machines[m.Name] = Verdict{Condition: cond, Node: m.Status.Node}
+// held is the verdict on a machine while a gate of its cluster is shut.
+func held(s Snapshot, m Machine, h hold) verdict {
+	cond := records.Condition{State: records.WaitingForPlan, Cause: h.message, WaitingFor: "a plan for " + m.Name, NextStep: h.next}
+	if h.message == notYet && !allRoles(m.Roles) {
+		cond.Cause = fmt.Sprintf("%s has the roles %s; this version of drover provisions clusters of one machine, and cluster %s needs one with all roles", m.Name, m.Roles, s.Cluster.Name)
+		cond.NextStep = "register one host with --etcd --controlplane --worker"
 	}
-	d.removing(machines)
-	if h.state == ClusterRemoving {
-		for _, m := range machines {
-			d.Machines[m.Name] = Verdict{Condition: records.Condition{State: records.Removing, Cause: h.message}}
-		}
+	if h.failed {
+		cond.State = records.Failed
 	}
-}
-
-func oneMachine(cluster string) string {
-	return fmt.Sprintf("this version of drover provisions clusters of one machine, and cluster %s needs one with all roles", cluster)
-}
-
-func (d *Decision) removing(machines []Machine) {
-	for _, m := range machines {
-		if !m.Deleting.IsZero() {
-			d.Machines[m.Name] = Verdict{Condition: records.Condition{State: records.Removing, Cause: fmt.Sprintf("machine %s is being removed", m.Name)}}
-		}
-	}
+	return verdict{Condition: cond, node: m.Status.Node}
 }
 
 // plan decides for the machine that carries the cluster.
-func (d *Decision) plan(s Snapshot, m Machine) {
-	if d.Cluster.Renderer == 0 {
-		d.Cluster.Renderer = Renderer
+func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict) {
+	if cluster.renderer == 0 {
+		cluster.renderer = Renderer
 	}
-	wanted, err := Render(s, m, d.Cluster.Renderer)
+	fail := func(err error) (draft, clusterVerdict) {
+		cluster.state, cluster.message, cluster.failed = ClusterError, err.Error(), true
+		return draft{verdict: verdict{Condition: records.Condition{State: records.Failed, Cause: err.Error()}}}, cluster
+	}
+	stale, hasStale := staleNode(s, m)
+	if hasStale && !m.Status.Relabelled {
+		relabelled := *m.Machine
+		relabelled.Status.Relabelled = true
+		m.Machine = &relabelled
+	}
+	wanted, err := Render(s, m, cluster.renderer)
 	if err != nil {
-		d.Cluster.State, d.Cluster.Message, d.Cluster.Failed = ClusterError, err.Error(), true
-		d.Machines[m.Name] = Verdict{Condition: records.Condition{State: records.Failed, Cause: err.Error()}}
-		return
+		return fail(err)
 	}
-	delivered, isDelivered := deliveredPlan(m.Data)
+	delivered, isDelivered := deliveredPlan(m.data())
 	changed := !isDelivered || !plans.Equal(delivered, wanted)
+	var d draft
 	if changed {
-		bytes, err := wanted.Marshal()
-		if err != nil {
-			d.Cluster.State, d.Cluster.Message, d.Cluster.Failed = ClusterError, err.Error(), true
-			return
+		if d.deliver, err = wanted.Marshal(); err != nil {
+			return fail(err)
 		}
-		d.Deliver[m.Name] = bytes
 	}
-	v, status := judge(s, m, wanted, isDelivered, changed)
-	d.Machines[m.Name] = v
-	if v.Failure != nil && !changed {
-		d.Retries[m.Name] = retry(m)
+	var status string
+	d.verdict, status = judge(s, m, wanted, isDelivered, changed)
+	d.relabelled = m.Status.Relabelled
+	if hasStale && d.State != records.Failed {
+		d.Cause = staleCause(m, stale) + "; " + d.Cause
 	}
-	d.showCluster(s, m, v, status)
+	if d.failure != nil && !changed {
+		d.retry = nextRetry(m)
+	}
+	return d, shown(s, m, d.verdict, status, cluster)
 }
 
-// retry numbers the next automatic try. Counting is by checksum, so a new plan starts anew.
-func retry(m Machine) Retry {
-	r := Retry{Checksum: plans.Checksum(m.Data[plans.KeyPlan]), Attempt: 1, Plan: m.Data[plans.KeyPlan]}
-	if m.Status.RetriedChecksum == r.Checksum {
-		r.Attempt = m.Status.Retries + 1
+// staleNode is the node of this machine's host that still has the label of a machine that was removed: the host joined
+// again, and k3s was kept. The API answers through this host, so the cluster's only node is its own.
+func staleNode(s Snapshot, m Machine) (records.NodeRef, bool) {
+	if !s.API.Reachable || len(s.API.Nodes) != 1 || len(s.API.Unlabelled) > 0 {
+		return records.NodeRef{}, false
 	}
-	return r
+	for uid, node := range s.API.Nodes {
+		known := slices.ContainsFunc(s.Machines, func(other Machine) bool { return other.UID == uid })
+		return node, !known && uid != m.UID
+	}
+	return records.NodeRef{}, false
+}
+
+// staleCause says what is wrong with such a node, and what mends it.
+func staleCause(m Machine, node records.NodeRef) string {
+	return fmt.Sprintf("node %s has the label of a machine that was removed, as this host joined again with its k3s; %s is restarted, and takes the label rke.cattle.io/machine=%s then", node.Name, unit(m), m.UID)
 }
 
 func deliveredPlan(data map[string][]byte) (plans.Plan, bool) {
@@ -271,25 +294,31 @@ func deliveredPlan(data map[string][]byte) (plans.Plan, bool) {
 	return *p, true
 }
 
-// showCluster makes the cluster's one message out of the machine's.
-func (d *Decision) showCluster(s Snapshot, m Machine, v Verdict, status string) {
-	c := &d.Cluster
-	c.Initialized = c.Initialized || v.State == records.Active
+// shown makes the cluster's one message out of the machine's.
+func shown(s Snapshot, m Machine, v verdict, status string, c clusterVerdict) clusterVerdict {
+	c.initialized = c.initialized || v.State == records.Active
 	switch {
 	case v.State == records.Active && s.API.Reachable:
-		c.State, c.Ready = ClusterActive, true
+		c.state, c.ready = ClusterActive, true
 	case v.State == records.Active:
-		c.State, c.Message = ClusterUnavailable, "the server has no connection to the cluster: "+s.API.Cause
+		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+s.API.Cause
+	case v.State == records.Unavailable:
+		c.state, c.message = ClusterUnavailable, v.Cause
 	case v.State == records.Failed:
-		c.State, c.Failed = ClusterProvisioning, true
-		c.Message = fmt.Sprintf("failing bootstrap machine(s) %s: %s", m.Name, v.Cause)
+		c.state, c.failed = ClusterProvisioning, true
+		tier := "bootstrap"
+		if c.initialized {
+			tier = "control plane"
+		}
+		c.message = fmt.Sprintf("failing %s machine(s) %s: %s", tier, m.Name, v.Cause)
 	default:
-		c.State = ClusterProvisioning
-		c.Message = fmt.Sprintf("configuring bootstrap node(s) %s: %s", m.Name, status)
+		c.state = ClusterProvisioning
+		c.message = fmt.Sprintf("configuring bootstrap node(s) %s: %s", m.Name, status)
 	}
-	if c.Initialized && c.State == ClusterProvisioning {
-		c.State = ClusterUpdating
+	if c.initialized && c.state == ClusterProvisioning {
+		c.state = ClusterUpdating
 	}
+	return c
 }
 
 func allRoles(r records.Roles) bool { return r.Etcd && r.ControlPlane && r.Worker }

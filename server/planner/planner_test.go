@@ -13,10 +13,60 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/google/go-cmp/cmp"
 )
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const machineName = "custom-0a1b2c3d4e5f"
+
+// of is what is decided of a machine; the zero value when it stays as it is.
+func of(d Decision, name string) MachineDecision {
+	for _, m := range d.Machines {
+		if m.Key.Name() == name {
+			return m
+		}
+	}
+	return MachineDecision{}
+}
+
+// statusOfMachine is the status that a decision gives to the machine that the tests' clusters have.
+func (d Decision) statusOfMachine(t *testing.T) records.MachineStatus {
+	t.Helper()
+	m := of(d, machineName)
+	if m.Status == nil {
+		t.Fatalf("nothing is decided of the machine's status: %+v", d)
+	}
+	return *m.Status
+}
+
+// commit gives a snapshot what was decided on it, as the controller commits it.
+func commit(s Snapshot, d Decision) Snapshot {
+	if d.Cluster.Status != nil {
+		s.Cluster.Status = *d.Cluster.Status
+	}
+	var machines []Machine
+	for _, m := range s.Machines {
+		next := of(d, m.Name)
+		if next.Remove {
+			continue
+		}
+		if next.Status != nil {
+			changed := *m.Machine
+			changed.Status = *next.Status
+			m.Machine = &changed
+		}
+		if next.Secret != nil {
+			m.Secret = next.Secret
+		}
+		machines = append(machines, m)
+	}
+	s.Machines = machines
+	return s
+}
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
@@ -51,13 +101,15 @@ func snapshot(t testing.TB, text string, change func(*Snapshot)) Snapshot {
 		Secrets: &records.ClusterSecrets{ServerToken: "server-token", AgentToken: "agent-token"},
 		Release: release(t, "v1.34.4+k3s1"),
 		Machines: []Machine{{
-			Machine: records.Machine{
+			Machine: &records.Machine{
 				Object: records.Object{Namespace: "fleet-default", Name: "custom-0a1b2c3d4e5f", UID: "machine-uid", Labels: map[string]string{"rke.cattle.io/worker-role": "true"}},
 				Roles:  records.Roles{Etcd: true, ControlPlane: true, Worker: true}, OS: "linux",
 				NodeLabels: map[string]string{"cattle.io/os": "linux"},
 			},
+			Secret: &records.PlanSecret{Object: records.Object{Namespace: "fleet-default", Name: "custom-0a1b2c3d4e5f-machine-plan"}},
 		}},
-		API: API{Cause: "no tunnel is open"},
+		Now: noon,
+		API: observed.API{Cause: "no tunnel is open"},
 	}
 	if change != nil {
 		change(&s)
@@ -245,14 +297,14 @@ func delivered(state plans.State) stage {
 		}
 		data := plans.Deliver(nil, b)
 		data[plans.KeyPlanState] = []byte(state)
-		s.Machines[0].Data = data
+		s.Machines[0].Secret.Data = data
 	}
 }
 
 func outcome(change func(*plans.Outcome)) stage {
 	return func(t *testing.T, s *Snapshot) {
 		t.Helper()
-		data := s.Machines[0].Data
+		data := s.Machines[0].data()
 		o, err := plans.ReadOutcome(data)
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +325,7 @@ func healthy(o *plans.Outcome) {
 
 func node(n records.NodeRef) stage {
 	return func(_ *testing.T, s *Snapshot) {
-		s.API = API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{"machine-uid": n}}
+		s.API = observed.API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{"machine-uid": n}}
 	}
 }
 
@@ -282,7 +334,9 @@ var readyNode = records.NodeRef{Name: "pier-1", ProviderID: "k3s://pier-1", Kube
 func with1(change func(*Snapshot)) stage { return func(_ *testing.T, s *Snapshot) { change(s) } }
 
 func TestStates(t *testing.T) {
-	connected := with1(func(s *Snapshot) { s.Machines[0].Agent = Presence{Connected: true, Since: "12:00:00Z"} })
+	connected := with1(func(s *Snapshot) {
+		s.Machines[0].Agent = observed.Presence{Connected: true, Since: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	})
 	for _, tc := range []struct {
 		name       string
 		stages     []stage
@@ -305,7 +359,7 @@ func TestStates(t *testing.T) {
 		},
 		{
 			name: "agent at work", stages: []stage{delivered(plans.StateInProgress), connected}, state: records.ApplyingPlan,
-			cause: "its agent is connected since 12:00:00Z", waitingFor: "files and instructions of plan",
+			cause: "its agent is connected", waitingFor: "files and instructions of plan",
 			cluster: ClusterProvisioning, message: "waiting for agent to check in and apply initial plan",
 		},
 		{
@@ -343,13 +397,13 @@ func TestStates(t *testing.T) {
 		},
 		{
 			name: "an agent from before plan-state", stages: []stage{delivered(plans.StatePending), with1(func(s *Snapshot) {
-				d := s.Machines[0].Data
+				d := s.Machines[0].data()
 				d[plans.KeyAppliedPlan] = d[plans.KeyPlan]
 			}), outcome(healthy)}, state: records.WaitingForNode, cause: "cannot be asked", cluster: ClusterProvisioning, message: "waiting for cluster agent to connect",
 		},
 		{
 			name: "no node", stages: []stage{delivered(plans.StateSucceeded), outcome(healthy), with1(func(s *Snapshot) {
-				s.API = API{Reachable: true, Strangers: []string{"other"}}
+				s.API = observed.API{Reachable: true, Unlabelled: []string{"other"}}
 			})}, state: records.WaitingForNode, cause: "no node with label rke.cattle.io/machine=machine-uid; it has other without it", waitingFor: "to register", cluster: ClusterProvisioning, message: "waiting for node ref",
 		},
 		{
@@ -393,14 +447,6 @@ func TestStates(t *testing.T) {
 			name: "roles missing", stages: []stage{with1(func(s *Snapshot) { s.Machines[0].Roles = records.Roles{Worker: true} })}, state: records.WaitingForPlan,
 			cause: "custom-0a1b2c3d4e5f has the roles worker", waitingFor: "a plan for custom-0a1b2c3d4e5f", cluster: ClusterPending, message: notYet,
 		},
-		{
-			name: "machine being removed", stages: []stage{with1(func(s *Snapshot) { s.Machines[0].Deleting = time.Unix(1, 0) })}, state: records.Removing,
-			cause: "is being removed", cluster: ClusterPending, message: notYet,
-		},
-		{
-			name: "cluster being removed", stages: []stage{delivered(plans.StateSucceeded), with1(func(s *Snapshot) { s.Cluster.Deleting = time.Unix(1, 0) })}, state: records.Removing,
-			cause: "cluster harbour is being removed", cluster: ClusterRemoving, message: "being removed",
-		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := snapshot(t, minimal, nil)
@@ -408,67 +454,118 @@ func TestStates(t *testing.T) {
 				stage(t, &s)
 			}
 			d := Decide(s)
-			v := d.Machines["custom-0a1b2c3d4e5f"]
+			v := d.statusOfMachine(t)
 			if v.State != tc.state || !strings.Contains(v.Cause, tc.cause) || !strings.Contains(v.WaitingFor, tc.waitingFor) {
-				t.Errorf("verdict = %+v", v.Condition)
+				t.Errorf("condition = %+v", v.Condition)
 			}
 			if tc.state != records.Active && v.Cause == "" {
 				t.Error("a wait without a cause")
 			}
-			if d.Cluster.State != tc.cluster || !strings.Contains(d.Cluster.Message, tc.message) {
-				t.Errorf("cluster = %+v", d.Cluster)
+			if !v.Since.Equal(noon) && tc.name != "active and out of sight" {
+				t.Errorf("since = %s", v.Since)
 			}
-			if (len(d.Deliver) > 0) != tc.deliver {
-				t.Errorf("deliver = %d plans", len(d.Deliver))
+			if c := d.Cluster.Status; c == nil || c.State != tc.cluster || !strings.Contains(c.Message, tc.message) || !c.Since.Equal(noon) {
+				t.Errorf("cluster = %+v", c)
+			}
+			if (of(d, machineName).Secret != nil) != tc.deliver {
+				t.Errorf("deliver = %v", !tc.deliver)
 			}
 			if diff := cmp.Diff(d, Decide(s)); diff != "" {
 				t.Errorf("the same snapshot gave another decision: %s", diff)
 			}
+			settles(t, s)
 		})
+	}
+}
+
+// settles commits decisions until nothing is left to write: one is enough, and one more where a plan was delivered.
+func settles(t *testing.T, s Snapshot) {
+	t.Helper()
+	d := Decide(s)
+	s = commit(s, d)
+	if of(d, machineName).Secret != nil {
+		s = commit(s, Decide(s))
+	}
+	if left := Decide(s); !left.Empty() {
+		t.Errorf("after its commit the decision is not empty:\n%s", left)
+	}
+}
+
+func TestRemoval(t *testing.T) {
+	s := snapshot(t, minimal, nil)
+	s.Machines[0].Deleting = noon
+	d := Decide(s)
+	if m := of(d, machineName); !m.Remove || m.Status != nil || m.Secret != nil || d.Cluster.Remove || d.Cluster.Status.Message != notYet {
+		t.Errorf("a machine that is removed: %s", d)
+	}
+	settles(t, s)
+	s.Cluster.Deleting = noon
+	if d := Decide(s); !d.Cluster.Remove || d.Cluster.Status != nil || !of(d, machineName).Remove || d.Again != 0 {
+		t.Errorf("a cluster that is removed: %s", d)
 	}
 }
 
 func TestAPreviewAfterAnApplyIsEmpty(t *testing.T) {
 	s := snapshot(t, full, nil)
 	first := Decide(s)
-	for name, plan := range first.Deliver {
-		i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == name })
-		s.Machines[i].Data = plans.Deliver(s.Machines[i].Data, plan)
+	secret := of(first, machineName).Secret
+	if secret == nil || string(secret.Data[plans.KeyPlanState]) != string(plans.StatePending) ||
+		secret.Annotations["rke.cattle.io/plan-last-updated"] != "2026-11-21T12:00:00Z" {
+		t.Fatalf("first decision: %s", first)
 	}
-	if len(first.Deliver) != 1 || len(Decide(s).Deliver) != 0 {
-		t.Errorf("first = %d plans, second = %d", len(first.Deliver), len(Decide(s).Deliver))
+	if again := of(Decide(commit(s, first)), machineName); again.Secret != nil {
+		t.Errorf("the plan is delivered twice")
 	}
+	settles(t, s)
 }
 
 func TestTheMachineWithThePlanKeepsTheCluster(t *testing.T) {
 	s := snapshot(t, minimal, nil)
 	delivered(plans.StateSucceeded)(t, &s)
-	earlier := s.Machines[0]
-	earlier.Name, earlier.Data = "custom-000000000000", nil
-	s.Machines = append(s.Machines, earlier)
+	earlier := *s.Machines[0].Machine
+	earlier.Name = "custom-000000000000"
+	s.Machines = append(s.Machines, Machine{Machine: &earlier, Secret: &records.PlanSecret{}})
 	d := Decide(s)
-	if len(d.Deliver) != 0 {
-		t.Errorf("a second machine got a plan: %v", d.Machines)
+	if of(d, "custom-000000000000").Secret != nil || of(d, machineName).Secret != nil {
+		t.Errorf("a second machine got a plan: %s", d)
 	}
-	if v := d.Machines["custom-000000000000"]; v.State != records.WaitingForPlan || !strings.Contains(v.Cause, "clusters of one machine") {
-		t.Errorf("the second machine is told %+v", v.Condition)
+	if v := of(d, "custom-000000000000").Status; v.State != records.WaitingForPlan || !strings.Contains(v.Cause, "clusters of one machine") {
+		t.Errorf("the second machine shows %+v", v.Condition)
 	}
 }
 
-func TestRetriesCountByPlan(t *testing.T) {
+func TestAFailedPlanIsDeliveredAgain(t *testing.T) {
 	s := snapshot(t, minimal, nil)
 	delivered(plans.StateFailed)(t, &s)
-	r := Decide(s).Retries["custom-0a1b2c3d4e5f"]
-	if r.Attempt != 1 {
-		t.Fatalf("retry = %+v", r)
-	}
-	s.Machines[0].Status.RetriedChecksum, s.Machines[0].Status.Retries = r.Checksum, 3
-	if r := Decide(s).Retries["custom-0a1b2c3d4e5f"]; r.Attempt != 4 {
-		t.Errorf("attempt = %d, want 4", r.Attempt)
+	plan := s.Machines[0].plan()
+	for try, wait := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute} {
+		d := Decide(s)
+		status := d.statusOfMachine(t)
+		if status.State != records.Failed || !status.LastFailure.At.Equal(s.Now) || !status.NextRetry.Equal(s.Now.Add(wait)) || d.Again != wait || status.Retries != try {
+			t.Fatalf("try %d: look again in %s, %+v", try, d.Again, status)
+		}
+		settles(t, s)
+		s = commit(s, d)
+		s.Now = s.Now.Add(wait - time.Second)
+		if d := Decide(s); !d.Empty() || d.Again != time.Second {
+			t.Errorf("a second before the next try: %s", d)
+		}
+		s.Now = s.Now.Add(time.Second)
+		d = Decide(s)
+		m := of(d, machineName)
+		if m.Secret == nil || string(m.Secret.Data[plans.KeyPlan]) != string(plan) || m.Retry != try+1 || m.Status.Retries != try+1 || d.Again != 0 ||
+			m.Status.State != records.ApplyingPlan || !m.Status.NextRetry.IsZero() || m.Status.LastFailure == nil {
+			t.Fatalf("try %d is not made: %s", try, d)
+		}
+		s = commit(s, d)
+		s.Machines[0].Secret.Data[plans.KeyPlanState] = []byte(plans.StateFailed)
 	}
 	s.Machines[0].Status.RetriedChecksum = "of an older plan"
-	if r := Decide(s).Retries["custom-0a1b2c3d4e5f"]; r.Attempt != 1 {
-		t.Errorf("attempt = %d, want 1", r.Attempt)
+	if got := Decide(s).statusOfMachine(t); !got.NextRetry.Equal(s.Now.Add(30 * time.Second)) {
+		t.Errorf("a new plan does not start anew: next try %s after its failure", got.NextRetry.Sub(s.Now))
+	}
+	if got := retryDelay(100); got != 10*time.Minute {
+		t.Errorf("longest wait = %s", got)
 	}
 }
 
@@ -478,8 +575,39 @@ func TestFailureKeepsTheLastLines(t *testing.T) {
 	outcome(func(o *plans.Outcome) {
 		o.FailedOutput = map[string][]byte{"install": []byte(strings.Repeat("line\n", 10_000) + "the end")}
 	})(t, &s)
-	f := Decide(s).Machines["custom-0a1b2c3d4e5f"].Failure
+	f := Decide(s).statusOfMachine(t).LastFailure
 	if f == nil || f.Instruction != "install" || len(f.Output) > maxOutput || !strings.HasSuffix(f.Output, "the end") || !strings.HasPrefix(f.Output, "line\n") {
 		t.Errorf("failure = %+v", f)
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	status := records.MachineStatus{}
+	for i := range 30 {
+		state := records.Failed
+		if i%2 == 0 {
+			state = records.ApplyingPlan
+		}
+		status = nextStatus(status, verdict{Condition: records.Condition{State: state}}, noon.Add(time.Duration(i)*time.Second))
+	}
+	if n := len(status.History); n != maxHistory || !status.History[n-1].At.Equal(noon.Add(29*time.Second)) {
+		t.Errorf("history of %d states: %+v", n, status.History)
+	}
+}
+
+func TestPassedStates(t *testing.T) {
+	for _, tc := range []struct {
+		from, to records.MachineState
+		want     []records.MachineState
+	}{
+		{records.WaitingForProbes, records.Active, []records.MachineState{records.WaitingForNode, records.Active}},
+		{records.Registering, records.ApplyingPlan, []records.MachineState{records.WaitingForPlan, records.ApplyingPlan}},
+		{records.Active, records.ApplyingPlan, []records.MachineState{records.ApplyingPlan}},
+		{records.Failed, records.Active, []records.MachineState{records.Active}},
+		{"", records.WaitingForPlan, []records.MachineState{records.WaitingForPlan}},
+	} {
+		if got := passed(tc.from, tc.to); !slices.Equal(got, tc.want) {
+			t.Errorf("from %q to %q: %v, want %v", tc.from, tc.to, got, tc.want)
+		}
 	}
 }

@@ -78,8 +78,8 @@ func (r render) plan(renderer int) (plans.Plan, error) {
 	return plans.Plan{
 		Files: files,
 		Instructions: []plans.OneTimeInstruction{k3s.Install(image,
-			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, config, files, restartKeys),
-			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, config, files, drainKeys),
+			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, r.relabelled(), config, files, restartKeys),
+			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, "", config, files, drainKeys),
 			r.dataDir, r.server(), r.environment())},
 		Probes: k3s.Probes(k3s.Node{
 			Etcd: r.m.Roles.Etcd, ControlPlane: r.m.Roles.ControlPlane, Worker: r.m.Roles.Worker,
@@ -332,17 +332,26 @@ var (
 	drainKeys   = []string{"node-label", "node-taint", "server", "cluster-init"}
 )
 
+// relabelled is the machine whose label the node has to take by a restart; empty for all others.
+func (r render) relabelled() string {
+	if !r.m.Status.Relabelled {
+		return ""
+	}
+	return r.m.UID
+}
+
 // stamp is the hash that makes a node restart when it changes. Its input is a document of
 // values, not rendered bytes, so that a new layout of a file is no reason to restart; and it has
 // the version in it instead of the image, so that another registry is none either.
-func stamp(renderer, generation int, version string, config map[string]any, files []plans.File, leaveOut []string) string {
+func stamp(renderer, generation int, version, machine string, config map[string]any, files []plans.File, leaveOut []string) string {
 	input := struct {
 		Renderer   int               `json:"renderer"`
 		Generation int               `json:"provisionGeneration"`
 		Version    string            `json:"kubernetesVersion"`
+		Machine    string            `json:"machine,omitempty"`
 		Config     map[string]any    `json:"config"`
 		Files      map[string]string `json:"files"`
-	}{Renderer: renderer, Generation: generation, Version: version, Config: maps.Clone(config), Files: map[string]string{}}
+	}{Renderer: renderer, Generation: generation, Version: version, Machine: machine, Config: maps.Clone(config), Files: map[string]string{}}
 	for _, key := range leaveOut {
 		delete(input.Config, key)
 	}

@@ -20,6 +20,12 @@ type storedPlanSecret struct {
 	PlanIsApplied bool `json:"planIsApplied,omitempty"`
 }
 
+// labelCluster names the cluster that a plan Secret belongs to. Source: rancher/rancher pkg/capr.
+const labelCluster = "rke.cattle.io/cluster-name"
+
+// Cluster is the key of the cluster that the Secret's machine belongs to.
+func (s PlanSecret) Cluster() ClusterKey { return NewClusterKey(s.Namespace, s.Labels[labelCluster]) }
+
 // AppendJSON appends the stored form, by hand, as it is written for every report of every agent.
 func (s PlanSecret) AppendJSON(b []byte) ([]byte, error) {
 	b, err := s.appendMembers(append(b, '{'))

@@ -5,7 +5,6 @@ package records
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
@@ -29,7 +28,7 @@ type Object struct {
 // Key is "<namespace>/<name>".
 func (o Object) Key() string { return o.Namespace + "/" + o.Name }
 
-// Cluster is a cluster as its owner wants it and as it is. Key: Object.Key.
+// Cluster is a cluster as its owner wants it and as it is. Sensitive. Key: Object.Key.
 type Cluster struct {
 	Object
 	// ID is the management name: c-m-xxxxxxxx, or c-xxxxx for a cluster of Docker hosts.
@@ -124,7 +123,7 @@ func (r Roles) String() string {
 	return s
 }
 
-// Machine is a registered host. Key: Object.Key. Its namespace is the cluster's, or, for a
+// Machine is a registered host. Sensitive. Key: Object.Key. Its namespace is the cluster's, or, for a
 // Docker host, the cluster's ID, since those are named after their hostnames.
 type Machine struct {
 	Object
@@ -149,29 +148,36 @@ type Machine struct {
 	PreviousTokenHash string `json:"previousTokenHash,omitempty"`
 	// Refused is a change asked for by a later registration that the rules do not allow; empty when there is none.
 	Refused string `json:"refused,omitempty"`
+	// Origin is how the host registered for the first time.
+	Origin Origin `json:"origin,omitzero"`
 	// Docker is set for hosts whose Docker socket a node agent offers, and for no others.
 	Docker *DockerHost   `json:"docker,omitempty"`
 	Status MachineStatus `json:"status,omitzero"`
 }
 
-// ClusterKey is the key of the machine's cluster.
-func (m Machine) ClusterKey() string {
+// Origin is whom a host registered by: registration token and network.
+type Origin struct {
+	// Token is "<cluster id>/<name>" of the registration token.
+	Token string `json:"token,omitempty"`
+	// Source is the address that the host came from, 192.0.2.1/32, or the network of an IPv6 address, 2001:db8::/64.
+	Source string `json:"source,omitempty"`
+}
+
+// Cluster is the key of the machine's cluster.
+func (m Machine) Cluster() ClusterKey {
 	if m.ClusterNamespace != "" {
-		return m.ClusterNamespace + "/" + m.ClusterName
+		return NewClusterKey(m.ClusterNamespace, m.ClusterName)
 	}
-	return m.Namespace + "/" + m.ClusterName
+	return NewClusterKey(m.Namespace, m.ClusterName)
 }
 
 // Subject is what the machine's tunnels are called.
-func (m Machine) Subject() string {
+func (m Machine) Subject() Subject {
 	if m.Docker != nil {
-		return m.Namespace + ":" + m.Name
+		return Subject(m.Namespace + ":" + m.Name)
 	}
-	return m.Key()
+	return Subject(m.Key())
 }
-
-// MachineOfSubject is the key of the machine that a tunnel's subject stands for.
-func MachineOfSubject(subject string) string { return strings.Replace(subject, ":", "/", 1) }
 
 // DockerHost is what a node agent said of the Docker on its host when it connected last.
 type DockerHost struct {
@@ -185,6 +191,8 @@ type DockerHost struct {
 	StorageDriver   string `json:"storageDriver,omitempty"`
 	// Seen is when an agent was let in last.
 	Seen time.Time `json:"seen,omitzero"`
+	// CredentialHash is the hash of the host's own credential; empty for original agents, which have none.
+	CredentialHash string `json:"credentialHash,omitempty"`
 	// AppliedNodeConfig is the version that the agent acknowledged.
 	AppliedNodeConfig int `json:"appliedNodeConfig,omitempty"`
 }
@@ -203,8 +211,10 @@ const (
 	WaitingForProbes MachineState = "Waiting for probes"
 	WaitingForNode   MachineState = "Waiting to register with Kubernetes"
 	Active           MachineState = "Active"
-	Failed           MachineState = "Error"
-	Removing         MachineState = "Removing"
+	// Unavailable is a machine that was Active and that does not work now.
+	Unavailable MachineState = "Unavailable"
+	Failed      MachineState = "Error"
+	Removing    MachineState = "Removing"
 )
 
 // The states of Docker hosts, beside Registering and Removing.
@@ -233,6 +243,12 @@ type MachineStatus struct {
 	History []Transition `json:"history,omitempty"`
 	// Node is the Kubernetes node, once the cluster's own API shows it.
 	Node *NodeRef `json:"node,omitempty"`
+	// Unseen is since when the cluster's API shows nothing of the node of a machine that was Active;
+	// zero while it does.
+	Unseen time.Time `json:"unseen,omitzero"`
+	// Relabelled says that the node of this host had the label of another machine, one that was removed, and that
+	// k3s is restarted for it once: a node takes its labels when it starts.
+	Relabelled bool `json:"relabelled,omitempty"`
 	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
 	LastFailure *PlanFailure `json:"lastFailure,omitempty"`
 	// RetriedChecksum and Retries count automatic new tries of a failed plan.
@@ -323,10 +339,10 @@ type Replica struct {
 	Started time.Time `json:"started"`
 }
 
-// Connection says that a host's tunnel ends at a server. It is gone with the tunnel, and
-// with the server. Key: "<subject>|<replica>".
+// Connection says that a host's tunnel, or the watch of its agent, ends at a server. It is
+// removed with the tunnel or watch, and with the server. Key: "<subject>|<replica>".
 type Connection struct {
-	// Subject is the host as tunnels call it.
+	// Subject is the host as tunnels call it, or the key of the plan Secret that is watched.
 	Subject string `json:"subject"`
 	// Replica is the ID of the server.
 	Replica string    `json:"replica"`

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -17,8 +18,9 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/wish"
+	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -82,7 +84,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	if err != nil {
 		return connection{}, nil, err
 	}
-	asked, err := wish.Read(r.Header)
+	asked, err := hostrequest.Read(r.Header)
 	if err != nil {
 		return connection{}, nil, err
 	}
@@ -90,11 +92,13 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	if err != nil {
 		return connection{}, nil, err
 	}
+	bearer, _ := bearerToken(r)
+	from := g.origin(bearer, r.RemoteAddr)
 	var conflict *store.ConflictError
 	var exists *store.ExistsError
 	for try := range tries {
 		var done registered
-		done, err = g.store(ctx, cluster, asked)
+		done, err = g.store(ctx, cluster, asked, from)
 		if errors.As(err, &conflict) || errors.As(err, &exists) {
 			if err := pause(ctx, time.Duration(try+1)*5*time.Millisecond); err != nil {
 				return connection{}, nil, err
@@ -136,7 +140,7 @@ func (g *Registration) admit(r *http.Request) (records.Cluster, error) {
 		}
 		// Only wrong tokens are counted, and a right one is never asked to wait: hosts
 		// behind one address must not lock each other out.
-		if wait := g.wrong.count(r.RemoteAddr, g.now()); wait > 0 {
+		if wait := g.wrong.take(source.Of(r.RemoteAddr), wrongRate, g.now()); wait > 0 {
 			e := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "too many wrong registration tokens from this address; %s", err.Message)
 			e.RetryAfter = wait
 			return records.Cluster{}, e
@@ -167,7 +171,7 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked wish.Request) (registered, error) {
+func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked hostrequest.Request, from records.Origin) (registered, error) {
 	if err := g.elsewhere(cluster, asked.MachineID); err != nil {
 		return registered{}, err
 	}
@@ -175,7 +179,11 @@ func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked
 	key := cluster.Namespace + "/" + machineName(asked.MachineID)
 	current, again := g.state.Machines.Get(key)
 	if !again {
+		if err := g.room(from); err != nil {
+			return registered{}, err
+		}
 		m := newMachine(cluster, asked, now)
+		m.Origin = from
 		token := issue(&m)
 		secret := newPlanSecret(m, now)
 		_, err := g.state.Store.Commit(ctx, g.state.Machines.Creating(key, m), g.state.PlanSecrets.Creating(secret.Key(), secret))
@@ -185,7 +193,7 @@ func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked
 }
 
 // storeAgain writes what becomes of a machine that registers again.
-func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked wish.Request, now time.Time) (registered, error) {
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, now time.Time) (registered, error) {
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
@@ -193,7 +201,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
-	v := wish.Weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
+	v := hostrequest.Weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
 	if v.Refused {
 		return registered{}, g.record(ctx, current, v)
 	}
@@ -216,7 +224,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 }
 
 // record keeps what was refused where the machine's owner sees it, and is the refusal.
-func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v wish.Verdict) error {
+func (g *Registration) record(ctx context.Context, current store.Document[records.Machine], v hostrequest.Verdict) error {
 	if current.Value.Refused != v.Machine.Refused {
 		current.Value.Refused = v.Machine.Refused
 		if _, err := g.state.Machines.Update(ctx, current); err != nil {
@@ -232,7 +240,8 @@ func (g *Registration) record(ctx context.Context, current store.Document[record
 // elsewhere refuses a host that is a machine of another cluster already.
 func (g *Registration) elsewhere(cluster records.Cluster, machineID string) error {
 	name := machineName(machineID)
-	for _, m := range g.machines.with(machineID) {
+	for _, d := range g.state.MachinesByHost.Find(machineID) {
+		m := d.Value
 		if m.ClusterID == cluster.ID {
 			continue
 		}
@@ -261,7 +270,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 }
 
 func (g *Registration) connection(server string, done registered) (connection, error) {
-	kubeConfig, err := kubeConfig(server, g.settings.CACerts(), done.token)
+	kubeConfig, err := g.kubeConfigs.of(server, g.settings.CACerts(), done.token)
 	if err != nil {
 		return connection{}, err
 	}
@@ -271,6 +280,32 @@ func (g *Registration) connection(server string, done registered) (connection, e
 		KubeConfig: kubeConfig,
 		TunnelURL:  "wss" + strings.TrimPrefix(server, "https") + "/v3/connect/machine",
 	}, nil
+}
+
+// kubeConfigs are kubeconfigs that differ in nothing but the token, which is all that differs
+// between thousands of hosts that register at once.
+type kubeConfigs struct {
+	last atomic.Pointer[kubeConfigForm]
+}
+
+// kubeConfigForm is a kubeconfig around its token.
+type kubeConfigForm struct{ server, ca, before, after string }
+
+// tokenPlace stands for a token, which like it is a YAML string without quotes.
+const tokenPlace = tokenPrefix + ".namespace.machine.secret"
+
+func (k *kubeConfigs) of(server, ca, token string) (string, error) {
+	form := k.last.Load()
+	if form == nil || form.server != server || form.ca != ca {
+		text, err := kubeConfig(server, ca, tokenPlace)
+		if err != nil {
+			return "", err
+		}
+		before, after, _ := strings.Cut(text, tokenPlace)
+		form = &kubeConfigForm{server: server, ca: ca, before: before, after: after}
+		k.last.Store(form)
+	}
+	return form.before + token + form.after, nil
 }
 
 // kubeConfig is a kubeconfig whose one cluster, user and context are called agent.

@@ -58,7 +58,7 @@ func TestFirstRegistration(t *testing.T) {
 		NodeName: "node-1", Address: []string{"192.0.2.7"}, InternalAddress: []string{"10.0.0.7", "fd00::7"},
 		NodeLabels: map[string]string{"cattle.io/os": "linux", "rack": "r1"},
 		NodeTaints: []records.Taint{{Key: "dedicated", Value: "db", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}},
-		TokenHash:  m.TokenHash,
+		TokenHash:  m.TokenHash, Origin: records.Origin{Token: "c-m-lab00000/default-token", Source: "127.0.0.1/32"},
 		Status: records.MachineStatus{
 			Condition: m.Status.Condition, Since: now, History: []records.Transition{{State: "Registering", At: now}},
 		},

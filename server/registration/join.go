@@ -23,23 +23,17 @@ func (e *NoTokenError) Error() string {
 	return fmt.Sprintf("cluster %s has no valid registration token", e.ClusterID)
 }
 
-// JoinCommand is a registration token with the commands made of it. Commands for hosts
+// JoinCommand is a registration token with the commands made of it: none for importing a
+// cluster and none for Windows, which this version of drover has no use for. Commands for hosts
 // end where the caller appends role flags: " --etcd --controlplane --worker",
 // " --label k=v", " --node-name NAME". The insecure ones do not verify the server's
 // certificate while they fetch the script.
 type JoinCommand struct {
 	Token string
-	// ManifestURL, Command and InsecureCommand import a cluster that exists already.
-	ManifestURL     string
-	Command         string
-	InsecureCommand string
 	// NodeCommand and InsecureNodeCommand join a Linux host. In a cluster of Docker hosts they
 	// run the node agent, which verifies the server in any case, and there are no others.
 	NodeCommand         string
 	InsecureNodeCommand string
-	// WindowsNodeCommand and InsecureWindowsNodeCommand join a Windows worker.
-	WindowsNodeCommand         string
-	InsecureWindowsNodeCommand string
 }
 
 // JoinCommand is the join command of a cluster's default token, or of its first valid
@@ -68,16 +62,10 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 		command := dockerCommand(g.settings.Get("agent-image").Value, server, token.Token, checksum, env)
 		return JoinCommand{Token: token.Token, NodeCommand: command, InsecureNodeCommand: command}, nil
 	}
-	manifest := fmt.Sprintf("%s/v3/import/%s_%s.yaml", server, token.Token, token.ClusterID)
 	return JoinCommand{
-		Token:                      token.Token,
-		ManifestURL:                manifest,
-		Command:                    "kubectl apply -f " + manifest,
-		InsecureCommand:            "curl --insecure -sfL " + manifest + " | kubectl apply -f -",
-		NodeCommand:                linuxCommand("curl -fL", server, token.Token, checksum, env),
-		InsecureNodeCommand:        linuxCommand("curl --insecure -fL", server, token.Token, checksum, env),
-		WindowsNodeCommand:         windowsCommand("curl.exe -fL", server, token.Token, checksum, env),
-		InsecureWindowsNodeCommand: windowsCommand("curl.exe --insecure -fL", server, token.Token, checksum, env),
+		Token:               token.Token,
+		NodeCommand:         linuxCommand("curl -fL", server, token.Token, checksum, env),
+		InsecureNodeCommand: linuxCommand("curl --insecure -fL", server, token.Token, checksum, env),
 	}, nil
 }
 
@@ -123,19 +111,6 @@ func dockerCommand(image, server, token, checksum string, env []clusterspec.EnvV
 	return command
 }
 
-func windowsCommand(curl, server, token, checksum string, env []clusterspec.EnvVar) string {
-	pairs := ""
-	for _, e := range usable(env) {
-		pairs += "$env:" + e.Name + "=" + powerShellQuoted(e.Value) + "; "
-	}
-	command := fmt.Sprintf("%s%s %s/wins-agent-install.ps1 -o install.ps1; Set-ExecutionPolicy Bypass -Scope Process -Force; "+
-		"./install.ps1 -Server %s -Label 'cattle.io/os=windows' -Token %s -Worker", pairs, curl, server, server, token)
-	if checksum != "" {
-		command += " -CaChecksum " + checksum
-	}
-	return command
-}
-
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // usable leaves out what no shell could set: invalid names, empty values.
@@ -156,9 +131,4 @@ func shellQuoted(s string) string {
 		return singleQuoted(s)
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(s) + `"`
-}
-
-// powerShellQuoted is the double-quoted form; its escape character is the backtick.
-func powerShellQuoted(s string) string {
-	return `"` + strings.NewReplacer("`", "``", `"`, "`\"", `$`, "`$", "\n", "`n", "\r", "`r").Replace(s) + `"`
 }

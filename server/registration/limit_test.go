@@ -4,29 +4,33 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/server/source"
 )
 
 func TestLimiterIsBounded(t *testing.T) {
-	l, now := newLimiter(), time.Unix(0, 0)
+	var l limiter[netip.Prefix]
+	now := time.Unix(0, 0)
 	address := netip.MustParseAddr("10.0.0.0")
-	for range 3 * wrongSources {
-		l.count(netip.AddrPortFrom(address, 1).String(), now)
+	for range 3 * maxLimited {
+		l.take(source.Of(netip.AddrPortFrom(address, 1).String()), wrongRate, now)
 		address = address.Next()
 	}
-	if len(l.sources) > wrongSources+1 {
-		t.Errorf("%d sources are kept, want at most %d", len(l.sources), wrongSources+1)
+	if len(l.keys) > maxLimited+1 {
+		t.Errorf("%d sources are kept, want at most %d", len(l.keys), maxLimited+1)
 	}
 	now = now.Add(time.Hour)
-	l.count("192.0.2.1:1", now)
-	if len(l.sources) > 2 {
-		t.Errorf("%d sources are kept an hour later", len(l.sources))
+	l.take(source.Of("192.0.2.1:1"), wrongRate, now)
+	if len(l.keys) > 2 {
+		t.Errorf("%d sources are kept an hour later", len(l.keys))
 	}
 }
 
 func TestLimiterCountsNetworks(t *testing.T) {
-	l, now := newLimiter(), time.Unix(0, 0)
-	for range wrongBurst {
-		if l.count("[2001:db8::1]:1", now) != 0 {
+	var l limiter[netip.Prefix]
+	now := time.Unix(0, 0)
+	for range int(wrongRate.burst) {
+		if l.take(source.Of("[2001:db8::1]:1"), wrongRate, now) != 0 {
 			t.Fatal("refused within the burst")
 		}
 	}
@@ -34,7 +38,7 @@ func TestLimiterCountsNetworks(t *testing.T) {
 		remote string
 		waits  bool
 	}{{"[2001:db8::ffff]:9", true}, {"[2001:db8:0:1::1]:1", false}, {"192.0.2.1:1", false}, {"nonsense", false}} {
-		if got := l.count(c.remote, now) > 0; got != c.waits {
+		if got := l.take(source.Of(c.remote), wrongRate, now) > 0; got != c.waits {
 			t.Errorf("%s waits: %v, want %v", c.remote, got, c.waits)
 		}
 	}

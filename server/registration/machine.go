@@ -15,7 +15,7 @@ import (
 
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration/wish"
+	"github.com/drover-project/drover/server/registration/hostrequest"
 )
 
 // Labels and annotations of machines and plan Secrets.
@@ -45,8 +45,8 @@ func machineName(machineID string) string {
 }
 
 // newMachine is the machine of a host that registers for the first time.
-func newMachine(cluster records.Cluster, asked wish.Request, now time.Time) records.Machine {
-	m := wish.Apply(records.Machine{
+func newMachine(cluster records.Cluster, asked hostrequest.Request, now time.Time) records.Machine {
+	m := hostrequest.Apply(records.Machine{
 		Object: records.Object{
 			Namespace:  cluster.Namespace,
 			Name:       machineName(asked.MachineID),
@@ -91,7 +91,7 @@ func describe(m records.Machine) records.Machine {
 func undescribe(m records.Machine) records.Machine {
 	m.Labels = maps.Clone(m.Labels)
 	for key, value := range m.NodeLabels {
-		if m.Labels[key] == value && key != wish.LabelOS {
+		if m.Labels[key] == value && key != hostrequest.LabelOS {
 			delete(m.Labels, key)
 		}
 	}
@@ -126,7 +126,7 @@ func commonLabels(m records.Machine) map[string]string {
 		labelCAPIClusterName: m.ClusterName,
 		labelMachineID:       m.MachineID,
 		labelNodeName:        m.NodeName,
-		wish.LabelOS:         m.OS,
+		hostrequest.LabelOS:  m.OS,
 	}
 }
 

@@ -7,15 +7,21 @@
 package registration
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/expiry"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 )
@@ -40,9 +46,12 @@ type Registration struct {
 	now      func() time.Time
 	log      *slog.Logger
 	reply    norman.Replier
-	machines *machineIndex
 	retiring *retiring
-	wrong    *limiter
+	streams  expiry.Streams
+	// kubeConfigs are those of the answers.
+	kubeConfigs kubeConfigs
+	wrong       limiter[netip.Prefix]   // tokens, by who sends them
+	arrivals    limiter[records.Origin] // of machines
 }
 
 // New makes a Registration.
@@ -53,16 +62,16 @@ func New(o Options) *Registration {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Registration{
+	g := &Registration{
 		state:    o.State,
 		settings: o.Settings,
 		assets:   newAssets(o.Assets),
 		now:      o.Now,
 		log:      o.Logger,
-		machines: newMachineIndex(o.State.Machines),
 		retiring: newRetiring(),
-		wrong:    newLimiter(),
 	}
+	g.follow()
+	return g
 }
 
 // Routes adds the paths that are open without login.
@@ -82,13 +91,27 @@ func (g *Registration) Run(ctx context.Context) error {
 	return g.retiring.run(ctx, g.state.Machines, g.log)
 }
 
-func (g *Registration) healthz(w http.ResponseWriter, _ *http.Request) {
+func (g *Registration) healthz(w http.ResponseWriter, r *http.Request) {
 	if err := g.state.Store.Err(); err != nil {
 		g.log.Error("not healthy", "error", err)
 		text(w, http.StatusServiceUnavailable, "the store does not work; see the server's log")
 		return
 	}
-	text(w, http.StatusOK, "ok")
+	if since, stale := g.state.Store.Stale(); stale {
+		text(w, http.StatusServiceUnavailable, "not ready: the store does not answer since "+since.UTC().Format(time.RFC3339))
+		return
+	}
+	if _, verbose := r.URL.Query()["verbose"]; !verbose {
+		text(w, http.StatusOK, "ok")
+		return
+	}
+	// What the server believes of itself and of this request, for whom a proxy in between misleads.
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	text(w, http.StatusOK, fmt.Sprintf("[+]store ok\nserver-url %s\nthis request came by %s to host %s\nok\n",
+		cmp.Or(g.settings.ServerURL(), "is not set"), scheme, strconv.Quote(r.Host)))
 }
 
 func (g *Registration) version(w http.ResponseWriter, _ *http.Request) {

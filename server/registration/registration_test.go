@@ -202,3 +202,20 @@ func (f *fixture) machine(t *testing.T) records.Machine {
 	}
 	return d.Value
 }
+
+// TestHealthzVerbose: what the server believes of itself and of the request.
+func TestHealthzVerbose(t *testing.T) {
+	f := setUp(t, nil)
+	for target, want := range map[string]string{
+		"/healthz":         "ok",
+		"/healthz?verbose": "[+]store ok\nserver-url " + serverURL + "\nthis request came by http to host \"example.com\"\nok\n",
+	} {
+		w := httptest.NewRecorder()
+		mux := http.NewServeMux()
+		f.Routes(mux)
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Body.String() != want {
+			t.Errorf("%s: %q, want %q", target, w.Body, want)
+		}
+	}
+}

@@ -4,9 +4,9 @@ package registration
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
@@ -70,15 +70,13 @@ func (g *Registration) cacerts(w http.ResponseWriter, r *http.Request) {
 
 // tokenByHash finds a registration token by base64(SHA-256(token)).
 func (g *Registration) tokenByHash(hash string) (token string, ok bool) {
-	now := g.now()
-	for _, d := range g.state.RegistrationTokens.List() {
-		sum := sha256.Sum256([]byte(d.Value.Token))
-		if expires := d.Value.Expires; !expires.IsZero() && !now.Before(expires) {
-			continue
-		}
-		if same(base64.StdEncoding.EncodeToString(sum[:]), hash) {
-			token, ok = d.Value.Token, true
-		}
+	sum, err := base64.StdEncoding.Strict().DecodeString(hash)
+	if err != nil {
+		return "", false
 	}
-	return token, ok
+	d, ok := g.state.RegistrationTokensByHash.First(hex.EncodeToString(sum))
+	if expires := d.Value.Expires; !ok || !expires.IsZero() && !g.now().Before(expires) {
+		return "", false
+	}
+	return d.Value.Token, true
 }

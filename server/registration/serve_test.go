@@ -168,17 +168,8 @@ func TestJoinCommand(t *testing.T) {
 	token, checksum := f.token["lab"], f.settings.CAChecksum()
 	env := `HTTPS_PROXY="http://proxy:3128" ODD="a \"b\" \$c ` + "\\`d\\`" + ` \\e" BANG='it'\''s!' `
 	rest := " https://drover.example:8443/system-agent-install.sh | sudo " + env + "sh -s - --server https://drover.example:8443 --label 'cattle.io/os=linux' --token " + token + " --ca-checksum " + checksum
-	manifest := serverURL + "/v3/import/" + token + "_c-m-lab00000.yaml"
-	powerShell := func(curl string) string {
-		return "$env:HTTPS_PROXY=\"http://proxy:3128\"; $env:ODD=\"a `\"b`\" `$c ``d`` \\e\"; $env:BANG=\"it's!\"; " + curl +
-			" https://drover.example:8443/wins-agent-install.ps1 -o install.ps1; Set-ExecutionPolicy Bypass -Scope Process -Force; ./install.ps1 -Server https://drover.example:8443 -Label 'cattle.io/os=windows' -Token " +
-			token + " -Worker -CaChecksum " + checksum
-	}
 	want := registration.JoinCommand{
-		Token: token, ManifestURL: manifest, Command: "kubectl apply -f " + manifest,
-		InsecureCommand: "curl --insecure -sfL " + manifest + " | kubectl apply -f -",
-		NodeCommand:     env + "curl -fL" + rest, InsecureNodeCommand: env + "curl --insecure -fL" + rest,
-		WindowsNodeCommand: powerShell("curl.exe -fL"), InsecureWindowsNodeCommand: powerShell("curl.exe --insecure -fL"),
+		Token: token, NodeCommand: env + "curl -fL" + rest, InsecureNodeCommand: env + "curl --insecure -fL" + rest,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -49,16 +50,11 @@ func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error)
 	denied := func(format string, args ...any) (records.Cluster, *norman.Error) {
 		return records.Cluster{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, format, args...)
 	}
-	hash := random.Hash(bearer)
-	var found *records.RegistrationToken
-	for _, d := range g.state.RegistrationTokens.List() {
-		if same(random.Hash(d.Value.Token), hash) {
-			found = &d.Value
-		}
-	}
-	if found == nil {
+	d, known := g.state.RegistrationTokensByHash.First(random.Hash(bearer))
+	if !known {
 		return denied("this registration token is not known: copy the cluster's join command again")
 	}
+	found := d.Value
 	if !found.Expires.IsZero() && !g.now().Before(found.Expires) {
 		return denied("this registration token of cluster %s expired at %s: copy the cluster's join command again",
 			found.ClusterName, found.Expires.UTC().Format(time.RFC3339))
@@ -85,7 +81,9 @@ func (g *Registration) ClusterByToken(token string) (records.Cluster, error) {
 }
 
 // WrongToken notes a wrong registration token and is how long its sender has to wait; 0 for not.
-func (g *Registration) WrongToken(remote string) time.Duration { return g.wrong.count(remote, g.now()) }
+func (g *Registration) WrongToken(remote string) time.Duration {
+	return g.wrong.take(source.Of(remote), wrongRate, g.now())
+}
 
 // tokenPrefix begins every machine token: <prefix>.<namespace>.<machine>.<secret>.
 const tokenPrefix = "drover-machine"
@@ -102,15 +100,29 @@ func issue(m *records.Machine) (token string) {
 	return token
 }
 
-// MachineByToken finds the machine, "<namespace>/<name>", that a machine token belongs
-// to. The first use of a new token ends the previous one: at once in this process, and
-// by Run for all servers and for good.
-func (g *Registration) MachineByToken(bearer string) (key string, ok bool) {
+// machineOf is the key of the machine that a token names.
+func machineOf(bearer string) (key string, ok bool) {
 	parts := strings.Split(bearer, ".")
 	if len(parts) != 4 || parts[0] != tokenPrefix {
 		return "", false
 	}
-	key = parts[1] + "/" + parts[2]
+	return parts[1] + "/" + parts[2], true
+}
+
+// IsMachineToken says whether a token has the form of a machine's.
+func IsMachineToken(bearer string) bool {
+	_, ok := machineOf(bearer)
+	return ok
+}
+
+// MachineByToken finds the machine, "<namespace>/<name>", that a machine token belongs
+// to. The first use of a new token ends the previous one: at once in this process, and
+// by Run for all servers and for good.
+func (g *Registration) MachineByToken(bearer string) (key string, ok bool) {
+	key, ok = machineOf(bearer)
+	if !ok {
+		return "", false
+	}
 	machine, found := g.state.Machines.Get(key)
 	hash := random.Hash(bearer)
 	m := machine.Value

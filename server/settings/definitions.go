@@ -28,6 +28,13 @@ type definition struct {
 	readOnly string
 }
 
+// Reasons that several settings have for being read-only. That a setting which is taken and
+// does nothing is worse than none holds here, too: each of them works, or says why not.
+const (
+	unused   = "this version of drover does nothing with it; it exists for clients that read it"
+	noExpiry = "registration tokens do not expire in this version of drover; deleting a cluster's default-token makes a new one"
+)
+
 // definitions is the whole list: what drover gives a meaning to, and what clients read
 // at their start and expect to find (rancher CLI, terraform provider, dashboards).
 func definitions(d Defaults) []definition {
@@ -36,40 +43,42 @@ func definitions(d Defaults) []definition {
 		{name: "agent-tls-mode", value: "strict", check: oneOf("strict", "system-store")},
 		{name: "auth-token-default-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
-		{name: "auth-user-session-idle-ttl-minutes", value: "960", check: minutes},
+		{name: "auth-user-session-idle-ttl-minutes", value: "0", readOnly: "sessions end by auth-user-session-ttl-minutes alone, used or not"},
 		{name: "auth-user-session-ttl-minutes", value: "960", check: minutes},
 		{name: "cacerts", value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
-		{name: "crt-default-grace-period-minutes", value: "180", check: minutes},
-		{name: "crt-default-ttl-minutes", value: "43200", check: minutes},
-		{name: "engine-install-url"},
+		{name: "connections-per-source", value: "1000", check: atLeast(0)},
+		{name: "crt-default-grace-period-minutes", value: "0", readOnly: noExpiry},
+		{name: "crt-default-ttl-minutes", value: "0", readOnly: noExpiry},
+		{name: "engine-install-url", readOnly: unused},
 		{name: "eula-agreed"},
 		{name: "first-login", value: "true", check: oneOf("true", "false")},
-		{name: "install-uuid"},
-		{name: "k8s-version"},
-		{name: "k8s-version-to-images"},
+		{name: "install-uuid", readOnly: "it is made at the first start and names this installation from then on"},
+		{name: "k8s-version", readOnly: unused},
+		{name: "k8s-version-to-images", readOnly: unused},
 		{name: "kubeconfig-default-token-ttl-minutes", value: "43200", check: minutes},
 		{name: "kubeconfig-generate-token", value: "true", check: oneOf("true", "false")},
 		{name: "kubeconfig-max-token-ttl-minutes", value: "129600", check: minutes},
 		{name: "no-default-admin", value: "false", check: oneOf("true", "false")},
 		{name: "password-min-length", value: "12", check: atLeast(2)},
-		{name: "public-api-body-limit", value: "1Mi"},
-		{name: "server-image"},
+		{name: "public-api-body-limit", value: "1Mi", readOnly: "the limit is built in"},
+		{name: "registration-quota", value: "10000", check: atLeast(0)},
+		{name: "registration-rate-per-minute", value: "6000", check: atLeast(0)},
+		{name: "server-image", readOnly: unused},
 		{name: "server-url", value: d.ServerURL, check: serverURL},
 		{name: "server-version", value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
 		{name: "server-version-type", value: "drover", readOnly: "it is the release that runs"},
-		{name: "system-agent-install-script"},
-		{name: "system-agent-installer-image"},
+		{name: "system-agent-install-script", readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
 		{name: "system-agent-installer-image", value: "rancher/system-agent-installer-"},
 		{name: "system-agent-version", value: d.Version, readOnly: "it is the release that runs"},
-		{name: "system-default-registry"},
+		{name: "system-default-registry", readOnly: unused},
 		{name: "telemetry-opt", value: "out", check: oneOf("in", "out", "prompt")},
-		{name: "tls-min-version", value: "1.2", check: oneOf("1.2", "1.3")},
+		{name: "tls-min-version", value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
 		{name: "ui-banners"},
 		{name: "ui-brand"},
 		{name: "ui-default-landing"},
 		{name: "ui-issues"},
 		{name: "ui-pl", value: "drover"},
-		{name: "wins-agent-version"},
+		{name: "wins-agent-version", readOnly: unused},
 	}
 }
 
@@ -128,7 +137,7 @@ var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
 func image(value string) string {
 	if len(value) > 512 || !imageName.MatchString(value) {
-		return "is no name of an image; write it as drover/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
+		return "is not a name of an image; write it as drover/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
 	}
 	return ""
 }

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -219,4 +221,13 @@ func (s *Settings) CAChecksum() string {
 // StrictTLS says that agents trust the CA of CACerts only and never the system's store.
 func (s *Settings) StrictTLS() bool {
 	return s.CACerts() != "" && s.Get("agent-tls-mode").Value == "strict"
+}
+
+// Minutes is a setting that holds a number of minutes; 0 is no limit.
+func (s *Settings) Minutes(name string) time.Duration {
+	n, err := strconv.Atoi(s.Get(name).Value)
+	if err != nil { // checked when it was stored
+		return 0
+	}
+	return time.Duration(n) * time.Minute
 }

@@ -87,7 +87,7 @@ func TestSetRefuses(t *testing.T) {
 		{name: "shell in the host", setting: "server-url", value: "https://a$(id)b", reason: ""},
 		{name: "bracketed name", setting: "server-url", value: "https://[abc]:8443", reason: ""},
 		{name: "not in the list", setting: "agent-tls-mode", value: "lax", reason: "strict, system-store"},
-		{name: "negative minutes", setting: "crt-default-ttl-minutes", value: "-1", reason: "minutes"},
+		{name: "negative minutes", setting: "kubeconfig-max-token-ttl-minutes", value: "-1", reason: "minutes"},
 		{name: "no number", setting: "password-min-length", value: "many", reason: "number"},
 		{name: "huge", setting: "ui-banners", value: strings.Repeat("x", 64<<10+1), reason: "longer"},
 	} {

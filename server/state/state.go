@@ -5,6 +5,7 @@ package state
 import (
 	"context"
 
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -13,13 +14,13 @@ import (
 type State struct {
 	Store *store.Store
 
-	// Clusters are keyed "<namespace>/<name>", as are the next but for the comment.
+	// Clusters are encrypted and keyed "<namespace>/<name>", as are the next but for the comment.
 	Clusters *store.Collection[records.Cluster]
 	// ClusterSecrets are encrypted and have the cluster's key.
 	ClusterSecrets *store.Collection[records.ClusterSecrets]
 	// RegistrationTokens are encrypted and keyed "<cluster id>/<name>".
 	RegistrationTokens *store.Collection[records.RegistrationToken]
-	// Machines are keyed "<namespace>/custom-…", Docker hosts "<cluster id>/m-…".
+	// Machines are encrypted and keyed "<namespace>/custom-…", Docker hosts "<cluster id>/m-…".
 	Machines *store.Collection[records.Machine]
 	// PlanSecrets are encrypted and keyed "<namespace>/custom-…-machine-plan".
 	PlanSecrets *store.Collection[records.PlanSecret]
@@ -35,18 +36,36 @@ type State struct {
 	Replicas *store.Collection[records.Replica]
 	// Connections are the hosts' tunnels, keyed "<subject>|<replica>"; they end with their server's lease.
 	Connections *store.Collection[records.Connection]
+	// Watches are the agents' watches on their plan Secrets, keyed "<key of the Secret>|<replica>"; they end with their server's lease.
+	Watches *store.Collection[records.Connection]
 	// ServerSecrets are encrypted and keyed by name.
 	ServerSecrets *store.Collection[records.ServerSecret]
+
+	// ClustersByID finds a cluster by its management ID.
+	ClustersByID *store.Index[records.Cluster, string]
+	// ClustersByName finds clusters by their names without namespace.
+	ClustersByName *store.Index[records.Cluster, string]
+	// MachinesByCluster finds the machines of a cluster.
+	MachinesByCluster *store.Index[records.Machine, records.ClusterKey]
+	// ControlPlanes finds the machines of a cluster that run its Kubernetes API; no Docker hosts.
+	ControlPlanes *store.Index[records.Machine, records.ClusterKey]
+	// MachinesByHost finds machines by what their hosts call themselves; see records.Machine.MachineID.
+	MachinesByHost *store.Index[records.Machine, string]
+	// MachinesByOrigin finds machines by whom they registered by.
+	MachinesByOrigin *store.Index[records.Machine, records.Origin]
+	// RegistrationTokensByHash finds registration tokens by random.Hash of the token. A lookup by
+	// the hash takes a time that depends on the hash alone, which says nothing about the token.
+	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
 }
 
 // Open opens the store with all collections. The names and which are sensitive are
 // part of the data's schema: to change one is a migration.
 func Open(ctx context.Context, o store.Options) (*State, error) {
 	s := &State{
-		Clusters:           store.NewCollection[records.Cluster]("clusters", false),
+		Clusters:           store.NewCollection[records.Cluster]("clusters", true),
 		ClusterSecrets:     store.NewCollection[records.ClusterSecrets]("clustersecrets", true),
 		RegistrationTokens: store.NewCollection[records.RegistrationToken]("registrationtokens", true),
-		Machines:           store.NewCollection[records.Machine]("machines", false),
+		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
 		Users:              store.NewCollection[records.User]("users", true),
@@ -54,15 +73,35 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
 		Connections:        store.NewCollection[records.Connection]("connections", false),
+		Watches:            store.NewCollection[records.Connection]("watches", false),
 		ServerSecrets:      store.NewCollection[records.ServerSecret]("serversecrets", true),
 	}
+	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// index makes the indexes.
+func (s *State) index() {
+	s.ClustersByID = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.ID} })
+	s.ClustersByName = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.Name} })
+	s.MachinesByCluster = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey { return []records.ClusterKey{m.Cluster()} })
+	s.ControlPlanes = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey {
+		if !m.Roles.ControlPlane || m.Docker != nil {
+			return nil
+		}
+		return []records.ClusterKey{m.Cluster()}
+	})
+	s.MachinesByHost = store.NewIndex(s.Machines, func(m *records.Machine) []string { return []string{m.MachineID} })
+	s.MachinesByOrigin = store.NewIndex(s.Machines, func(m *records.Machine) []records.Origin { return []records.Origin{m.Origin} })
+	s.RegistrationTokensByHash = store.NewIndex(s.RegistrationTokens, func(t *records.RegistrationToken) []string {
+		return []string{random.Hash(t.Token)}
+	})
 }
 
 // Close closes the store.

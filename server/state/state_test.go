@@ -44,13 +44,13 @@ func TestCollections(t *testing.T) {
 		mark      string // a text of the document
 		check     func(t *testing.T, s *State, create bool)
 	}{
-		{"clusters", false, "mark-cluster", keeps(func(s *State) *store.Collection[records.Cluster] { return s.Clusters },
+		{"clusters", true, "mark-cluster", keeps(func(s *State) *store.Collection[records.Cluster] { return s.Clusters },
 			records.Cluster{Object: object("mark-cluster"), ID: "c-m-1", Spec: clusterspec.Spec{}})},
 		{"cluster secrets", true, "mark-server-token", keeps(func(s *State) *store.Collection[records.ClusterSecrets] { return s.ClusterSecrets },
 			records.ClusterSecrets{ServerToken: "mark-server-token"})},
 		{"registration tokens", true, "mark-registration", keeps(func(s *State) *store.Collection[records.RegistrationToken] { return s.RegistrationTokens },
 			records.RegistrationToken{ClusterID: "c-m-1", Name: "n", Token: "mark-registration", Created: noon})},
-		{"machines", false, "mark-machine", keeps(func(s *State) *store.Collection[records.Machine] { return s.Machines },
+		{"machines", true, "mark-machine", keeps(func(s *State) *store.Collection[records.Machine] { return s.Machines },
 			records.Machine{Object: object("mark-machine"), Status: records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: noon}})},
 		{"plan secrets", true, "bWFyay1wbGFu", keeps(func(s *State) *store.Collection[records.PlanSecret] { return s.PlanSecrets },
 			records.PlanSecret{Object: object("p"), Data: map[string][]byte{"plan": []byte("mark-plan"), "empty": {}}})},
@@ -64,6 +64,8 @@ func TestCollections(t *testing.T) {
 			records.Replica{ID: "mark-replica", URL: "https://a", Started: noon})},
 		{"connections", false, "mark-subject", keeps(func(s *State) *store.Collection[records.Connection] { return s.Connections },
 			records.Connection{Subject: "mark-subject", Replica: "a", Since: noon})},
+		{"watches", false, "mark-watch", keeps(func(s *State) *store.Collection[records.Connection] { return s.Watches },
+			records.Connection{Subject: "mark-watch", Replica: "a", Since: noon})},
 		{"server secrets", true, "mark-shared", keeps(func(s *State) *store.Collection[records.ServerSecret] { return s.ServerSecrets },
 			records.ServerSecret{Value: "mark-shared"})},
 	}

@@ -29,7 +29,7 @@ func newSecret(name string) secret {
 func openSecrets(tb testing.TB) (*Store, *Collection[secret]) {
 	tb.Helper()
 	secrets := NewCollection[secret]("secrets", true)
-	s, err := Open(tb.Context(), Options{DataDir: tb.TempDir()}, secrets)
+	s, err := openWith(tb.Context(), Options{DataDir: tb.TempDir()}, nil, secrets)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -51,7 +51,8 @@ type Collection[T any] struct {
 	mu        sync.RWMutex
 	store     *Store
 	documents map[string]*Document[T]
-	sorted    []string          // the keys of documents
+	sorted    []string // the keys of documents
+	indexes   []indexer[T]
 	observers []*func(Event[T]) // replaced, never changed
 }
 
@@ -222,11 +223,12 @@ func (c *Collection[T]) load(documents []rawEvent) error {
 		}
 		c.documents[e.key] = d
 		c.sorted = append(c.sorted, e.key)
+		c.reindex(nil, d)
 	}
 	return nil
 }
 
-// change applies the events of one revision, all at once for every reader, and tells
+// change applies the events of one revision, all at once for every reader, and calls
 // observers. Only the view calls it.
 func (c *Collection[T]) change(raw []rawEvent) error {
 	decoded := make([]*Document[T], len(raw))
@@ -271,6 +273,7 @@ func (c *Collection[T]) replace(e rawEvent, d *Document[T]) *Event[T] {
 			i, _ := slices.BinarySearch(c.sorted, e.key)
 			c.sorted = slices.Insert(c.sorted, i, e.key)
 		}
+		c.reindex(before, d)
 		event.Type, event.Value = Put, d.Value
 		return event
 	}
@@ -280,8 +283,16 @@ func (c *Collection[T]) replace(e rawEvent, d *Document[T]) *Event[T] {
 	delete(c.documents, e.key)
 	i, _ := slices.BinarySearch(c.sorted, e.key)
 	c.sorted = slices.Delete(c.sorted, i, i+1)
+	c.reindex(before, nil)
 	event.Type, event.Value = Deleted, before.Value
 	return event
+}
+
+// reindex brings the indexes up to date with one document; either may be nil.
+func (c *Collection[T]) reindex(before, after *Document[T]) {
+	for _, x := range c.indexes {
+		x.replace(before, after)
+	}
 }
 
 // current is the revision of each document.
@@ -297,8 +308,8 @@ func (c *Collection[T]) current() map[string]int64 {
 
 // Observe calls f for every later change, in the order of revisions, from the one
 // goroutine that keeps the view, after the view has the change and before the Commit
-// that made it returns. f must neither block nor write to the store. To build an index,
-// observe first and then list. stop ends it; a call under way may still finish.
+// that made it returns. f must neither block nor write to the store. stop ends it; a call
+// under way may still finish.
 func (c *Collection[T]) Observe(f func(Event[T])) (stop func()) {
 	entry := &f
 	c.mu.Lock()

@@ -121,7 +121,7 @@ func TestRefusedNames(t *testing.T) {
 		t.Error("something was written")
 	}
 	for _, name := range []string{"", "a/b", "Notes", "a b"} {
-		if _, err := Open(t.Context(), Options{DataDir: t.TempDir()}, NewCollection[note](name, false)); err == nil {
+		if _, err := openWith(t.Context(), Options{DataDir: t.TempDir()}, nil, NewCollection[note](name, false)); err == nil {
 			t.Errorf("collection name %q was taken", name)
 		}
 	}
@@ -132,7 +132,7 @@ func TestRefusedNames(t *testing.T) {
 	if _, err := s.Commit(t.Context(), other.Creating("a", note{})); err == nil {
 		t.Error("a store took a document of a collection that is not its own")
 	}
-	if _, err := Open(t.Context(), Options{DataDir: t.TempDir()}, notes); err == nil {
+	if _, err := openWith(t.Context(), Options{DataDir: t.TempDir()}, nil, notes); err == nil {
 		t.Error("a collection was bound twice")
 	}
 }

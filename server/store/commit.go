@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -110,23 +111,26 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))
 		t.reads = append(t.reads, clientv3.OpGet(leader.key, clientv3.WithKeysOnly()))
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.writeLimit, errWriteLimit)
 	defer cancel()
 	defer context.AfterFunc(s.alive, cancel)() // an etcd that has failed may never answer
 	defer s.flights.begin(t.flights)()
-	response, err := s.client.Txn(ctx).If(t.conditions...).Then(t.writes...).Else(t.reads...).Commit()
+	response, err := s.send(ctx, t)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errWriteLimit) {
+			err = fmt.Errorf("%w: %w", errWriteLimit, context.DeadlineExceeded)
+		}
 		return 0, s.explain(ops, err)
 	}
-	if !response.Succeeded {
-		refused, seen := refusal(ops, leader, response)
+	if !response.succeeded {
+		seen, refused := refusal(ops, leader, response.responses)
 		// Whoever reads after a refusal to find out what stands in the way has to see it.
 		if err := s.await(ctx, seen); err != nil {
 			return 0, fmt.Errorf("%w; and the view does not show why: %w", refused, err)
 		}
 		return 0, refused
 	}
-	revision := response.Header.Revision
+	revision := response.revision
 	if err := s.await(ctx, revision); err != nil {
 		return 0, fmt.Errorf("%s/%s and what belongs to it is written at revision %d, but the view is not there yet: %w",
 			ops[0].collection.collectionName(), ops[0].key, revision, err)
@@ -142,6 +146,8 @@ type transaction struct {
 	writes     []clientv3.Op
 	reads      []clientv3.Op
 	flights    []*flight
+	bytes      int // of all records
+	leased     bool
 }
 
 func (s *Store) add(t *transaction, op Op) error {
@@ -185,6 +191,8 @@ func (s *Store) add(t *transaction, op Op) error {
 	put := clientv3.OpPut(key, "", op.putOptions()...)
 	put.WithValueBytes(encoded) // OpPut would copy it
 	t.writes = append(t.writes, put)
+	t.bytes += len(encoded)
+	t.leased = t.leased || op.lease != nil
 	t.flights = append(t.flights, &flight{key: key, encoded: encoded, value: op.value})
 	return nil
 }
@@ -226,33 +234,33 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return append(b, encoded...), err
 }
 
-// refusal is the error of the first condition that did not hold, and the revision of the
+// refusal is the error of the first condition that did not hold, after the revision of the
 // document that was in the way; 0 when there is none.
-func refusal(ops []Op, leader *Leadership, response *clientv3.TxnResponse) (refused error, seen int64) {
+func refusal(ops []Op, leader *Leadership, responses []*pb.ResponseOp) (seen int64, refused error) {
 	if leader != nil {
-		kvs := response.Responses[len(ops)].GetResponseRange().Kvs
+		kvs := responses[len(ops)].GetResponseRange().Kvs
 		if len(kvs) == 0 || kvs[0].CreateRevision != leader.revision {
 			leader.lose()
-			return &DeposedError{Name: leader.name, Identity: leader.identity}, 0
+			return 0, &DeposedError{Name: leader.name, Identity: leader.identity}
 		}
 	}
 	for i, op := range ops {
 		var current int64
-		if kvs := response.Responses[i].GetResponseRange().Kvs; len(kvs) > 0 {
+		if kvs := responses[i].GetResponseRange().Kvs; len(kvs) > 0 {
 			current = kvs[0].ModRevision
 		}
 		name := op.collection.collectionName()
 		switch {
 		case op.kind == creating && current != 0:
-			return &ExistsError{Collection: name, Key: op.key}, current
+			return current, &ExistsError{Collection: name, Key: op.key}
 		case op.kind == creating:
 		case current == 0:
-			return &NotFoundError{Collection: name, Key: op.key}, 0
+			return 0, &NotFoundError{Collection: name, Key: op.key}
 		case op.revision != 0 && op.revision != current:
-			return &ConflictError{Collection: name, Key: op.key, Wanted: op.revision, Current: current}, current
+			return current, &ConflictError{Collection: name, Key: op.key, Wanted: op.revision, Current: current}
 		}
 	}
-	return errors.New("write to the store: etcd refused the transaction though all its conditions hold"), 0
+	return 0, errors.New("write to the store: etcd refused the transaction though all its conditions hold")
 }
 
 // explain says what was being written, and what to do where etcd's own words do not.

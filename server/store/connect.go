@@ -28,6 +28,12 @@ func (s *Store) connect(ctx context.Context) error {
 
 const (
 	dialTimeout = 5 * time.Second
+	// sayAfter is when a start of the embedded etcd that takes long is logged, startLimit when
+	// it is given up: a large database may be defragmented first. Once it is read, readyLimit
+	// is more than its last entries take.
+	sayAfter   = 10 * time.Second
+	startLimit = 5 * time.Minute
+	readyLimit = 30 * time.Second
 	// firstAnswer bounds how long the external etcd may take to answer at all.
 	firstAnswer = 15 * time.Second
 	// maxRequestBytes is room for the largest Secret that Kubernetes allows (1 MiB of data),
@@ -80,6 +86,9 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the embedded etcd: %w", err)
 	}
+	if err := checkFiles(dir); err != nil {
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	}
 	died := make(chan error, 1)
 	cfg := s.embeddedConfig(dir, func(err error) {
 		select {
@@ -94,9 +103,20 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	}
 	starting := make(chan started, 1)
 	go func() { // etcd may end its goroutine instead of returning, see etcdLogger
+		defer func() {
+			if fault := recover(); fault != nil { // its database panics on pages that it cannot read
+				starting <- started{err: fmt.Errorf("%v: "+wayOut, fault, dir)}
+			}
+		}()
 		etcd, err := embed.StartEtcd(cfg)
 		starting <- started{etcd, err}
 	}()
+	patience := time.AfterFunc(sayAfter, func() {
+		s.log.Warn("still waiting for the embedded etcd to read its log and database", "directory", dir, "limit", s.options.startLimit)
+	})
+	defer patience.Stop()
+	limit := time.NewTimer(s.options.startLimit)
+	defer limit.Stop()
 	var etcd *embed.Etcd
 	select {
 	case result := <-starting:
@@ -105,22 +125,28 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 		}
 		etcd = result.etcd
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
+	case <-limit.C:
+		return s.tooLong(dir)
 	case <-ctx.Done():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, ctx.Err())
 	}
 	s.undo = append(s.undo, func() error { return s.stopEmbedded(etcd) })
+	limit.Reset(min(readyLimit, s.options.startLimit))
 	select {
 	case <-etcd.Server.ReadyNotify():
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
 	case err := <-etcd.Err():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	case <-limit.C:
+		return s.tooLong(dir)
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
 	}
+	s.embedded = etcd
 	s.useClient(v3client.New(etcd.Server))
-	if err := s.makeRoom(ctx, etcd); err != nil {
+	if err := s.makeRoom(ctx); err != nil {
 		return err
 	}
 	s.run(func() {
@@ -133,10 +159,17 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	return nil
 }
 
+// tooLong is that the embedded etcd does not become ready, as it waits for entries of its
+// log that are not there.
+func (s *Store) tooLong(dir string) error {
+	return fmt.Errorf("the embedded etcd in %s was not ready in time: its log (member/wal) may be cut short, or the disk be very slow. "+
+		"Try again if it is slow; else "+wayOut, dir, dir)
+}
+
 // makeRoom ends the alarm of a database that reached its size limit, which refuses all
 // writes for ever, after it has thrown away what is not needed. etcd raises it again
 // when that was not enough.
-func (s *Store) makeRoom(ctx context.Context, etcd *embed.Etcd) error {
+func (s *Store) makeRoom(ctx context.Context) error {
 	alarms, err := s.client.AlarmList(ctx)
 	if err != nil {
 		return fmt.Errorf("look for alarms of the embedded etcd: %w", err)
@@ -146,20 +179,32 @@ func (s *Store) makeRoom(ctx context.Context, etcd *embed.Etcd) error {
 			continue
 		}
 		s.log.Warn("the database had reached its size limit: dropping its history to make room")
-		now, err := s.client.Get(ctx, schemaKey, clientv3.WithCountOnly())
-		if err == nil {
-			_, err = s.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
-		}
-		if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-			return fmt.Errorf("compact the embedded etcd: %w", err)
-		}
-		// Not by the client, which crashes: it is made without what reports a defragmentation.
-		if err := etcd.Server.Backend().Defrag(); err != nil {
-			return fmt.Errorf("defragment the embedded etcd: %w", err)
+		if err := s.dropHistory(ctx); err != nil {
+			return err
 		}
 		if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
 			return fmt.Errorf("end the size alarm of the embedded etcd: %w", err)
 		}
+	}
+	return nil
+}
+
+// dropHistory leaves the latest revision of each document, and of an embedded etcd a
+// database file without the others. An external etcd's file is for its owner to defragment.
+func (s *Store) dropHistory(ctx context.Context) error {
+	now, err := s.client.Get(ctx, schemaKey, clientv3.WithCountOnly())
+	if err == nil {
+		_, err = s.client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	}
+	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("compact etcd: %w", err)
+	}
+	if s.embedded == nil {
+		return nil
+	}
+	// Not by the client, which crashes: it is made without what reports a defragmentation.
+	if err := s.embedded.Server.Backend().Defrag(); err != nil {
+		return fmt.Errorf("defragment the embedded etcd: %w", err)
 	}
 	return nil
 }
@@ -217,10 +262,10 @@ func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 	cfg.BootstrapDefragThresholdMegabytes = 512
 	cfg.AutoCompactionMode = embed.CompactorModeRevision
 	cfg.AutoCompactionRetention = fmt.Sprint(revisionsKept)
-	// Entries are kept in memory until a snapshot, and after it for followers, of which
-	// there are none.
-	cfg.SnapshotCount = 2000
-	cfg.SnapshotCatchUpEntries = 100
+	// A start reads the log's entries since the last snapshot, each of which can be a group of
+	// writes. In memory none are kept for followers, as there are none; 0 would mean 5,000.
+	cfg.SnapshotCount = 250
+	cfg.SnapshotCatchUpEntries = 1
 	cfg.UnsafeNoFsync = s.options.UnsafeNoFsync
 	return cfg
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func child(role, dir string) error {
 	ctx := context.Background()
 	notes, secrets := NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
-	s, err := Open(ctx, Options{DataDir: dir}, notes, secrets)
+	s, err := openWith(ctx, Options{DataDir: dir}, nil, notes, secrets)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func TestLockedDataDir(t *testing.T) {
 // sentence, and soon.
 func refusesToOpen(t *testing.T, dir string, parts ...string) {
 	t.Helper()
-	s, err := Open(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, NewCollection[note]("notes", false))
+	s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, nil, NewCollection[note]("notes", false))
 	if err == nil {
 		closeStore(t, s)
 		t.Fatal("Open succeeded")

@@ -2,11 +2,13 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -76,7 +78,7 @@ func TestSwappedRecords(t *testing.T) {
 				t.Error("the failed store takes writes")
 			}
 			closeStore(t, s)
-			if _, err := Open(t.Context(), Options{DataDir: dir}, NewCollection[note]("secrets", true)); err == nil ||
+			if _, err := openWith(t.Context(), Options{DataDir: dir}, nil, NewCollection[note]("secrets", true)); err == nil ||
 				!strings.Contains(err.Error(), "read secrets/admin at revision") {
 				t.Errorf("it opens again with error %v", err)
 			}
@@ -95,6 +97,37 @@ func TestDamagedSecretIsNotShown(t *testing.T) {
 	}
 	if len(secrets.List()) != 0 {
 		t.Error("the document was taken")
+	}
+}
+
+// Errors of encoding/json quote numbers that do not fit and times that are none.
+func TestDecodeErrorsQuoteNoSecret(t *testing.T) {
+	t.Parallel()
+	type dated struct {
+		When time.Time `json:"when"`
+		Pin  int8      `json:"pin"`
+	}
+	for _, value := range []string{`{"when":"hunter2-4242"}`, `{"pin":42424242}`} {
+		var into dated
+		if err := json.Unmarshal([]byte(value), &into); err == nil || !strings.Contains(err.Error(), "4242") {
+			t.Fatalf("the error of encoding/json does not quote the value, so that this test tests nothing: %v", err)
+		}
+		dir := t.TempDir()
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, nil, NewCollection[dated]("secrets", true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := documentKey("secrets", "a")
+		must(s.client.Put(t.Context(), key, string(must(s.keys.seal(key, []byte(value)))(t))))(t)
+		<-s.Failed()
+		running := s.Err()
+		closeStore(t, s)
+		_, opening := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, nil, NewCollection[dated]("secrets", true))
+		for _, err := range []error{running, opening} {
+			if err == nil || strings.Contains(err.Error(), "4242") || !strings.Contains(err.Error(), "read secrets/a at revision") {
+				t.Errorf("error %v", err)
+			}
+		}
 	}
 }
 

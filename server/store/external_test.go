@@ -63,6 +63,32 @@ func startExternalEtcd(t *testing.T) *externalEtcd {
 	return e
 }
 
+// TestAMigrationIsFenced: a server that is no longer the one that migrates writes nothing more.
+func TestAMigrationIsFenced(t *testing.T) {
+	t.Parallel()
+	e := startExternalEtcd(t)
+	dir := t.TempDir()
+	s, notes, _ := e.open(t, e.address, dir)
+	must(notes.Create(t.Context(), "a", note{Text: "one"}))(t)
+	closeStore(t, s)
+	o := Options{DataDir: dir, Endpoints: []string{"https://" + e.address}, TLS: e.tls, UnsafeNoFsync: true}
+	step := rename("one", "two")
+	depose := migration{what: "rename while another takes over", change: func(documents []plainDocument) ([]plainDocument, error) {
+		deleted, err := e.client.Delete(t.Context(), leadersPrefix+"migration", clientv3.WithPrefix())
+		if err != nil || deleted.Deleted == 0 {
+			t.Errorf("deposed %d leaders: %v", deleted.Deleted, err)
+		}
+		return step.change(documents)
+	}}
+	_, err := openWith(t.Context(), o, []migration{depose}, NewCollection[note]("notes", false), NewCollection[note]("secrets", true))
+	if err == nil || !strings.Contains(err.Error(), "another server changed the data at the same time") {
+		t.Errorf("error %v", err)
+	}
+	if got := string(must(e.client.Get(t.Context(), documentKey("notes", "a")))(t).Kvs[0].Value); got != `{"text":"one"}` {
+		t.Errorf("a deposed server wrote %s", got)
+	}
+}
+
 // certificates makes a CA, and a certificate by it that serves and authenticates a
 // client, in dir.
 func certificates(t *testing.T, dir string) *tls.Config {
@@ -201,9 +227,10 @@ type cable struct {
 	net.Listener
 	target string
 
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex
+	cut    bool
+	frozen chan struct{} // not nil: nothing passes until it is closed
+	conns  map[net.Conn]struct{}
 }
 
 func newCable(t *testing.T, target string) *cable {
@@ -244,12 +271,45 @@ func (c *cable) serve(conn net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(target, conn)
+		c.copy(target, conn)
 		_ = target.Close()
 	}()
-	_, _ = io.Copy(conn, target)
+	c.copy(conn, target)
 	_ = conn.Close()
 	<-done
+}
+
+func (c *cable) copy(to io.Writer, from io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		c.mu.Lock()
+		frozen := c.frozen
+		c.mu.Unlock()
+		if frozen != nil {
+			<-frozen
+		}
+		if n > 0 {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// freeze lets nothing pass until the returned function is called, as a network that drops packets.
+func (c *cable) freeze() (thaw func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	frozen := make(chan struct{})
+	c.frozen = frozen
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.frozen = nil
+		close(frozen)
+	})
 }
 
 func (c *cable) setCut(cut bool) {
@@ -357,4 +417,49 @@ func TestCloseWhileCutOff(t *testing.T) {
 		t.Errorf("Close took %s", took)
 	}
 	<-leader.Lost()
+}
+
+// A server that is cut off from etcd knows it after a bounded time, as nothing that is
+// revoked meanwhile reaches it, and a write ends.
+func TestStaleWhileCutOff(t *testing.T) {
+	t.Parallel()
+	e := startExternalEtcd(t)
+	line := newCable(t, e.address)
+	c := NewCollection[note]("notes", false)
+	const limit = 2 * time.Second
+	s := must(Open(t.Context(), Options{
+		DataDir: t.TempDir(), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, staleAfter: limit, writeLimit: limit,
+	}, c))(t)
+	t.Cleanup(func() { closeStore(t, s) })
+	became := make(chan struct{}, 1)
+	s.OnStale(func() { became <- struct{}{} })
+	must(c.Create(t.Context(), "a", note{}))(t)
+	for start := time.Now(); time.Since(start) < 2*limit; time.Sleep(limit / 20) {
+		if since, stale := s.Stale(); stale {
+			t.Fatalf("idle and connected, but stale since %s", since)
+		}
+	}
+	thaw := line.freeze()
+	defer thaw()
+	start := time.Now()
+	_, err := c.Create(t.Context(), "b", note{})
+	if took := time.Since(start); err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "whether this was written is not known") || took > 10*limit {
+		t.Errorf("after %s: %v", took, err)
+	}
+	<-became
+	if _, stale := s.Stale(); !stale {
+		t.Error("cut off, and not stale")
+	}
+	line.setCut(true)
+	thaw()
+	line.setCut(false)
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, stale := s.Stale(); !stale {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("connected again, and still stale")
+		}
+	}
+	must(c.Create(t.Context(), "c", note{}))(t)
 }

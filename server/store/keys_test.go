@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // A key file from outside is refused or gives keys that seal and open.
@@ -93,7 +95,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 
 	rewrite(oldLine + newLine) // known to all
-	s, _, secrets = openNotes(t, dir)
+	s, _, _ = openNotes(t, dir)
 	if diff := cmp.Diff([]keyID{oldID, oldID, oldID}, keyIDs(s)); diff != "" {
 		t.Error(diff)
 	}
@@ -118,7 +120,7 @@ func TestKeyRotation(t *testing.T) {
 	closeStore(t, s)
 
 	rewrite(oldLine) // the wrong one
-	_, err := Open(t.Context(), Options{DataDir: dir}, NewCollection[note]("secrets", true))
+	_, err := openWith(t.Context(), Options{DataDir: dir}, nil, NewCollection[note]("secrets", true))
 	if err == nil || !strings.Contains(err.Error(), "the key file "+path+" does not belong to this store") || !strings.Contains(err.Error(), newID.String()) {
 		t.Errorf("with the old key alone Open gives %v", err)
 	}
@@ -149,7 +151,7 @@ func TestKeyFileRefused(t *testing.T) {
 		{"another key", func() error { return writeMode(path, []byte(testKey(t, 1).line()), 0o600) }, []string{path, "does not belong", id}},
 		{"of another user", func() error {
 			if os.Geteuid() != 0 {
-				t.Skip("only root can give files away")
+				skips.Skip(t, "only root can give files away")
 			}
 			if err := writeMode(path, good, 0o600); err != nil {
 				return err
@@ -165,7 +167,7 @@ func TestKeyFileRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)
-			_, err := Open(t.Context(), Options{DataDir: dir}, NewCollection[note]("secrets", true))
+			_, err := openWith(t.Context(), Options{DataDir: dir}, nil, NewCollection[note]("secrets", true))
 			if err == nil {
 				t.Fatal("Open succeeded")
 			}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -36,7 +37,29 @@ type plainDocument struct {
 
 // migrations are the steps between schemas in their order: the first leads from schema
 // 1 to 2. One that was released is never changed or taken away.
-func migrations() []migration { return nil }
+func migrations() []migration {
+	return []migration{
+		// Environments of agents, addresses of datastores and manifests of clusters hold
+		// passwords, and so does what instructions of a machine have printed.
+		encrypting("clusters", "machines"),
+	}
+}
+
+// encrypting seals what was in the clear in these collections.
+func encrypting(collections ...string) migration {
+	return migration{
+		what: "encrypt " + strings.Join(collections, " and ") + " at rest",
+		change: func(documents []plainDocument) (changes []plainDocument, err error) {
+			for _, d := range documents {
+				if slices.Contains(collections, d.collection) && !d.sensitive {
+					d.sensitive = true
+					changes = append(changes, d)
+				}
+			}
+			return changes, nil
+		},
+	}
+}
 
 // batchSize is how many documents one transaction of a migration writes: an external
 // etcd takes 128 operations unless it was told otherwise.
@@ -70,6 +93,10 @@ func (s *Store) migrate(ctx context.Context) error {
 		if err := s.perform(ctx, leader, step); err != nil {
 			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.what, err)
 		}
+	}
+	// What a migration encrypted is still in the clear in older revisions.
+	if err := s.dropHistory(ctx); err != nil {
+		return err
 	}
 	return s.writeSchema(ctx, leader, schemaRecord{Schema: s.currentSchema()})
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func TestNewerSchema(t *testing.T) {
@@ -157,4 +159,62 @@ func TestMigrations(t *testing.T) {
 		t.Fatalf("new data has nothing to migrate: %v", err)
 	}
 	closeStore(t, fresh)
+}
+
+// TestClustersAndMachinesAreEncryptedByMigration: what an older server kept in the clear is
+// sealed, and neither etcd's values nor the files of its database show it any more.
+func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const password = "hunter2-of-the-datastore"
+	keep := func(steps []migration, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
+		clusters, machines := NewCollection[note]("clusters", sensitive), NewCollection[note]("machines", sensitive)
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, machines, NewCollection[note]("notes", false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { closeStore(t, s) })
+		return s, clusters, machines
+	}
+	s, clusters, machines := keep(nil, false)
+	for i := range 150 { // more than one transaction
+		must(clusters.Create(t.Context(), fmt.Sprint("c", i), note{Text: password}))(t)
+	}
+	must(machines.Create(t.Context(), "m", note{Body: []byte(password)}))(t)
+	closeStore(t, s)
+	if !strings.Contains(databaseOf(t, dir), password) {
+		t.Fatal("the password is not where this test looks for it")
+	}
+
+	s, clusters, machines = keep(migrations()[:1], true)
+	if d, ok := clusters.Get("c149"); !ok || d.Value.Text != password || len(clusters.List()) != 150 {
+		t.Errorf("%d clusters, %+v", len(clusters.List()), d.Value)
+	}
+	if d, ok := machines.Get("m"); !ok || string(d.Value.Body) != password {
+		t.Errorf("machine %+v", d.Value)
+	}
+	for _, kv := range must(s.client.Get(t.Context(), documentsPrefix, clientv3.WithPrefix()))(t).Kvs {
+		if !isSealed(kv.Value) {
+			t.Errorf("%s is in the clear: %q", kv.Key, kv.Value)
+		}
+	}
+	closeStore(t, s)
+	if database := databaseOf(t, dir); strings.Contains(database, password) || strings.Contains(database, "aHVudGVyMi1vZi10aGUtZGF0YXN0b3Jl") {
+		t.Error("the database still has the password")
+	}
+
+	s, _, _ = keep(migrations()[:1], true)
+	if got := must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Version; got != 3 {
+		t.Errorf("opening migrated data wrote the schema again: version %d", got)
+	}
+}
+
+// databaseOf is the content of etcd's database file.
+func databaseOf(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "etcd", "member", "snap", "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

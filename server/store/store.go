@@ -16,8 +16,10 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
 )
 
 // Options say where the documents are.
@@ -39,7 +41,10 @@ type Options struct {
 	UnsafeNoFsync bool
 
 	// For tests only.
-	quotaBytes int64 // of the embedded etcd; default 8 GiB
+	quotaBytes int64         // of the embedded etcd; default 8 GiB
+	startLimit time.Duration // of the embedded etcd; default 5 min
+	staleAfter time.Duration // default 10 s
+	writeLimit time.Duration // default 15 s
 }
 
 // Store is an open store. All methods may be called by many goroutines at once.
@@ -47,10 +52,12 @@ type Store struct {
 	options     Options
 	log         *slog.Logger
 	client      *clientv3.Client
+	embedded    *embed.Etcd // nil with an external etcd
 	keys        *keyring
 	migrations  []migration
 	collections map[string]Bindable
 	view        progress
+	contact     contact
 
 	ctx     context.Context // ends at Close; everything the store runs lives below it
 	cancel  context.CancelFunc
@@ -66,6 +73,10 @@ type Store struct {
 	leaders *leaderships
 	flights *flights
 	buffers sync.Pool // of *[]byte, for records on their way
+
+	groupLock sync.Mutex
+	groupBusy bool       // a small transaction or a group is under way
+	queue     []*waiting // the small transactions that came meanwhile
 
 	closeOnce sync.Once
 	closeErr  error
@@ -86,6 +97,15 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 	}
 	if o.KeyFile == "" && o.DataDir != "" {
 		o.KeyFile = filepath.Join(o.DataDir, "encryption.key")
+	}
+	if o.startLimit == 0 {
+		o.startLimit = startLimit
+	}
+	if o.staleAfter == 0 {
+		o.staleAfter = staleAfter
+	}
+	if o.writeLimit == 0 {
+		o.writeLimit = writeLimit
 	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -121,7 +141,11 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 			return nil, err
 		}
 	}
+	s.contact.heard(s.Revision())
 	s.run(s.follow)
+	if len(o.Endpoints) > 0 {
+		s.run(s.keepContact)
+	}
 	return s, nil
 }
 

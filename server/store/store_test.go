@@ -30,7 +30,7 @@ func openNotesWith(tb testing.TB, o Options) (s *Store, plain, secret *Collectio
 	tb.Helper()
 	plain, secret = NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
 	o.UnsafeNoFsync = true
-	s, err := Open(tb.Context(), o, plain, secret)
+	s, err := openWith(tb.Context(), o, nil, plain, secret) // at schema 1, whatever migrations there are
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -148,12 +149,17 @@ func (s *Store) follow() {
 // that the view cannot go on at all.
 func (s *Store) followOnce() error {
 	ctx, cancel := context.WithCancel(s.alive)
-	defer cancel()
-	if len(s.options.Endpoints) > 0 {
+	var asking sync.WaitGroup
+	defer func() { cancel(); asking.Wait() }()
+	external := len(s.options.Endpoints) > 0
+	if external {
 		// A member that lost its cluster would otherwise be silent for ever.
 		ctx = clientv3.WithRequireLeader(ctx)
 	}
 	watch := s.client.Watch(ctx, rootPrefix, clientv3.WithPrefix(), clientv3.WithRev(s.Revision()+1))
+	if external {
+		asking.Go(func() { s.ask(ctx) })
+	}
 	for response := range watch {
 		if response.CompactRevision > 0 {
 			s.log.Warn("etcd has dropped history that the view did not see: reading everything again",
@@ -169,6 +175,11 @@ func (s *Store) followOnce() error {
 		if err := s.applyAll(response.Events); err != nil {
 			return err
 		}
+		complete := s.Revision()
+		if response.IsProgressNotify() { // the header of events may be ahead of them
+			complete = response.Header.Revision
+		}
+		s.contact.heard(complete)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ test_needs() {
 		git git
 		curl curl
 		openssl openssl
+		bzip2 bzip2
 		shellcheck shellcheck
 		busybox busybox-static
 		/etc/ssl/certs/ca-certificates.crt ca-certificates

@@ -76,6 +76,11 @@ func (a *agent) plans() string { return filepath.Join(a.dir, "plans") }
 // startAgent starts the agent of a machine as install.sh sets it up, with directories of its
 // own below dir, and waits until its watch and its tunnel are open.
 func (b *bench) startAgent(ctx context.Context, s *server, m machine, dir string, local bool) (*agent, error) {
+	return b.startProgram(ctx, s, m, dir, local, filepath.Join(b.module, "bin", "rancher-system-agent"), 2)
+}
+
+// startProgram starts some agent, and waits until it has that many connections.
+func (b *bench) startProgram(ctx context.Context, s *server, m machine, dir string, local bool, program string, connected int) (*agent, error) {
 	a := &agent{dir: dir}
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the agent runs as root only, and so this part of the bench")
@@ -94,21 +99,21 @@ func (b *bench) startAgent(ctx context.Context, s *server, m machine, dir string
 	}
 	var err error
 	a.process, err = process.Start(ctx, process.Options{
-		Path: filepath.Join(b.module, "bin", "rancher-system-agent"), Args: []string{"sentinel"}, LogFile: file("agent.log"),
+		Path: program, Args: []string{"sentinel"}, LogFile: file("agent.log"),
 		Env: []string{"CATTLE_AGENT_CONFIG=" + file("config.yaml"), "RANCHER_SYSTEM_AGENT_CONFIG_DIR=" + dir, "CATTLE_AGENT_CONFIG_DIR=" + dir,
 			"CATTLE_AGENT_VAR_DIR=" + dir, "CATTLE_AGENT_STRICT_VERIFY=true"},
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = until(ctx, 30*time.Second, "the agent's watch and tunnel", func() (bool, error) {
+	err = until(ctx, 30*time.Second, "the agent's connections", func() (bool, error) {
 		select {
 		case <-a.process.Done():
 			return false, fmt.Errorf("the agent ended: %s", tail(file("agent.log")))
 		default:
 		}
 		n, err := connections(a.process.PID(), s.port)
-		return n >= 2, err
+		return n >= connected, err
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.stop(ctx))

@@ -87,15 +87,9 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	b.say("%d agents: registering", n)
 	began := time.Now()
-	err = inParallel(n, registerAtOnce, func(i int) error {
-		m, err := f.server.register(ctx, fmt.Sprint("bench-", i))
-		f.agents[i] = &simulated{machine: m, shared: f.shared, dialer: f.shared.dialer.agent()}
+	if err := b.registerFleet(ctx, f); err != nil {
 		return err
-	})
-	if err != nil {
-		return fmt.Errorf("register: %w", err)
 	}
 	registering := time.Since(began)
 	f.server.http.CloseIdleConnections()
@@ -103,15 +97,11 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	if err != nil {
 		return err
 	}
-	b.say("%d agents: connecting", n)
 	began = time.Now()
-	if err := inParallel(n, connectAtOnce, func(i int) error { return f.agents[i].connect(ctx) }); err != nil {
-		return fmt.Errorf("connect: %w", err)
+	if err := b.watchFleet(ctx, f); err != nil {
+		return err
 	}
 	connecting := time.Since(began)
-	for _, a := range f.agents {
-		f.group.Go(func() { f.fail(ctx, a.follow(ctx)) })
-	}
 	watching, watchingHeap, err := f.server.settled(ctx)
 	if err != nil {
 		return err
@@ -130,21 +120,40 @@ func (b *bench) connectFleet(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// rollOut writes a new plan to all agents and waits until the outcomes of all are stored.
+// registerFleet lets all machines join the one cluster by its token.
+func (b *bench) registerFleet(ctx context.Context, f *fleet) error {
+	b.say("%d agents: registering", len(f.agents))
+	err := inParallel(len(f.agents), registerAtOnce, func(i int) error {
+		m, err := f.server.register(ctx, f.server.joining, fmt.Sprint("bench-", i), workerRole)
+		f.agents[i] = &simulated{machine: m, shared: f.shared, dialer: f.shared.dialer.agent()}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	return nil
+}
+
+// watchFleet connects all agents, which carry plans out from then on.
+func (b *bench) watchFleet(ctx context.Context, f *fleet) error {
+	b.say("%d agents: connecting", len(f.agents))
+	if err := inParallel(len(f.agents), connectAtOnce, func(i int) error { return f.agents[i].connect(ctx) }); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	for _, a := range f.agents {
+		f.group.Go(func() { f.fail(ctx, a.follow(ctx)) })
+	}
+	return nil
+}
+
+// rollOut measures a new plan to all agents until the outcomes of all are stored.
 func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	n := len(f.agents)
 	requests, wanted, err := f.plans()
 	if err != nil {
 		return err
 	}
-	writers := make([]*conn, min(b.writers, n))
-	for i := range writers {
-		if writers[i], err = f.shared.dialer.dial(ctx); err != nil {
-			return err
-		}
-		defer writers[i].close()
-	}
-	profiled := b.startProfile(ctx, f.server, n)
+	profiled := b.startProfile(ctx, f.server, fmt.Sprint(n), 10*time.Second)
 	cpu, err := cpuOf(f.server.process.PID())
 	if err != nil {
 		return err
@@ -154,31 +163,10 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 		return err
 	}
 	b.say("%d agents: rolling a plan out", n)
-	began := time.Now()
-	var group sync.WaitGroup
-	next := make(chan int, n)
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	for _, c := range writers {
-		group.Go(func() {
-			var buffer []byte
-			for i := range next {
-				var err error
-				if buffer, err = c.ask(requests[i], buffer); err != nil {
-					f.fail(ctx, fmt.Errorf("write the plan of %s: %w", f.agents[i].secret, err))
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	written := time.Since(began)
-	if err := f.await(ctx, wanted); err != nil {
+	written, took, err := b.deliver(ctx, f, requests, wanted)
+	if err != nil {
 		return err
 	}
-	took := time.Since(began)
 	used, err := cpuOf(f.server.process.PID())
 	if err != nil {
 		return err
@@ -209,6 +197,41 @@ func (b *bench) rollOut(ctx context.Context, f *fleet) error {
 	return f.verify(ctx, wanted)
 }
 
+// deliver writes the plans of all agents as fast as the writers can and waits until all are
+// reported back: when the last was written, and when the last report was stored.
+func (b *bench) deliver(ctx context.Context, f *fleet, requests [][]byte, wanted map[string]bool) (written, took time.Duration, err error) {
+	writers := make([]*conn, min(b.writers, len(requests)))
+	for i := range writers {
+		if writers[i], err = f.shared.dialer.dial(ctx); err != nil {
+			return 0, 0, err
+		}
+		defer writers[i].close()
+	}
+	next := make(chan int, len(requests))
+	for i := range requests {
+		next <- i
+	}
+	close(next)
+	began := time.Now()
+	var group sync.WaitGroup
+	for _, c := range writers {
+		group.Go(func() {
+			var buffer []byte
+			for i := range next {
+				var err error
+				if buffer, err = c.ask(requests[i], buffer); err != nil {
+					f.fail(ctx, fmt.Errorf("write the plan of %s: %w", f.agents[i].secret, err))
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	written = time.Since(began)
+	err = f.await(ctx, wanted)
+	return written, time.Since(began), err
+}
+
 // plans is the request that writes each agent's plan, and the checksums of the plans.
 func (f *fleet) plans() (requests [][]byte, wanted map[string]bool, err error) {
 	wanted = make(map[string]bool, len(f.agents))
@@ -217,7 +240,7 @@ func (f *fleet) plans() (requests [][]byte, wanted map[string]bool, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		body, err := patch(plan)
+		body, err := patch(plan, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -315,12 +338,11 @@ func (f *fleet) close() {
 	}
 }
 
-// startProfile takes the server's profiles when they are asked for.
-func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func() error) {
+// startProfile takes the server's profiles for so long when they are asked for.
+func (b *bench) startProfile(ctx context.Context, s *server, name string, length time.Duration) (finish func() error) {
 	if b.profile == "" {
 		return func() error { return nil }
 	}
-	const seconds = 10
 	before, beforeErr := s.profile(ctx, "heap?gc=1")
 	type taken struct {
 		text []byte
@@ -330,7 +352,7 @@ func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func
 	ownErr := runtimepprof.StartCPUProfile(&own)
 	cpu := make(chan taken, 1)
 	go func() {
-		text, err := s.profile(ctx, fmt.Sprintf("profile?seconds=%d", seconds))
+		text, err := s.profile(ctx, fmt.Sprintf("profile?seconds=%d", int(length.Seconds())))
 		cpu <- taken{text, err}
 	}()
 	return func() error {
@@ -342,10 +364,10 @@ func (b *bench) startProfile(ctx context.Context, s *server, n int) (finish func
 			return fmt.Errorf("take profiles: %w", err)
 		}
 		return errors.Join(
-			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("cpu-%d.pprof", n)), got.text, 0o600),
-			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("agents-%d.pprof", n)), own.Bytes(), 0o600),
-			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("before-%d.pprof", n)), before, 0o600),
-			os.WriteFile(filepath.Join(b.profile, fmt.Sprintf("heap-%d.pprof", n)), heap, 0o600))
+			os.WriteFile(filepath.Join(b.profile, "cpu-"+name+".pprof"), got.text, 0o600),
+			os.WriteFile(filepath.Join(b.profile, "agents-"+name+".pprof"), own.Bytes(), 0o600),
+			os.WriteFile(filepath.Join(b.profile, "before-"+name+".pprof"), before, 0o600),
+			os.WriteFile(filepath.Join(b.profile, "heap-"+name+".pprof"), heap, 0o600))
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 const (
 	// pause between two plans, so that none meets what the one before left to do.
 	pause = 100 * time.Millisecond
+	// peerPause is the same beside an agent that asks a server five times a second at most.
+	peerPause = 500 * time.Millisecond
 	// longRest is when an agent has closed the connection of its last report.
 	longRest = 25 * time.Second
 	// lost is when a plan will not come any more.
@@ -44,7 +46,18 @@ type at struct {
 	time time.Time
 }
 
-// latency times plans that are written on the server.
+// kind is a kind of plans that are timed.
+type kind struct {
+	name   string
+	files  int
+	legacy bool // without a plan-state, as servers before it deliver
+}
+
+// The kinds. The first is what the rows without a kind's name are of.
+var kinds = []kind{{name: "one instruction"}, {name: "ten files and one instruction", files: 10}, {name: "one instruction, no plan-state", legacy: true}}
+
+// latency times plans that are written on the server, for drover's agent and, in turn with
+// it, for another one.
 func (b *bench) latency(ctx context.Context) (err error) {
 	dir := filepath.Join(b.dir, "latency")
 	s, m, err := b.oneMachine(ctx, dir)
@@ -61,38 +74,86 @@ func (b *bench) latency(ctx context.Context) (err error) {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	t := &timing{server: s, machine: m, outcomes: make(chan at, 10)}
-	if t.fifo, t.lines, err = openFIFO(ctx, dir); err != nil {
-		return err
-	}
-	watched := make(chan error, 1)
-	watch, err := t.openWatch(ctx)
+	ours, err := startTiming(ctx, s, m, a)
+	defer func() { cancel(); ours.wait() }()
 	if err != nil {
 		return err
 	}
-	go func() { watched <- t.watch(ctx, watch) }()
-	defer func() { cancel(); <-watched }()
-	b.say("%d plans on one real agent", b.rounds)
-	warm, err := t.rounds(ctx, b.rounds, pause)
-	if err != nil {
-		return fmt.Errorf("%w; the end of the agent's log:\n%s", err, tail(filepath.Join(a.dir, "agent.log")))
+	timed, between := []*timing{ours}, pause
+	if b.peer != "" {
+		between = peerPause
+		other, stop, err := b.startPeer(ctx, s, filepath.Join(dir, "peer"))
+		defer stop()
+		if err != nil {
+			return err
+		}
+		timed = append(timed, other)
 	}
-	b.table.latencies("plan written (request sent) → instruction running", warm.running, maxRunning)
-	b.table.latencies("plan written (request answered) → instruction running", warm.runningAfterAnswer, 0)
-	b.table.latencies("plan written (request sent) → outcome stored", warm.stored, maxStored)
-	b.table.latencies("plan written (request answered) → outcome stored", warm.storedAfterAnswer, 0)
+	for _, k := range kinds {
+		b.say("%d plans of %s on %d real agents", b.rounds, k.name, len(timed))
+		all, err := rounds(ctx, timed, k, b.rounds, between)
+		if err != nil {
+			return fmt.Errorf("%w; the end of the agent's log:\n%s", err, tail(filepath.Join(a.dir, "agent.log")))
+		}
+		b.show(k, all)
+	}
+	if err := b.syncs(ctx, ours); err != nil {
+		return err
+	}
 	if b.cold == 0 {
 		return nil
 	}
 	b.say("%d plans after a rest of %s each", b.cold, longRest)
-	cold, err := t.rounds(ctx, b.cold, longRest)
+	all, err := rounds(ctx, timed, kinds[0], b.cold, longRest)
 	if err != nil {
 		return err
 	}
-	b.table.latencies(fmt.Sprintf("same after %s of rest → instruction running", longRest), cold.running, 0)
-	b.table.latencies(fmt.Sprintf("same after %s of rest → outcome stored", longRest), cold.stored, 0)
+	for i, who := range whose[:len(all)] {
+		b.table.latencies(fmt.Sprintf("%ssame after %s of rest → instruction running", who, longRest), all[i].running, 0)
+		b.table.latencies(fmt.Sprintf("%ssame after %s of rest → outcome stored", who, longRest), all[i].stored, 0)
+	}
 	return nil
+}
+
+// whose are the beginnings of rows.
+var whose = []string{"", "the other agent: "}
+
+// show makes rows of figures, one set an agent.
+func (b *bench) show(k kind, all []figures) {
+	for i, f := range all {
+		who, running, stored := whose[i], maxRunning, maxStored
+		if i > 0 {
+			running, stored = 0, 0
+		}
+		if k == kinds[0] {
+			b.table.latencies(who+"plan written (request sent) → instruction running", f.running, running)
+			b.table.latencies(who+"plan written (request answered) → instruction running", f.runningAfterAnswer, 0)
+			b.table.latencies(who+"plan written (request sent) → outcome stored", f.stored, stored)
+			b.table.latencies(who+"plan written (request answered) → outcome stored", f.storedAfterAnswer, 0)
+			continue
+		}
+		b.table.latencies(fmt.Sprintf("%splan of %s (request sent) → instruction running", who, k.name), f.running, 0)
+		b.table.latencies(fmt.Sprintf("%splan of %s (request sent) → outcome stored", who, k.name), f.stored, 0)
+	}
+}
+
+// startPeer starts the other agent on a machine of its own.
+func (b *bench) startPeer(ctx context.Context, s *server, dir string) (t *timing, stop func(), err error) {
+	stop = func() {}
+	m, err := s.register(ctx, s.joining, "bench-peer", workerRole)
+	if err != nil {
+		return nil, stop, err
+	}
+	a, err := b.startProgram(ctx, s, m, dir, false, b.peer, 1)
+	if err != nil {
+		return nil, stop, err
+	}
+	t, err = startTiming(ctx, s, m, a)
+	return t, func() {
+		if err := a.stop(ctx); err != nil {
+			b.say("the other agent does not stop: %v", err)
+		}
+	}, err
 }
 
 // oneMachine is a server with one registered machine.
@@ -102,7 +163,7 @@ func (b *bench) oneMachine(ctx context.Context, dir string) (*server, machine, e
 	if err != nil {
 		return nil, machine{}, err
 	}
-	m, err := s.register(ctx, "bench-one")
+	m, err := s.register(ctx, s.joining, "bench-one", workerRole)
 	if err != nil {
 		return nil, machine{}, errors.Join(err, s.stop(ctx))
 	}
@@ -113,42 +174,79 @@ func (b *bench) oneMachine(ctx context.Context, dir string) (*server, machine, e
 type timing struct {
 	server   *server
 	machine  machine
+	agent    *agent
 	fifo     string
 	lines    chan at // what instructions wrote
 	outcomes chan at // checksums of plans that the server knows to be done
+	watched  chan error
 	count    int
+}
+
+// startTiming follows what a machine's agent does until ctx ends.
+func startTiming(ctx context.Context, s *server, m machine, a *agent) (t *timing, err error) {
+	t = &timing{server: s, machine: m, agent: a, outcomes: make(chan at, 10), watched: make(chan error, 1)}
+	if t.fifo, t.lines, err = openFIFO(ctx, a.dir); err != nil {
+		return t, err
+	}
+	watch, err := t.openWatch(ctx)
+	if err != nil {
+		return t, err
+	}
+	go func() { t.watched <- t.watch(ctx, watch); close(t.watched) }()
+	return t, nil
+}
+
+// wait returns once nothing is followed any more, if it ever was.
+func (t *timing) wait() {
+	if t != nil && t.lines != nil {
+		select {
+		case <-t.watched:
+		case <-time.After(lost):
+		}
+	}
 }
 
 // figures are one entry a round.
 type figures struct{ running, runningAfterAnswer, stored, storedAfterAnswer []time.Duration }
 
-func (t *timing) rounds(ctx context.Context, n int, pause time.Duration) (f figures, err error) {
-	if t.count == 0 {
-		n += warmUp
+// rounds times n plans of a kind on each agent, in turn.
+func rounds(ctx context.Context, timed []*timing, k kind, n int, pause time.Duration) ([]figures, error) {
+	all := make([]figures, len(timed))
+	for round := range n + warmUp {
+		for i, t := range timed {
+			if err := rest(ctx, pause); err != nil {
+				return all, err
+			}
+			var f figures
+			if err := t.round(ctx, k, &f); err != nil {
+				return all, fmt.Errorf("plan %d: %w", t.count, err)
+			}
+			if round >= warmUp {
+				all[i].running = append(all[i].running, f.running...)
+				all[i].runningAfterAnswer = append(all[i].runningAfterAnswer, f.runningAfterAnswer...)
+				all[i].stored = append(all[i].stored, f.stored...)
+				all[i].storedAfterAnswer = append(all[i].storedAfterAnswer, f.storedAfterAnswer...)
+			}
+		}
 	}
-	for range n {
-		if err := rest(ctx, pause); err != nil {
-			return f, err
-		}
-		if err := t.round(ctx, &f); err != nil {
-			return f, fmt.Errorf("plan %d: %w", t.count, err)
-		}
-		if t.count <= warmUp {
-			f = figures{}
-		}
-	}
-	return f, nil
+	return all, nil
 }
 
 // round writes one plan and takes the times of what follows.
-func (t *timing) round(ctx context.Context, f *figures) error {
+func (t *timing) round(ctx context.Context, k kind, f *figures) error {
 	t.count++
 	word := fmt.Sprint("plan-", t.count)
-	plan, err := writing(word, t.fifo)
+	p := writing(word, t.fifo)
+	for i := range k.files {
+		p.Files = append(p.Files, plans.File{
+			Path: filepath.Join(t.agent.dir, "files", fmt.Sprint(i)), Content: plans.EncodeContent(fmt.Appendf(nil, "%s, file %d", word, i)),
+		})
+	}
+	plan, err := p.Marshal()
 	if err != nil {
 		return err
 	}
-	body, err := patch(plan)
+	body, err := patch(plan, k.legacy)
 	if err != nil {
 		return err
 	}
@@ -194,20 +292,22 @@ func await(ctx context.Context, from <-chan at, text, what string) (time.Time, e
 }
 
 // writing is a plan with one instruction that writes a line to a named pipe.
-func writing(word, fifo string) ([]byte, error) {
-	p := plans.Plan{Instructions: []plans.OneTimeInstruction{{
+func writing(word, fifo string) plans.Plan {
+	return plans.Plan{Instructions: []plans.OneTimeInstruction{{
 		Instruction: plans.Instruction{Name: "say", Command: "/bin/sh", Args: []string{"-c", "echo " + word + " > " + fifo}}, SaveOutput: true,
 	}}}
-	return p.Marshal()
 }
 
-// patch is the merge patch by which a planner delivers a plan.
-func patch(plan []byte) ([]byte, error) {
+// patch is the merge patch by which a planner delivers a plan, or an old one that knows no states.
+func patch(plan []byte, legacy bool) ([]byte, error) {
 	data := map[string]any{}
 	for key, value := range plans.Deliver(map[string][]byte{plans.KeyFailureCount: nil, plans.KeyFailedOutput: nil, plans.KeyFailedChecksum: nil}, plan) {
 		data[key] = value
 	}
 	data[plans.KeyProbeStatuses] = nil
+	if legacy {
+		data[plans.KeyPlanState] = nil
+	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{
 			"rke.cattle.io/plan-last-updated": time.Now().UTC().Format(time.RFC3339), "rke.cattle.io/plan-probes-passed": "",
@@ -265,7 +365,7 @@ func (t *timing) openWatch(ctx context.Context) (*http.Response, error) {
 	return response, nil
 }
 
-// watch tells of each plan that is done.
+// watch sends each plan that is done.
 func (t *timing) watch(ctx context.Context, response *http.Response) error {
 	defer close(t.outcomes)
 	defer response.Body.Close()
@@ -285,7 +385,8 @@ func (t *timing) watch(ctx context.Context, response *http.Response) error {
 		}
 		data := event.Object.Data
 		sum := plans.Checksum(data[plans.KeyPlan])
-		if plans.State(data[plans.KeyPlanState]) != plans.StateSucceeded || string(data[plans.KeyAppliedChecksum]) != sum {
+		state := plans.State(data[plans.KeyPlanState])
+		if state != plans.StateSucceeded && state != plans.StateNone || string(data[plans.KeyAppliedChecksum]) != sum {
 			continue
 		}
 		select {
@@ -336,7 +437,7 @@ func (b *bench) drop(ctx context.Context) (err error) {
 // dropOne puts a plan in place of the one before, as a careful writer does: at once.
 func dropOne(ctx context.Context, a *agent, fifo string, lines <-chan at, i int) (time.Duration, error) {
 	word := fmt.Sprint("drop-", i)
-	plan, err := writing(word, fifo)
+	plan, err := writing(word, fifo).Marshal()
 	if err != nil {
 		return 0, err
 	}

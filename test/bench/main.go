@@ -41,6 +41,7 @@ type options struct {
 	skip    []string
 	count   int
 	profile string
+	peer    string
 }
 
 func parse(args []string, errs io.Writer) (o options, err error) {
@@ -54,6 +55,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	flags.IntVar(&o.cold, "cold", 3, "of them after so long a rest that the agent has given its idle connection up")
 	flags.IntVar(&o.writers, "writers", 64, "how many plans are written at once in a roll-out")
 	flags.StringVar(&o.profile, "profile", "", "directory for profiles of the servers during roll-outs")
+	flags.StringVar(&o.peer, "peer", "", "another system agent whose latency is measured in turn with drover's, for example what test/peer/build-agent.sh makes")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -117,6 +119,8 @@ var parts = [...]part{
 	{"drop", (*bench).drop},
 	{"apply", (*bench).applies},
 	{"fleet", (*bench).fleets},
+	{"join", (*bench).join},
+	{"cold", (*bench).coldStart},
 }
 
 func partNames() []string {

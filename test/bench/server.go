@@ -48,6 +48,18 @@ type server struct {
 
 // startServer starts a server with a fresh data directory below dir and applies the cluster.
 func (b *bench) startServer(ctx context.Context, dir string) (_ *server, err error) {
+	s, err := b.launch(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, filepath.Join(b.module, "bin", "drover"), filepath.Join(dir, "data"), dir); err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	return s, nil
+}
+
+// launch starts a server on the data directory below dir and waits until it answers.
+func (b *bench) launch(ctx context.Context, dir string) (_ *server, err error) {
 	s := &server{}
 	var debug int
 	if s.port, err = freePort(ctx); err != nil {
@@ -58,24 +70,17 @@ func (b *bench) startServer(ctx context.Context, dir string) (_ *server, err err
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 	s.url, s.debug = "https://"+address, net.JoinHostPort("127.0.0.1", strconv.Itoa(debug))
-	drover, data := filepath.Join(b.module, "bin", "drover"), filepath.Join(dir, "data")
 	ctxStart, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	s.process, err = process.Start(ctxStart, process.Options{
-		Path: drover, LogFile: filepath.Join(dir, "server.log"),
-		Args:     []string{"server", "--data-dir", data, "--listen", address, "--server-url", s.url, "--pprof", s.debug},
+		Path: filepath.Join(b.module, "bin", "drover"), LogFile: filepath.Join(dir, "server.log"),
+		Args:     []string{"server", "--data-dir", filepath.Join(dir, "data"), "--listen", address, "--server-url", s.url, "--pprof", s.debug},
 		ReadyURL: s.url + "/ping",
 		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, // whether it answers; whom to trust is only known once it does
 		}}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.prepare(ctx, drover, data, dir); err != nil {
-		return nil, errors.Join(err, s.stop(ctx))
-	}
-	return s, nil
+	return s, err
 }
 
 func (s *server) prepare(ctx context.Context, drover, data, dir string) (err error) {
@@ -98,19 +103,32 @@ func (s *server) prepare(ctx context.Context, drover, data, dir string) (err err
 	if out, err := exec.CommandContext(ctx, drover, "--data-dir", data, "apply", "-f", file).CombinedOutput(); err != nil {
 		return fmt.Errorf("drover apply: %w\n%s", err, out)
 	}
-	var tokens struct {
+	tokens, err := s.tokens(ctx)
+	if err != nil {
+		return err
+	}
+	if len(tokens) != 1 || tokens[0] == "" {
+		return fmt.Errorf("/v3/clusterRegistrationTokens shows %d tokens, and one with its text is expected", len(tokens))
+	}
+	s.joining = tokens[0]
+	return nil
+}
+
+// tokens are the registration tokens of all clusters.
+func (s *server) tokens(ctx context.Context) ([]string, error) {
+	var list struct {
 		Data []struct {
 			Token string `json:"token"`
 		} `json:"data"`
 	}
-	if err := s.get(ctx, "/v3/clusterRegistrationTokens", &tokens); err != nil {
-		return err
+	if err := s.get(ctx, "/v3/clusterRegistrationTokens?limit=-1", &list); err != nil {
+		return nil, err
 	}
-	if len(tokens.Data) != 1 || tokens.Data[0].Token == "" {
-		return fmt.Errorf("/v3/clusterRegistrationTokens shows %d tokens, and one with its text is expected", len(tokens.Data))
+	var tokens []string
+	for _, d := range list.Data {
+		tokens = append(tokens, d.Token)
 	}
-	s.joining = tokens.Data[0].Token
-	return nil
+	return tokens, nil
 }
 
 // stop ends the server; one that does not end by itself is a failure.
@@ -173,15 +191,24 @@ type machine struct {
 
 func (m machine) path() string { return "/api/v1/namespaces/" + m.namespace + "/secrets/" + m.secret }
 
-// register lets a host join.
-func (s *server) register(ctx context.Context, id string) (m machine, err error) {
+// Roles of hosts that join.
+const (
+	workerRole = "X-Cattle-Role-Worker"
+	etcdRole   = "X-Cattle-Role-Etcd"
+	planeRole  = "X-Cattle-Role-Control-Plane"
+)
+
+// register lets a host join by a cluster's token.
+func (s *server) register(ctx context.Context, token, id string, roles ...string) (m machine, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v3/connect/agent", nil)
 	if err != nil {
 		return m, err
 	}
-	request.Header.Set("Authorization", "Bearer "+s.joining)
+	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("X-Cattle-Id", id)
-	request.Header.Set("X-Cattle-Role-Worker", "true")
+	for _, role := range roles {
+		request.Header.Set(role, "true")
+	}
 	request.Header.Set("X-Cattle-Labels", "cattle.io/os=linux")
 	if m.file, err = s.answer(request); err != nil {
 		return m, err

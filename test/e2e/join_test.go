@@ -27,6 +27,8 @@ type walk struct {
 	ctx  context.Context
 	host *host.Host
 	join string
+	// joined is when the join line was run.
+	joined time.Time
 }
 
 func must(t *testing.T, err error) {
@@ -92,6 +94,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"other roles are refused", (*walk).otherRoles},
 		{"a reboot changes nothing", (*walk).reboot},
 		{"each instruction ran once", (*walk).ranOnce},
+		{"a changed config restarts k3s once", (*walk).changesConfig},
 		{"a dropped plan runs", (*walk).dropped},
 		{"uninstalling leaves the cluster", (*walk).uninstall},
 	} {
@@ -99,7 +102,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 			sub := *w
 			sub.T = t
 			step.run(&sub)
-			w.host, w.join = sub.host, sub.join
+			w.host, w.join, w.joined = sub.host, sub.join, sub.joined
 		})
 		if !ok {
 			return
@@ -109,6 +112,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 
 // evidence prints what a person would look at first.
 func (w *walk) evidence() {
+	w.ctx = context.WithoutCancel(w.ctx) // the test's own has ended
 	if log, err := os.ReadFile(w.ServerLog()); err == nil {
 		w.T.Logf("the server's log:\n%s", tail(string(log), 60))
 	}
@@ -135,10 +139,10 @@ func (w *walk) badDocuments() {
 	good, err := os.ReadFile(filepath.Join(w.Module, "examples/k3s.yaml"))
 	must(w.T, err)
 	for want, text := range map[string]string{
-		"bad.yaml:10: spec.kubernetesversion: is not a field here":                  strings.Replace(string(good), "kubernetesVersion", "kubernetesversion", 1),
-		"there is no data for \"v1.34.99+k3s1\"":                                    strings.Replace(string(good), "v1.34.4", "v1.34.99", 1),
-		"\"harbour\" is described twice":                                            string(good) + "---\n" + string(good),
-		"spec.rkeConfig.machineGlobalConfig.disabel: is no setting of v1.34.4+k3s1": strings.Replace(string(good), "disable:", "disabel:", 1),
+		"bad.yaml:10: spec.kubernetesversion: is not a field here":                     strings.Replace(string(good), "kubernetesVersion", "kubernetesversion", 1),
+		"there is no data for \"v1.34.99+k3s1\"":                                       strings.Replace(string(good), "v1.34.4", "v1.34.99", 1),
+		"\"harbour\" is described twice":                                               string(good) + "---\n" + string(good),
+		"spec.rkeConfig.machineGlobalConfig.disabel: is not a setting of v1.34.4+k3s1": strings.Replace(string(good), "disable:", "disabel:", 1),
 	} {
 		must(w.T, os.WriteFile(file, []byte(text), 0o600))
 		_, err := w.Drover(w.ctx, "apply", "-f", file)
@@ -203,9 +207,9 @@ func (w *walk) badJoins() {
 }
 
 func (w *walk) joins() {
-	started := time.Now()
+	w.joined = time.Now()
 	out := w.sh(w.join)
-	w.T.Logf("joined in %s:\n%s", time.Since(started).Round(time.Millisecond), tail(strings.TrimSpace(out), 3))
+	w.T.Logf("joined in %s:\n%s", time.Since(w.joined).Round(time.Millisecond), tail(strings.TrimSpace(out), 3))
 	list, err := w.Machines(w.ctx)
 	must(w.T, err)
 	if len(list) != 1 {
@@ -213,16 +217,16 @@ func (w *walk) joins() {
 	}
 }
 
-// killedInTheMiddle waits until the installer runs, then kills the server and restarts the agent.
+// killedInTheMiddle waits until the install script starts k3s, then kills the server and restarts the agent.
 func (w *walk) killedInTheMiddle() {
-	must(w.T, bed.Await(w.ctx, "the installer to run", 50*time.Millisecond, func(ctx context.Context) error {
-		_, err := w.host.Sh(ctx, "grep -q start /var/lib/rancher/k3s-standin/runs.log")
+	must(w.T, bed.Await(w.ctx, "k3s to be started", 50*time.Millisecond, func(ctx context.Context) error {
+		_, err := w.host.Sh(ctx, "systemctl show -P ActiveState k3s | grep -x activating")
 		return err
 	}))
 	must(w.T, w.KillServer(w.ctx))
 	w.sh("systemctl restart rancher-system-agent")
-	if log := w.sh("cat /var/lib/rancher/k3s-standin/runs.log"); strings.Contains(log, "end") {
-		w.Fatalf("the installer was over before anything was killed, so this shows nothing:\n%s", log)
+	if state := strings.TrimSpace(w.sh("systemctl show -P ActiveState k3s; test -e /var/lib/rancher/k3s/restart_stamp && echo installed || true")); state != "activating" {
+		w.Fatalf("the install script was over before anything was killed, so this shows nothing: k3s is %s", state)
 	}
 	must(w.T, w.StartServer(w.ctx))
 	w.sh("systemctl restart rancher-system-agent")
@@ -241,12 +245,28 @@ func (w *walk) active() {
 			w.Errorf("the machine was never %q", state)
 		}
 	}
+	w.shares(m)
 	show := w.drover("machines", "show", m.MachineName())
 	for _, want := range []string{"state", "since", "Active", "history"} {
 		if !strings.Contains(show, want) {
 			w.Errorf("machines show has no %q:\n%s", want, show)
 		}
 	}
+}
+
+// shares logs how long the way to Active took, and which part of it was drover's: what lies before k3s was started, and
+// after its node was Ready.
+func (w *walk) shares(m journey.Machine) {
+	w.Helper()
+	times := strings.Split(strings.TrimSpace(w.sh(`systemctl show --timestamp=us+utc -P InactiveExitTimestamp k3s
+k3s kubectl get nodes -o jsonpath='{.items[0].status.conditions[?(@.type=="Ready")].lastTransitionTime}'`)), "\n")
+	started, err := time.Parse("Mon 2006-01-02 15:04:05.000000 MST", times[0])
+	must(w.T, err)
+	ready, err := time.Parse(time.RFC3339, times[1]) // whole seconds, cut off
+	must(w.T, err)
+	active := m.History[len(m.History)-1].At
+	w.Logf("from the join line to Active: %s; drover's share: %s before k3s was started, at most %s after its node was Ready",
+		active.Sub(w.joined).Round(10*time.Millisecond), started.Sub(w.joined).Round(10*time.Millisecond), active.Sub(ready).Round(10*time.Millisecond))
 }
 
 func (w *walk) kubeconfig() string {
@@ -286,7 +306,7 @@ func (w *walk) planSecrets() {
 		w.Errorf("probe-period-seconds = %q", got)
 	}
 	watch, err := process.Start(w.ctx, process.Options{
-		Path: w.Standin, Args: append(append([]string{"kubectl"}, base...), "get", "secrets", "-w", "-o", "name"),
+		Path: w.K3s.Kubectl(), Args: append(base, "get", "secrets", "-w", "-o", "name"),
 		Env: []string{"HOME=" + w.Dir}, LogFile: filepath.Join(w.Dir, "logs", "kubectl-watch.log"),
 	})
 	must(w.T, err)
@@ -306,12 +326,16 @@ func (w *walk) bothPlaces() {
 	}
 }
 
+// installed prints what another installation of k3s or of the agent would change.
+const installed = `systemctl show -P ExecMainStartTimestamp -P NRestarts k3s; cat /var/lib/rancher/k3s/restart_stamp
+stat -c %Y /etc/systemd/system/rancher-system-agent.service /usr/local/bin/k3s`
+
 func (w *walk) joinsAgain() {
-	before := w.sh("cat /var/lib/rancher/k3s-standin/runs.log; stat -c %Y /etc/systemd/system/rancher-system-agent.service")
+	before := w.sh(installed)
 	w.sh(w.join)
 	_, err := w.Await(w.ctx, "Active", nil)
 	must(w.T, err)
-	if after := w.sh("cat /var/lib/rancher/k3s-standin/runs.log; stat -c %Y /etc/systemd/system/rancher-system-agent.service"); after != before {
+	if after := w.sh(installed); after != before {
 		w.Errorf("joining again changed\n%s\nto\n%s", before, after)
 	}
 }
@@ -351,10 +375,38 @@ func (w *walk) reboot() {
 }
 
 func (w *walk) ranOnce() {
-	log := w.sh("cat /var/lib/rancher/k3s-standin/runs.log")
-	if strings.Count(log, "start") != 1 || strings.Count(log, "end") != 1 {
-		w.Errorf("the install instruction ran more or less than once:\n%s", log)
+	if starts := w.k3sStarts(); starts != 2 {
+		w.Errorf("k3s was started %d times, want once for the plan and once after the reboot", starts)
 	}
+}
+
+// changesConfig applies the cluster with another setting of its API server.
+func (w *walk) changesConfig() {
+	text, err := os.ReadFile(filepath.Join(w.Module, "examples/k3s.yaml"))
+	must(w.T, err)
+	file := filepath.Join(w.Dir, "changed.yaml")
+	changed := strings.TrimRight(string(text), "\n") + "\n      kube-apiserver-arg: [max-requests-inflight=401]\n"
+	must(w.T, os.WriteFile(file, []byte(changed), 0o600))
+	before, started := w.k3sStarts(), time.Now()
+	w.drover("apply", "-f", file)
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	must(w.T, bed.Await(ctx, "the changed config on the host", 100*time.Millisecond, func(ctx context.Context) error {
+		_, err := w.host.Sh(ctx, "grep -q max-requests-inflight=401 /etc/rancher/k3s/config.yaml.d/50-rancher.yaml && test $(systemctl show -P ActiveState k3s) = active")
+		return err
+	}))
+	_, err = w.Await(w.ctx, "Active", nil)
+	must(w.T, err)
+	w.Logf("from the changed config to Active: %s", time.Since(started).Round(100*time.Millisecond))
+	if after := w.k3sStarts(); after != before+1 {
+		w.Errorf("k3s was started %d times for one change", after-before)
+	}
+}
+
+// k3sStarts is how often systemd has started k3s on the host, over all boots.
+func (w *walk) k3sStarts() int {
+	w.Helper()
+	return strings.Count(w.sh("journalctl --no-pager -o cat -u k3s -t systemd"), "Starting k3s.service")
 }
 
 // dropped puts a plan file where an operator would.

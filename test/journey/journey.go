@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/bed/process"
 	"github.com/drover-project/drover/test/bed/registry"
-	"github.com/drover-project/drover/test/bed/standin"
+	"github.com/drover-project/drover/test/realk3s"
 )
 
 // Options of a journey.
@@ -36,9 +37,15 @@ type Options struct {
 	CacheDir string
 	// Module is the directory of drover's sources.
 	Module string
-	// Real takes the installer images of the network instead of the stand-in.
-	Real bool
-	// Say tells a person what is going on.
+	// Released lets hosts pull the released installer images instead of the k3s that is built here.
+	Released bool
+	// AirGapped runs no registry: hosts get archives, see CarryArchives.
+	AirGapped bool
+	// Versions of k3s that are built. Default: realk3s.Version alone.
+	Versions []string
+	// LateVersions are those of them that hosts cannot pull before ServeVersion is called.
+	LateVersions []string
+	// Say hears what is going on, for a person to read.
 	Say func(format string, args ...any)
 	Log *slog.Logger
 }
@@ -47,13 +54,16 @@ type Options struct {
 type Journey struct {
 	Options
 	Bed *bed.Bed
-	// Bin holds drover; Standin is the stand-in k3s, which is a kubectl too.
-	Bin, Standin string
+	// Bin holds drover.
+	Bin string
+	// K3s is what hosts install, and a kubectl; empty when they pull released images.
+	K3s realk3s.Kit
 	// DataDir is the server's.
 	DataDir string
 	// Address is host:port of the server, URL the same as people write it.
 	Address, URL string
 	server       *process.Process
+	images       *registry.Registry
 	registry     string
 	stopRegistry func() error
 }
@@ -83,28 +93,35 @@ func (j *Journey) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	j.URL = "https://" + j.Address
-	cache := filepath.Join(j.Bed.Engine.CacheDir(), "standin")
-	j.Standin = filepath.Join(cache, "k3s-standin")
-	if j.Real {
-		j.Say("installer images come from their registry")
+	if j.Released {
 		return nil
 	}
-	j.Say("building the stand-in k3s from the real Kubernetes components (about six minutes the first time, cached afterwards)")
-	files, err := standin.Build(ctx, j.Module, cache, io.Discard)
-	if err != nil {
+	if len(j.Versions) == 0 {
+		j.Versions = []string{realk3s.Version}
+	}
+	if j.K3s, err = realk3s.Build(ctx, realk3s.Options{Module: j.Module, CacheDir: j.Bed.Engine.CacheDir(), Versions: j.Versions, Say: j.Say}); err != nil {
 		return err
 	}
-	return j.serveImages(ctx, files)
+	if j.AirGapped {
+		return nil
+	}
+	return j.serveImages(ctx)
 }
 
-// serveImages puts the stand-in's installer image into a registry that hosts reach.
-func (j *Journey) serveImages(ctx context.Context, files map[string]string) error {
+// serveImages puts the installer images into a registry that hosts reach.
+func (j *Journey) serveImages(ctx context.Context) error {
 	images, err := registry.New(filepath.Join(j.Dir, "registry"))
 	if err != nil {
 		return err
 	}
-	if err := images.PushInstaller(ctx, standin.Ref, files); err != nil {
-		return err
+	j.images = images
+	for _, version := range j.Versions {
+		if slices.Contains(j.LateVersions, version) {
+			continue
+		}
+		if err := j.ServeVersion(ctx, version); err != nil {
+			return err
+		}
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(j.Bed.Engine.Gateway().String(), "0"))
 	if err != nil {
@@ -116,6 +133,11 @@ func (j *Journey) serveImages(ctx context.Context, files map[string]string) erro
 	j.registry = listener.Addr().String()
 	j.stopRegistry = func() error { cancel(); return <-served }
 	return nil
+}
+
+// ServeVersion lets hosts pull the installer image of a version that was built.
+func (j *Journey) ServeVersion(ctx context.Context, version string) error {
+	return j.images.PushInstaller(ctx, realk3s.InstallerRef(version), j.K3s.Installer(version))
 }
 
 // Close ends everything that the journey started.
@@ -174,9 +196,9 @@ func (j *Journey) DroverIn(ctx context.Context, stdin io.Reader, args ...string)
 	return out.String(), nil
 }
 
-// Kubectl runs the stand-in's kubectl, which is the real one.
+// Kubectl runs the kubectl of the k3s that was built.
 func (j *Journey) Kubectl(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, j.Standin, append([]string{"kubectl"}, args...)...)
+	cmd := exec.CommandContext(ctx, j.K3s.Kubectl(), args...)
 	cmd.Env = append(os.Environ(), "HOME="+j.Dir)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -187,18 +209,56 @@ func (j *Journey) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Host starts a host; where there is no network it knows the journey's registry as a mirror, as
-// an operator without a network would have it.
+// Host starts a host; where there is no network it knows the journey's registry as a mirror, and has the images of its
+// pods, as an operator without a network would prepare it.
 func (j *Journey) Host(ctx context.Context, name string) (*host.Host, error) {
-	h, err := j.Bed.Host(ctx, host.Options{Name: name})
-	if err != nil {
+	h, err := j.Bed.Host(ctx, host.Options{Name: name, Kubernetes: true})
+	if err != nil || j.Released || j.AirGapped {
+		return h, err
+	}
+	if err := j.CopyImages(ctx, h); err != nil {
 		return nil, err
 	}
-	if j.Real {
-		return h, nil
-	}
+	return h, j.Mirror(ctx, h)
+}
+
+// Mirror lets a host's agent pull images from the journey's registry.
+func (j *Journey) Mirror(ctx context.Context, h *host.Host) error {
 	mirrors := fmt.Sprintf("mirrors:\n  docker.io:\n    endpoint: [\"http://%s\"]\n", j.registry)
-	return h, h.WriteFile(ctx, "/etc/rancher/agent/registries.yaml", []byte(mirrors), 0o600)
+	return h.WriteFile(ctx, "/etc/rancher/agent/registries.yaml", []byte(mirrors), 0o600)
+}
+
+// CopyImages gives a host the images that k3s loads when it starts. Its uninstall script removes them.
+func (j *Journey) CopyImages(ctx context.Context, h *host.Host) error {
+	for _, archive := range j.K3s.Images() {
+		if err := h.Copy(ctx, archive, "/var/lib/rancher/k3s/agent/images/"+filepath.Base(archive)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CarryArchives puts onto a host what an operator carries to one without a network: the installer image and the images
+// of pods, as archives in the directory dir.
+func (j *Journey) CarryArchives(ctx context.Context, h *host.Host, dir string) error {
+	images, err := registry.New(filepath.Join(j.Dir, "archives"))
+	if err != nil {
+		return err
+	}
+	installer := filepath.Join(j.Dir, "archives", "installer.tar")
+	version := j.Versions[0]
+	if err := images.Archive(installer, realk3s.InstallerRef(version), j.K3s.Installer(version)); err != nil {
+		return err
+	}
+	if err := h.Copy(ctx, installer, dir+"/installer.tar"); err != nil {
+		return err
+	}
+	for _, archive := range j.K3s.Images() {
+		if err := h.Copy(ctx, archive, dir+"/k3s-"+filepath.Base(archive)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // JoinCommand is the line that a user pastes on a host.
@@ -211,14 +271,14 @@ func (j *Journey) JoinCommand(ctx context.Context, cluster string) (string, erro
 	return strings.ReplaceAll(strings.TrimSpace(line), "| sudo ", "| "), nil
 }
 
-// Machine is what `drover machines` tells of a machine.
+// Machine is what `drover machines` shows of a machine.
 type Machine struct {
-	Name        string    `json:"name"`
-	Key         string    `json:"droverMachine"` // <namespace>/<name>
-	NodeName    string    `json:"nodeName"`
-	DroverState string    `json:"droverState"`
+	Name        string    `json:"nodeName"` // as the host asked for
+	Key         string    `json:"id"`       // <namespace>/<name>
+	DroverState string    `json:"state"`
 	Cause       string    `json:"cause"`
 	WaitingFor  string    `json:"waitingFor"`
+	NextStep    string    `json:"nextStep"`
 	Since       time.Time `json:"since"`
 	Refused     string    `json:"refused"`
 	History     []struct {
@@ -246,7 +306,7 @@ func (j *Journey) Machines(ctx context.Context) ([]Machine, error) {
 	return list, nil
 }
 
-// Await waits until one machine is in a state; each change of its state and cause is told to see.
+// Await waits until one machine is in a state; see hears each change of its state and cause.
 func (j *Journey) Await(ctx context.Context, state string, see func(Machine)) (Machine, error) {
 	var last Machine
 	err := bed.Await(ctx, "a machine in state "+state, 200*time.Millisecond, func(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -139,14 +138,6 @@ func (h *host) started() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.starts
-}
-
-// logged says how often a line of the agent's log matches.
-func (h *host) logged(expression string) int {
-	h.Helper()
-	text, err := os.ReadFile(h.log())
-	must(h.T, err)
-	return len(regexp.MustCompile(expression).FindAll(text, -1))
 }
 
 // made is the content of a file that a plan made, "" when there is none.

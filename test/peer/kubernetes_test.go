@@ -26,6 +26,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/test/bed/process"
+	"github.com/drover-project/drover/test/realk3s"
 )
 
 // kubernetes is the two processes.
@@ -39,13 +40,14 @@ type kubernetes struct {
 	apiserver     *process.Process
 }
 
-// startKubernetes starts the components that the stand-in k3s is made of, without the stand-in.
+// startKubernetes starts etcd and kube-apiserver, built out of the parts of k3s.
 func startKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{dir: t.TempDir(), address: freeAddress(t), etcd: "http://" + freeAddress(t)}
 	k.T, k.url, k.admin = t, "https://"+k.address, "an-administrator"
-	k.binary = filepath.Join(cacheDir(), "standin", "k3s-standin")
-	run(t, "../standin/build.sh", filepath.Dir(k.binary))
+	kit, err := realk3s.Build(t.Context(), realk3s.Options{Module: "../..", CacheDir: cacheDir(), Components: true, Say: t.Logf})
+	must(t, err)
+	k.binary = kit.Components()
 	k.certify()
 	k.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: k.pool}}, Timeout: soon}
 	t.Cleanup(func() {
@@ -111,6 +113,8 @@ func (k *kubernetes) startAPI(t *testing.T, flags ...string) {
 	host, port, err := net.SplitHostPort(k.address)
 	must(t, err)
 	at := func(name string) string { return filepath.Join(k.dir, name) }
+	// The API server of k3s' packages keeps its loopback certificate there and does not make the directory.
+	must(t, os.MkdirAll(at("certs"), 0o700))
 	k.apiserver = k.component(t, "kube-apiserver", process.Options{
 		Args: append([]string{
 			"--etcd-servers=" + k.etcd, "--bind-address=" + host, "--secure-port=" + port, "--advertise-address=" + host, "--endpoint-reconciler-type=none",

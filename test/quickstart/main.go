@@ -16,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/journey"
+	"github.com/drover-project/drover/test/realk3s"
 )
 
 func main() {
@@ -46,7 +48,7 @@ func run(ctx context.Context, out io.Writer, environ func(string) string) (err e
 		}
 	}()
 	j, err := journey.Start(ctx, journey.Options{
-		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Real: environ("QUICKSTART_REAL") == "1", Say: say, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Released: released(ctx, say), Say: say, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -56,6 +58,19 @@ func run(ctx context.Context, out io.Writer, environ func(string) string) (err e
 		err = errors.Join(err, j.Close(context.WithoutCancel(ctx)))
 	}()
 	return walk(ctx, j, out, say, environ("QUICKSTART_EXIT") == "1")
+}
+
+// released says whether hosts can pull the released k3s, and what is done where they cannot.
+func released(ctx context.Context, say func(string, ...any)) bool {
+	ref := realk3s.InstallerRef(realk3s.Version)
+	say("looking for the released image %s", ref)
+	if err := realk3s.Released(ctx, ref, nil); err != nil {
+		say("%v", err)
+		say("so k3s is built here from its Go module: about %d minutes the first time on two idle cores, cached afterwards", int(realk3s.ColdBuild.Minutes()))
+		return false
+	}
+	say("hosts pull it from its registry")
+	return true
 }
 
 // walk is the user's path, one step a line.
@@ -93,11 +108,11 @@ func walk(ctx context.Context, j *journey.Journey, out io.Writer, say func(strin
 	if err != nil {
 		return err
 	}
-	return leave(ctx, j, out, say, exit)
+	return leave(ctx, j, h, out, say, exit)
 }
 
 // leave writes the kubeconfig, shows the nodes with it, and waits for Ctrl-C.
-func leave(ctx context.Context, j *journey.Journey, out io.Writer, say func(string, ...any), exit bool) error {
+func leave(ctx context.Context, j *journey.Journey, h *host.Host, out io.Writer, say func(string, ...any), exit bool) error {
 	config, err := j.Drover(ctx, "clusters", "kubeconfig", "harbour")
 	if err != nil {
 		return err
@@ -107,21 +122,23 @@ func leave(ctx context.Context, j *journey.Journey, out io.Writer, say func(stri
 		return err
 	}
 	say("$ drover clusters kubeconfig harbour > %s && kubectl --kubeconfig %s get nodes", file, file)
-	if !j.Real {
-		nodes, err := j.Kubectl(ctx, "--kubeconfig", file, "get", "nodes")
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(out, nodes)
+	get := func() (string, error) { return j.Kubectl(ctx, "--kubeconfig", file, "get", "nodes") }
+	if j.Released { // this machine may have no kubectl; the host has one
+		get = func() (string, error) { return h.Sh(ctx, "k3s kubectl get nodes") }
 	}
+	nodes, err := get()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, nodes)
 	fmt.Fprintf(out, `
 The cluster works.
   server      %s
   kubeconfig  %s
   commands    DROVER_DATA_DIR=%s bin/drover machines ls
 `, j.URL, file, j.DataDir)
-	if !j.Real {
-		fmt.Fprintf(out, "  kubectl     %s kubectl --kubeconfig %s get nodes\n", j.Standin, file)
+	if !j.Released {
+		fmt.Fprintf(out, "  kubectl     %s --kubeconfig %s get nodes\n", j.K3s.Kubectl(), file)
 	}
 	if exit {
 		return nil

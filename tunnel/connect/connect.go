@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/drover-project/drover/plans/jsonfault"
 )
 
 // The headers of a node agent's requests.
@@ -22,6 +24,9 @@ const (
 	TokenHeader = "X-API-Tunnel-Token"
 	// ParamsHeader carries Params as Encode writes them.
 	ParamsHeader = "X-API-Tunnel-Params"
+	// CredentialHeader carries what only this host knows: drover's agent makes it at its first
+	// start, and drover's server keeps its hash. Original agents and servers do not know it.
+	CredentialHeader = "X-Drover-Host-Credential"
 	// RegenerateHeader asks for a new serving certificate of the kubelet, "true" or
 	// "false"; of /v3/connect/config alone.
 	RegenerateHeader = "Regenerate-Kubelet-Certificate"
@@ -75,7 +80,7 @@ type CustomConfig struct {
 // DockerInfo are the fields that servers keep of Docker's answer to GET /info, under
 // Docker's own names.
 type DockerInfo struct {
-	// ID is the engine's own name for itself, by which two hosts of one name are told apart.
+	// ID is the engine's own name for itself, by which two hosts of one name are distinguished.
 	ID                 string   `json:",omitempty"`
 	Architecture       string   `json:",omitempty"`
 	CgroupDriver       string   `json:",omitempty"`
@@ -145,7 +150,7 @@ func shorten(p Params) []Params {
 }
 
 // Decode reads the value of ParamsHeader. Unknown fields are ignored, because agents
-// differ in what they tell of Docker. Its error names the field and never quotes the header.
+// differ in what they report of Docker. Its error names the field and never quotes the header.
 func Decode(header string) (Params, error) {
 	p, err := decode(header)
 	if err != nil {
@@ -168,22 +173,7 @@ func decode(header string) (Params, error) {
 	}
 	var p Params
 	if err := json.Unmarshal(b, &p); err != nil {
-		return Params{}, plain(err)
+		return Params{}, jsonfault.Plain(err)
 	}
 	return p, check(p)
-}
-
-// plain says what is wrong with JSON without quoting it.
-func plain(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return fmt.Errorf("%s is a %s where a %s belongs", wrongType.Field, wrongType.Value, wrongType.Type)
-	case errors.As(err, &wrongType):
-		return fmt.Errorf("a %s where an object belongs", wrongType.Value)
-	case errors.As(err, &syntax):
-		return fmt.Errorf("not JSON, at byte %d", syntax.Offset)
-	}
-	return errors.New("not JSON")
 }

@@ -53,7 +53,7 @@ type Options struct {
 	Ping time.Duration
 	// Buffers are shared by many sessions; nil has some of its own.
 	Buffers *Buffers
-	// Trace is told of each frame that comes; nil: nobody.
+	// Trace is called with each frame that comes; nil is not called.
 	Trace func(kind string, stream uint64, size int)
 	// End is called once with the reason of the end, before the connections learn of it. It
 	// may say good-bye to the peer, and it closes the websocket's connection.
@@ -120,7 +120,7 @@ func (s *Session) Serve(ctx context.Context, in *bufio.Reader) error {
 	return s.err
 }
 
-// pingEvery keeps what is on the way from cutting, and tells the server that all is well.
+// pingEvery keeps what is on the way from cutting, and shows the server that all is well.
 func (s *Session) pingEvery() {
 	tick := time.NewTicker(s.o.Ping)
 	defer tick.Stop()

@@ -243,6 +243,114 @@ func TestWindowGrowsOnlyOnALongWay(t *testing.T) {
 	}
 }
 
+// TestWindowsAreGivenBack: what windows may grow together is a budget of the session, and a
+// connection that has ended takes nothing of it.
+func TestWindowsAreGivenBack(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := New(nil, Options{Now: func() time.Time { return now }, Streams: 1000})
+	s.pings.shortest = 50 * time.Millisecond
+	widen := func(st *Stream) {
+		for range 10 {
+			now = now.Add(time.Millisecond)
+			st.consume(st.window / 2)
+			st.speak(nil)
+		}
+	}
+	var all []*Stream
+	for range 20 {
+		st, err := s.Open("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		widen(st)
+		all = append(all, st)
+	}
+	if s.grown > maxGrown || s.grown < maxGrown/2 {
+		t.Fatalf("windows have grown by %d, the budget is %d", s.grown, maxGrown)
+	}
+	if last := all[len(all)-1]; last.window >= maxWindow {
+		t.Errorf("the last connection has a window of %d beyond the budget", last.window)
+	}
+	for _, st := range all {
+		s.mu.Lock()
+		st.abandon(ErrOver)
+		st.forget()
+		s.mu.Unlock()
+	}
+	if s.grown != 0 {
+		t.Errorf("%d bytes of the budget are still taken after all connections have ended", s.grown)
+	}
+	st, err := s.Open("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if widen(st); st.window != maxWindow {
+		t.Errorf("a new connection has a window of %d", st.window)
+	}
+}
+
+// gate is a connection whose writes wait until it is opened, and are recorded.
+type gate struct {
+	net.Conn
+	open    chan struct{}
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	<-g.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.written.Write(p)
+}
+
+// TestSmallFramesGoFirst: what an interactive connection sends waits for one large frame at
+// the most, however much others have lined up before it.
+func TestSmallFramesGoFirst(t *testing.T) {
+	host, server := wires(t)
+	g := &gate{Conn: server, open: make(chan struct{})}
+	s, _ := serve(t, g, Options{})
+	if _, err := host.Write(raw(opPing, "12345678")); err != nil {
+		t.Fatal(err)
+	}
+	var bulk []*Stream
+	for range 4 {
+		st := open(t, s, "bulk")
+		bulk = append(bulk, st)
+		go st.Write(bytes.Repeat([]byte("B"), firstWindow))
+	}
+	waitUntil(t, "much waits", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, st := range bulk {
+			if st.outBytes < maxWaiting {
+				return false
+			}
+		}
+		return true
+	})
+	quick := open(t, s, "quick")
+	if _, err := quick.Write([]byte("interactive")); err != nil {
+		t.Fatal(err)
+	}
+	close(g.open)
+	waitUntil(t, "all is written", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return bytes.Count(g.written.Bytes(), []byte("B")) >= 4*maxWaiting
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := bytes.Index(g.written.Bytes(), []byte("interactive"))
+	if at < 0 {
+		t.Fatal("it was not written")
+	}
+	// One large frame may have been on its way already, and one has its turn.
+	if before := bytes.Count(g.written.Bytes()[:at], []byte("B")); before > 2*maxData {
+		t.Errorf("%d bytes of others went before it", before)
+	}
+}
+
 func (s *Session) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

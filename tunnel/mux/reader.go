@@ -47,6 +47,7 @@ func newReader(from *bufio.Reader, masked bool, now func() time.Time, control fu
 	return &reader{in: from, masked: masked, now: now, control: control}
 }
 
+// Read is of io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	for r.left == 0 {
 		if err := r.next(); err != nil {

@@ -299,21 +299,21 @@ func (st *Stream) enqueue(c *chunk) error {
 	return nil
 }
 
-// Opened tells the server that the host has connected to the target.
+// Opened reports to the server that the host has connected to the target.
 func (st *Stream) Opened() {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
 	st.say(sayOpened)
 }
 
-// Answered says whether the host has told that it has connected to the target.
+// Answered says whether the host has reported that it has connected to the target.
 func (st *Stream) Answered() bool {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()
 	return st.opened
 }
 
-// CloseWrite tells the other end that nothing more comes, after what was written.
+// CloseWrite ends this direction: nothing more comes, after what was written.
 func (st *Stream) CloseWrite() error {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()

@@ -38,6 +38,7 @@ const (
 	kindReset
 )
 
+// String names the kind in errors and logs.
 func (k kind) String() string {
 	names := [...]string{"", "open", "opened", "data", "credit", "finish", "reset"}
 	if k < 1 || int(k) >= len(names) {
@@ -86,6 +87,7 @@ type ResetError struct {
 	Text string // why, in the other end's words; they come from outside
 }
 
+// Error is the reason of the end that reset the stream.
 func (e *ResetError) Error() string {
 	if e.Text == "" {
 		return "the other end has closed the connection"
@@ -96,6 +98,7 @@ func (e *ResetError) Error() string {
 // ViolationError says what a peer did that the protocol does not allow.
 type ViolationError struct{ Text string }
 
+// Error says which rule the peer broke.
 func (e *ViolationError) Error() string { return e.Text }
 
 func violationf(format string, args ...any) error {
@@ -108,6 +111,7 @@ type FarewellError struct {
 	Text string
 }
 
+// Error has the code of the close frame and its reason.
 func (e *FarewellError) Error() string { return fmt.Sprintf("closed with %d: %s", e.Code, e.Text) }
 
 func farewell(payload []byte) error {

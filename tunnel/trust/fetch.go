@@ -21,6 +21,7 @@ const fetchLimit = 20 * time.Second
 // NotProvenError says that a server offered a CA that it could not vouch for.
 type NotProvenError struct{ Reason string }
 
+// Error says why the offered authority is not trusted.
 func (e *NotProvenError) Error() string {
 	return "the server's CA is not the one that is trusted, and the new one is not proven: " + e.Reason +
 		"; if the server was given a new CA on purpose, register this host again"

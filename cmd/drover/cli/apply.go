@@ -5,70 +5,46 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/spf13/cobra"
+	"github.com/drover-project/drover/server/views"
 )
 
-// maxDocuments bounds what is read of a file of clusters.
-const maxDocuments = 2 << 20
-
 func (a *app) applyCommand() *cobra.Command {
-	var file string
-	var dryRun bool
+	var files []string
+	var dryRun, wait bool
+	timeout := 30 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Create or change clusters described in YAML; all documents of the file or none",
+		Short: "Create or change clusters described in YAML; all documents of all files or none",
 		Example: `  drover apply -f cluster.yaml
-  drover apply -f cluster.yaml --dry-run
-  cat *.yaml | drover apply -f -`,
-		Args: cobra.NoArgs,
+  drover apply -f clusters/ --dry-run
+  cat *.yaml | drover apply -f -
+  drover apply -f cluster.yaml --wait`,
+		Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := a.read(file)
+			if len(files) == 0 {
+				return usage("which clusters? give a file or a directory with -f, or -f - for standard input")
+			}
+			all, err := a.read(files)
 			if err != nil {
 				return err
 			}
-			return a.apply(cmd.Context(), file, text, dryRun)
+			return a.apply(cmd.Context(), all, dryRun, wait, timeout)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with clusters, - for standard input")
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with clusters, directory of such files, or - for standard input (repeat)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done and do nothing")
-	// The flag exists, so marking it cannot fail.
-	_ = cmd.MarkFlagRequired("filename")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the clusters are active")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long --wait waits")
 	return cmd
 }
 
-func (a *app) read(file string) ([]byte, error) {
-	source := a.In
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("read clusters: %w", err)
-		}
-		defer f.Close()
-		source = f
-	}
-	text, err := io.ReadAll(io.LimitReader(source, maxDocuments+1))
-	if err != nil {
-		return nil, fmt.Errorf("read clusters from %s: %w", file, err)
-	}
-	if len(text) > maxDocuments {
-		return nil, fmt.Errorf("read clusters from %s: more than %d bytes", file, maxDocuments)
-	}
-	return text, nil
-}
-
-type applyResult struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	ID        string `json:"id"`
-	Action    string `json:"action"`
-}
-
-func (a *app) apply(ctx context.Context, file string, text []byte, dryRun bool) error {
+func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeout time.Duration) error {
 	c, err := a.client()
 	if err != nil {
 		return err
@@ -77,25 +53,78 @@ func (a *app) apply(ctx context.Context, file string, text []byte, dryRun bool) 
 	if dryRun {
 		path += "?dryRun=true"
 	}
-	var answer struct {
-		Results []applyResult `json:"results"`
+	var answer views.Applied
+	if err := c.Do(ctx, http.MethodPost, path, "application/yaml", all.text, &answer); err != nil {
+		return refusals(all, err)
 	}
-	if err := c.Do(ctx, http.MethodPost, path, "application/yaml", text, &answer); err != nil {
-		return refusals(file, err)
-	}
-	return a.show(answer.Results, func(t *table) {
+	err = a.show(answer.Results, func(t *table) {
 		for _, r := range answer.Results {
-			action := r.Action
+			action := string(r.Action)
 			if dryRun {
 				action += " (dry run)"
 			}
 			t.row("cluster "+r.Namespace+"/"+r.Name, action)
 		}
 	})
+	if err != nil || dryRun || !wait {
+		return err
+	}
+	for _, r := range answer.Results {
+		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, timeout, active); err != nil {
+			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// active says whether a cluster is, and what it waits for while it is not.
+func active(c views.Cluster, gone bool) (done bool, waits string) {
+	switch {
+	case gone:
+		return false, "it does not exist any more"
+	case c.State == "active":
+		return true, ""
+	}
+	return false, c.State + ": " + c.Message
+}
+
+// removed says whether a cluster is gone.
+func removed(c views.Cluster, gone bool) (done bool, waits string) {
+	return gone, c.State + ": " + c.Message
+}
+
+// await looks at a cluster until it is as wanted, and prints what it waits for.
+func (a *app) await(ctx context.Context, c *client.Client, path string, timeout time.Duration, wanted func(views.Cluster, bool) (bool, string)) error {
+	limit, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	last := ""
+	for {
+		var one views.Cluster
+		err := c.Get(limit, path, &one)
+		gone := client.NotFound(err)
+		if err != nil && !gone && limit.Err() == nil {
+			return err
+		}
+		done, waits := wanted(one, gone)
+		if done {
+			return nil
+		}
+		if waits != last && limit.Err() == nil {
+			fmt.Fprintln(a.Err, waits)
+			last = waits
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-limit.Done():
+			return fmt.Errorf("it is not so after %s: %s", timeout, last)
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // refusals turns the server's list of complaints into one line each, as compilers write them.
-func refusals(file string, err error) error {
+func refusals(from documents, err error) error {
 	var refused *client.Error
 	if !errors.As(err, &refused) || len(refused.Details) == 0 {
 		return err
@@ -110,15 +139,12 @@ func refusals(file string, err error) error {
 	}
 	var all []error
 	for _, one := range list {
-		where := file
-		if one.Line > 0 {
-			where = fmt.Sprintf("%s:%d", file, one.Line)
-		}
+		where := from.at(one.Line)
 		if one.Path != "" {
 			where += ": " + one.Path
 		}
 		all = append(all, fmt.Errorf("%s: %s", where, one.Reason))
 	}
-	all = append(all, errors.New("nothing was changed"))
+	all = append(all, errNothingChanged)
 	return errors.Join(all...)
 }

@@ -19,7 +19,7 @@ import (
 // carrier accepts on a listener until its context ends.
 type carrier struct {
 	dial func(ctx context.Context) (io.ReadWriteCloser, error)
-	// failed is told of a connection that could not be carried, and may say so in it.
+	// failed gets a connection that could not be carried, and may say so in it.
 	failed func(local net.Conn, err error)
 }
 
@@ -59,7 +59,7 @@ func (c carrier) one(ctx context.Context, local net.Conn) {
 	_, _, _ = tunnel.Join(host, asProgram(local))
 }
 
-// asProgram is a local connection that tells when the program at its other end is gone, where
+// asProgram is a local connection that notices when the program at its other end is gone, where
 // the kernel knows: of TCP it does not before something is written.
 func asProgram(local net.Conn) net.Conn {
 	if socket, ok := local.(*net.UnixConn); ok {

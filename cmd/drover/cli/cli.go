@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/spf13/cobra"
 )
 
 // DefaultDataDir is where a server keeps everything unless told otherwise.
@@ -31,8 +33,7 @@ type app struct {
 	format  string
 }
 
-// Main runs the command line and returns the exit code: 0, 1 for a failure, 130 after Ctrl-C,
-// or that of a program that was run.
+// Main runs the command line and returns the exit code: see exitCodes.
 func Main(ctx context.Context, args []string, streams Streams, environ func(string) string) int {
 	a := &app{Streams: streams, environ: environ}
 	root := a.root()
@@ -50,7 +51,72 @@ func Main(ctx context.Context, args []string, streams Streams, environ func(stri
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n"))
 	}
-	return 1
+	return codeOf(err)
+}
+
+// Exit codes beside 0, 130 and those of programs that were run.
+const (
+	codeFailed = 1
+	codeUsage  = 2
+	codeDenied = 3
+	codeAbsent = 4
+)
+
+// exitCodes describes them.
+const exitCodes = `| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | it could not be done; standard error has why |
+| 2 | the command line is wrong |
+| 3 | the server does not take the token, or its user may not do this |
+| 4 | what was named does not exist |
+| 130 | ended by Ctrl-C |
+| other | that of the program that ` + "`machines docker`" + ` ran |
+`
+
+func codeOf(err error) int {
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return codeUsage
+	}
+	if _, ok := errors.AsType[*absentError](err); ok {
+		return codeAbsent
+	}
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		switch refused.Status {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			return codeDenied
+		case http.StatusNotFound:
+			return codeAbsent
+		}
+	}
+	return codeFailed
+}
+
+// usageError says what is wrong with a command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// absentError reports that nothing has the name that was given.
+type absentError struct{ text string }
+
+func (e *absentError) Error() string { return e.text }
+
+func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
+
+// needs says which arguments a command takes, in a sentence for whoever forgot them.
+func needs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usage("%s needs %s, as in `%s`", cmd.CommandPath(), strings.Join(names[len(args):], " and "), cmd.UseLine())
+		case len(args) > len(names):
+			return usage("%s takes %d arguments, and %q is one more; `%s --help` shows how it is used", cmd.CommandPath(), len(names), args[len(names)], cmd.CommandPath())
+		}
+		return nil
+	}
 }
 
 func (a *app) root() *cobra.Command {
@@ -74,6 +140,10 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.tunnelsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand())
 	refuseUnknown(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
+	})
+	a.complete(root)
 	return root
 }
 
@@ -93,7 +163,7 @@ func refuseUnknown(cmd *cobra.Command) {
 		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
 		}
-		return fmt.Errorf("there is no command %q of %s; %s", args[0], cmd.CommandPath(), see)
+		return usage("unknown command %q of %s; %s", args[0], cmd.CommandPath(), see)
 	}
 	for _, sub := range cmd.Commands() {
 		refuseUnknown(sub)
@@ -109,6 +179,7 @@ func dataDir(environ func(string) string) string {
 
 // client finds the server and makes a client for it.
 func (a *app) client() (*client.Client, error) {
+	a.given.DataDirAsked = a.given.DataDir != DefaultDataDir
 	c, err := client.Resolve(a.given, a.environ)
 	if err != nil {
 		return nil, err
@@ -120,7 +191,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  needs(),
 		RunE: func(*cobra.Command, []string) error {
 			return a.show(map[string]string{"version": drover.Version}, func(t *table) { t.row(drover.Version) })
 		},

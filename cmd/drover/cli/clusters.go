@@ -3,35 +3,21 @@ package cli
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
 )
 
-// cluster is what the commands use of a cluster; raw is the whole answer.
-type cluster struct {
-	ID                   string `json:"id"`
-	Name                 string `json:"name"`
-	State                string `json:"state"`
-	Transitioning        string `json:"transitioning"`
-	TransitioningMessage string `json:"transitioningMessage"`
-	NodeCount            int    `json:"nodeCount"`
-	Driver               string `json:"driver"`
-	Provider             string `json:"provider"`
-	Version              struct {
-		GitVersion string `json:"gitVersion"`
-	} `json:"version"`
-	Created time.Time `json:"created"`
-}
+// clustersPath is where the server lists clusters, and below it where each of them is.
+const clustersPath = "/v1-drover/clusters"
 
-type collection[T any] struct {
-	Data []T `json:"data"`
-}
+func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespace + "/" + c.Name }
 
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
@@ -41,126 +27,148 @@ func (a *app) clustersCommand() *cobra.Command {
 
 func (a *app) clustersList() *cobra.Command {
 	return &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List clusters", Args: cobra.NoArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List clusters", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			raw, list, err := collect[cluster](cmd.Context(), c, "/v3/clusters?limit=-1")
+			list, err := collect[views.Cluster](cmd.Context(), c, clustersPath)
 			if err != nil {
 				return fmt.Errorf("list clusters: %w", err)
 			}
-			return a.show(raw, func(t *table) {
+			a.hint(len(list) == 0, "there is no cluster yet; `drover apply -f cluster.yaml` makes one")
+			return a.show(list, func(t *table) {
 				t.row("NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE")
 				for _, one := range list {
-					t.row(one.Name, one.ID, one.State, orDash(one.Version.GitVersion), fmt.Sprint(one.NodeCount), one.TransitioningMessage)
+					t.row(one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message)
 				}
 			})
 		},
 	}
 }
 
-// collect gets a collection both as it is and as what a table needs of it.
-func collect[T any](ctx context.Context, c *client.Client, path string) (raw []json.RawMessage, list []T, err error) {
-	var answer collection[json.RawMessage]
-	if err := c.Get(ctx, path, &answer); err != nil {
-		return nil, nil, err
+// collect gets all pages of a list.
+func collect[T any](ctx context.Context, c *client.Client, path string) ([]T, error) {
+	all := []T{}
+	sign := "?"
+	if strings.Contains(path, "?") {
+		sign = "&"
 	}
-	list = make([]T, len(answer.Data))
-	for i, item := range answer.Data {
-		if err := json.Unmarshal(item, &list[i]); err != nil {
-			return nil, nil, fmt.Errorf("read the answer to %s: %w", path, err)
+	for next := ""; ; {
+		var page views.List[T]
+		if err := c.Get(ctx, path+sign+"limit=1000"+next, &page); err != nil {
+			return nil, err
 		}
+		all = append(all, page.Data...)
+		if page.Continue == "" {
+			return all, nil
+		}
+		next = "&continue=" + url.QueryEscape(page.Continue)
 	}
-	if answer.Data == nil {
-		answer.Data = []json.RawMessage{}
-	}
-	return answer.Data, list, nil
 }
 
-// find looks a cluster up by name or id.
-func (a *app) find(ctx context.Context, c *client.Client, name string) (json.RawMessage, cluster, error) {
-	raw, list, err := collect[cluster](ctx, c, "/v3/clusters?limit=-1")
+// findCluster looks a cluster up by name, <namespace>/<name> or id.
+func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (views.Cluster, error) {
+	list, err := collect[views.Cluster](ctx, c, clustersPath)
 	if err != nil {
-		return nil, cluster{}, fmt.Errorf("find cluster %s: %w", name, err)
+		return views.Cluster{}, fmt.Errorf("find cluster %s: %w", name, err)
 	}
 	var known []string
-	for i, one := range list {
-		if one.Name == name || one.ID == name {
-			return raw[i], one, nil
+	for _, one := range list {
+		if one.Name == name || one.ID == name || one.Namespace+"/"+one.Name == name {
+			return one, nil
 		}
 		known = append(known, one.Name)
 	}
 	if len(known) == 0 {
-		return nil, cluster{}, fmt.Errorf("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
+		return views.Cluster{}, absent("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
 	}
-	return nil, cluster{}, fmt.Errorf("there is no cluster %q; there are: %s", name, strings.Join(known, ", "))
+	return views.Cluster{}, absent("there is no cluster %q; there are: %s", name, strings.Join(known, ", "))
 }
 
 // onCluster is a command that does something with the cluster of its one argument.
-func (a *app) onCluster(do func(ctx context.Context, c *client.Client, raw json.RawMessage, one cluster) error) func(*cobra.Command, []string) error {
+func (a *app) onCluster(do func(ctx context.Context, c *client.Client, one views.Cluster) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
 			return err
 		}
-		raw, one, err := a.find(cmd.Context(), c, args[0])
+		one, err := a.findCluster(cmd.Context(), c, args[0])
 		if err != nil {
 			return err
 		}
-		return do(cmd.Context(), c, raw, one)
+		return do(cmd.Context(), c, one)
 	}
 }
 
 func (a *app) clustersShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show one cluster, what it waits for, and its machines", Args: cobra.ExactArgs(1),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, raw json.RawMessage, one cluster) error {
-			_, list, err := machines(ctx, c, "&clusterId="+url.QueryEscape(one.ID))
+		Use: "show NAME", Short: "Show one cluster, what it waits for, and its machines; with -o yaml in the form that apply takes", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			if a.format == "yaml" { // what apply takes
+				var document any
+				if err := c.Get(ctx, clusterPath(one)+"/document", &document); err != nil {
+					return fmt.Errorf("show cluster %s: %w", one.Name, err)
+				}
+				return a.show(document, nil)
+			}
+			list, err := collect[views.Machine](ctx, c, machinesPath+"?cluster="+url.QueryEscape(one.ID))
 			if err != nil {
 				return fmt.Errorf("list the machines of cluster %s: %w", one.Name, err)
 			}
-			return a.show(raw, func(t *table) {
+			return a.show(one, func(t *table) {
 				t.row("name", one.Name)
 				t.row("id", one.ID)
 				t.row("state", one.State)
-				t.row("message", orDash(one.TransitioningMessage))
-				t.row("version", orDash(one.Version.GitVersion))
+				t.row("message", orDash(one.Message))
+				t.row("version", orDash(one.Version))
 				t.row("machines", fmt.Sprint(len(list)))
 				for _, m := range list {
-					t.row("  "+m.title(), m.stateText())
+					t.row("  "+m.Name, stateText(m))
 				}
 			})
 		}),
 	}
 }
 
+// hostCleanup are the scripts on a host that remove what drover put there, in the order in which they are run.
+const hostCleanup = "rancher-system-agent-uninstall.sh, k3s-uninstall.sh"
+
 func (a *app) clustersRemove() *cobra.Command {
-	var yes bool
+	var yes, wait bool
+	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
-		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays", Args: cobra.ExactArgs(1),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
+		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if !yes {
-				return fmt.Errorf("cluster %s (%s) has %d machines; the server forgets them, their tokens and the cluster's join tokens, which encrypt its snapshots; say --yes to do it", one.Name, one.ID, one.NodeCount)
+				return fmt.Errorf("cluster %s (%s) has %d machines; their records and tokens and the cluster's join tokens, which encrypt its snapshots, are deleted from the server; say --yes to do it", one.Name, one.ID, one.Machines)
 			}
 			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove cluster %s: %w", one.Name, err)
 			}
-			fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: system-agent-uninstall.sh, k3s-uninstall.sh\n", one.Name)
+			fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: %s\n", one.Name, hostCleanup)
+			if !wait {
+				return nil
+			}
+			if err := a.await(ctx, c, clusterPath(one), timeout, removed); err != nil {
+				return fmt.Errorf("wait for the removal of cluster %s: %w", one.Name, err)
+			}
 			return nil
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long --wait waits")
 	return cmd
 }
 
 func (a *app) joinCommand() *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
-		Use: "join-command NAME", Short: "Print the command that makes a host join", Args: cobra.ExactArgs(1),
+		Use: "join-command NAME", Short: "Print the command that makes a host join", Args: needs("NAME"),
 		Example: "  drover clusters join-command harbour --all-roles\n  drover clusters join-command dockyard --docker --worker",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if err := o.fits(one); err != nil {
 				return err
 			}
@@ -168,23 +176,20 @@ func (a *app) joinCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var token struct {
-				NodeCommand          string `json:"nodeCommand"`
-				TransitioningMessage string `json:"transitioningMessage"`
+			var join views.Join
+			if err := c.Get(ctx, clusterPath(one)+"/join", &join); err != nil {
+				return fmt.Errorf("get the join command of cluster %s: %w", one.Name, err)
 			}
-			if err := c.Get(ctx, "/v3/clusterRegistrationTokens/"+url.PathEscape(one.ID+":default-token"), &token); err != nil {
-				return fmt.Errorf("get the registration token of cluster %s: %w", one.Name, err)
-			}
-			if token.NodeCommand == "" {
-				return fmt.Errorf("cluster %s has no join command: %s", one.Name, token.TransitioningMessage)
+			if join.Command == "" {
+				return fmt.Errorf("cluster %s has no join command: %s", one.Name, join.Problem)
 			}
 			var ca setting
 			if err := c.Get(ctx, "/v3/settings/cacerts", &ca); err != nil {
 				return fmt.Errorf("get the server's authority: %w", err)
 			}
-			line := token.NodeCommand + flags
+			line := join.Command + flags
 			if !o.docker { // whose agent needs no more than the checksum
-				line = trusting(token.NodeCommand, ca.Value) + flags
+				line = trusting(join.Command, ca.Value) + flags
 			}
 			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
 		}),
@@ -220,12 +225,9 @@ type joinOptions struct {
 	labels, taints                     []string
 }
 
-// dockerDriver is that of clusters of Docker hosts.
-const dockerDriver = "rancherKubernetesEngine"
-
 // fits refuses a command of the other kind of cluster.
-func (o joinOptions) fits(one cluster) error {
-	switch isDocker := one.Driver == dockerDriver; {
+func (o joinOptions) fits(one views.Cluster) error {
+	switch isDocker := one.Distribution == views.Docker; {
 	case isDocker && !o.docker:
 		return fmt.Errorf("the hosts of cluster %s run Docker: say --docker, as in `drover clusters join-command %s --docker --all-roles`", one.Name, one.Name)
 	case o.docker && !isDocker:
@@ -268,10 +270,10 @@ func quote(s string) string {
 
 func (a *app) kubeconfigCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: cobra.ExactArgs(1),
+		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: needs("NAME"),
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes",
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, _ json.RawMessage, one cluster) error {
-			if one.Driver == dockerDriver {
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			if one.Distribution == views.Docker {
 				return fmt.Errorf("cluster %s has no Kubernetes to reach: nothing is provisioned on its hosts yet", one.Name)
 			}
 			var answer struct {

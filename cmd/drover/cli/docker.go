@@ -15,8 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
 )
 
 // childLimit is how long docker may take to end after Ctrl-C.
@@ -43,7 +45,7 @@ the end waits on.`,
 			if rest := args[1:]; len(rest) > 0 && rest[0] == "--" {
 				args = slices.Delete(args, 1, 2)
 			}
-			return a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
+			return a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 				return a.docker(ctx, c, m, args[1:])
 			})(cmd, args[:1])
 		},
@@ -52,14 +54,14 @@ the end waits on.`,
 	return cmd
 }
 
-func (a *app) docker(ctx context.Context, c *client.Client, m machine, args []string) error {
+func (a *app) docker(ctx context.Context, c *client.Client, m views.Machine, args []string) error {
 	program, err := exec.LookPath("docker")
 	if err != nil {
 		return errors.New("there is no docker client on this machine: install one (docker-cli, or docker-ce-cli of Docker's packages) and put it into PATH")
 	}
 	// One question beforehand: docker itself would only say that the connection was closed.
-	if err := c.Get(ctx, client.DialPath(m.Machine, "docker"), nil); err != nil {
-		return fmt.Errorf("reach the Docker of %s: %w", m.title(), err)
+	if err := c.Get(ctx, client.DialPath(m.ID, "docker"), nil); err != nil {
+		return fmt.Errorf("reach the Docker of %s: %w", m.Name, err)
 	}
 	dir, socket, err := privateSocket()
 	if err != nil {
@@ -78,8 +80,8 @@ func (a *app) docker(ctx context.Context, c *client.Client, m machine, args []st
 	go func() {
 		defer close(ended)
 		_ = carrier{
-			dial:   func(ctx context.Context) (io.ReadWriteCloser, error) { return c.Dial(ctx, m.Machine, "docker") },
-			failed: tellDocker,
+			dial:   func(ctx context.Context) (io.ReadWriteCloser, error) { return c.Dial(ctx, m.ID, "docker") },
+			failed: answerDocker,
 		}.run(carrying, listener)
 	}()
 	err = a.child(ctx, program, args, socket)
@@ -104,8 +106,8 @@ func privateSocket() (dir, socket string, err error) {
 	return "", "", errors.New("make a directory for docker's socket: the path would be too long")
 }
 
-// tellDocker answers docker's request in its own language.
-func tellDocker(local net.Conn, err error) {
+// answerDocker answers docker's request in its own language.
+func answerDocker(local net.Conn, err error) {
 	body, _ := json.Marshal(map[string]string{"message": err.Error()})
 	fmt.Fprintf(local, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
 )
 
 // machinesForward makes a port of a host one of this machine.
@@ -21,9 +23,9 @@ func (a *app) machinesForward() *cobra.Command {
 is the Kubernetes API (127.0.0.1:6443); on a Docker host also etcd, the kubelet and the health
 ports of Kubernetes, on 127.0.0.1 or the host's own addresses. Others are refused.`,
 		Example: "  drover machines forward n1 127.0.0.1:10256 --listen 127.0.0.1:10256",
-		Args:    cobra.ExactArgs(2),
+		Args:    needs("NAME", "ADDRESS:PORT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
+			return a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 				return a.forward(ctx, c, m, args[1], listen)
 			})(cmd, args[:1])
 		},
@@ -32,31 +34,31 @@ ports of Kubernetes, on 127.0.0.1 or the host's own addresses. Others are refuse
 	return cmd
 }
 
-func (a *app) forward(ctx context.Context, c *client.Client, m machine, target, listen string) error {
+func (a *app) forward(ctx context.Context, c *client.Client, m views.Machine, target, listen string) error {
 	if target == "docker" {
-		return fmt.Errorf("the Docker socket is not forwarded to a port, where everybody on this machine could use it: `drover machines docker %s -- …` is for that", m.title())
+		return fmt.Errorf("the Docker socket is not forwarded to a port, where everybody on this machine could use it: `drover machines docker %s -- …` is for that", m.Name)
 	}
 	at, err := netip.ParseAddrPort(listen)
 	if err != nil || !at.Addr().IsLoopback() {
 		return fmt.Errorf("--listen %s: it has to be a loopback address and a port, as in 127.0.0.1:6443", listen)
 	}
 	// One connection beforehand shows a target that is refused.
-	probe, err := c.Dial(ctx, m.Machine, target)
+	probe, err := c.Dial(ctx, m.ID, target)
 	if err != nil {
-		return fmt.Errorf("forward %s of %s: %w", target, m.title(), err)
+		return fmt.Errorf("forward %s of %s: %w", target, m.Name, err)
 	}
 	probe.Close()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return fmt.Errorf("listen for connections to %s: %w", m.title(), err)
+		return fmt.Errorf("listen for connections to %s: %w", m.Name, err)
 	}
-	fmt.Fprintf(a.Out, "%s is %s of %s, until Ctrl-C\n", listener.Addr(), target, m.title())
+	fmt.Fprintf(a.Out, "%s is %s of %s, until Ctrl-C\n", listener.Addr(), target, m.Name)
 	err = carrier{
-		dial:   func(ctx context.Context) (io.ReadWriteCloser, error) { return c.Dial(ctx, m.Machine, target) },
-		failed: func(_ net.Conn, err error) { fmt.Fprintf(a.Err, "%s of %s: %v\n", target, m.title(), err) },
+		dial:   func(ctx context.Context) (io.ReadWriteCloser, error) { return c.Dial(ctx, m.ID, target) },
+		failed: func(_ net.Conn, err error) { fmt.Fprintf(a.Err, "%s of %s: %v\n", target, m.Name, err) },
 	}.run(ctx, listener)
 	if ctx.Err() != nil {
 		return nil // Ctrl-C is how it ends
 	}
-	return fmt.Errorf("forward %s of %s: %w", target, m.title(), err)
+	return fmt.Errorf("forward %s of %s: %w", target, m.Name, err)
 }

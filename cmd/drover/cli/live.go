@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/spf13/cobra"
+
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/status"
-	"github.com/spf13/cobra"
+	"github.com/drover-project/drover/server/views"
 )
 
 // machinesOutput shows what instructions print while they run, from the host itself.
@@ -23,10 +25,10 @@ func (a *app) machinesOutput() *cobra.Command {
 agent on the host, which keeps the newest part of it; with -f it is followed, over lost
 connections and restarts of the agent too, until Ctrl-C or the end of --instruction. When no
 instruction runs, standard error has why, and what was applied last.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
+		Args: needs("NAME"),
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 			place.Only = place.Instruction != ""
-			a.tellIdle(ctx, c, m, place)
+			a.explainIdle(ctx, c, m, place)
 			return a.output(ctx, c, m, place)
 		}),
 	}
@@ -35,48 +37,48 @@ instruction runs, standard error has why, and what was applied last.`,
 	return cmd
 }
 
-func (a *app) output(ctx context.Context, c *client.Client, m machine, place feed.Place) error {
+func (a *app) output(ctx context.Context, c *client.Client, m views.Machine, place feed.Place) error {
 	open := func(ctx context.Context, q url.Values) (io.ReadCloser, error) {
-		return c.Stream(ctx, "/v1-drover/machines/"+m.Machine+"/output?"+q.Encode())
+		return c.Stream(ctx, machinePath(m)+"/output?"+q.Encode())
 	}
 	printer := feed.NewPrinter(a.Out)
 	show := printer.Print
 	if a.format == "json" {
 		lines := json.NewEncoder(a.Out)
-		show = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal tells
+		show = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal reports
 	}
 	some := false
 	each := func(r feed.Record) {
 		some = true
 		show(r)
 	}
-	lost := func(err error) { fmt.Fprintf(a.Err, "%s: %v; asked again\n", m.title(), err) }
+	lost := func(err error) { fmt.Fprintf(a.Err, "%s: %v; asked again\n", m.Name, err) }
 	err := feed.Follow(ctx, place, open, each, lost)
 	printer.Flush()
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("output of machine %s: %w", m.title(), err)
+		return fmt.Errorf("output of machine %s: %w", m.Name, err)
 	}
 	if err == nil && !some {
-		fmt.Fprintf(a.Err, "%s: the agent keeps no output of %s\n", m.title(), wanted(place))
+		fmt.Fprintf(a.Err, "%s: the agent keeps no output of %s\n", m.Name, wanted(place))
 	}
 	return nil
 }
 
-// tellIdle says why there may be nothing to see and, with -f, what is waited for. An agent
-// that cannot be asked, or is too old to tell, is no fault of this: the output itself says why.
-func (a *app) tellIdle(ctx context.Context, c *client.Client, m machine, place feed.Place) {
+// explainIdle says why there may be nothing to see and, with -f, what is waited for. An agent
+// that cannot be asked, or is too old for this, is not an error here: the output itself says why.
+func (a *app) explainIdle(ctx context.Context, c *client.Client, m views.Machine, place feed.Place) {
 	var s status.Status
-	if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine+"/status", &s); err != nil || s.Version == "" {
+	if err := c.Get(ctx, machinePath(m)+"/status", &s); err != nil || s.Version == "" {
 		return
 	}
 	idle := s.Idle()
 	for _, line := range idle {
-		fmt.Fprintf(a.Err, "%s: %s\n", m.title(), status.Printable(line))
+		fmt.Fprintf(a.Err, "%s: %s\n", m.Name, status.Printable(line))
 	}
 	if len(idle) > 0 {
-		fmt.Fprintf(a.Err, "%s: the agent's journal from here: drover machines logs %s --unit rancher-system-agent.service\n", m.title(), m.title())
+		fmt.Fprintf(a.Err, "%s: the agent's journal from here: drover machines logs %s --unit rancher-system-agent.service\n", m.Name, m.Name)
 		if place.Follow {
-			fmt.Fprintf(a.Err, "%s: waiting for the next output of %s; Ctrl-C ends this\n", m.title(), wanted(place))
+			fmt.Fprintf(a.Err, "%s: waiting for the next output of %s; Ctrl-C ends this\n", m.Name, wanted(place))
 		}
 	}
 }

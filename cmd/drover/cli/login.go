@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/drover-project/drover/cmd/drover/client"
 )
 
 func (a *app) loginCommand() *cobra.Command {
@@ -22,10 +24,11 @@ func (a *app) loginCommand() *cobra.Command {
 		Long: `Remember a server and a token, and use it from now on.
 
 The token is taken from --token, DROVER_TOKEN or standard input. With --username
-the password is read from standard input and a token is made of it. The server's
+the password is read from standard input and a token is made of it. A terminal is
+asked for either, and shows nothing of what is typed. The server's
 authority is given by --ca-file, or fetched and checked against --ca-checksum (as the
 join command shows it); without either the system's authorities decide.`,
-		Args: cobra.ExactArgs(1),
+		Args: needs("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := client.Context{Server: strings.TrimRight(args[0], "/"), Token: firstOf(a.given.Token, a.environ("DROVER_TOKEN"))}
 			if err := a.trust(cmd, &c, checksum); err != nil {
@@ -65,14 +68,14 @@ func (a *app) trust(cmd *cobra.Command, c *client.Context, checksum string) erro
 func (a *app) credential(cmd *cobra.Command, c *client.Context, username string) error {
 	if username == "" {
 		if c.Token == "" {
-			line, err := bufio.NewReader(a.In).ReadString('\n')
+			line, err := a.secret("token: ")
 			if c.Token = strings.TrimSpace(line); c.Token == "" {
 				return errors.Join(errors.New("log in: no token; give --token, DROVER_TOKEN or standard input"), ignoreEOF(err))
 			}
 		}
 		return nil
 	}
-	line, err := bufio.NewReader(a.In).ReadString('\n')
+	line, err := a.secret("password of " + username + ": ")
 	password := strings.TrimRight(line, "\r\n")
 	if password == "" {
 		return errors.Join(errors.New("log in: no password on standard input"), ignoreEOF(err))
@@ -90,6 +93,18 @@ func (a *app) credential(cmd *cobra.Command, c *client.Context, username string)
 	}
 	c.Token = token.Token
 	return nil
+}
+
+// secret reads a line; a terminal is asked for it and does not show it.
+func (a *app) secret(prompt string) (string, error) {
+	file, ok := a.In.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return bufio.NewReader(a.In).ReadString('\n')
+	}
+	fmt.Fprint(a.Err, prompt)
+	line, err := term.ReadPassword(int(file.Fd()))
+	fmt.Fprintln(a.Err)
+	return string(line), err
 }
 
 func (a *app) remember(cmd *cobra.Command, c client.Context, name string) error {
@@ -131,7 +146,7 @@ func (a *app) contextCommand() *cobra.Command {
 		Current bool   `json:"current"`
 	}
 	list := &cobra.Command{
-		Use: "ls", Short: "List them", Args: cobra.NoArgs,
+		Use: "ls", Short: "List them", Args: needs(),
 		RunE: func(*cobra.Command, []string) error {
 			f, _, err := a.contexts()
 			if err != nil {
@@ -141,6 +156,7 @@ func (a *app) contextCommand() *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
 				rows = append(rows, row{Name: name, Server: f.Contexts[name].Server, Current: name == f.Current})
 			}
+			a.hint(len(rows) == 0, "no server is remembered; `drover login URL` remembers one")
 			return a.show(rows, func(t *table) {
 				t.row("CURRENT", "NAME", "SERVER")
 				for _, r := range rows {
@@ -154,7 +170,7 @@ func (a *app) contextCommand() *cobra.Command {
 		},
 	}
 	use := &cobra.Command{
-		Use: "use NAME", Short: "Use another one from now on", Args: cobra.ExactArgs(1),
+		Use: "use NAME", Short: "Use another one from now on", Args: needs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, path, err := a.contexts()
 			if err != nil {

@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"strconv"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
 )
 
 // machinesLogs shows the log of a unit or a container of a host.
@@ -21,10 +23,10 @@ func (a *app) machinesLogs() *cobra.Command {
 		Use:     "logs NAME (--unit UNIT | --container CONTAINER)",
 		Short:   "Show the log of a systemd unit or of a container on a host, as it comes with -f",
 		Example: "  drover machines logs n1 --container kubelet -f",
-		Args:    cobra.ExactArgs(1),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
+		Args:    needs("NAME"),
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 			if (unit == "") == (container == "") {
-				return errors.New("whose log? --unit or --container, and not both")
+				return usage("whose log? --unit or --container, and not both")
 			}
 			q := url.Values{"tail": {strconv.Itoa(tail)}}
 			set(q, "unit", unit)
@@ -32,13 +34,21 @@ func (a *app) machinesLogs() *cobra.Command {
 			if follow {
 				q.Set("follow", "1")
 			}
-			body, err := c.Stream(ctx, "/v1-drover/machines/"+m.Machine+"/logs?"+q.Encode())
+			body, err := c.Stream(ctx, machinePath(m)+"/logs?"+q.Encode())
 			if err != nil {
-				return fmt.Errorf("log of machine %s: %w", m.title(), err)
+				return fmt.Errorf("log of machine %s: %w", m.Name, err)
 			}
 			defer body.Close()
-			if _, err := io.Copy(a.Out, body); err != nil && ctx.Err() == nil {
-				return fmt.Errorf("log of machine %s: %w", m.title(), err)
+			first := make([]byte, len(noEntries))
+			n, err := io.ReadFull(body, first)
+			if text := string(first[:n]); err != nil && (text == "" || text == noEntries) || text == noEntries {
+				if ctx.Err() == nil {
+					return absent("there is no log of %s on %s: it does not exist there, or never wrote anything", firstOf(unit, container), m.Name)
+				}
+				return nil
+			}
+			if _, err := io.Copy(a.Out, io.MultiReader(bytes.NewReader(first[:n]), body)); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("log of machine %s: %w", m.Name, err)
 			}
 			return nil
 		}),
@@ -49,6 +59,9 @@ func (a *app) machinesLogs() *cobra.Command {
 	cmd.Flags().IntVar(&tail, "tail", tail, "how many of the last lines")
 	return cmd
 }
+
+// noEntries is what journalctl prints where there is nothing to print.
+const noEntries = "-- No entries --\n"
 
 func set(q url.Values, name, value string) {
 	if value != "" {

@@ -4,114 +4,65 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/server/records"
-	"github.com/spf13/cobra"
+	"github.com/drover-project/drover/server/views"
 )
 
-// machine is what the commands use of a machine.
-type machine struct {
-	ID           string    `json:"id"`
-	Name         string    `json:"name"`
-	NodeName     string    `json:"nodeName"`
-	ClusterID    string    `json:"clusterId"`
-	Machine      string    `json:"droverMachine"` // <namespace>/<name>
-	Etcd         bool      `json:"etcd"`
-	ControlPlane bool      `json:"controlPlane"`
-	Worker       bool      `json:"worker"`
-	IPAddress    string    `json:"ipAddress"`
-	DroverState  string    `json:"droverState"`
-	Cause        string    `json:"cause"`
-	WaitingFor   string    `json:"waitingFor"`
-	NextStep     string    `json:"nextStep"`
-	Since        time.Time `json:"since"`
-	Created      time.Time `json:"created"`
-	Refused      string    `json:"refused"`
-	Docker       *struct {
-		ServerVersion   string `json:"serverVersion"`
-		OperatingSystem string `json:"operatingSystem"`
-		KernelVersion   string `json:"kernelVersion"`
-		CgroupDriver    string `json:"cgroupDriver"`
-		Driver          string `json:"driver"`
-	} `json:"dockerInfo"`
-	History []struct {
-		State string    `json:"state"`
-		At    time.Time `json:"at"`
-	} `json:"history"`
-	LastFailure *struct {
-		Checksum    string    `json:"checksum"`
-		At          time.Time `json:"at"`
-		Instruction string    `json:"instruction"`
-		Output      string    `json:"output"`
-	} `json:"lastFailure"`
-
-	clusterName string
-	retries     int
-	onHost      []string // what the agent says that it waits for
-	nextRetry   time.Time
-}
-
-// machines gets machines both as they are and as tables need them, with their clusters' names.
-func machines(ctx context.Context, c *client.Client, query string) ([]json.RawMessage, []machine, error) {
-	raw, list, err := collect[machine](ctx, c, "/v3/nodes?limit=-1"+query)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, known, err := collect[cluster](ctx, c, "/v3/clusters?limit=-1")
-	if err != nil {
-		return nil, nil, err
-	}
-	names := map[string]string{}
-	for _, one := range known {
-		names[one.ID] = one.Name
-	}
-	for i := range list {
-		list[i].clusterName = names[list[i].ClusterID]
-	}
-	return raw, list, nil
-}
-
-func (m machine) title() string {
-	if _, name, ok := strings.Cut(m.Machine, "/"); ok {
-		return name
-	}
-	return m.Name
-}
-
 // node is the name of the Kubernetes node, or of a host on which none is provisioned.
-func (m machine) node() string {
-	if m.NodeName == "" && m.Docker != nil {
-		return m.Name
+func node(m views.Machine) string {
+	switch {
+	case m.Node != nil:
+		return m.Node.Name
+	case m.Docker != nil:
+		return m.NodeName
 	}
-	return m.NodeName
+	return ""
 }
 
-func (m machine) roles() string {
-	var roles []string
-	for _, r := range []struct {
-		has  bool
-		name string
-	}{{m.Etcd, "etcd"}, {m.ControlPlane, "controlplane"}, {m.Worker, "worker"}} {
-		if r.has {
-			roles = append(roles, r.name)
+// address is the one to show where there is room for one.
+func address(m views.Machine) string {
+	for _, list := range [][]string{m.InternalAddress, m.Address} {
+		if len(list) > 0 {
+			return list[0]
 		}
 	}
-	if len(roles) == 3 {
-		return "all"
+	if m.Node != nil && len(m.Node.Addresses) > 0 {
+		return m.Node.Addresses[0]
 	}
-	return orDash(strings.Join(roles, ","))
+	return ""
 }
 
-func (m machine) stateText() string {
-	if m.Cause == "" {
-		return m.DroverState
+func roles(r records.Roles) string {
+	var names []string
+	for _, role := range []struct {
+		has  bool
+		name string
+	}{{r.Etcd, "etcd"}, {r.ControlPlane, "controlplane"}, {r.Worker, "worker"}} {
+		if role.has {
+			names = append(names, role.name)
+		}
 	}
-	return m.DroverState + ": " + m.Cause
+	if len(names) == 3 {
+		return "all"
+	}
+	return orDash(strings.Join(names, ","))
+}
+
+func stateText(m views.Machine) string {
+	if m.Cause == "" {
+		return string(m.State)
+	}
+	return string(m.State) + ": " + m.Cause
 }
 
 func (a *app) machinesCommand() *cobra.Command {
@@ -125,32 +76,33 @@ func (a *app) machinesList() *cobra.Command {
 	var clusterName string
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List machines with their registration states", Args: cobra.NoArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List machines with their registration states", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			query := ""
+			path := machinesPath
 			if clusterName != "" {
-				_, one, err := a.find(cmd.Context(), c, clusterName)
+				one, err := a.findCluster(cmd.Context(), c, clusterName)
 				if err != nil {
 					return err
 				}
-				query = "&clusterId=" + url.QueryEscape(one.ID)
+				path += "?cluster=" + url.QueryEscape(one.ID)
 			}
 			if watch {
-				return a.follow(cmd.Context(), c, query)
+				return a.follow(cmd.Context(), c, path)
 			}
-			raw, list, err := machines(cmd.Context(), c, query)
+			list, err := collect[views.Machine](cmd.Context(), c, path)
 			if err != nil {
 				return fmt.Errorf("list machines: %w", err)
 			}
+			a.hint(len(list) == 0, "no machine has joined yet; `drover clusters join-command NAME` prints what makes a host join")
 			now := time.Now()
-			return a.show(raw, func(t *table) {
-				t.row("NAME", "NODE", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
+			return a.show(list, func(t *table) {
+				t.row("NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
 				for _, m := range list {
-					t.row(m.title(), orDash(m.node()), m.clusterName, m.roles(), m.DroverState, ago(now, m.Since), orDash(m.WaitingFor))
+					t.row(m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor))
 				}
 			})
 		},
@@ -161,49 +113,68 @@ func (a *app) machinesList() *cobra.Command {
 }
 
 // follow prints a line for each machine and for each change of its state.
-func (a *app) follow(ctx context.Context, c *client.Client, query string) error {
+func (a *app) follow(ctx context.Context, c *client.Client, path string) error {
 	last := map[string]string{}
-	ticker := time.NewTicker(500 * time.Millisecond)
-	defer ticker.Stop()
+	sign := "?"
+	if strings.Contains(path, "?") {
+		sign = "&"
+	}
 	for {
-		_, list, err := machines(ctx, c, query)
+		body, err := c.Stream(ctx, path+sign+"follow=true")
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("watch machines: %w", err)
+		}
+		if err == nil {
+			err = a.changes(body, last)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("watch machines: %w", err)
-		}
-		for _, m := range list {
-			line := m.stateText()
-			if last[m.ID] == line {
-				continue
-			}
-			last[m.ID] = line
-			fmt.Fprintf(a.Out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), m.title(), line)
-		}
+		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-time.After(time.Second):
 		}
 	}
 }
 
-func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (machine, error) {
-	_, list, err := machines(ctx, c, "")
+// changes prints what is new of machines until their stream ends.
+func (a *app) changes(body io.ReadCloser, last map[string]string) error {
+	defer body.Close()
+	for stream := json.NewDecoder(body); ; {
+		var m views.Machine
+		if err := stream.Decode(&m); err != nil {
+			return err
+		}
+		if line := stateText(m); last[m.ID] != line {
+			last[m.ID] = line
+			fmt.Fprintf(a.Out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), m.Name, line)
+		}
+	}
+}
+
+// machinesPath is where the server lists machines, and below it where each of them is.
+const machinesPath = "/v1-drover/machines"
+
+func machinePath(m views.Machine) string { return machinesPath + "/" + m.ID }
+
+// findMachine looks a machine up by its name, the host's name, that of its node, or an id.
+func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (views.Machine, error) {
+	list, err := collect[views.Machine](ctx, c, machinesPath)
 	if err != nil {
-		return machine{}, fmt.Errorf("find machine %s: %w", name, err)
+		return views.Machine{}, fmt.Errorf("find machine %s: %w", name, err)
 	}
 	for _, m := range list {
-		if name == m.title() || name == m.Name || name == m.NodeName || name == m.ID {
+		if slices.Contains([]string{m.Name, m.ID, m.NodeID, m.NodeName, node(m)}, name) {
 			return m, nil
 		}
 	}
-	return machine{}, fmt.Errorf("there is no machine %q; `drover machines ls` shows those there are", name)
+	return views.Machine{}, absent("there is no machine %q; `drover machines ls` shows those there are", name)
 }
 
 // onMachine is a command that does something with the machine of its one argument.
-func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m machine) error) func(*cobra.Command, []string) error {
+func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m views.Machine) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
 		if err != nil {
@@ -219,25 +190,13 @@ func (a *app) onMachine(do func(ctx context.Context, c *client.Client, m machine
 
 func (a *app) machinesShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show one machine: its state, the cause, since when, and the last output of what failed", Args: cobra.ExactArgs(1),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
-			// The list has what every client of a node reads; drover's own view has all of it.
-			var raw json.RawMessage
-			if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine, &raw); err != nil {
-				return fmt.Errorf("show machine %s: %w", m.title(), err)
+		Use: "show NAME", Short: "Show one machine: its state, the cause, since when, and the last output of what failed", Args: needs("NAME"),
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+			var onHost []string
+			if m.State == records.ApplyingPlan {
+				onHost = hostWaits(ctx, c, m)
 			}
-			var detail struct {
-				Retries   int       `json:"retries"`
-				NextRetry time.Time `json:"nextRetry"`
-			}
-			if err := json.Unmarshal(raw, &detail); err != nil {
-				return fmt.Errorf("read machine %s: %w", m.title(), err)
-			}
-			m.retries, m.nextRetry = detail.Retries, detail.NextRetry
-			if m.DroverState == string(records.ApplyingPlan) {
-				m.onHost = hostWaits(ctx, c, m)
-			}
-			return a.show(raw, func(t *table) { m.describe(t, time.Now()) })
+			return a.show(m, func(t *table) { describe(t, m, onHost, time.Now()) })
 		}),
 	}
 }
@@ -248,32 +207,33 @@ const askLimit = 10 * time.Second
 // hostWaits is what the agent says that its plan waits for, which the plan's Secret has no
 // place for: a full disk ends no plan. Of an agent that cannot be asked there is nothing to
 // say here; that it is not connected is part of the machine's state.
-func hostWaits(ctx context.Context, c *client.Client, m machine) []string {
+func hostWaits(ctx context.Context, c *client.Client, m views.Machine) []string {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var s status.Status
-	if err := c.Get(ctx, "/v1-drover/machines/"+m.Machine+"/status", &s); err != nil {
+	if err := c.Get(ctx, machinePath(m)+"/status", &s); err != nil {
 		return nil
 	}
 	return s.Waits()
 }
 
-func (m machine) describe(t *table, now time.Time) {
-	t.row("name", m.title())
-	t.row("node", orDash(m.node()))
-	t.row("cluster", fmt.Sprintf("%s (%s)", m.clusterName, m.ClusterID))
-	t.row("roles", m.roles())
-	t.row("address", orDash(m.IPAddress))
+// describe shows a machine; onHost is what its agent says that it waits for.
+func describe(t *table, m views.Machine, onHost []string, now time.Time) {
+	t.row("name", m.Name)
+	t.row("node", orDash(node(m)))
+	t.row("cluster", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
+	t.row("roles", roles(m.Roles))
+	t.row("address", orDash(address(m)))
 	if d := m.Docker; d != nil {
-		t.row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.Driver), orDash(d.CgroupDriver)))
+		t.row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.StorageDriver), orDash(d.CgroupDriver)))
 		t.row("system", fmt.Sprintf("%s, kernel %s", orDash(d.OperatingSystem), orDash(d.KernelVersion)))
 	}
 	t.row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
-	t.row("state", m.DroverState)
+	t.row("state", string(m.State))
 	t.row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
 	t.row("cause", orDash(m.Cause))
 	t.row("waiting for", orDash(m.WaitingFor))
-	for _, line := range m.onHost {
+	for _, line := range onHost {
 		t.row("on the host", status.Printable(line))
 	}
 	if m.NextStep != "" {
@@ -283,19 +243,22 @@ func (m machine) describe(t *table, now time.Time) {
 		t.row("refused", m.Refused)
 	}
 	for _, h := range m.History {
-		t.row("history", h.At.Format(time.RFC3339)+"  "+h.State)
+		t.row("history", h.At.Format(time.RFC3339)+"  "+string(h.State))
 	}
+	if m.LastFailure != nil {
+		describeFailure(t, m)
+	}
+}
+
+func describeFailure(t *table, m views.Machine) {
 	f := m.LastFailure
-	if f == nil {
-		return
-	}
 	what := "plan " + f.Checksum[:min(8, len(f.Checksum))]
 	if f.Instruction != "" {
 		what = "instruction " + f.Instruction + " of " + what
 	}
 	t.row("last failure", fmt.Sprintf("%s  %s", f.At.Format(time.RFC3339), what))
-	if !m.nextRetry.IsZero() {
-		t.row("next try", fmt.Sprintf("%s (number %d)", m.nextRetry.Format(time.RFC3339), m.retries+1))
+	if !m.NextRetry.IsZero() {
+		t.row("next try", fmt.Sprintf("%s (number %d)", m.NextRetry.Format(time.RFC3339), m.Retries+1))
 	}
 	lines := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-20):] {
@@ -306,19 +269,19 @@ func (m machine) describe(t *table, now time.Time) {
 func (a *app) machinesRemove() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: cobra.ExactArgs(1),
-		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m machine) error {
+		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: needs("NAME"),
+		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 			if !yes {
-				return fmt.Errorf("machine %s of cluster %s is %s; the server forgets it and its token; say --yes to do it", m.title(), m.clusterName, m.DroverState)
+				return fmt.Errorf("machine %s of cluster %s is %s; its record and its token are deleted from the server; say --yes to do it", m.Name, m.Cluster, m.State)
 			}
-			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.ID), nil, nil); err != nil {
-				return fmt.Errorf("remove machine %s: %w", m.title(), err)
+			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.NodeID), nil, nil); err != nil {
+				return fmt.Errorf("remove machine %s: %w", m.Name, err)
 			}
-			left := "system-agent-uninstall.sh, k3s-uninstall.sh"
+			left := hostCleanup
 			if m.Docker != nil {
 				left = "docker rm -f the container of the node agent"
 			}
-			fmt.Fprintf(a.Out, "machine %s is removed; on the host: %s\n", m.title(), left)
+			fmt.Fprintf(a.Out, "machine %s is removed; on the host: %s\n", m.Name, left)
 			return nil
 		}),
 	}

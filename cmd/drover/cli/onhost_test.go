@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/daemon/status"
 )
 
-// TestShowTellsWhatThePlanWaitsForOnTheHost: the Secret has no place for a full disk.
-func TestShowTellsWhatThePlanWaitsForOnTheHost(t *testing.T) {
+// TestShowHasWhatThePlanWaitsForOnTheHost: the Secret has no place for a full disk.
+func TestShowHasWhatThePlanWaitsForOnTheHost(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		name, state string
@@ -31,11 +31,9 @@ func TestShowTellsWhatThePlanWaitsForOnTheHost(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			mux := http.NewServeMux()
-			mux.HandleFunc("GET /v3/nodes", func(w http.ResponseWriter, _ *http.Request) {
-				io.WriteString(w, `{"data":[{"id":"a:b","droverMachine":"fleet-default/pier","droverState":"`+tc.state+`"}]}`)
+			mux.HandleFunc("GET /v1-drover/machines", func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, `{"data":[{"id":"fleet-default/pier","name":"pier","state":"`+tc.state+`"}]}`)
 			})
-			mux.HandleFunc("GET /v3/clusters", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":[]}`) })
-			mux.HandleFunc("GET /v1-drover/machines/fleet-default/pier", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{}`) })
 			mux.HandleFunc("GET /v1-drover/machines/fleet-default/pier/status", func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(tc.answer)
 				json.NewEncoder(w).Encode(status.Status{Waiting: []status.Wait{{Source: "remote", For: "/etc/x", Cause: "no space left on device", Since: noon, Next: "tried again until it can be written"}}})

@@ -15,7 +15,20 @@ import (
 // table collects rows; its first row is the heading.
 type table struct{ rows [][]string }
 
-func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+// row adds a row. What would end a row or a cell in the middle, as a line break of an error does, becomes a space.
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(strings.TrimRight(cell, "\r\n"))
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// hint says what to do next beside a table that is empty; programs that read it are not bothered.
+func (a *app) hint(empty bool, text string) {
+	if empty && (a.format == "table" || a.format == "") {
+		fmt.Fprintln(a.Err, text)
+	}
+}
 
 // show prints a value in the wanted format.
 func (a *app) show(value any, fill func(*table)) error {

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/drover-project/drover/server"
 	"github.com/drover-project/drover/tunnel"
-	"github.com/spf13/cobra"
 )
 
 type serverFlags struct {
@@ -29,7 +31,7 @@ func (a *app) serverCommand() *cobra.Command {
 the data directory (or in --etcd-endpoints), an authority of its own unless a
 certificate is given. The first start makes the administrator: its password is
 DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
-		Args: cobra.NoArgs,
+		Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := f.options(a)
 			if err != nil {
@@ -54,6 +56,7 @@ DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
 	flags.StringVar(&f.CertFile, "tls-cert", "", "PEM certificate (chain) to serve instead of one of the server's own")
 	flags.StringVar(&f.KeyFile, "tls-key", "", "its PEM key")
 	flags.StringVar(&f.CAFile, "tls-ca", "", "PEM authority of --tls-cert that agents pin; leave out for a public one")
+	flags.BoolVar(&f.NewAuthority, "new-authority", false, "take a new authority when the one that hosts have pinned is lost; all hosts have to join again")
 	flags.StringSliceVar(&f.Store.Endpoints, "etcd-endpoints", nil, "URLs of an etcd cluster instead of the embedded one")
 	flags.StringVar(&f.etcdCA, "etcd-ca", "", "PEM authority of the etcd cluster")
 	flags.StringVar(&f.etcdCert, "etcd-cert", "", "PEM client certificate for the etcd cluster")
@@ -73,6 +76,9 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return o, fmt.Errorf("--log-level %q is none of debug, info, warn, error", f.logLevel)
 	}
+	if err := checkListen(o.Listen, a.given.DataDir); err != nil {
+		return o, err
+	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return o, errors.New("--tls-cert and --tls-key go together")
 	}
@@ -89,6 +95,22 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
 	o.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	return o, nil
+}
+
+// checkListen says what is wrong with an address to listen on before the first start makes
+// anything. Where there is a data directory already, who else uses that is the better thing to say.
+func checkListen(address, dataDir string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return usage("--listen %q is not an address and a port, as in :8443 or 192.0.2.10:8443", address)
+	}
+	if _, err := os.Stat(dataDir); err == nil {
+		return nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w; if another program has the port (ss -ltnp shows it), stop it or choose another with --listen", address, err)
+	}
+	return listener.Close()
 }
 
 func (f serverFlags) etcdTLS() (*tls.Config, error) {

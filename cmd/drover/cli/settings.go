@@ -21,19 +21,22 @@ type setting struct {
 func (a *app) settingsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "settings", Aliases: []string{"setting"}, Short: "The settings of the server"}
 	list := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List settings", Args: cobra.NoArgs,
+		Use: "ls", Aliases: []string{"list"}, Short: "List settings", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			raw, settings, err := collect[setting](cmd.Context(), c, "/v3/settings?limit=-1")
+			var answer struct {
+				Data []setting `json:"data"`
+			}
+			err = c.Get(cmd.Context(), "/v3/settings?limit=-1", &answer)
 			if err != nil {
 				return fmt.Errorf("list settings: %w", err)
 			}
-			return a.show(raw, func(t *table) {
+			return a.show(answer.Data, func(t *table) {
 				t.row("NAME", "VALUE", "SOURCE")
-				for _, s := range settings {
+				for _, s := range answer.Data {
 					value := s.Value
 					if len(value) > 60 {
 						value = value[:57] + "..."
@@ -44,7 +47,7 @@ func (a *app) settingsCommand() *cobra.Command {
 		},
 	}
 	get := &cobra.Command{
-		Use: "get NAME", Short: "Print the value of a setting", Args: cobra.ExactArgs(1),
+		Use: "get NAME", Short: "Print the value of a setting", Args: needs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -62,7 +65,7 @@ func (a *app) settingsCommand() *cobra.Command {
 		},
 	}
 	set := &cobra.Command{
-		Use: "set NAME VALUE", Short: "Change a setting; an empty value returns to the default", Args: cobra.ExactArgs(2),
+		Use: "set NAME VALUE", Short: "Change a setting; an empty value returns to the default", Args: needs("NAME", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {

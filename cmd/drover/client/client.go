@@ -56,6 +56,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.Status == http.StatusUnauthorized && e.Code != "" {
+		return e.Message + "; `drover login URL --username NAME` gets one that is good"
+	}
 	if e.Message == "" {
 		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 	}
@@ -119,6 +122,9 @@ func refusal(status int, answer []byte) error {
 		e = &Error{Message: strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
 	}
 	e.Status = status
+	if status == http.StatusUnauthorized && e.Message == "must authenticate" {
+		e.Message = "the server does not know this token"
+	}
 	return e
 }
 

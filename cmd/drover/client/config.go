@@ -8,24 +8,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/plans/strictyaml"
 	"gopkg.in/yaml.v3"
 )
 
 // Context is one server with what it takes to talk to it.
 type Context struct {
-	Server string `yaml:"server"`
-	Token  string `yaml:"token"`
+	Server string `json:"server" yaml:"server"`
+	Token  string `json:"token" yaml:"token"`
 	// CA is the PEM of the authority to trust; empty trusts the system's.
-	CA string `yaml:"ca,omitempty"`
+	CA string `json:"ca" yaml:"ca,omitempty"`
 }
 
 // File is the file of contexts in a person's configuration directory.
 type File struct {
-	Current  string             `yaml:"current"`
-	Contexts map[string]Context `yaml:"contexts"`
+	Current  string             `json:"current" yaml:"current"`
+	Contexts map[string]Context `json:"contexts" yaml:"contexts"`
 }
 
 // FilePath is where the file is: DROVER_CONFIG, or drover/config.yaml in the configuration directory.
@@ -54,9 +56,12 @@ func ReadFile(path string) (File, error) {
 	if err != nil {
 		return f, fmt.Errorf("read contexts: %w", err)
 	}
-	if err := yaml.Unmarshal(b, &f); err != nil {
-		// The library's error may quote the file, tokens included.
-		return f, fmt.Errorf("read contexts: %s is not YAML of the form that `drover login` writes", path)
+	doc, err := strictyaml.ReadOne(strictyaml.Source{Private: true}, b)
+	if err != nil {
+		return f, fmt.Errorf("read contexts: %s is not YAML of the form that `drover login` writes: %w", path, err)
+	}
+	if errs := doc.Decode(&f, strictyaml.Options{Ignore: strictyaml.IgnoreAll, AsWritten: true}); errs != nil {
+		return f, fmt.Errorf("read contexts: %s is not YAML of the form that `drover login` writes: %w", path, errs)
 	}
 	if f.Contexts == nil {
 		f.Contexts = map[string]Context{}
@@ -82,6 +87,9 @@ func WriteFile(path string, f File) error {
 // Given is what the command line says; empty fields say nothing.
 type Given struct {
 	Server, Token, CAFile, Context, DataDir string
+	// DataDirAsked says that DataDir was asked for and is not just the usual place: it then
+	// beats a remembered context.
+	DataDirAsked bool
 }
 
 // LocalURLFile is where a server on this host writes the address it listens on, below its data directory.
@@ -108,9 +116,13 @@ func Resolve(given Given, environ func(string) string) (Context, error) {
 		c.CA = string(pem)
 	}
 	if c.Server != "" && c.Token != "" {
-		return c, nil
+		return withCA(c, environ), nil
 	}
-	for _, source := range []func(Given, func(string) string) (Context, bool, error){fromFile, fromDataDir} {
+	sources := []func(Given, func(string) string) (Context, bool, error){fromFile, fromDataDir}
+	if given.DataDirAsked && given.Context == "" {
+		slices.Reverse(sources)
+	}
+	for _, source := range sources {
 		found, ok, err := source(given, environ)
 		if err != nil {
 			return c, err
@@ -127,6 +139,27 @@ func Resolve(given Given, environ func(string) string) (Context, error) {
 		return c, fmt.Errorf("no token for %s; run `drover login %s --token …` or set DROVER_TOKEN", c.Server, c.Server)
 	}
 	return c, errors.New("no server is known; run `drover login https://SERVER --token …`, or set DROVER_SERVER and DROVER_TOKEN, or run this on the server's host as root")
+}
+
+// withCA adds the authority that a context remembers of the same server, where none was given.
+func withCA(c Context, environ func(string) string) Context {
+	if c.CA != "" {
+		return c
+	}
+	path, err := FilePath(environ)
+	if err != nil {
+		return c
+	}
+	f, err := ReadFile(path)
+	if err != nil {
+		return c // the file is not needed here
+	}
+	for _, known := range f.Contexts {
+		if known.Server == c.Server {
+			c.CA = known.CA
+		}
+	}
+	return c
 }
 
 func fromFile(given Given, environ func(string) string) (Context, bool, error) {

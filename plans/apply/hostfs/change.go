@@ -38,7 +38,7 @@ type Entry struct {
 	Target  string // text of a Link
 }
 
-// State is what is at a path, as far as a wish is concerned.
+// State is what is at a path, as far as matters to what is wanted there.
 type State struct {
 	Kind  Kind
 	Mode  fs.FileMode // permissions, setuid, setgid and sticky
@@ -86,7 +86,10 @@ var errChanged = errors.New("it changed while it was brought to its state")
 const bringTries = 3
 
 // Bring brings one entry to the wanted state and returns what had to be done.
-func (h FS) Bring(want Entry) (Change, error) {
+func (h FS) Bring(want Entry) (Change, error) { return h.bring(want, h.Do) }
+
+// bring looks, decides and does.
+func (h FS) bring(want Entry, do func(Change) error) (Change, error) {
 	for try := 1; ; try++ {
 		have, err := h.Look(want, -1)
 		if err != nil {
@@ -96,13 +99,13 @@ func (h FS) Bring(want Entry) (Change, error) {
 		if err != nil {
 			return Change{}, err
 		}
-		if err := h.Do(c); err == nil || !errors.Is(err, errChanged) || try == bringTries {
+		if err := do(c); err == nil || !errors.Is(err, errChanged) || try == bringTries {
 			return c, err
 		}
 	}
 }
 
-// Look says what is there in the place of the wish. A regular file is read when it has the
+// Look says what is there in the place of what is wanted. A regular file is read when it has the
 // wanted size or at most `most` bytes. A link is followed only where a directory is wanted.
 func (h FS) Look(want Entry, most int64) (State, error) {
 	dir, base, err := h.parent(want.Name, false)
@@ -247,8 +250,12 @@ func (c Change) After() State {
 // Do performs the change: wholly or, after an error, not at all; only of a tree that is to
 // be removed a part may be gone. Missing parents are made.
 func (h FS) Do(c Change) error {
-	if c.Action == None {
+	switch c.Action {
+	case None:
 		return nil
+	case Create, Replace:
+		b := h.Batch()
+		return errors.Join(b.write(c.Want), b.Flush(), b.Close())
 	}
 	dir, base, err := h.parent(c.Want.Name, c.Action != Delete)
 	if err != nil {
@@ -256,14 +263,12 @@ func (h FS) Do(c Change) error {
 	}
 	defer dir.Close()
 	switch c.Action {
-	case Create, Replace:
-		return replace(dir, base, c.Want)
 	case MakeLink:
-		return link(dir, base, c.Want.Target)
+		return h.link(dir, base, c.Want.Target)
 	case Mkdir:
 		return h.mkdir(dir, base, c)
 	case Delete:
-		return remove(dir, base, c.Want.Tree)
+		return h.remove(dir, base, c.Want.Tree)
 	}
 	if c.Want.Kind == Dir {
 		return h.setDir(c)

@@ -8,11 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"syscall"
+
+	"github.com/drover-project/drover/plans/durable"
 )
 
 // FS is the file system of a host below Root; an empty Root is the root of this process.
@@ -21,6 +22,8 @@ import (
 // except to a directory where a directory is wanted.
 type FS struct {
 	Root string
+
+	dirty *dirtyDirs // of a Batch; nil: directories are made durable at once
 }
 
 // Owner is who owns an entry; -1 leaves that id as it is.
@@ -40,7 +43,7 @@ func (h FS) mkdir(dir *os.Root, base string, c Change) error {
 		return err
 	}
 	defer self.Close()
-	return errors.Join(setSelf(self, c), syncDir(dir))
+	return errors.Join(setSelf(self, c), h.syncDir(dir))
 }
 
 // setDir sets mode and owner of a directory, which may be behind a link.
@@ -86,7 +89,7 @@ func setOpened(f *os.File, c Change) error {
 }
 
 // remove removes an entry. One that is gone already is no error.
-func remove(dir *os.Root, base string, tree bool) error {
+func (h FS) remove(dir *os.Root, base string, tree bool) error {
 	do := dir.Remove
 	if tree {
 		do = dir.RemoveAll
@@ -94,11 +97,11 @@ func remove(dir *os.Root, base string, tree bool) error {
 	if err := do(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(dir)
+	return h.syncDir(dir)
 }
 
 // link puts a symbolic link in the place of base.
-func link(dir *os.Root, base, target string) error {
+func (h FS) link(dir *os.Root, base, target string) error {
 	temp := temporary(base)
 	if err := removeIfThere(dir, temp); err != nil {
 		return err
@@ -109,7 +112,7 @@ func link(dir *os.Root, base, target string) error {
 	if err := dir.Rename(temp, base); err != nil {
 		return errors.Join(err, removeIfThere(dir, temp))
 	}
-	return syncDir(dir)
+	return h.syncDir(dir)
 }
 
 // SameEntry says whether two paths are one entry of one directory, reached by different
@@ -137,35 +140,14 @@ func (h FS) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", name, limit)
-	}
-	return b, nil
+	return durable.ReadAll(f, name, limit)
 }
 
-// replace puts a new file in the place of base: complete and durable before it has the name.
-func replace(dir *os.Root, base string, want Entry) error {
-	temp := temporary(base)
-	if err := removeIfThere(dir, temp); err != nil {
-		return err
-	}
-	if err := fill(dir, temp, want); err != nil {
-		return errors.Join(err, removeIfThere(dir, temp))
-	}
-	if err := dir.Rename(temp, base); err != nil {
-		return errors.Join(err, removeIfThere(dir, temp))
-	}
-	return syncDir(dir)
-}
-
-func fill(dir *os.Root, temp string, want Entry) error {
+// fill writes content, mode and owner into a new file that has a name of its own.
+func fill(dir *os.Root, temp string, want Entry) (*os.File, error) {
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil {
@@ -174,10 +156,10 @@ func fill(dir *os.Root, temp string, want Entry) error {
 	if err == nil {
 		err = setOwnerAndMode(f, info, want.Mode, want.Owner)
 	}
-	if err == nil {
-		err = f.Sync()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	return errors.Join(err, f.Close())
+	return f, nil
 }
 
 // setOwnerAndMode changes only what differs. The owner comes first: changing it clears setuid and setgid.
@@ -231,7 +213,12 @@ func removeIfThere(dir *os.Root, name string) error {
 	return nil
 }
 
-func syncDir(dir *os.Root) error {
+// syncDir makes the names in a directory durable, now or with the batch.
+func (h FS) syncDir(dir *os.Root) error {
+	if h.dirty != nil {
+		h.dirty.add(dir)
+		return nil
+	}
 	f, err := dir.Open(".")
 	if err != nil {
 		return err
@@ -242,7 +229,7 @@ func syncDir(dir *os.Root) error {
 // parent opens the directory that holds name.
 func (h FS) parent(name string, create bool) (*os.Root, string, error) {
 	if !path.IsAbs(name) || path.Clean(name) == "/" {
-		return nil, "", fmt.Errorf("%q is no absolute path below the root", name)
+		return nil, "", fmt.Errorf("%q is not an absolute path below the root", name)
 	}
 	clean := path.Clean(name)
 	dir, err := h.open(path.Dir(clean), create)

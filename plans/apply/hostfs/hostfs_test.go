@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/hostfs"
+	"github.com/drover-project/drover/test/skips"
 )
 
 // keep is an owner that any user may set.
@@ -194,7 +195,7 @@ func TestWriteErrorsLeaveTheOldState(t *testing.T) {
 
 func TestOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may give files away")
+		skips.Skip(t, "only root may give files away")
 	}
 	h, _ := host(t)
 	owner := func() (int, int) {

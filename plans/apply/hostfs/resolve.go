@@ -24,6 +24,7 @@ type walk struct {
 	create   bool   // make missing directories
 	wantFile bool   // the last component may be a regular file
 	file     string // that file's name in the last open directory
+	fs       FS
 }
 
 // open returns the directory at name. With create, missing ones are made 0755.
@@ -48,7 +49,7 @@ func (h FS) walk(name string, w walk) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.open = []*os.Root{top}
+	w.open, w.fs = []*os.Root{top}, h
 	if err := w.to(name); err != nil {
 		return nil, errors.Join(fmt.Errorf("on the way to %s: %w", name, err), w.close(0))
 	}
@@ -107,7 +108,7 @@ func (w *walk) step(next string, last bool) (link string, err error) {
 	here := w.open[len(w.open)-1]
 	info, err := here.Lstat(next)
 	if errors.Is(err, fs.ErrNotExist) && w.create {
-		if err := make755(here, next); err != nil {
+		if err := w.fs.make755(here, next); err != nil {
 			return "", err
 		}
 		info, err = here.Lstat(next)
@@ -133,7 +134,7 @@ func (w *walk) step(next string, last bool) (link string, err error) {
 	return "", nil
 }
 
-func make755(here *os.Root, name string) error {
+func (h FS) make755(here *os.Root, name string) error {
 	if err := here.Mkdir(name, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return nil
@@ -143,7 +144,7 @@ func make755(here *os.Root, name string) error {
 	if err := here.Chmod(name, 0o755); err != nil {
 		return err
 	}
-	return syncDir(here)
+	return h.syncDir(here)
 }
 
 // openFile opens the regular file at name for reading, following links within the root.

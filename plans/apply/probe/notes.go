@@ -4,7 +4,6 @@
 package probe
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,19 +36,29 @@ func (n *notes) news(key, text string) bool {
 	return true
 }
 
+// noteLog is the log of one round of probes.
+type noteLog struct {
+	*Prober
+	whose      string // the same for all rounds of one plan's probes
+	attributes []any
+}
+
+func (r *Prober) about(attributes []any) noteLog {
+	return noteLog{Prober: r, whose: fmt.Sprint(attributes...), attributes: attributes}
+}
+
 // note logs a warning when err is not what it was the last time, and that it is over.
-func (r *Prober) note(ctx context.Context, key string, err error, message string, attributes ...any) {
-	about := aboutOf(ctx)
-	key = fmt.Sprint(about...) + "/" + key
-	attributes = append(slices.Clone(about), attributes...)
+func (l noteLog) note(key string, err error, message string, attributes ...any) {
+	key = l.whose + "/" + key
+	attributes = append(slices.Clone(l.attributes), attributes...)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
-	switch news := r.notes.news(key, text); {
+	switch news := l.notes.news(key, text); {
 	case news && err != nil:
-		r.Logger.Warn(message, append(attributes, "error", err)...)
+		l.Logger.Warn(message, append(attributes, "error", err)...)
 	case news:
-		r.Logger.Info("no longer: "+message, attributes...)
+		l.Logger.Info("no longer: "+message, attributes...)
 	}
 }

@@ -41,12 +41,13 @@ type Prober struct {
 }
 
 // Round asks every probe once, all at the same time, and returns the new statuses of all
-// of them. applied is when the plan's apply ended: a probe whose initial delay is not over
-// keeps its last status. The zero time means long ago.
-func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last map[string]plans.ProbeStatus, applied time.Time) map[string]plans.ProbeStatus {
-	now := r.Now()
-	next := map[string]plans.ProbeStatus{}
-	var mu sync.Mutex // guards next
+// of them, and why those that were asked and failed did. applied is when the plan's apply
+// ended: a probe whose initial delay is not over keeps its last status. The zero time means
+// long ago. Everything that is logged has the attributes about, for example whose probes they are.
+func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last map[string]plans.ProbeStatus, applied time.Time, about ...any) (next map[string]plans.ProbeStatus, failures map[string]error) {
+	now, log := r.Now(), r.about(about)
+	next, failures = map[string]plans.ProbeStatus{}, map[string]error{}
+	var mu sync.Mutex // guards next and failures
 	var group sync.WaitGroup
 	for name, probe := range probes {
 		before := last[name]
@@ -57,22 +58,24 @@ func (r *Prober) Round(ctx context.Context, probes map[string]plans.Probe, last 
 			continue
 		}
 		group.Go(func() {
-			err := r.ask(ctx, name, probe)
+			err := r.ask(ctx, log, name, probe)
 			if ctx.Err() != nil {
 				return // the agent stops, which says nothing of the host's health
 			}
-			r.noteProbe(ctx, name, probe, err)
-			tell(ctx, name, err)
+			log.probe(name, probe, err)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failures[name] = err
+			}
 			if errors.Is(err, errNoURL) {
 				return
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			next[name] = judge(probe, before, err == nil)
 		})
 	}
 	group.Wait()
-	return next
+	return next, failures
 }
 
 // judge counts one more answer.
@@ -95,9 +98,9 @@ func judge(p plans.Probe, s plans.ProbeStatus, success bool) plans.ProbeStatus {
 var errNoURL = errors.New("the url is none")
 
 // ask asks once; nil is a success.
-func (r *Prober) ask(ctx context.Context, name string, p plans.Probe) error {
+func (r *Prober) ask(ctx context.Context, log noteLog, name string, p plans.Probe) error {
 	if p.Systemd == nil {
-		return r.get(ctx, name, p)
+		return r.get(ctx, log, name, p)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
 	defer cancel()
@@ -120,7 +123,7 @@ func (r *Prober) unit(ctx context.Context, u plans.SystemdUnit) error {
 }
 
 // get asks over HTTP.
-func (r *Prober) get(ctx context.Context, name string, p plans.Probe) error {
+func (r *Prober) get(ctx context.Context, log noteLog, name string, p plans.Probe) error {
 	target, err := url.Parse(p.HTTPGetAction.URL)
 	if err != nil || target.Host == "" {
 		return errNoURL
@@ -135,7 +138,7 @@ func (r *Prober) get(ctx context.Context, name string, p plans.Probe) error {
 	request.Header.Set("Accept", "*/*")
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true,
-		TLSClientConfig: r.probeTLS(ctx, name, p.HTTPGetAction),
+		TLSClientConfig: r.probeTLS(log, name, p.HTTPGetAction),
 	}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, CheckRedirect: sameHost}
@@ -164,9 +167,9 @@ func sameHost(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// probeTLS is made anew each time, as the files may change. One that cannot be read is told
+// probeTLS is made anew each time, as the files may change. One that cannot be read is logged
 // and left out: whether the probe can do without it is for the other side to say.
-func (r *Prober) probeTLS(ctx context.Context, name string, get plans.HTTPGet) *tls.Config {
+func (r *Prober) probeTLS(log noteLog, name string, get plans.HTTPGet) *tls.Config {
 	if get.Insecure {
 		return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the plan asks for it, and nothing is sent but the question
 	}
@@ -176,12 +179,12 @@ func (r *Prober) probeTLS(ctx context.Context, name string, get plans.HTTPGet) *
 		if err == nil {
 			config.Certificates = []tls.Certificate{certificate}
 		}
-		r.note(ctx, "probe/"+name+"/client/"+get.ClientCert, err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
+		log.note("probe/"+name+"/client/"+get.ClientCert, err, "client certificate of a probe cannot be used", "probe", name, "certificate", get.ClientCert)
 	}
 	if get.CACert != "" {
 		pool, err := r.pool(get.CACert)
 		config.RootCAs = pool
-		r.note(ctx, "probe/"+name+"/ca/"+get.CACert, err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
+		log.note("probe/"+name+"/ca/"+get.CACert, err, "authority of a probe cannot be used", "probe", name, "caCert", get.CACert)
 	}
 	return config
 }
@@ -214,13 +217,13 @@ func (r *Prober) pool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// noteProbe says how a probe goes. Several plans may have a probe of one name.
-func (r *Prober) noteProbe(ctx context.Context, name string, p plans.Probe, err error) {
+// probe logs how a probe goes. Several plans may have a probe of one name.
+func (l noteLog) probe(name string, p plans.Probe, err error) {
 	about, target := "url", withoutPassword(p.HTTPGetAction.URL)
 	if p.Systemd != nil {
 		about, target = "unit", p.Systemd.Unit
 	}
-	r.note(ctx, "probe/"+name+"/"+target, err, "probe fails", "probe", name, about, target)
+	l.note("probe/"+name+"/"+target, err, "probe fails", "probe", name, about, target)
 }
 
 func withoutPassword(address string) string {

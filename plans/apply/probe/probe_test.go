@@ -45,7 +45,7 @@ func newProber(t *testing.T) *probe.Prober {
 func ask(t *testing.T, r *probe.Prober, p plans.Probe) bool {
 	t.Helper()
 	p.FailureThreshold = 5
-	got := r.Round(t.Context(), map[string]plans.Probe{"p": p}, nil, time.Time{})
+	got, _ := r.Round(t.Context(), map[string]plans.Probe{"p": p}, nil, time.Time{})
 	switch got["p"] {
 	case plans.ProbeStatus{Healthy: true, SuccessCount: 1}:
 		return true
@@ -141,7 +141,7 @@ func TestProbeThresholds(t *testing.T) {
 		{true, plans.ProbeStatus{Healthy: true, SuccessCount: 2}},
 	} {
 		healthy.Store(step.up)
-		status = r.Round(t.Context(), plan, status, time.Time{})
+		status, _ = r.Round(t.Context(), plan, status, time.Time{})
 		if diff := cmp.Diff(map[string]plans.ProbeStatus{"p": step.want}, status); diff != "" {
 			t.Errorf("step %d: %s", i, diff)
 		}
@@ -173,7 +173,7 @@ func TestProbesRunTogetherAndDelaysHoldNobodyUp(t *testing.T) {
 	now := noon
 	r.Now = func() time.Time { return now }
 	plan := map[string]plans.Probe{"a": slow, "b": slow, "late": late, "bad": get("::no url")}
-	got := r.Round(t.Context(), plan, map[string]plans.ProbeStatus{"bad": {FailureCount: 2}}, noon.Add(-59*time.Second))
+	got, _ := r.Round(t.Context(), plan, map[string]plans.ProbeStatus{"bad": {FailureCount: 2}}, noon.Add(-59*time.Second))
 	up := plans.ProbeStatus{Healthy: true, SuccessCount: 1}
 	want := map[string]plans.ProbeStatus{"a": up, "b": up, "late": {}, "bad": {FailureCount: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -181,7 +181,7 @@ func TestProbesRunTogetherAndDelaysHoldNobodyUp(t *testing.T) {
 	}
 	now = noon.Add(time.Second)
 	plan = map[string]plans.Probe{"late": late}
-	got = r.Round(t.Context(), plan, nil, noon.Add(-59*time.Second))
+	got, _ = r.Round(t.Context(), plan, nil, noon.Add(-59*time.Second))
 	if diff := cmp.Diff(map[string]plans.ProbeStatus{"late": up}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -194,7 +194,7 @@ func TestAStoppingAgentDoesNotCountFailures(t *testing.T) {
 	p.TimeoutSeconds = 30
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	got := newProber(t).Round(ctx, map[string]plans.Probe{"p": p}, map[string]plans.ProbeStatus{"p": {Healthy: true}}, time.Time{})
+	got, _ := newProber(t).Round(ctx, map[string]plans.Probe{"p": p}, map[string]plans.ProbeStatus{"p": {Healthy: true}}, time.Time{})
 	if diff := cmp.Diff(map[string]plans.ProbeStatus{"p": {Healthy: true}}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -312,11 +312,11 @@ func TestProbesOverTLS(t *testing.T) {
 	}
 	// Certificates are renewed while the agent runs.
 	plan := map[string]plans.Probe{"p": {HTTPGetAction: plans.HTTPGet{URL: server.URL, CACert: "/tls/later.crt"}}}
-	if got := r.Round(t.Context(), plan, nil, time.Time{}); got["p"].Healthy {
+	if got, _ := r.Round(t.Context(), plan, nil, time.Time{}); got["p"].Healthy {
 		t.Error("healthy without the authority")
 	}
 	put("/tls/later.crt", ca.pem)
-	if got := r.Round(t.Context(), plan, nil, time.Time{}); !got["p"].Healthy {
+	if got, _ := r.Round(t.Context(), plan, nil, time.Time{}); !got["p"].Healthy {
 		t.Error("the new file is not read")
 	}
 }
@@ -351,14 +351,15 @@ func TestProbesOfUnits(t *testing.T) {
 	want := map[string]plans.ProbeStatus{
 		"up": healthy, "explicit": healthy, "wanted dead": healthy, "starting": failing, "no answer": failing, "hangs": failing, "late": {},
 	}
-	if diff := cmp.Diff(want, prober.Round(t.Context(), asked, nil, time.Now())); diff != "" {
+	got, _ := prober.Round(t.Context(), asked, nil, time.Now())
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if !strings.Contains(said.String(), "starting.service is activating (some), not active") {
 		t.Error(said.String())
 	}
 	prober.Units = nil
-	if got := prober.Round(t.Context(), map[string]plans.Probe{"up": of("up.service", "")}, nil, time.Time{}); got["up"] != failing {
+	if got, _ := prober.Round(t.Context(), map[string]plans.Probe{"up": of("up.service", "")}, nil, time.Time{}); got["up"] != failing {
 		t.Errorf("with nobody to ask: %+v", got)
 	}
 }

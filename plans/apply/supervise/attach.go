@@ -40,7 +40,9 @@ type Running struct {
 	Identity Identity
 	dir      string
 	pidfd    *os.File // nil when the kernel has none
-	follower *Follower
+	// announced has a byte when the result is there; nil when the supervisor cannot announce it.
+	announced *os.File
+	follower  *Follower
 }
 
 // Start starts a supervisor for the command prepared in dir, in a session of its own. argv
@@ -141,6 +143,15 @@ func (r *Running) Close() {
 		r.pidfd.Close()
 		r.pidfd = nil
 	}
+	r.deaf()
+}
+
+// deaf gives up what the supervisor announces itself by.
+func (r *Running) deaf() {
+	if r.announced != nil {
+		r.announced.Close()
+		r.announced = nil
+	}
 }
 
 // Wait returns the result of the command once it ended, ErrNeverStarted or ErrLost when its
@@ -153,7 +164,7 @@ func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 			return Result{}, err
 		}
 		if r.follower != nil && r.follower.Next(each) != nil {
-			r.follower = nil // damaged: the end still counts, and ReadOutput tells the damage
+			r.follower = nil // damaged: the end still counts, and ReadOutput reports the damage
 		}
 		switch {
 		case ok:
@@ -167,7 +178,7 @@ func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 	}
 }
 
-// withoutResult tells a supervisor that could not begin from one that died at work.
+// withoutResult distinguishes a supervisor that could not begin from one that died at work.
 func (r *Running) withoutResult() (Result, error) {
 	_, result, err := Attach(r.dir, r.Identity)
 	switch {
@@ -224,8 +235,22 @@ func (r *Running) Reap() bool {
 	return false
 }
 
-// exited waits up to d for the supervisor's end, and says whether it has come.
+// exited waits up to d for the supervisor's end, and says whether it has come. It returns
+// sooner when the supervisor announces its result.
 func (r *Running) exited(ctx context.Context, d time.Duration) bool {
+	if r.announced != nil && r.announced.SetReadDeadline(time.Now().Add(d)) == nil {
+		stop := context.AfterFunc(ctx, func() { _ = r.announced.SetReadDeadline(time.Unix(1, 0)) })
+		defer stop()
+		n, err := r.announced.Read(make([]byte, 1))
+		switch {
+		case n > 0:
+			r.deaf()
+			return false
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return false
+		}
+		r.deaf() // it has ended, or will not announce anything
+	}
 	if r.pidfd != nil {
 		if conn, err := r.pidfd.SyscallConn(); err == nil && r.pidfd.SetReadDeadline(time.Now().Add(d)) == nil {
 			stop := context.AfterFunc(ctx, func() { _ = r.pidfd.SetReadDeadline(time.Unix(1, 0)) })

@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"sort"
 	"sync"
+
+	"github.com/drover-project/drover/plans/durable"
 )
 
 // Stream is where a piece of output was written to.
@@ -94,7 +96,7 @@ func (r *recorder) write(s Stream, b []byte) {
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(b)))
 	copy(frame[recordHeader:], b)
 	if _, err := r.file.Write(frame); err != nil {
-		// Half a record must not stay before the next segment. There is nobody to tell if that
+		// Half a record must not stay before the next segment. Nothing more can be done if that
 		// fails too; a reader stops at it.
 		_ = r.file.Truncate(r.good)
 		r.closeSegment()
@@ -134,16 +136,25 @@ func (r *recorder) closeSegment() {
 	}
 }
 
-// finish makes the output durable and drops whatever comes later. It returns the number of bytes printed.
+// finish drops whatever comes later. It returns the number of bytes printed.
 func (r *recorder) finish() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done = true
 	if r.file != nil {
-		_ = r.file.Sync() // a lost output must not keep the result from being told
+		durable.Begin(r.file)
+	}
+	return r.total
+}
+
+// sync makes the output durable, after finish.
+func (r *recorder) sync() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file != nil {
+		_ = r.file.Sync() // a lost output must not keep the result from being written
 	}
 	r.closeSegment()
-	return r.total
 }
 
 func segmentPath(dir string, seq int) string {
@@ -253,7 +264,7 @@ func readHeader(file *os.File) (before int64, ok bool, err error) {
 		return 0, false, err
 	}
 	if !bytes.HasPrefix(header, []byte(segmentMagic)) {
-		return 0, false, fmt.Errorf("%s is no output segment", file.Name())
+		return 0, false, fmt.Errorf("%s is not an output segment", file.Name())
 	}
 	return int64(binary.BigEndian.Uint64(header[len(segmentMagic):])), true, nil
 }

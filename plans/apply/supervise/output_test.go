@@ -17,7 +17,7 @@ func TestFollowerOfDamagedOutput(t *testing.T) {
 	}{
 		{"empty", "", ""},
 		{"half a header", "drvout", ""},
-		{"another kind of file", "something else entirely", "!is no output segment"},
+		{"another kind of file", "something else entirely", "!is not an output segment"},
 		{"half a record", header + "\x01\x00\x00\x00\x05ab", ""},
 		{"a whole and a half record", header + "\x02\x00\x00\x00\x01a\x01\x00", "a"},
 		{"unknown stream", header + "\x07\x00\x00\x00\x01a", "!is damaged at byte 16"},

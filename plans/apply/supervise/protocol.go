@@ -7,7 +7,7 @@
 //	output.NNNNNN  the supervisor: what the command printed, see output.go
 //	result.json    the supervisor: how it ended
 //	kill           the agent: the command is to be killed
-//	told           the agent: how far the output was told, see apply
+//	told           the agent: how far the output was reported, see apply
 //
 // Whoever renames command.json first decides whether the command runs, so it runs at
 // most once whatever dies when.

@@ -1,6 +1,7 @@
 // A supervisor that is started before its command is known. It is a program of the
 // agent's size, whose start takes as long as all else that stands between a plan and its
-// first instruction, and can go on beside that.
+// first instruction, so it waits ready. A socket joins the two: by it the supervisor gets
+// its directory, and announces that the result is there.
 
 package supervise
 
@@ -26,22 +27,28 @@ const maxPath = 4096
 type Spare struct {
 	identity Identity
 	process  *exec.Cmd
-	pipe     *os.File
+	socket   *os.File
 }
 
 // StartSpare starts a supervisor as Start does. It must be taken or closed.
 func StartSpare(argv []string) (*Spare, error) {
-	read, write, err := os.Pipe()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make a socket to a spare supervisor: %w", err)
 	}
+	theirs := os.NewFile(uintptr(fds[1]), "spare supervisor's end")
+	// Not blocking, so that the runtime can wait for it.
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, errors.Join(err, theirs.Close(), unix.Close(fds[0]))
+	}
+	ours := os.NewFile(uintptr(fds[0]), "spare supervisor")
 	cmd := process(argv, unknown)
-	cmd.Stdin = read
+	cmd.Stdin = theirs
 	err = cmd.Start()
-	if err = errors.Join(err, read.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("start a spare supervisor: %w", err), write.Close())
+	if err = errors.Join(err, theirs.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a spare supervisor: %w", err), ours.Close())
 	}
-	s := &Spare{process: cmd, pipe: write}
+	s := &Spare{process: cmd, socket: ours}
 	if s.identity, err = identify(cmd.Process.Pid); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("look up the spare supervisor: %w", err)
@@ -56,19 +63,35 @@ func (s *Spare) Take(dir string) (*Running, error) {
 		s.Close()
 		return nil, fmt.Errorf("the directory's name is longer than %d bytes", maxPath)
 	}
-	if _, err := s.pipe.WriteString(dir); err != nil {
+	if err := s.send(dir); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("tell the spare supervisor its directory: %w", err)
+		return nil, fmt.Errorf("send the spare supervisor its directory: %w", err)
 	}
-	if err := errors.Join(s.pipe.Close(), s.process.Process.Release()); err != nil {
-		return nil, err
+	if err := s.process.Process.Release(); err != nil {
+		return nil, errors.Join(err, s.socket.Close())
 	}
-	return watch(dir, s.identity), nil
+	running := watch(dir, s.identity)
+	running.announced = s.socket
+	return running, nil
+}
+
+// send writes the directory and that no more will come.
+func (s *Spare) send(dir string) error {
+	if _, err := s.socket.WriteString(dir); err != nil {
+		return err
+	}
+	conn, err := s.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var shut error
+	err = conn.Control(func(fd uintptr) { shut = unix.Shutdown(int(fd), unix.SHUT_WR) })
+	return errors.Join(err, shut)
 }
 
 // Close ends a supervisor that is not needed, and waits for its end.
 func (s *Spare) Close() {
-	_ = s.pipe.Close()
+	_ = s.socket.Close()
 	_ = s.process.Wait() // it did nothing, so there is nothing to learn from how it ended
 }
 
@@ -85,3 +108,7 @@ func readDirectory() (dir string, ok bool, err error) {
 	}
 	return dir, true, errors.Join(unix.Dup3(int(log.Fd()), int(os.Stderr.Fd()), 0), log.Close())
 }
+
+// announce lets an agent that waits know that the result is in its place. One that has gone,
+// or that started this supervisor in another way, finds out by itself.
+func announce() { _, _ = os.Stdin.Write([]byte{1}) }

@@ -39,7 +39,18 @@ func Supervise(dir string) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
 	// The command dies with the thread that started it (Pdeathsig), so that thread has to stay.
 	runtime.LockOSThread()
+	ready := func() {} // nobody waits for an announcement
+	id, err := identify(os.Getpid())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "supervise: find out who this is:", err)
+		return 1
+	}
 	if dir == unknown {
+		// The first look for a process has the runtime try out what the kernel can, which takes
+		// as long as starting one; so does it now and not when a command waits.
+		if self, err := os.FindProcess(id.PID); err == nil {
+			_ = self.Release()
+		}
 		known, ok, err := readDirectory()
 		switch {
 		case err != nil:
@@ -48,20 +59,17 @@ func Supervise(dir string) int {
 		case !ok:
 			return 0 // not needed
 		}
-		dir = known
+		dir, ready = known, announce
 	}
-	if err := supervise(dir, signals); err != nil {
+	if err := supervise(dir, id, signals, ready); err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
 		return 1
 	}
 	return 0
 }
 
-func supervise(dir string, signals <-chan os.Signal) error {
-	id, err := identify(os.Getpid())
-	if err != nil {
-		return err
-	}
+// supervise runs the command of dir; ready is called when its result is in its place.
+func supervise(dir string, id Identity, signals <-chan os.Signal, ready func()) error {
 	if err := writeIdentity(dir, id); err != nil {
 		return err
 	}
@@ -87,7 +95,7 @@ func supervise(dir string, signals <-chan os.Signal) error {
 	result := r.do(func() {
 		_ = os.Truncate(claimed, 0) // the command's environment may hold secrets
 	})
-	if err := r.writeResult(file, result); err != nil {
+	if err := r.writeResult(file, result, ready); err != nil {
 		return err
 	}
 	// A process that the command left behind may go on writing; with nobody to read it would
@@ -236,13 +244,17 @@ func reserveResult(dir string) (*os.File, error) {
 
 // writeResult writes the result for as long as it takes: without it the command would run
 // a second time. It gives up only when its directory is gone, for then nobody asks.
-func (r *run) writeResult(f *os.File, result Result) error {
+//
+// Output and result are synced before the result has its name. That the name itself is
+// durable is not waited for by the agent, which puts the result into its ledger, synced,
+// before it acts on it; it is for an agent that is not there.
+func (r *run) writeResult(f *os.File, result Result, ready func()) error {
 	b, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	for {
-		err := putResult(r.dir, f, padded(b))
+		err := r.putResult(f, padded(b), ready)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -250,17 +262,20 @@ func (r *run) writeResult(f *os.File, result Result) error {
 	}
 }
 
-func putResult(dir string, f *os.File, b []byte) error {
+func (r *run) putResult(f *os.File, b []byte, ready func()) error {
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return err
 	}
+	durable.Begin(f)
+	r.recorder.sync()
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, resultFile)); err != nil {
+	if err := os.Rename(f.Name(), filepath.Join(r.dir, resultFile)); err != nil {
 		return err
 	}
-	return durable.SyncDir(dir)
+	ready()
+	return durable.SyncDir(r.dir)
 }
 
 // padded fills b up to the reserved size with white space, which JSON does not mind.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/test/skips"
 )
 
 const limit = 256 << 10
@@ -412,11 +413,11 @@ func TestSecretsDoNotStayOnDisk(t *testing.T) {
 // TestAFullDisk fills the file system of a command's directory before it ends.
 func TestAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+		skips.Skip(t, "mounting needs root")
 	}
 	mnt := t.TempDir()
 	if err := syscall.Mount("tmpfs", mnt, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("no tmpfs here: %v", err)
+		skips.Skipf(t, "no tmpfs here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(mnt, syscall.MNT_DETACH); err != nil {

@@ -12,7 +12,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"gopkg.in/yaml.v3"
+	"github.com/drover-project/drover/plans/strictyaml"
 )
 
 // MaxBody is the largest body of a request, in bytes; PublicBody that of one without login.
@@ -92,9 +92,13 @@ func decodeJSON(data []byte) (map[string]any, error) {
 }
 
 func decodeYAML(data []byte) (map[string]any, error) {
-	var fields map[string]any
-	if err := yaml.Unmarshal(data, &fields); err != nil {
+	doc, err := strictyaml.ReadOne(strictyaml.Source{Private: true, Limits: strictyaml.Limits{Bytes: MaxBody}}, data)
+	if err != nil {
 		return nil, err
+	}
+	var fields map[string]any
+	if errs := doc.Decode(&fields, strictyaml.Options{}); errs != nil {
+		return nil, errs
 	}
 	asJSON, err := json.Marshal(fields) // so that numbers and keys have the types JSON gives them
 	if err != nil {

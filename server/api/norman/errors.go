@@ -26,6 +26,7 @@ const (
 	InvalidCharacters  = "InvalidCharacters"
 	NotUnique          = "NotUnique"
 	InvalidType        = "InvalidType"
+	MaxLengthExceeded  = "MaxLengthExceeded"
 	InvalidState       = "InvalidState"
 	InvalidCSRFToken   = "InvalidCSRFToken"
 	MinLimitExceeded   = "MinLimitExceeded"

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,31 @@ func TestLinksFollowTheRequest(t *testing.T) {
 	}
 }
 
+// TestAliasesOfABodyAreBounded: a body of 2 KiB that stands for a thousand million values, and
+// one of 215 KB that stands for 2.7 GB of text, are refused before anything of it is decoded; it once took 5 GiB.
+func TestAliasesOfABodyAreBounded(t *testing.T) {
+	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 8 {
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	repeated := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a, ", 28_000) + "*a]\n"
+	for text, want := range map[string]string{text: "more than 100000 values", repeated: "more than 4194304 bytes of text"} {
+		r := httptest.NewRequest("POST", "/v3/pets", strings.NewReader(text))
+		r.Header.Set("Content-Type", "application/yaml")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ReadInput(httptest.NewRecorder(), r, MaxBody)
+		runtime.ReadMemStats(&after)
+		e, ok := AsError(err)
+		if !ok || e.Status != 422 || !strings.Contains(e.Message, want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
+			t.Errorf("allocated %d MiB", allocated>>20)
+		}
+	}
+}
+
 func TestReadInput(t *testing.T) {
 	for _, c := range []struct {
 		name, contentType, body string
@@ -102,7 +128,9 @@ func TestReadInput(t *testing.T) {
 		{"list", "", `[1]`, 422},
 		{"cut", "", `{"name":`, 422},
 		{"two objects", "", `{} {}`, 422},
-		{"YAML with a key that is no text", "application/yaml", "m: {1: x}\n", 422},
+		{"YAML with a key that is a list", "application/yaml", "m: {[1]: x}\n", 422},
+		{"YAML with a key twice", "application/yaml", "name: x\nname: y\n", 422},
+		{"YAML with an alias of itself", "application/yaml", "m: &a [*a]\n", 422},
 		{"too long", "", `{"name":"` + strings.Repeat("x", 100) + `"}`, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {

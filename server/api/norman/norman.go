@@ -165,3 +165,30 @@ func (s Schema) Present(o Object, u URLs, may Allowed) map[string]any {
 	}
 	return r
 }
+
+// Reference shows an empty reference as null.
+func Reference(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
+}
+
+// Map shows an absent map as an empty one.
+func Map(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// maxDescription is the longest description of anything, in bytes.
+const maxDescription = 1024
+
+// CheckDescription refuses one that is too long.
+func CheckDescription(text string) error {
+	if len(text) > maxDescription {
+		return Invalid(MaxLengthExceeded, "description", "has %d bytes; at most %d are possible", len(text), maxDescription)
+	}
+	return nil
+}

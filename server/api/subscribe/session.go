@@ -61,6 +61,8 @@ type Session struct {
 	Show func(Change) []Frame
 	// Alive is asked before changes are shown and with each ping; its *EndError ends the session.
 	Alive func() error
+	// Over is closed when Alive should be asked at once; nil never is.
+	Over <-chan struct{}
 	// Receive answers a frame of the client; nil ignores what clients send.
 	Receive func(data []byte) []Frame
 }
@@ -107,7 +109,7 @@ func (s *Session) read(received chan<- []byte, stop <-chan struct{}) {
 func (s *Session) write(ctx context.Context, received <-chan []byte, gone <-chan struct{}) error {
 	ticker := time.NewTicker(s.Ping)
 	defer ticker.Stop()
-	cursor, lost := s.From, s.Lost
+	cursor, lost, over := s.From, s.Lost, s.Over
 	for {
 		changes, after, head, more, ok := s.Log.Next(cursor)
 		cursor, lost = after, lost || !ok
@@ -134,6 +136,11 @@ func (s *Session) write(ctx context.Context, received <-chan []byte, gone <-chan
 				if err := s.send(head, f); err != nil {
 					return err
 				}
+			}
+		case <-over:
+			over = nil
+			if err := s.Alive(); err != nil {
+				return err
 			}
 		case <-ticker.C:
 			if err := s.Alive(); err != nil {

@@ -23,6 +23,8 @@ type Watch struct {
 	Machine bool
 	// Duration is how long the watch runs.
 	Duration time.Duration
+	// Until calls end once the client may watch no longer, until stop is called; nil never does.
+	Until func(end func()) (stop func())
 }
 
 // Start is what a stream begins with.
@@ -54,6 +56,9 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Watch) {
 	if !h.attach(s, q.Start) {
 		s.sink.cut() // closing; the client will ask another server
 		return
+	}
+	if q.Until != nil {
+		s.bind(q.Until)
 	}
 	if raw != nil {
 		go func() { // counted in hub.running

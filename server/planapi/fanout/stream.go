@@ -81,6 +81,7 @@ type stream struct {
 	closing bool  // nothing is added any more; the stream ends when the queue is empty
 	ended   bool  // the client has gone; nothing is sent any more
 	timer   *time.Timer
+	unbind  func()        // ends what bind began
 	done    chan struct{} // closed when nothing of the stream runs any more
 }
 
@@ -166,9 +167,27 @@ func (s *stream) run() {
 	}
 }
 
+// endLimit is how long a stream whose credential is over may take to end in order.
+const endLimit = time.Second
+
+// bind ends the stream when its credential ends.
+func (s *stream) bind(until func(end func()) (stop func())) {
+	unbind := until(func() {
+		s.finish()
+		time.AfterFunc(endLimit, s.abort)
+	})
+	s.mu.Lock()
+	s.unbind = unbind
+	over := s.ended
+	s.mu.Unlock()
+	if over {
+		unbind() // leave may have come before
+	}
+}
+
 // leave is the last act of a stream; it runs once.
 func (s *stream) leave(inOrder bool) {
-	s.stopTimer()
+	s.release()
 	s.hub.remove(s)
 	if inOrder {
 		s.sink.end()
@@ -208,11 +227,16 @@ func (s *stream) finish(last ...frame) {
 	s.wake()
 }
 
-func (s *stream) stopTimer() {
+// release gives back what a stream holds beside its connection.
+func (s *stream) release() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
+	timer, unbind := s.timer, s.unbind
+	s.mu.Unlock()
+	if timer != nil {
+		timer.Stop()
+	}
+	if unbind != nil {
+		unbind()
 	}
 }
 

@@ -8,16 +8,18 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestNamesLeadWhereTheyAreSetTo(t *testing.T) {
 	on := netip.MustParseAddr("127.0.0.53")
 	s, err := Start(t.Context(), on)
 	if errors.Is(err, os.ErrPermission) {
-		t.Skip("only root listens on port 53")
+		skips.Skip(t, "only root listens on port 53")
 	}
 	if err != nil {
-		t.Skip(err) // another name service has it
+		skips.Skip(t, err) // another name service has it
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/test/bed/engine/dropcap"
 )
 
 // labelKey is the label of everything a run makes; its value is the run's id.
@@ -116,7 +118,7 @@ func (e *Engine) usable(ctx context.Context) error {
 	case runtime != "runc":
 		return nil // somebody chose the runtime on purpose
 	}
-	lacks, err := lacksSysResource()
+	lacks, err := dropcap.Withheld()
 	if err != nil {
 		return err
 	}

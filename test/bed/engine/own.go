@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/test/bed/engine/dropcap"
 	"github.com/drover-project/drover/test/bed/lockfile"
 )
 
@@ -144,7 +145,7 @@ func (d *ownDaemon) configure(ctx context.Context) error {
 		"ip-forward":                   false,
 		"log-level":                    "warn",
 	}
-	lacks, err := lacksSysResource()
+	lacks, err := dropcap.Withheld()
 	if err != nil {
 		return err
 	}

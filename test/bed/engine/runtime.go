@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/drover-project/drover/test/bed/engine/dropcap"
 )
 
 // dropCapPackage is the runtime for machines that withhold CAP_SYS_RESOURCE.
@@ -17,7 +19,7 @@ const dropCapPackage = "github.com/drover-project/drover/test/bed/engine/runc-dr
 // Runtime returns the path of the container runtime that engines on hosts of this engine need, for they have no more
 // capabilities than this machine; it is empty where runc will do.
 func (e *Engine) Runtime(ctx context.Context) (string, error) {
-	lacks, err := lacksSysResource()
+	lacks, err := dropcap.Withheld()
 	if err != nil || !lacks {
 		return "", err
 	}

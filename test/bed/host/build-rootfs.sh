@@ -100,8 +100,9 @@ journal() {
 }
 
 # boot_script writes what runs before systemd at every boot. It gives each boot its own boot id (a container would show
-# the kernel's, which a reboot of the container does not change), and makes mounts propagate as on a real host, where
-# systemd does it; in a container it leaves that to others.
+# the kernel's, which a reboot of the container does not change), shows a kubelet the kernel settings it wants (it would
+# else set them, for this machine and all hosts), and makes mounts propagate as on a real host, where systemd does it; in
+# a container it leaves that to others.
 boot_script() {
 	cat >"$1/sbin/test-host-boot" <<-'SCRIPT'
 		#!/bin/sh
@@ -109,6 +110,12 @@ boot_script() {
 		cat /proc/sys/kernel/random/uuid >/run/boot-id
 		mount --bind /run/boot-id /proc/sys/kernel/random/boot_id
 		mount -o remount,bind,ro /proc/sys/kernel/random/boot_id
+		mkdir /run/kernel-settings
+		for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1; do
+			file=/run/kernel-settings/$(basename "${setting%=*}")
+			echo "${setting#*=}" >"$file"
+			mount --bind "$file" "/proc/sys/${setting%=*}"
+		done
 		mount --make-rshared /
 		exec /sbin/init
 	SCRIPT

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,8 @@ type Options struct {
 	// Volumes are directories of the host on a file system other than the overlay its root is on, as container engines
 	// on the host need for their data. They keep what is in them over reboots and go with the host.
 	Volumes []string
+	// Kubernetes makes volumes of the directories in which k3s and its kubelet keep containers, pods and their logs.
+	Kubernetes bool
 	// DNS is the address of the name service that the host asks. Default: the engine's.
 	DNS string
 }
@@ -96,6 +99,9 @@ func createArgs(e *engine.Engine, h *Host, o Options) []string {
 	}
 	for _, mount := range o.Mounts {
 		args = append(args, "--volume", mount)
+	}
+	if o.Kubernetes {
+		o.Volumes = append(slices.Clone(o.Volumes), "/var/lib/rancher", "/var/lib/kubelet", "/var/lib/cni", "/var/log")
 	}
 	for _, volume := range o.Volumes {
 		args = append(args, "--volume", volume)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 // shutdownTimeout is how long Serve lets running pulls finish.
@@ -88,6 +89,23 @@ func (r *Registry) PushInstaller(ctx context.Context, ref string, files map[stri
 	defer cleanup()
 	if err := r.push(ctx, tag, image); err != nil {
 		return fmt.Errorf("store the image %s: %w", ref, err)
+	}
+	return nil
+}
+
+// Archive writes an image as PushInstaller makes it to the file path, in the form of `docker save`.
+func (r *Registry) Archive(path, ref string, files map[string]string) error {
+	tag, err := name.NewTag(ref)
+	if err != nil {
+		return fmt.Errorf("write an installer image to %s: %w", path, err)
+	}
+	image, cleanup, err := r.build(files)
+	if err != nil {
+		return fmt.Errorf("build the image %s: %w", ref, err)
+	}
+	defer cleanup()
+	if err := tarball.WriteToFile(path, tag, image); err != nil {
+		return fmt.Errorf("write the image %s to %s: %w", ref, path, err)
 	}
 	return nil
 }

@@ -1,0 +1,123 @@
+// Cluster documents from files, directories and standard input, as one stream that is
+// taken whole or not at all; what the server says of a line finds its way back to its file.
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxDocuments bounds what is read of files of clusters.
+const maxDocuments = 2 << 20
+
+// documents are the texts of several files one after the other.
+type documents struct {
+	text  []byte
+	parts []part
+}
+
+// part is one file; first is the line of the stream that it begins with.
+type part struct {
+	name  string
+	first int
+}
+
+// read reads files, of directories those whose names end in .yaml, .yml or .json, and
+// standard input for "-".
+func (a *app) read(names []string) (documents, error) {
+	var all documents
+	for _, name := range names {
+		files, err := filesOf(name)
+		if err != nil {
+			return documents{}, fmt.Errorf("read clusters: %w", err)
+		}
+		for _, file := range files {
+			if err := a.readOne(&all, file); err != nil {
+				return documents{}, err
+			}
+		}
+	}
+	return all, nil
+}
+
+func filesOf(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		return []string{name}, nil // opening it says what is wrong with it
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries { // sorted by name
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() {
+			files = append(files, filepath.Join(name, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("directory %s has no file whose name ends in .yaml, .yml or .json", name)
+	}
+	return files, nil
+}
+
+func (a *app) readOne(all *documents, file string) error {
+	source := a.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return fmt.Errorf("read clusters: %w", err)
+		}
+		defer f.Close()
+		source = f
+	}
+	text, err := io.ReadAll(io.LimitReader(source, maxDocuments+1))
+	if err != nil {
+		return fmt.Errorf("read clusters from %s: %w", file, err)
+	}
+	if len(all.text) > 0 {
+		all.text = append(bytes.TrimRight(all.text, "\n"), "\n---\n"...)
+	}
+	all.parts = append(all.parts, part{file, bytes.Count(all.text, []byte("\n")) + 1})
+	all.text = append(all.text, text...)
+	if len(all.text) > maxDocuments {
+		return fmt.Errorf("read clusters from %s: more than %d bytes together", file, maxDocuments)
+	}
+	return nil
+}
+
+// at is where a line of the stream comes from: the file and the line in it.
+func (d documents) at(line int) string {
+	file := d.parts[0]
+	for _, p := range d.parts {
+		if line >= p.first {
+			file = p
+		}
+	}
+	if line == 0 {
+		if len(d.parts) > 1 {
+			return strings.Join(d.names(), ", ")
+		}
+		return file.name
+	}
+	return fmt.Sprintf("%s:%d", file.name, line-file.first+1)
+}
+
+func (d documents) names() []string {
+	var names []string
+	for _, p := range d.parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+var errNothingChanged = errors.New("nothing was changed")

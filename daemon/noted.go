@@ -1,0 +1,48 @@
+// The engine as the sources of plans have it: what they are answered is noted on the
+// board on its way.
+
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
+)
+
+// noted is an engine whose answers are noted.
+type noted struct {
+	*apply.Engine
+	board *board
+}
+
+// Apply is the engine's. What was looked after of the plan before is no longer.
+func (t noted) Apply(ctx context.Context, d apply.Delivery) (apply.Result, error) {
+	t.board.forget(d.Source)
+	return t.Engine.Apply(ctx, d)
+}
+
+// Forget is the engine's.
+func (t noted) Forget(source string) error {
+	t.board.forget(source)
+	return t.Engine.Forget(source)
+}
+
+// Probes is the engine's.
+func (t noted) Probes(ctx context.Context, s apply.Standing, last map[string]plans.ProbeStatus, applied time.Time) (map[string]plans.ProbeStatus, map[string]error) {
+	next, failures := t.Engine.Probes(ctx, s, last, applied)
+	if ctx.Err() == nil {
+		t.board.setProbes(s.Source, next, failures, ctx.Done())
+	}
+	return next, failures
+}
+
+// Periodic is the engine's.
+func (t noted) Periodic(ctx context.Context, s apply.Standing, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
+	next := t.Engine.Periodic(ctx, s, last, force)
+	if ctx.Err() == nil {
+		t.board.setPeriodic(s, next)
+	}
+	return next
+}

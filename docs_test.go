@@ -1,0 +1,50 @@
+package drover_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestArchitectureIsCurrent holds every path and every name of docs/architecture.md to the
+// code, and the page to every room of the server: a reader who follows it is never lost.
+func TestArchitectureIsCurrent(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// `dir`, `dir/file.go` or `dir/file.go: Name`
+	named := regexp.MustCompile("`([a-z][a-z0-9_./-]*)(?:: ([A-Za-z]+))?`")
+	found := 0
+	for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+		name, symbol := m[1], m[2]
+		if !strings.Contains(name, "/") && !strings.Contains(name, ".") && symbol == "" {
+			if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("architecture.md: there is no %s", name)
+			}
+			continue
+		}
+		found++
+		if symbol == "" {
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("architecture.md: there is no %s", name)
+			}
+			continue
+		}
+		code, err := os.ReadFile(name)
+		if err != nil {
+			t.Errorf("architecture.md: there is no file %s", name)
+			continue
+		}
+		declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type )` + symbol + `\b`)
+		if !declared.Match(code) {
+			t.Errorf("architecture.md: %s declares no %s", name, symbol)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d names were found on the page; the test does not read it any more", found)
+	}
+}

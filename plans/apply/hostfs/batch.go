@@ -1,0 +1,268 @@
+// Bringing many entries to their wanted state at the price of few waits for the disk. The
+// order that holds, for each regular file: its new content, mode and owner are written beside
+// it, then made durable, then get the name, and only then is the name made durable. A batch
+// does each of these steps for all of its files before it does the next.
+
+package hostfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/drover-project/drover/plans/durable"
+)
+
+const (
+	// batchFiles and batchBytes are when a batch is full: its files are open and its contents
+	// are on disk twice.
+	batchFiles = 64
+	batchBytes = 16 << 20
+	// syncsAtOnce is how many files are synced at the same time; each takes a thread.
+	syncsAtOnce = 8
+)
+
+// Batch brings entries to their wanted state in their order. New contents of regular files
+// wait until Flush; everything else is done at once, and durable after Flush. An entry that
+// has to do with one that waits has that flushed first.
+type Batch struct {
+	fs      FS
+	pending []*pending
+	bytes   int
+	done    int
+}
+
+// pending is a regular file whose new content has not got its name yet.
+type pending struct {
+	want Entry
+	dir  *os.Root
+	base string
+	// file is the new content; nil after it could not be made durable: then it has to be
+	// written anew, as the kernel may have forgotten what it could not write.
+	file *os.File
+}
+
+// Batch begins a batch. Close has to be called.
+func (h FS) Batch() *Batch {
+	h.dirty = &dirtyDirs{}
+	return &Batch{fs: h}
+}
+
+// Bring brings one entry to the wanted state, see Batch, and returns what has to be done.
+func (b *Batch) Bring(want Entry) (Change, error) {
+	if b.full() || b.concerns(want) {
+		if err := b.Flush(); err != nil {
+			return Change{}, err
+		}
+	}
+	return b.fs.bring(want, b.do)
+}
+
+// do performs a change, or the first half of it.
+func (b *Batch) do(c Change) error {
+	if c.Action == Create || c.Action == Replace {
+		return b.write(c.Want)
+	}
+	if c.Action == Delete || c.Action == MakeLink {
+		if err := b.Flush(); err != nil {
+			return err
+		}
+	}
+	return b.fs.Do(c)
+}
+
+func (b *Batch) full() bool { return len(b.pending) >= batchFiles || b.bytes >= batchBytes }
+
+// concerns says whether a file that waits is, is above or is below the entry's path.
+func (b *Batch) concerns(want Entry) bool {
+	name := path.Clean(want.Name) + "/"
+	for _, p := range b.pending {
+		waits := path.Clean(p.want.Name) + "/"
+		if strings.HasPrefix(name, waits) || strings.HasPrefix(waits, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Batch) write(want Entry) error {
+	dir, base, err := b.fs.parent(want.Name, true)
+	if err != nil {
+		return err
+	}
+	p := &pending{want: want, dir: dir, base: base}
+	if err := p.write(); err != nil {
+		return errors.Join(err, dir.Close())
+	}
+	b.pending = append(b.pending, p)
+	b.bytes += len(want.Content)
+	return nil
+}
+
+// Waiting is how many files wait for Flush.
+func (b *Batch) Waiting() int { return len(b.pending) }
+
+// Done is how many files have been flushed.
+func (b *Batch) Done() int { return b.done }
+
+// Dirty says whether names have changed that are not durable before Flush.
+func (b *Batch) Dirty() bool { return len(b.fs.dirty.open) > 0 || b.fs.dirty.err != nil }
+
+// Flush gives the contents that wait their names and makes everything durable. After an
+// error the files before the first that could not be flushed are new and durable, it and
+// those after it are old, and another Flush goes on with it.
+func (b *Batch) Flush() error {
+	var fault error
+	ready := 0
+	for _, p := range b.pending {
+		if fault = p.write(); fault != nil {
+			break
+		}
+		durable.Begin(p.file)
+	}
+	for i, err := range syncAll(b.pending) {
+		if err != nil {
+			fault = errors.Join(err, b.pending[i].drop())
+			break
+		}
+		ready++
+	}
+	for _, p := range b.pending[:ready] {
+		if err := p.dir.Rename(temporary(p.base), p.base); err != nil {
+			fault = errors.Join(err, p.drop())
+			break
+		}
+		b.fs.dirty.add(p.dir)
+		b.done++
+		b.bytes -= len(p.want.Content)
+		fault = errors.Join(fault, p.close())
+		b.pending = b.pending[1:]
+	}
+	return errors.Join(fault, b.fs.dirty.sync())
+}
+
+// syncAll makes the contents durable, several at a time, so that the disk flushes its cache
+// once for many. It returns one error for each up to the first that has no content.
+func syncAll(all []*pending) []error {
+	n := 0
+	for n < len(all) && all[n].file != nil {
+		n++
+	}
+	errs := make([]error, n)
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range min(n, syncsAtOnce) {
+		group.Go(func() {
+			for i := range next {
+				errs[i] = all[i].file.Sync()
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return errs
+}
+
+// Close gives up what still waits: those files stay as they are.
+func (b *Batch) Close() error {
+	var err error
+	for _, p := range b.pending {
+		err = errors.Join(err, p.drop(), p.close())
+	}
+	b.pending = nil
+	return errors.Join(err, b.fs.dirty.sync())
+}
+
+// write writes the new content beside the file, unless it is there.
+func (p *pending) write() error {
+	if p.file != nil {
+		return nil
+	}
+	if err := removeIfThere(p.dir, temporary(p.base)); err != nil {
+		return err
+	}
+	f, err := fill(p.dir, temporary(p.base), p.want)
+	if err != nil {
+		return errors.Join(err, removeIfThere(p.dir, temporary(p.base)))
+	}
+	p.file = f
+	return nil
+}
+
+// drop removes the new content.
+func (p *pending) drop() error {
+	if p.file == nil {
+		return nil
+	}
+	err := errors.Join(p.file.Close(), removeIfThere(p.dir, temporary(p.base)))
+	p.file = nil
+	return err
+}
+
+func (p *pending) close() error {
+	var err error
+	if p.file != nil {
+		err = p.file.Close()
+		p.file = nil
+	}
+	return errors.Join(err, p.dir.Close())
+}
+
+// dirtyDirs are directories whose names have changed and are not durable yet.
+type dirtyDirs struct {
+	open []*os.File
+	seen map[dirID]bool
+	err  error // why a directory cannot be synced
+}
+
+type dirID struct{ dev, ino uint64 }
+
+// add notes a directory, of which the caller may close its own handle.
+func (d *dirtyDirs) add(dir *os.Root) {
+	f, err := dir.Open(".")
+	if err != nil {
+		d.err = errors.Join(d.err, err)
+		return
+	}
+	info, err := f.Stat()
+	if err != nil {
+		d.err = errors.Join(d.err, err, f.Close())
+		return
+	}
+	if id, ok := idOf(info); ok {
+		if d.seen[id] {
+			d.err = errors.Join(d.err, f.Close())
+			return
+		}
+		if d.seen == nil {
+			d.seen = map[dirID]bool{}
+		}
+		d.seen[id] = true
+	}
+	d.open = append(d.open, f)
+}
+
+func idOf(info fs.FileInfo) (dirID, bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return dirID{}, false
+	}
+	return dirID{st.Dev, st.Ino}, true
+}
+
+// sync makes the names durable, in each directory once.
+func (d *dirtyDirs) sync() error {
+	err := d.err
+	for _, f := range d.open {
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	*d = dirtyDirs{}
+	return err
+}

@@ -1,0 +1,23 @@
+// The order of what an apply writes. It is what makes two promises hold whatever crash comes
+// when, of the agent or of the host: nothing that was begun is lost or repeated, and a file is
+// old or new, whole. Whatever need not be in this order shares its wait for the disk with
+// something else. TestOrder and TestOrderOfTheResult trace it, TestKilledAtEveryWrite kills
+// between any two steps.
+//
+//  1. The ledger with the delivery is durable before anything is changed on the host.
+//  2. Each regular file: new content under a hidden name that only its owner can read; owner
+//     and mode; durable; its name; the name durable. The old file is there until the new one
+//     takes its name. Of the files of a plan each step may be done for several before the next.
+//  3. Files are struck off the ledger, and instructions start, when the names of the files
+//     before them are durable.
+//  4. The ledger says that an instruction is open, durably, before its command can be found
+//     by a supervisor.
+//  5. A result: output and result durable, then the result's name, then that name durable. An
+//     agent that waits may act on the result once it has its name, for it acts by 6.
+//  6. The ledger with a result or an outcome is durable before the next instruction starts or
+//     anybody learns of it. The history's entry is durable before the outcome is.
+//
+// What need not be durable: who supervises an instruction, how far its output was logged, and
+// that an outcome was reported. They have to outlive the agent and not the host.
+
+package apply

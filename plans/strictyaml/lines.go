@@ -1,0 +1,58 @@
+package strictyaml
+
+import (
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// LineOf is the line of a field, or of the nearest one around it that stands in the text.
+// Steps of the path are parted by dots; a key of a mapping may also stand in brackets, as
+// in probes[web].httpGet, and an index of a list has to.
+func (d *Document) LineOf(path string) int {
+	line := d.Line()
+	find(d.root, path, 0, &line, new(int))
+	return line
+}
+
+// find walks as far into a value as the path leads and keeps the line of the deepest step.
+// Keys may have dots in them, so that more than one way can fit.
+func find(n *yaml.Node, path string, depth int, line, deepest *int) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if depth > *deepest {
+		*deepest = depth
+	}
+	if path == "" {
+		return
+	}
+	step := func(child *yaml.Node, rest string, at int) {
+		if depth+1 > *deepest {
+			*line, *deepest = at, depth+1
+		}
+		find(child, rest, depth+1, line, deepest)
+	}
+	path = strings.TrimPrefix(path, ".")
+	if n.Kind == yaml.SequenceNode {
+		index, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if i, err := strconv.Atoi(index); ok && err == nil && i >= 0 && i < len(n.Content) {
+			item := n.Content[i]
+			if item.Kind == yaml.AliasNode {
+				item = item.Alias
+			}
+			step(item, rest, item.Line)
+		}
+		return
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		for _, written := range []string{key.Value, "[" + key.Value + "]"} {
+			rest, ok := strings.CutPrefix(path, written)
+			if ok && key.Kind == yaml.ScalarNode && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				step(n.Content[i+1], rest, key.Line)
+			}
+		}
+	}
+}

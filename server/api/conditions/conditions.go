@@ -1,0 +1,199 @@
+// Package conditions says in the words of the peers' clients how clusters and machines
+// stand: states, conditions, drivers, ids. They are computed from the records whenever
+// they are read and never stored.
+//
+// Wire source: rancher/wrangler pkg/summary, rancher/rancher pkg/apis/management.cattle.io.
+package conditions
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// DescriptionAnnotation is where the peers keep descriptions.
+const DescriptionAnnotation = "field.cattle.io/description"
+
+// Summary is a state as the peers summarise conditions: Transitioning is "no", "yes" or "error".
+type Summary struct {
+	State, Transitioning, Message string
+}
+
+// Into sets the fields of a resource of /v3.
+func (s Summary) Into(fields map[string]any) {
+	fields["state"], fields["transitioning"], fields["transitioningMessage"] = s.State, s.Transitioning, s.Message
+}
+
+// Cluster is the state of a cluster.
+func Cluster(cl records.Cluster) Summary {
+	s := Summary{State: cl.Status.State, Transitioning: "yes", Message: cl.Status.Message}
+	if s.State == "" {
+		s.State = "pending"
+	}
+	if !cl.Deleting.IsZero() {
+		s.State = "removing"
+	}
+	switch {
+	case cl.Status.Failed:
+		s.Transitioning = "error"
+	case s.State == "active":
+		s.Transitioning = "no"
+		if !cl.Spec.Docker() { // whose message says how many hosts are there
+			s.Message = ""
+		}
+	case s.Message == "" && s.State == "removing":
+		s.Message = "waiting for the cluster's machines to be removed"
+	}
+	return s
+}
+
+// Condition is one condition of an object, as the peers write them.
+type Condition struct {
+	Type               string `json:"type"`
+	Status             string `json:"status"`
+	LastUpdateTime     string `json:"lastUpdateTime,omitempty"`
+	LastTransitionTime string `json:"lastTransitionTime,omitempty"`
+	Reason             string `json:"reason,omitempty"`
+	Message            string `json:"message,omitempty"`
+}
+
+// OfCluster are made from the status, in the order clients know them.
+func OfCluster(cl records.Cluster, machines int) []Condition {
+	st := cl.Status
+	pick := func(done bool) string {
+		switch {
+		case done:
+			return "True"
+		case st.Failed:
+			return "False"
+		}
+		return "Unknown"
+	}
+	boolean := func(b bool) string {
+		if b {
+			return "True"
+		}
+		return "False"
+	}
+	updated := st.ObservedGeneration >= cl.Generation && st.Initialized && (st.State == "active" || st.State == "unavailable")
+	waiting := st.Message
+	ready := Condition{Type: "Ready", Status: boolean(st.Ready)}
+	if !st.Ready {
+		ready.Message = waiting
+		if st.Initialized && !st.Connected {
+			ready.Reason = "Disconnected"
+		}
+	}
+	pending := Condition{Type: "Pending", Status: "True"}
+	if machines == 0 && !st.Initialized {
+		pending.Status, pending.Message = "Unknown", "waiting for the first host to join"
+	}
+	list := []Condition{
+		pending,
+		{Type: "Provisioned", Status: pick(st.Initialized), Message: unless(st.Initialized, waiting)},
+		{Type: "Waiting", Status: pick(st.Initialized), Message: unless(st.Initialized, waiting)},
+		{Type: "DefaultProjectCreated", Status: "True"},
+		{Type: "SystemProjectCreated", Status: "True"},
+		{Type: "Connected", Status: boolean(st.Connected)},
+		ready,
+		{Type: "Updated", Status: pick(updated), Message: unless(updated, waiting)},
+	}
+	at := st.Since
+	if at.IsZero() {
+		at = cl.Created
+	}
+	for i := range list {
+		list[i].LastUpdateTime = at.UTC().Format(time.RFC3339)
+	}
+	return list
+}
+
+func unless(done bool, message string) string {
+	if done {
+		return ""
+	}
+	return message
+}
+
+// Driver is "" until the first host has registered: the CLI gives out join
+// commands for such clusters only. For Docker hosts it is known from the start.
+func Driver(cl records.Cluster, machines int) (driver, provider string) {
+	switch {
+	case cl.Spec.Docker():
+		return "rancherKubernetesEngine", "rke"
+	case machines == 0 || cl.Spec.KubernetesVersion == "":
+		return "", ""
+	}
+	runtime := string(versions.RuntimeOf(cl.Spec.KubernetesVersion))
+	return runtime, runtime
+}
+
+// MachineState is the registration state as it is shown: a machine that is being removed
+// is Removing whatever its status says.
+func MachineState(m records.Machine) records.MachineState {
+	switch {
+	case !m.Deleting.IsZero():
+		return records.Removing
+	case m.Status.State == "":
+		return records.Registering
+	}
+	return m.Status.State
+}
+
+// Machine is the state in the words that the peers' clients compare with.
+func Machine(m records.Machine) Summary {
+	message := m.Status.Cause
+	if message == "" && m.Status.WaitingFor != "" {
+		message = "waiting for " + m.Status.WaitingFor
+	}
+	switch MachineState(m) {
+	case records.Registering:
+		return Summary{"registering", "yes", message}
+	case records.Removing:
+		return Summary{"removing", "yes", message}
+	case records.Failed:
+		return Summary{"error", "error", message}
+	case records.Connected:
+		return Summary{"active", "no", ""}
+	case records.Disconnected, records.Unavailable:
+		return Summary{"unavailable", "yes", message}
+	case records.Active:
+		if n := m.Status.Node; n != nil && !n.Ready {
+			return Summary{"unavailable", "yes", n.NotReady}
+		}
+		return Summary{"active", "no", ""}
+	case records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode:
+	}
+	return Summary{"provisioning", "yes", message}
+}
+
+// NodeID is "<cluster id>:m-<12 hex>", for the life of the machine: the hex digits of
+// its name, or of a hash of its key when the name has another form.
+func NodeID(m records.Machine) string {
+	if m.Docker != nil {
+		return m.ClusterID + ":" + m.Name
+	}
+	short, ok := strings.CutPrefix(m.Name, "custom-")
+	if _, err := hex.DecodeString(short); !ok || err != nil || len(short) != 12 {
+		sum := sha256.Sum256([]byte(m.Key()))
+		short = hex.EncodeToString(sum[:6])
+	}
+	return m.ClusterID + ":m-" + short
+}
+
+// Actions are what can be done: a cluster of Docker hosts has no Kubernetes to reach.
+func Actions(cl records.Cluster) []string {
+	if cl.Spec.Docker() {
+		return nil
+	}
+	return []string{"generateKubeconfig"}
+}
+
+// New is a state with its parts.
+func New(state, transitioning, message string) Summary {
+	return Summary{State: state, Transitioning: transitioning, Message: message}
+}

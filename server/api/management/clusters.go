@@ -1,0 +1,217 @@
+// The type cluster: what a provisioning cluster looks like to clients of /v3.
+
+package management
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+func (a *API) clusterKind() *kind {
+	text := norman.Field{Type: "string"}
+	quantities := norman.Field{Type: "map[string]"}
+	return &kind{
+		schema: norman.Schema{
+			ID: "cluster", Plural: "clusters",
+			Fields: norman.Fields(map[string]norman.Field{
+				"name":        {Type: "dnsLabel", Update: true, Required: true},
+				"description": {Type: "string", Update: true},
+				"driver":      text, "provider": text, "apiEndpoint": text, "fleetWorkspaceName": text,
+				"internal":  {Type: "boolean", Default: false},
+				"nodeCount": {Type: "int"},
+				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
+				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Nullable: true}, "agentEnvVars": {Type: "array[envVar]"},
+				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
+			}),
+			ResourceActions: map[string]norman.Action{"generateKubeconfig": {Output: "generateKubeconfigOutput"}},
+		},
+		list: a.listClusters,
+		get:  a.getCluster,
+	}
+}
+
+func (a *API) listClusters(c *route.Call) []norman.Object {
+	machines := a.machineCounts()
+	docs := a.State.Clusters.List()
+	objects := make([]norman.Object, len(docs))
+	for i, d := range docs {
+		objects[i] = clusterObject(d.Value, machines[d.Value.ID], c.URLs)
+	}
+	return objects
+}
+
+func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
+	d, ok := a.visibleCluster(c, id)
+	if !ok {
+		return norman.Object{}, false
+	}
+	return clusterObject(d.Value, a.machineCounts()[id], c.URLs), true
+}
+
+// visibleCluster finds a cluster that the caller may see by its id.
+func (a *API) visibleCluster(c *route.Call, id string) (store.Document[records.Cluster], bool) {
+	d, ok := a.ClusterByID(id)
+	return d, ok && auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Cluster, Key: id})
+}
+
+// machineCounts is how many machines each cluster has, by cluster id.
+func (a *API) machineCounts() map[string]int {
+	counts := map[string]int{}
+	for _, d := range a.State.Machines.List() {
+		counts[d.Value.ClusterID]++
+	}
+	return counts
+}
+
+func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
+	driver, provider := conditions.Driver(cl, machines)
+	state := conditions.Cluster(cl)
+	object := norman.Object{
+		ID: cl.ID, Actions: conditions.Actions(cl),
+		Links: map[string]string{
+			"nodes":                     u.Base + "/v3/nodes?clusterId=" + cl.ID,
+			"projects":                  u.Base + "/v3/projects?clusterId=" + cl.ID,
+			"clusterRegistrationTokens": u.Base + "/v3/clusterregistrationtokens?clusterId=" + cl.ID,
+			"schemas":                   u.Base + "/v3/cluster/" + cl.ID + "/schemas",
+			"subscribe":                 u.Base + "/v3/cluster/" + cl.ID + "/subscribe",
+		},
+		Fields: map[string]any{
+			"name": cl.Name, "description": cl.Annotations[conditions.DescriptionAnnotation], "uuid": cl.UID,
+			"created": cl.Created, "creatorId": norman.Reference(cl.CreatorID), "labels": norman.Map(cl.Labels), "annotations": norman.Map(cl.Annotations),
+			"driver": driver, "provider": provider, "internal": false, "fleetWorkspaceName": cl.Namespace,
+			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": conditions.OfCluster(cl, machines),
+			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": map[string]string{}, "limits": map[string]string{},
+			"info": map[string]any{
+				"kubernetesVersion": cl.Spec.KubernetesVersion, "nodeCount": machines,
+			},
+		},
+	}
+	state.Into(object.Fields)
+	if !cl.Spec.Docker() { // which are clusters of the management API alone
+		info, _ := object.Fields["info"].(map[string]any)
+		info["provisioningClusterRef"] = map[string]string{
+			"apiVersion": clusterspec.APIVersion, "kind": clusterspec.Kind, "namespace": cl.Namespace, "name": cl.Name, "uid": cl.UID,
+		}
+	}
+	if cl.Status.Version != "" {
+		object.Fields["version"] = map[string]string{"gitVersion": cl.Status.Version}
+	}
+	if cl.Spec.Docker() {
+		object.Fields["rancherKubernetesEngineConfig"] = cl.Spec.RancherKubernetesEngineConfig
+	}
+	if cl.Spec.LocalClusterAuthEndpoint != nil {
+		object.Fields["localClusterAuthEndpoint"] = cl.Spec.LocalClusterAuthEndpoint
+	}
+	if len(cl.Spec.AgentEnvVars) > 0 {
+		object.Fields["agentEnvVars"] = cl.Spec.AgentEnvVars
+	}
+	if !cl.Deleting.IsZero() {
+		object.Fields["removed"] = cl.Deleting
+	}
+	return object
+}
+
+// UpdateCluster is PUT: name has to be there and cannot change, the description and the
+// maps can. What hosts run is changed over /v1 or by applying a document.
+func (a *API) UpdateCluster(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	d, ok := a.visibleCluster(c.Call, c.id)
+	if !ok {
+		return route.Answer{}, norman.Missing("cluster", c.id)
+	}
+	name, err := in.Required("name")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if name != d.Value.Name {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "name", "the name %q of a cluster cannot be changed (to %q)", d.Value.Name, name)
+	}
+	replace := c.Query().Get("_replace") == "true"
+	labels, err := newMapEdit(in, "labels", replace)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	annotations, err := newMapEdit(in, "annotations", replace)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	description, err := describe(in)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	d, err = a.State.Clusters.Modify(c.Ctx(), d.Key, func(cl records.Cluster) (records.Cluster, error) {
+		cl.Labels, cl.Annotations = labels.apply(cl.Labels), annotations.apply(cl.Annotations)
+		if in.Has("description") {
+			cl.Annotations = mapEdit{given: true, set: map[string]string{conditions.DescriptionAnnotation: description}}.apply(cl.Annotations)
+		}
+		return cl, nil
+	})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	object := clusterObject(d.Value, a.machineCounts()[c.id], c.URLs)
+	return a.shown(c, http.StatusOK, object, nil), nil
+}
+
+// RemoveCluster asks for the removal; 200 with the cluster while that is going on.
+func (a *API) RemoveCluster(c *Request) (route.Answer, error) {
+	d, ok := a.visibleCluster(c.Call, c.id)
+	if !ok {
+		return route.Answer{}, norman.Missing("cluster", c.id)
+	}
+	if err := a.Clusters.Remove(c.Ctx(), d.Key); err != nil {
+		return route.Answer{}, err
+	}
+	return a.afterRemoval(c)
+}
+
+// afterRemoval shows what is left of the resource, if anything is.
+func (a *API) afterRemoval(c *Request) (route.Answer, error) {
+	if object, ok := c.kind.find(c.Call, c.id); ok {
+		return a.shown(c, http.StatusOK, object, nil), nil
+	}
+	return route.Answer{Status: http.StatusNoContent}, nil
+}
+
+// mapEdit is a change of labels or annotations: given keys are set, those with null are
+// removed, and all others go only when the map is replaced.
+type mapEdit struct {
+	given, replace bool
+	set            map[string]string
+	removed        []string
+}
+
+func newMapEdit(in norman.Input, name string, replace bool) (mapEdit, error) {
+	set, removed, err := in.Map(name)
+	if err != nil {
+		return mapEdit{}, fmt.Errorf("read the Body: %w", err)
+	}
+	return mapEdit{given: in.Has(name), replace: replace, set: set, removed: removed}, nil
+}
+
+func (e mapEdit) apply(m map[string]string) map[string]string {
+	if !e.given {
+		return m
+	}
+	changed := map[string]string{}
+	if !e.replace {
+		maps.Copy(changed, m)
+	}
+	maps.Copy(changed, e.set)
+	for _, k := range e.removed {
+		delete(changed, k)
+	}
+	return changed
+}

@@ -1,0 +1,162 @@
+// Package management is /v3: the types of the management API as the original CLI,
+// terraform and dashboards know them. What a resource looks like is in the file of its
+// name; which requests there are, and who may send them, is in the table of package api.
+//
+// Wire source: rancher/rancher pkg/client/generated/management/v3, pkg/api/norman;
+// rancher/norman.
+package management
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Options are what /v3 stands on.
+type Options struct {
+	State        *state.State
+	Auth         *auth.Auth
+	Settings     *settings.Settings
+	Registration *registration.Registration
+	Clusters     *clusters.Applier
+	// ClusterByID finds a cluster by its management id.
+	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// Changes are what subscribers see.
+	Changes *subscribe.Feed
+	Now     func() time.Time
+}
+
+// API serves /v3.
+type API struct {
+	Options
+	kinds []*kind // in the order in which links and schemas show them
+	verbs map[auth.Kind][]auth.Verb
+	subs  []subAPI
+}
+
+// New makes an API. Learn must be called before it serves.
+func New(o Options) *API {
+	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
+	a.kinds = []*kind{
+		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(),
+		a.projectKind(), a.settingKind(), a.tokenKind(), a.userKind(),
+	}
+	a.subs = a.subAPIs()
+	return a
+}
+
+// Learn takes from the table what can be done with the types: schemas, links and actions
+// show no more than it has.
+func (a *API) Learn(rows []route.Row) {
+	for _, row := range rows {
+		if strings.HasPrefix(row.Pattern, "/v3/") && row.Access.Verb != "" {
+			a.verbs[row.Access.Kind] = append(a.verbs[row.Access.Kind], row.Access.Verb)
+		}
+	}
+	for _, k := range a.kinds {
+		k.schema.Version = version()
+		for _, m := range []struct {
+			verb   auth.Verb
+			method string
+			of     *[]string
+		}{
+			{auth.List, "GET", &k.schema.CollectionMethods}, {auth.Create, "POST", &k.schema.CollectionMethods},
+			{auth.Get, "GET", &k.schema.ResourceMethods}, {auth.Update, "PUT", &k.schema.ResourceMethods}, {auth.Remove, "DELETE", &k.schema.ResourceMethods},
+		} {
+			if slices.Contains(a.verbs[k.of()], m.verb) {
+				*m.of = append(*m.of, m.method)
+			}
+		}
+	}
+}
+
+func version() norman.Version {
+	return norman.Version{Group: "management.cattle.io", Version: "v3", Path: "/v3"}
+}
+
+// kind is a type with its objects.
+type kind struct {
+	schema norman.Schema
+	// list is all objects; get is one of them.
+	list func(*route.Call) []norman.Object
+	get  func(c *route.Call, id string) (norman.Object, bool)
+	// owner is the id of the user whom an object belongs to; nil for types that belong to nobody.
+	owner func(norman.Object) string
+}
+
+// of is what auth.May knows the type by.
+func (k *kind) of() auth.Kind { return auth.Kind(k.schema.ID) }
+
+func (k *kind) about(o norman.Object) auth.Object {
+	about := auth.Object{Kind: k.of(), Key: o.ID}
+	if k.owner != nil {
+		about.Owner = k.owner(o)
+	}
+	return about
+}
+
+// kindOf finds a type by id or plural, in any case.
+func (a *API) kindOf(name string) *kind {
+	i := slices.IndexFunc(a.kinds, func(k *kind) bool {
+		return strings.EqualFold(k.schema.ID, name) || strings.EqualFold(k.schema.Plural, name)
+	})
+	if i < 0 {
+		return nil
+	}
+	return a.kinds[i]
+}
+
+// visible are the objects that the caller may see.
+func (k *kind) visible(c *route.Call) []norman.Object {
+	if k.owner == nil && !auth.May(c.Who, auth.Get, auth.Object{Kind: k.of()}) {
+		return nil
+	}
+	return slices.DeleteFunc(k.list(c), func(o norman.Object) bool { return !auth.May(c.Who, auth.Get, k.about(o)) })
+}
+
+// find is one object that the caller may see.
+func (k *kind) find(c *route.Call, id string) (norman.Object, bool) {
+	o, ok := k.get(c, id)
+	return o, ok && auth.May(c.Who, auth.Get, k.about(o))
+}
+
+// allows says whether the caller may do something to an object, and the table has it.
+func (a *API) allows(who auth.Identity, verb auth.Verb, o auth.Object) bool {
+	return slices.Contains(a.verbs[o.Kind], verb) && auth.May(who, verb, o)
+}
+
+// present shows an object to the caller.
+func (a *API) present(c *route.Call, k *kind, o norman.Object) map[string]any {
+	about := k.about(o)
+	return k.schema.Present(o, c.URLs, norman.Allowed{
+		Update: a.allows(c.Who, auth.Update, about),
+		Remove: a.allows(c.Who, auth.Remove, about),
+		Action: func(name string) bool { return a.allows(c.Who, auth.Action(name), about) },
+	})
+}
+
+// collection shows a list to the caller; self is its URL when it is not the type's own.
+func (a *API) collection(c *route.Call, k *kind, objects []norman.Object, self string) map[string]any {
+	var actions []string
+	all := auth.Object{Kind: k.of()}
+	for name := range k.schema.CollectionActions {
+		if a.allows(c.Who, auth.CollectionAction(name), all) {
+			actions = append(actions, name)
+		}
+	}
+	return k.schema.Collection(objects, norman.List{
+		URLs: c.URLs, Values: c.Query(), Self: self, Creates: a.allows(c.Who, auth.Create, all), Actions: actions,
+		Show: func(o norman.Object) map[string]any { return a.present(c, k, o) },
+	})
+}

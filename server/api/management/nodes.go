@@ -1,0 +1,179 @@
+// The type node: a machine as clients of /v3 know it, with drover's own fields beside:
+// the registration state, its cause, and what it waits for.
+
+package management
+
+import (
+	"strings"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/records"
+)
+
+func (a *API) nodeKind() *kind {
+	text := norman.Field{Type: "string"}
+	role := norman.Field{Type: "boolean", Default: false}
+	return &kind{
+		schema: norman.Schema{
+			ID: "node", Plural: "nodes",
+			Fields: norman.Fields(map[string]norman.Field{
+				"clusterId": {Type: "reference[cluster]"}, "name": text, "nodeName": text, "requestedHostname": text, "hostname": text,
+				"ipAddress": text, "externalIpAddress": text, "providerId": text, "namespaceId": text, "description": text,
+				"etcd": role, "controlPlane": role, "worker": role, "imported": role, "unschedulable": role,
+				"customConfig": {Type: "json"}, "dockerInfo": {Type: "json"}, "appliedNodeVersion": {Type: "int"}, "info": {Type: "json"}, "nodeTaints": {Type: "array[taint]"},
+				"nodePoolId": {Type: "reference[nodePool]", Nullable: true}, "nodeTemplateId": {Type: "string", Nullable: true},
+				"droverMachine": text, "droverState": text, "cause": text, "waitingFor": text, "nextStep": text, "refused": text,
+				"since": {Type: "date"}, "history": {Type: "array[transition]"}, "lastFailure": {Type: "json", Nullable: true},
+			}),
+			// People name a host in any of three ways; "nodes delete host-1" of the CLI relies on it.
+			Aliases: map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
+		},
+		list: a.listNodes,
+		get:  a.getNode,
+	}
+}
+
+func (a *API) listNodes(_ *route.Call) []norman.Object {
+	docs := a.State.Machines.List()
+	objects := make([]norman.Object, len(docs))
+	for i, d := range docs {
+		objects[i] = nodeObject(d.Value)
+	}
+	return objects
+}
+
+func (a *API) getNode(_ *route.Call, id string) (norman.Object, bool) {
+	m, ok := a.machine(id)
+	if !ok {
+		return norman.Object{}, false
+	}
+	return nodeObject(m), true
+}
+
+func (a *API) machine(id string) (records.Machine, bool) {
+	clusterID, short, ok := strings.Cut(id, ":m-")
+	if !ok {
+		return records.Machine{}, false
+	}
+	cluster, ok := a.ClusterByID(clusterID)
+	if !ok {
+		return records.Machine{}, false
+	}
+	if d, ok := a.State.Machines.Get(clusterID + "/m-" + short); ok {
+		return d.Value, true
+	}
+	if d, ok := a.State.Machines.Get(cluster.Value.Namespace + "/custom-" + short); ok && conditions.NodeID(d.Value) == id {
+		return d.Value, true
+	}
+	for _, d := range a.State.Machines.ListIn(cluster.Value.Namespace + "/") {
+		if conditions.NodeID(d.Value) == id {
+			return d.Value, true
+		}
+	}
+	return records.Machine{}, false
+}
+
+func nodeObject(m records.Machine) norman.Object {
+	state := conditions.Machine(m)
+	o := norman.Object{ID: conditions.NodeID(m), Fields: map[string]any{
+		"name": m.NodeName, "nodeName": "", "requestedHostname": m.NodeName, "hostname": m.NodeName,
+		"clusterId": m.ClusterID, "namespaceId": m.ClusterID, "nodePoolId": nil, "nodeTemplateId": nil,
+		"created": m.Created, "uuid": m.UID, "creatorId": nil, "annotations": norman.Map(m.Annotations), "labels": norman.Map(m.NodeLabels),
+		"etcd": m.Roles.Etcd, "controlPlane": m.Roles.ControlPlane, "worker": m.Roles.Worker,
+		"ipAddress": first(m.InternalAddress, m.Address), "externalIpAddress": first(m.Address),
+		"imported": false, "unschedulable": false, "nodeTaints": taints(m.NodeTaints),
+		"customConfig": map[string]any{
+			"address": first(m.Address), "internalAddress": first(m.InternalAddress), "label": norman.Map(m.NodeLabels), "taints": taints(m.NodeTaints),
+		},
+		"droverMachine": m.Key(), "droverState": string(conditions.MachineState(m)), "cause": m.Status.Cause, "waitingFor": m.Status.WaitingFor,
+		"nextStep": m.Status.NextStep, "since": m.Status.Since, "history": history(m), "refused": m.Refused, "lastFailure": nil,
+	}}
+	state.Into(o.Fields)
+	if m.NodeName == "" {
+		o.Fields["name"] = m.Name
+	}
+	info := map[string]any{"os": map[string]string{"operatingSystem": m.OS}}
+	if n := m.Status.Node; n != nil {
+		o.Fields["nodeName"], o.Fields["hostname"], o.Fields["providerId"] = n.Name, n.Name, n.ProviderID
+		if m.NodeName == "" {
+			o.Fields["name"] = n.Name
+		}
+		info["kubernetes"] = map[string]string{"kubeletVersion": n.KubeletVersion}
+		if first(m.InternalAddress, m.Address) == "" {
+			o.Fields["ipAddress"] = first(n.Addresses)
+		}
+	}
+	if m.Docker != nil {
+		info["os"] = map[string]string{
+			"operatingSystem": m.Docker.OperatingSystem, "dockerVersion": m.Docker.ServerVersion, "kernelVersion": m.Docker.KernelVersion,
+		}
+		o.Fields["dockerInfo"], o.Fields["appliedNodeVersion"] = dockerInfo(*m.Docker), m.Docker.AppliedNodeConfig
+	}
+	o.Fields["info"] = info
+	if m.Status.LastFailure != nil {
+		o.Fields["lastFailure"] = *m.Status.LastFailure
+	}
+	if !m.Deleting.IsZero() {
+		o.Fields["removed"] = m.Deleting
+	}
+	return o
+}
+
+// dockerInfo has the names of Docker's own answer, as the peers show it.
+func dockerInfo(d records.DockerHost) map[string]string {
+	return map[string]string{
+		"id": d.EngineID, "serverVersion": d.ServerVersion, "operatingSystem": d.OperatingSystem, "kernelVersion": d.KernelVersion,
+		"architecture": d.Architecture, "cgroupDriver": d.CgroupDriver, "driver": d.StorageDriver,
+	}
+}
+
+func history(m records.Machine) []records.Transition {
+	if m.Status.History == nil {
+		return []records.Transition{}
+	}
+	return m.Status.History
+}
+
+func taints(list []records.Taint) []records.Taint {
+	if list == nil {
+		return []records.Taint{}
+	}
+	return list
+}
+
+// first is the first text of the lists that is there.
+func first(lists ...[]string) string {
+	for _, list := range lists {
+		if len(list) > 0 {
+			return list[0]
+		}
+	}
+	return ""
+}
+
+// RemoveNode asks for the removal of a machine from its cluster.
+func (a *API) RemoveNode(c *Request) (route.Answer, error) {
+	m, ok := a.machine(c.id)
+	if !ok {
+		return route.Answer{}, norman.Missing("node", c.id)
+	}
+	if err := a.Clusters.RemoveMachine(c.Ctx(), m.Key()); err != nil {
+		return route.Answer{}, err
+	}
+	return a.afterRemoval(c)
+}
+
+// nodePoolKind is published since older CLIs list node pools before they print a join
+// command; drover has none.
+func nodePoolKind() *kind {
+	return &kind{
+		schema: norman.Schema{
+			ID: "nodePool", Plural: "nodePools",
+			Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}, "clusterId": {Type: "reference[cluster]"}, "quantity": {Type: "int"}}),
+		},
+		list: func(*route.Call) []norman.Object { return nil },
+		get:  func(*route.Call, string) (norman.Object, bool) { return norman.Object{}, false },
+	}
+}

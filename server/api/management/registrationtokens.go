@@ -1,0 +1,136 @@
+// The type clusterRegistrationToken: the secret by which hosts join, and the commands
+// made of it. Commands are computed when they are read, so that a changed server-url
+// or CA changes them all at once.
+
+package management
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/store"
+)
+
+func (a *API) registrationTokenKind() *kind {
+	text := norman.Field{Type: "string"}
+	return &kind{
+		schema: norman.Schema{
+			ID: "clusterRegistrationToken", Plural: "clusterRegistrationTokens",
+			Fields: norman.Fields(map[string]norman.Field{
+				"name": {Type: "dnsLabel", Create: true}, "clusterId": {Type: "reference[cluster]", Create: true, Required: true},
+				"namespaceId": text, "token": text, "manifestUrl": text, "expiresAt": text,
+				"command": text, "insecureCommand": text, "nodeCommand": text, "insecureNodeCommand": text,
+				"windowsNodeCommand": text, "insecureWindowsNodeCommand": text,
+			}),
+		},
+		list: func(_ *route.Call) []norman.Object {
+			docs := a.State.RegistrationTokens.List()
+			objects := make([]norman.Object, len(docs))
+			for i, d := range docs {
+				objects[i] = a.registrationTokenObject(d.Value)
+			}
+			return objects
+		},
+		get: func(_ *route.Call, id string) (norman.Object, bool) {
+			d, ok := a.State.RegistrationTokens.Get(strings.Replace(id, ":", "/", 1))
+			if !ok || strings.Contains(id, "/") {
+				return norman.Object{}, false
+			}
+			return a.registrationTokenObject(d.Value), true
+		},
+	}
+}
+
+func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object {
+	state := conditions.New("active", "no", "")
+	join, err := a.Registration.JoinCommandFor(t)
+	if errors.Is(err, registration.ErrNoServerURL) {
+		state = conditions.New("pending", "error", err.Error())
+	} else if err != nil {
+		state = conditions.New("error", "error", err.Error())
+	}
+	expires := ""
+	if !t.Expires.IsZero() {
+		expires = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
+		if !a.Now().Before(t.Expires) {
+			state = conditions.New("error", "error", "the token expired at "+expires+": delete it to get a fresh one")
+		}
+	}
+	o := norman.Object{ID: t.ClusterID + ":" + t.Name, Fixed: true, Fields: map[string]any{
+		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": "", "expiresAt": expires,
+		// Importing clusters and Windows hosts lead nowhere yet, and neither does a command for them.
+		"command": "", "insecureCommand": "",
+		"nodeCommand": join.NodeCommand, "insecureNodeCommand": join.InsecureNodeCommand,
+		"windowsNodeCommand": "", "insecureWindowsNodeCommand": "",
+		"created": t.Created, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
+	}}
+	state.Into(o.Fields)
+	return o
+}
+
+// dnsLabel is what a name may look like.
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// CreateRegistrationToken answers with the commands, which the CLI prints from there.
+func (a *API) CreateRegistrationToken(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	clusterID, err := in.Required("clusterId")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	name, err := in.String("name")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if name == "" {
+		name = "crt-" + random.ID(5)
+	}
+	if !dnsLabel.MatchString(name) {
+		return route.Answer{}, norman.Invalid(norman.InvalidCharacters, "name",
+			"%.80q is not a valid name: lower-case letters, digits and dashes, at most 63, no dash at either end", name)
+	}
+	cluster, ok := a.visibleCluster(c.Call, clusterID)
+	if !ok {
+		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no cluster %q", clusterID)
+	}
+	t := registration.NewToken(cluster.Value, name, a.Now())
+	if _, err := a.State.RegistrationTokens.Create(c.Ctx(), t.Key(), t); err != nil {
+		if _, exists := errors.AsType[*store.ExistsError](err); exists {
+			return route.Answer{}, &norman.Error{
+				Status: http.StatusConflict, Code: norman.AlreadyExists, Field: "name", Message: "cluster " + clusterID + " has a token " + name + " already",
+			}
+		}
+		return route.Answer{}, err
+	}
+	object := a.registrationTokenObject(t)
+	return a.shown(c, http.StatusCreated, object, nil), nil
+}
+
+// RemoveRegistrationToken ends a token. The default token is made anew at once: that is
+// how it is rotated, and a cluster is never without one.
+func (a *API) RemoveRegistrationToken(c *Request) (route.Answer, error) {
+	d, ok := a.State.RegistrationTokens.Get(strings.Replace(c.id, ":", "/", 1))
+	if !ok {
+		return route.Answer{}, norman.Missing("clusterRegistrationToken", c.id)
+	}
+	cluster, exists := a.ClusterByID(d.Value.ClusterID)
+	if d.Value.Name != registration.DefaultToken || !exists {
+		return route.Answer{Status: http.StatusNoContent}, a.State.RegistrationTokens.Delete(c.Ctx(), d.Key, 0)
+	}
+	d.Value = registration.NewToken(cluster.Value, d.Value.Name, a.Now())
+	if _, err := a.State.RegistrationTokens.Update(c.Ctx(), d); err != nil {
+		return route.Answer{}, err
+	}
+	return route.Answer{Status: http.StatusNoContent}, nil
+}

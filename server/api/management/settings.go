@@ -1,0 +1,62 @@
+// The type setting.
+
+package management
+
+import (
+	"net/http"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/settings"
+)
+
+func (a *API) settingKind() *kind {
+	return &kind{
+		schema: norman.Schema{
+			ID: "setting", Plural: "settings",
+			Fields: norman.Fields(map[string]norman.Field{
+				"name": {Type: "string"}, "value": {Type: "string", Update: true}, "default": {Type: "string"},
+				"customized": {Type: "boolean", Default: false}, "source": {Type: "enum", Options: []string{"default", "db", "env"}},
+			}),
+		},
+		list: func(*route.Call) []norman.Object {
+			all := a.Settings.List()
+			objects := make([]norman.Object, len(all))
+			for i, s := range all {
+				objects[i] = settingObject(s)
+			}
+			return objects
+		},
+		get: func(_ *route.Call, id string) (norman.Object, bool) {
+			s := a.Settings.Get(id)
+			return settingObject(s), s.Name != ""
+		},
+	}
+}
+
+func settingObject(s settings.Setting) norman.Object {
+	return norman.Object{ID: s.Name, Fixed: s.ReadOnly, Kept: true, Fields: map[string]any{
+		"name": s.Name, "value": s.Value, "default": s.Default, "customized": s.Customized, "source": string(s.Source),
+		"creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
+	}}
+}
+
+// UpdateSetting stores a value; an empty one returns to the default.
+func (a *API) UpdateSetting(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	value, err := in.String("value")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if !in.Has("value") {
+		return route.Answer{}, norman.Invalid(norman.MissingRequired, "value", "this field is required; an empty text returns to the default")
+	}
+	if err := a.Settings.Set(c.Ctx(), c.id, value); err != nil {
+		return route.Answer{}, err
+	}
+	object := settingObject(a.Settings.Get(c.id))
+	return a.shown(c, http.StatusOK, object, nil), nil
+}

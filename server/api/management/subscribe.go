@@ -1,0 +1,142 @@
+// Changes over a websocket: /v3/subscribe.
+
+package management
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
+)
+
+// affected is a resource that a change is about.
+type affected struct {
+	kind *kind
+	id   string
+	// removed is its last form when it is gone.
+	removed *norman.Object
+}
+
+// affectedBy are the resources of /v3 that a change is about.
+func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
+	gone := func(o norman.Object) *norman.Object {
+		if change.Removed == nil {
+			return nil
+		}
+		return &o
+	}
+	switch change.Collection {
+	case subscribe.Clusters:
+		cl, ok := change.Removed.(records.Cluster)
+		if !ok {
+			d, exists := a.State.Clusters.Get(change.Key)
+			if !exists {
+				return nil
+			}
+			cl = d.Value
+		}
+		list := []affected{{a.kindOf("cluster"), cl.ID, gone(clusterObject(cl, 0, c.URLs))}}
+		if change.Created || change.Removed != nil {
+			for _, p := range projectObjects(cl, c.URLs) {
+				list = append(list, affected{a.kindOf("project"), p.ID, gone(p)})
+			}
+		}
+		return list
+	case subscribe.Machines:
+		m, ok := change.Removed.(records.Machine)
+		if !ok {
+			d, exists := a.State.Machines.Get(change.Key)
+			if !exists {
+				return nil
+			}
+			m = d.Value
+		}
+		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(nodeObject(m))}}
+	case subscribe.RegistrationTokens:
+		t, _ := change.Removed.(records.RegistrationToken)
+		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.registrationTokenObject(t))}}
+	case subscribe.Settings:
+		return []affected{{a.kindOf("setting"), change.Key, nil}} // gone from the store is back at the default
+	case subscribe.Tokens:
+		t, _ := change.Removed.(records.Token)
+		return []affected{{a.kindOf("token"), change.Key, gone(a.tokenObject(c, t))}}
+	case subscribe.Users:
+		u, _ := change.Removed.(records.User)
+		return []affected{{a.kindOf("user"), change.Key, gone(userObject(c, u))}}
+	}
+	return nil
+}
+
+// Subscribe is /v3/subscribe. The query selects types and, like a list, objects.
+func (a *API) Subscribe(c *route.Call) (route.Answer, error) {
+	c.SchemasAt("/v3")
+	return a.subscribe(c, subAPI{}, "")
+}
+
+// SubscribeIn is Subscribe in the context of one cluster or project: there are that and what
+// refers to it.
+func (a *API) SubscribeIn(word string) route.Handler {
+	return func(c *route.Call) (route.Answer, error) {
+		sub, id, _, err := a.context(c, word)
+		if err != nil {
+			return route.Answer{}, err
+		}
+		return a.subscribe(c, sub, id)
+	}
+}
+
+func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, error) {
+	values := c.Query()
+	values.Del("since") // says where to begin; it is a field of nodes, too
+	var kinds []*kind
+	for _, k := range a.kinds {
+		asked := len(values["resourceTypes"]) == 0 || slices.ContainsFunc(values["resourceTypes"], func(name string) bool { return a.kindOf(name) == k })
+		if _, refers := k.schema.Fields[sub.filter]; asked && (id == "" || refers || k == sub.kind) {
+			kinds = append(kinds, k)
+		}
+	}
+	if id != "" {
+		values.Set(sub.filter, id)
+	}
+	if len(kinds) == 0 {
+		return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "none of the types asked for exists here")
+	}
+	return a.Changes.Serve(c, func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame {
+		return func(change subscribe.Change) []subscribe.Frame {
+			var frames []subscribe.Frame
+			for _, s := range a.affectedBy(c, change) {
+				if !slices.Contains(kinds, s.kind) || s.kind == sub.kind && s.id != id {
+					continue
+				}
+				if f, ok := a.frameOf(c, s, values); ok {
+					frames = append(frames, f)
+				}
+			}
+			return frames
+		}
+	})
+}
+
+// frameOf shows a resource as it is now, or its removal; nothing when the caller cannot
+// see it or did not ask for it.
+func (a *API) frameOf(c *route.Call, s affected, values url.Values) (subscribe.Frame, bool) {
+	object, exists := s.kind.get(c, s.id)
+	name := "resource.change"
+	if !exists {
+		if s.removed == nil {
+			return subscribe.Frame{}, false
+		}
+		object, name = *s.removed, "resource.remove"
+	}
+	if !auth.May(c.Who, auth.Get, s.kind.about(object)) || !s.kind.schema.Match(object, s.kind.schema.ParseQuery(values).Conditions) {
+		return subscribe.Frame{}, false
+	}
+	return subscribe.Frame{Name: name, Data: a.present(c, s.kind, object)}, true
+}

@@ -1,0 +1,145 @@
+// Package native is /v1-drover, drover's own API: applying documents whole or not at all,
+// everything that is known of clusters, machines, tokens and tunnels in the shapes of
+// package views, and what the agent on a host reports this moment.
+package native
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/views"
+)
+
+// Applier takes in cluster documents of a user, all or none; with dryRun it stores nothing.
+type Applier func(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error)
+
+// API serves /v1-drover.
+type API struct {
+	State *state.State
+	// ApplyDocuments takes in all documents or none.
+	ApplyDocuments Applier
+	Versions       *versions.Data
+	Registration   *registration.Registration
+	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
+	MachineCounts func() map[string]int
+	MachineCount  func(clusterID string) int
+	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
+	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
+	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
+	DialOnHost func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	// OpenTunnels are the tunnels of all servers; nil is none.
+	OpenTunnels func(context.Context) []relay.Held
+	// Changes are what followers of lists see.
+	Changes *subscribe.Feed
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// ListTokens is GET /v1-drover/tokens: those that the caller may see.
+func (a *API) ListTokens(c *route.Call) (route.Answer, error) {
+	var tokens []records.Token
+	for _, d := range a.State.Tokens.List() {
+		if auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}) {
+			tokens = append(tokens, d.Value)
+		}
+	}
+	return page(c, tokens, func(t records.Token) string { return t.Name }, views.OfToken)
+}
+
+// ListTunnels is GET /v1-drover/tunnels. Servers that do not answer are named.
+func (a *API) ListTunnels(c *route.Call) (route.Answer, error) {
+	answer := views.Tunnels{Data: []views.Tunnel{}, Silent: map[string]string{}}
+	if a.OpenTunnels != nil {
+		for _, one := range a.OpenTunnels(c.Ctx()) {
+			if one.Fault != "" {
+				answer.Silent[one.Server] = one.Fault
+			}
+			answer.Data = append(answer.Data, views.OfTunnels(one, func(key string) (records.Machine, bool) {
+				d, ok := a.State.Machines.Get(key)
+				return d.Value, ok
+			})...)
+		}
+	}
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// ListMachines is GET /v1-drover/machines?cluster=<id>&follow=true.
+func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
+	if c.Query().Get("follow") == "true" {
+		return a.followMachines(c)
+	}
+	all := a.State.Machines.List()
+	if id := c.Query().Get("cluster"); id != "" {
+		all = slices.DeleteFunc(all, func(d store.Document[records.Machine]) bool { return d.Value.ClusterID != id })
+	}
+	return page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, views.OfMachine)
+}
+
+// GetMachine is GET /v1-drover/machines/{namespace}/{name}.
+func (a *API) GetMachine(c *route.Call) (route.Answer, error) {
+	d, err := a.findMachine(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+}
+
+// findMachine is the machine of the path, for those who may do with it what the row is for.
+func (a *API) findMachine(c *route.Call) (store.Document[records.Machine], error) {
+	key := c.Param("namespace") + "/" + c.Param("name")
+	d, ok := a.State.Machines.Get(key)
+	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: auth.Machine, Key: key}) {
+		return d, norman.Missing("machine", key)
+	}
+	return d, nil
+}
+
+// Bounds of a page.
+const (
+	defaultPage = 1000
+	maxPage     = 5000
+)
+
+// page answers with the part of a list that the query asks for: limit is how many, continue
+// the key where it begins, as the page before gave it. The list is in the order of its keys.
+func page[T, V any](c *route.Call, all []T, key func(T) string, show func(T) V) (route.Answer, error) {
+	limit := defaultPage
+	if given := c.Query().Get("limit"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > maxPage {
+			return route.Answer{}, norman.Invalid(norman.InvalidOption, "limit", "%.40q is not a number from 1 to %d", given, maxPage)
+		}
+		limit = n
+	}
+	answer := views.List[V]{Data: []V{}, Total: len(all)}
+	if from := c.Query().Get("continue"); from != "" {
+		for len(all) > 0 && key(all[0]) < from {
+			all = all[1:]
+		}
+	}
+	if len(all) > limit {
+		answer.Continue = key(all[limit])
+		all = all[:limit]
+	}
+	for _, one := range all {
+		answer.Data = append(answer.Data, show(one))
+	}
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}

@@ -1,0 +1,210 @@
+// The OpenAPI description of drover's own API, made from the table and the views, so that
+// it cannot say anything else than what is served.
+
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/views"
+)
+
+//go:generate go test -run TestOpenAPI -update .
+
+// operation is what the table does not say of a route.
+type operation struct {
+	summary string
+	query   []parameter
+	body    string // content type of the body, "" for none
+	answer  any    // a value of the answer's type, nil where it is not JSON
+	stream  string // content type of an answer that is not JSON
+}
+
+type parameter struct{ name, what string }
+
+// operations of /v1-drover by the patterns of their rows. TestOpenAPI holds that none is missing.
+func operations() map[string]operation {
+	page := []parameter{{"limit", "how many at most, 1 to 5000; default 1000"}, {"continue", "where the page begins, as the page before gave it"}}
+	host := "application/x-ndjson"
+	return map[string]operation{
+		"/v1-drover/apply": {
+			summary: "Create or change the clusters of a stream of documents, all or none",
+			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
+		},
+		"/v1-drover/clusters":                             {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
+		"/v1-drover/clusters/{namespace}/{name}":          {summary: "Show a cluster", answer: views.Cluster{}},
+		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/machines": {
+			summary: "List machines",
+			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Machine]{},
+		},
+		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: views.Machine{}},
+		"/v1-drover/machines/{namespace}/{name}/status": {
+			summary: "What the agent on the host does, waits for and failed at", stream: "application/json",
+		},
+		"/v1-drover/machines/{namespace}/{name}/output": {
+			summary: "What instructions on the host print", stream: host,
+			query: []parameter{{"follow", "1 goes on with what comes"}, {"instruction", "only this one, by name or index"}, {"offset", "byte to begin at"}},
+		},
+		"/v1-drover/machines/{namespace}/{name}/logs": {
+			summary: "The log of a systemd unit or of a container on the host", stream: "text/plain",
+			query: []parameter{{"unit", "systemd unit"}, {"container", "container, by name or id"}, {"tail", "how many of the last lines"}, {"follow", "1 goes on with what comes"}},
+		},
+		"/v1-drover/machines/{namespace}/{name}/dial": {
+			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",
+			query: []parameter{{"target", "docker, or an address and port"}},
+		},
+		"/v1-drover/tokens":  {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
+		"/v1-drover/tunnels": {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+	}
+}
+
+// OpenAPI describes /v1-drover in YAML.
+func OpenAPI() ([]byte, error) {
+	known, paths, schemas := operations(), map[string]any{}, map[string]any{}
+	schemas["Error"] = errorSchema()
+	for _, row := range table(handlers{}) {
+		op, ok := known[row.Pattern]
+		if !ok {
+			continue
+		}
+		paths[row.Pattern] = map[string]any{strings.ToLower(row.Method): op.describe(row, schemas)}
+	}
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(map[string]any{
+		"openapi": "3.0.3",
+		"info": map[string]any{"title": "drover's own API", "version": "v1", "description": "Generated from the table of routes in server/api/table.go. " +
+			"Send an API token as Authorization: Bearer. Errors have the form of Error."},
+		"paths":      paths,
+		"components": map[string]any{"schemas": schemas, "securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
+		"security":   []any{map[string]any{"token": []string{}}},
+	})
+	return []byte(out.String()), err
+}
+
+func errorSchema() map[string]any {
+	return object(map[string]any{
+		"type": text(), "status": map[string]any{"type": "integer"}, "code": text(), "message": text(), "fieldName": text(),
+	})
+}
+
+func text() map[string]any { return map[string]any{"type": "string"} }
+
+func object(properties map[string]any) map[string]any {
+	return map[string]any{"type": "object", "properties": properties}
+}
+
+func (o operation) describe(row route.Row, schemas map[string]any) map[string]any {
+	var parameters []any
+	for _, segment := range strings.Split(row.Pattern, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": text()})
+		}
+	}
+	for _, p := range o.query {
+		parameters = append(parameters, map[string]any{"name": p.name, "in": "query", "description": p.what, "schema": text()})
+	}
+	content := map[string]any{"application/json": map[string]any{"schema": schemaOf(reflect.TypeOf(o.answer), schemas)}}
+	if o.answer == nil {
+		content = map[string]any{o.stream: map[string]any{}}
+	}
+	d := map[string]any{
+		"summary": o.summary, "x-drover-access": row.Access.String(),
+		"responses": map[string]any{
+			"200": map[string]any{"description": "done", "content": content},
+			"default": map[string]any{"description": "refused", "content": map[string]any{
+				"application/json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Error"}},
+			}},
+		},
+	}
+	if parameters != nil {
+		d["parameters"] = parameters
+	}
+	if o.body != "" {
+		d["requestBody"] = map[string]any{"required": true, "content": map[string]any{o.body: map[string]any{}}}
+	}
+	return d
+}
+
+// schemaOf describes a type as encoding/json writes it. Structs with a name become
+// components, so that the description is as short as the code.
+func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
+	switch {
+	case t == nil:
+		return map[string]any{}
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface, t.Implements(reflect.TypeFor[json.Marshaler]()):
+		return map[string]any{}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), schemas)
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Slice, reflect.Array:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), schemas)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), schemas)}
+	case reflect.Struct:
+		return component(t, schemas)
+	case reflect.String:
+		return text()
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	default:
+		return map[string]any{"type": "integer"}
+	}
+}
+
+func component(t reflect.Type, schemas map[string]any) map[string]any {
+	name := t.Name()
+	if i := strings.IndexByte(name, '['); i >= 0 { // List[…views.Machine]
+		name = strings.TrimSuffix(name[strings.LastIndexByte(name, '.')+1:], "]") + name[:i]
+	}
+	if _, ok := schemas[name]; !ok {
+		properties := map[string]any{}
+		schemas[name] = object(properties) // before its fields, which may hold it
+		fieldsOf(t, properties, schemas)
+	}
+	return map[string]any{"$ref": "#/components/schemas/" + name}
+}
+
+func fieldsOf(t reflect.Type, properties, schemas map[string]any) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			fieldsOf(f.Type, properties, schemas)
+		case f.IsExported() && name != "-":
+			if name == "" {
+				name = f.Name
+			}
+			properties[name] = schemaOf(f.Type, schemas)
+		}
+	}
+}
+
+// described are the rows that OpenAPI describes.
+func described(rows []route.Row) []string {
+	var patterns []string
+	for _, row := range rows {
+		if strings.HasPrefix(row.Pattern, "/v1-drover/") && !strings.Contains(row.Pattern, "...") && !strings.Contains(row.Pattern, "/relay") {
+			patterns = append(patterns, row.Pattern)
+		}
+	}
+	slices.Sort(patterns)
+	return patterns
+}

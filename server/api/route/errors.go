@@ -1,0 +1,72 @@
+// The errors that a request may end in.
+
+package route
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Envelope finds status and code of an error.
+func Envelope(err error) *norman.Error {
+	if answer, ok := norman.AsError(err); ok {
+		return answer
+	}
+	if bad, ok := errors.AsType[strictyaml.Errors](err); ok {
+		return &norman.Error{
+			Status: http.StatusUnprocessableEntity, Code: norman.InvalidBodyContent, Field: firstPath(bad),
+			Message: bad.Error(), Details: map[string]any{"errors": bad},
+		}
+	}
+	if _, ok := errors.AsType[*store.NotFoundError](err); ok {
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
+	}
+	if _, ok := errors.AsType[*store.ExistsError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.AlreadyExists, "%v", err)
+	}
+	if _, ok := errors.AsType[*store.ConflictError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if _, ok := errors.AsType[*clusters.RemovingError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if errors.Is(err, clusters.ErrNotUnique) {
+		return norman.Invalid(norman.NotUnique, "name", "%v", err)
+	}
+	if e, ok := errors.AsType[*auth.TooManyError](err); ok {
+		answer := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "%v", err)
+		answer.RetryAfter = e.RetryAfter
+		return answer
+	}
+	if e, ok := errors.AsType[*auth.BusyError](err); ok {
+		answer := norman.Errorf(http.StatusServiceUnavailable, norman.TooManyRequests, "%v", err)
+		answer.RetryAfter = e.RetryAfter
+		return answer
+	}
+	if _, ok := errors.AsType[*settings.UnknownError](err); ok {
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
+	}
+	if _, ok := errors.AsType[*settings.ReadOnlyError](err); ok {
+		return norman.Errorf(http.StatusMethodNotAllowed, norman.MethodNotAllow, "%v", err)
+	}
+	if _, ok := errors.AsType[*settings.InvalidError](err); ok {
+		return norman.Invalid(norman.InvalidFormat, "value", "%v", err)
+	}
+	return norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the server failed: %v", err)
+}
+
+func firstPath(bad strictyaml.Errors) string {
+	for _, e := range bad {
+		if e.Path != "" {
+			return e.Path
+		}
+	}
+	return ""
+}

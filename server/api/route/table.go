@@ -1,0 +1,316 @@
+// Serving by the table: finding the row, and the order of the checks, which is
+// authenticated, route and method, allowed; what is visible and whether the body is
+// valid is the handler's part.
+
+package route
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/auth"
+)
+
+// Env is what all requests share.
+type Env struct {
+	Auth *auth.Auth
+	// Origin finds the URL under which clients see the server.
+	Origin norman.Origin
+	Now    func() time.Time
+	Logger *slog.Logger
+	reply  norman.Replier
+}
+
+// Table serves requests by its rows.
+type Table struct {
+	rows  []compiled
+	first map[string][]int // rows by their first segment in lower case, "" for any
+	env   *Env
+}
+
+type compiled struct {
+	Row
+	pattern pattern
+}
+
+// NewTable makes a table. Of two rows that match the same path the first one serves it.
+func NewTable(env *Env, rows []Row) *Table {
+	t := &Table{env: env, first: map[string][]int{}}
+	for i, row := range rows {
+		c := compiled{row, compile(row.Pattern)}
+		t.rows = append(t.rows, c)
+		first := ""
+		if len(c.pattern.segments) > 0 && c.pattern.segments[0][0] != '{' {
+			first = c.pattern.segments[0]
+		}
+		t.first[first] = append(t.first[first], i)
+	}
+	return t
+}
+
+// ServeHTTP serves a request by the row that it matches. It must not stand behind a
+// http.ServeMux pattern, whose cleaning of paths destroys ids that hold an escaped slash.
+func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &Call{W: w, R: r, URLs: t.env.Origin.URLs(r), Limit: norman.MaxBody, env: t.env}
+	c.Method = c.effectiveMethod()
+	path, err := norman.SplitPath(r.URL.EscapedPath())
+	if err != nil {
+		c.Fail(nothingAt(r))
+		return
+	}
+	group := t.find(path.Segments, c)
+	if len(group) == 0 {
+		c.Fail(nothingAt(r))
+		return
+	}
+	row := pick(group, c)
+	if row != nil && row.Access.rule == own {
+		_, _ = row.Serve(c) // it answers for itself
+		return
+	}
+	w.Header().Set(authHeader, "false")
+	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+	c.W = recorder
+	if isBrowser(r) {
+		auth.EnsureForgeryCookie(c.W, r)
+	}
+	if row == nil {
+		t.refuse(c, group)
+	} else {
+		c.Row = &row.Row
+		c.serve()
+	}
+	if c.Method != http.MethodGet && c.Method != http.MethodHead {
+		t.env.Logger.Info("request", "method", c.Method, "path", r.URL.EscapedPath(), "status", recorder.status,
+			"user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
+	}
+}
+
+func nothingAt(r *http.Request) error {
+	return norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %s", r.URL.Path)
+}
+
+// authHeader says to dashboards whether the caller is logged in, so that they need not guess
+// from a status. Wire source: rancher/rancher pkg/auth/requests.
+const authHeader = "X-API-Cattle-Auth"
+
+// NotFound is the handler of paths that only their surface is known of.
+func NotFound(c *Call) (Answer, error) { return Answer{}, nothingAt(c.R) }
+
+// find are the rows of the first pattern that the path matches.
+func (t *Table) find(path []string, c *Call) []*compiled {
+	first := ""
+	if len(path) > 0 {
+		first = strings.ToLower(path[0])
+	}
+	var group []*compiled
+	for _, key := range []string{first, ""} {
+		for _, i := range t.first[key] {
+			row := &t.rows[i]
+			if len(group) > 0 {
+				if slices.Equal(row.pattern.segments, group[0].pattern.segments) && row.pattern.rest == group[0].pattern.rest {
+					group = append(group, row)
+				}
+				continue
+			}
+			if found, ok := row.pattern.match(path); ok {
+				c.parameters, group = found, append(group, row)
+			}
+		}
+		if len(group) > 0 || key == "" {
+			break
+		}
+	}
+	return group
+}
+
+// pick is the row of the request's method and action; nil when there is none.
+func pick(group []*compiled, c *Call) *compiled {
+	action := ""
+	if c.Method == http.MethodPost {
+		action = c.Query().Get("action")
+	}
+	method := methodOf(c.Method)
+	if action == "remove" {
+		method, action = http.MethodDelete, ""
+	}
+	i := slices.IndexFunc(group, func(row *compiled) bool {
+		return row.Method == "*" || row.Method == method && row.pattern.action == action
+	})
+	if i < 0 {
+		return nil
+	}
+	return group[i]
+}
+
+// refuse answers for a path without the request's method or action, to those whom the path
+// is for.
+func (t *Table) refuse(c *Call, group []*compiled) {
+	if rule := group[0].Access.rule; rule != open && rule != own && !c.authenticate(false) {
+		return
+	}
+	seen := slices.ContainsFunc(group, func(row *compiled) bool {
+		return row.Access.rule != hidden || auth.May(c.Who, row.Access.Verb, auth.Object{Kind: row.Access.Kind})
+	})
+	kind := cmp.Or(string(group[0].Access.Kind), "this path")
+	switch action := c.Query().Get("action"); {
+	case !seen:
+		c.Fail(nothingAt(c.R))
+	case c.Method == http.MethodPost && action != "":
+		c.Fail(norman.Errorf(http.StatusNotFound, norman.ActionNotAvailable, "%s has no action %q", kind, action))
+	default:
+		c.Fail(norman.Errorf(http.StatusMethodNotAllowed, norman.MethodNotAllow, "%s is not possible here", c.Method))
+	}
+}
+
+// serve checks the row's access and runs its handler.
+func (c *Call) serve() {
+	if !c.admitted() {
+		return
+	}
+	answer, err := c.Row.Serve(c)
+	switch {
+	case err != nil:
+		c.Fail(err)
+	case answer.Status == 0:
+	case answer.Body != nil:
+		c.Send(answer.Status, answer.Body)
+	default:
+		norman.Uncached(c.W.Header())
+		c.W.WriteHeader(answer.Status)
+	}
+}
+
+// admitted says whether the row lets the caller in; it has answered when it does not.
+func (c *Call) admitted() bool {
+	a := c.Row.Access
+	switch a.rule {
+	case open, own:
+		return true
+	case anyone:
+		return c.admitAnyone()
+	case leaving:
+		return !c.loggedOutAlready() && c.authenticate(false)
+	case login, object:
+		return c.authenticate(false)
+	case scoped:
+		return c.authenticate(true)
+	case may, hidden:
+	}
+	if !c.authenticate(false) {
+		return false
+	}
+	if auth.May(c.Who, a.Verb, auth.Object{Kind: a.Kind}) {
+		return true
+	}
+	if a.rule == hidden {
+		c.Fail(nothingAt(c.R))
+	} else {
+		c.Fail(c.Denied())
+	}
+	return false
+}
+
+// admitAnyone asks for a login only where there has to be one. Whoever logs in sees what
+// they may do with the object.
+func (c *Call) admitAnyone() bool {
+	o := auth.Object{Kind: c.Row.Access.Kind, Key: c.Param("id")}
+	if auth.May(auth.Identity{}, c.Row.Access.Verb, o) {
+		if who, err := c.env.Auth.Authenticate(c.R); err == nil && who.ClusterID == "" {
+			c.Who = who
+			c.W.Header().Set(authHeader, "true")
+		}
+		return true
+	}
+	if !c.authenticate(false) {
+		return false
+	}
+	if auth.May(c.Who, c.Row.Access.Verb, o) {
+		return true
+	}
+	c.Fail(c.Denied())
+	return false
+}
+
+// Denied is the error for somebody who may not do what the row is for.
+func (c *Call) Denied() error {
+	return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not do %q with type %s", c.Who.Username, c.Row.Access.Verb, c.Row.Access.Kind)
+}
+
+// authenticate finds out who asks; it has answered when it returns false. A token that is
+// limited to a cluster is let in where scoped is true.
+func (c *Call) authenticate(scoped bool) bool {
+	who, err := c.env.Auth.Authenticate(c.R)
+	switch {
+	case errors.Is(err, auth.ErrForged):
+		c.Fail(norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidCSRFToken, "%v", err))
+	case errors.Is(err, auth.ErrOrigin):
+		c.Fail(norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%v", err))
+	case errors.Is(err, auth.ErrCutOff):
+		c.Fail(norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v", err))
+	case err != nil:
+		c.Fail(norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, "%v", err))
+	case who.ClusterID != "" && !scoped:
+		c.Fail(norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
+			"this token is limited to cluster %s: it is good for /k8s/clusters/%s/ only", who.ClusterID, who.ClusterID))
+	default:
+		c.Who = who
+		c.W.Header().Set(authHeader, "true")
+		c.warnOfExpiry()
+		return true
+	}
+	return false
+}
+
+// StillAdmitted says whether the caller of a long answer may go on: the token is still good
+// and gives no less than it did.
+func (c *Call) StillAdmitted() error {
+	who, err := c.env.Auth.Authenticate(c.R)
+	if err != nil {
+		return err
+	}
+	if auth.Lost(c.Who, who) {
+		return auth.ErrUnauthenticated
+	}
+	return nil
+}
+
+// loggedOutAlready answers a browser that logs out of a session that is over.
+func (c *Call) loggedOutAlready() bool {
+	cookie, err := c.R.Cookie(auth.SessionCookie)
+	if err != nil || c.R.Header.Get("Authorization") != "" {
+		return false
+	}
+	if _, err := c.env.Auth.Check(cookie.Value); err == nil {
+		return false
+	}
+	auth.EndSession(c.W)
+	norman.Uncached(c.W.Header())
+	c.W.WriteHeader(http.StatusOK)
+	return true
+}
+
+// isBrowser is how the peers tell pages from programs.
+func isBrowser(r *http.Request) bool {
+	return strings.Contains(strings.ToLower(r.UserAgent()), "mozilla") && strings.Contains(r.Header.Get("Accept"), "*/*")
+}
+
+// statusRecorder remembers the status for the log of changes.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusRecorder) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach what is below: websockets, watches.
+func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

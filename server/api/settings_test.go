@@ -1,0 +1,124 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEverySettingWorksOrSaysWhyNot walks all settings: one that can be written has an
+// effect, shown here, and any other refuses with a reason.
+func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	put := func(name, value string) result {
+		return b.request("PUT", "/v3/settings/"+name, b.admin, `{"value":"`+value+`"}`)
+	}
+	tokenTTL := func(target, body string) time.Duration {
+		t.Helper()
+		r := b.want(201, "POST", target, body)
+		ends, err := time.Parse(time.RFC3339, r.text("expiresAt"))
+		if err != nil {
+			t.Errorf("%s: %v", r.raw, err)
+		}
+		return ends.Sub(b.now())
+	}
+	join := func() string {
+		return b.get("/v3/clusterRegistrationTokens/c-m-h4rb0r55:default-token").text("nodeCommand")
+	}
+	kubeconfig := func() string {
+		return b.want(200, "POST", "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig", "").text("config")
+	}
+	kubeconfigTTL := func() int64 {
+		var ttl int64
+		for _, d := range b.st.Tokens.List() {
+			if strings.HasPrefix(d.Value.Name, "kubeconfig-") {
+				ttl = d.Value.TTLMillis
+				if err := b.st.Tokens.Delete(t.Context(), d.Key, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return ttl
+	}
+	shown := func(name, value string) func() bool {
+		return func() bool { return b.request("GET", "/v3/settings/"+name, "", "").text("value") == value }
+	}
+	b.give("u-bob", "correct horse battery")
+	effects := map[string]struct {
+		value string
+		works func() bool
+	}{
+		"agent-image": {"registry.example/agent:v9", func() bool {
+			return b.set.Get("agent-image").Value == "registry.example/agent:v9" // its place in the command is held by registration's tests
+		}},
+		"agent-tls-mode":                 {"system-store", func() bool { return !b.set.StrictTLS() }},
+		"auth-token-default-ttl-minutes": {"5", func() bool { return tokenTTL("/v3/tokens", `{}`) == 5*time.Minute }},
+		"auth-token-max-ttl-minutes":     {"3", func() bool { return tokenTTL("/v3/tokens", `{"ttl":86400000}`) == 3*time.Minute }},
+		"auth-user-session-ttl-minutes": {"7", func() bool {
+			return tokenTTL(loginTarget, `{"username":"bob","password":"correct horse battery"}`) == 7*time.Minute
+		}},
+		"kubeconfig-default-token-ttl-minutes": {"9", func() bool { kubeconfigTTL(); kubeconfig(); return kubeconfigTTL() == 9*60_000 }},
+		"kubeconfig-max-token-ttl-minutes":     {"8", func() bool { kubeconfig(); return kubeconfigTTL() == 8*60_000 }},
+		"kubeconfig-generate-token":            {"false", func() bool { return !strings.Contains(kubeconfig(), "token: ") }},
+		"password-min-length": {"30", func() bool {
+			return b.request("POST", "/v3/users/u-bob?action=setpassword", b.admin, `{"newPassword":"twenty-nine characters, no mo"}`).status == 422
+		}},
+		// What follows from these is held by the tests of server/registration and server/guard.
+		"connections-per-source":       {"7", func() bool { return b.set.Get("connections-per-source").Value == "7" }},
+		"registration-quota":           {"7", func() bool { return b.set.Get("registration-quota").Value == "7" }},
+		"registration-rate-per-minute": {"7", func() bool { return b.set.Get("registration-rate-per-minute").Value == "7" }},
+		"server-url":                   {"https://elsewhere.example", func() bool { return strings.Contains(join(), "--server https://elsewhere.example") }},
+		"system-agent-installer-image": {"registry.example/installer-", func() bool { return b.set.Get("system-agent-installer-image").Value == "registry.example/installer-" }},
+		"no-default-admin": {"true", func() bool {
+			for _, d := range b.st.Users.List() {
+				if err := b.st.Users.Delete(t.Context(), d.Key, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := b.auth.Bootstrap(t.Context(), "", "")
+			return err == nil && len(b.st.Users.List()) == 0
+		}},
+		// For login pages, which read them before anybody is known.
+		"first-login": {"true", shown("first-login", "true")}, "ui-banners": {"x", shown("ui-banners", "x")}, "ui-brand": {"x", shown("ui-brand", "x")},
+		"ui-default-landing": {"x", shown("ui-default-landing", "x")}, "ui-issues": {"x", shown("ui-issues", "x")}, "ui-pl": {"x", shown("ui-pl", "x")},
+		// Clients write these and read them back; drover sends nothing anywhere.
+		"telemetry-opt": {"in", func() bool { return b.get("/v3/settings/telemetry-opt").text("value") == "in" }},
+		"eula-agreed":   {"x", func() bool { return b.get("/v3/settings/eula-agreed").text("value") == "x" }},
+	}
+	seen := 0
+	for _, s := range b.set.List() {
+		effect, has := effects[s.Name]
+		if s.Name == "no-default-admin" {
+			continue // last, since nobody is left after it
+		}
+		if !has {
+			r := put(s.Name, "1")
+			if r.status != 405 || !strings.Contains(r.text("message"), "cannot be written: ") || !s.ReadOnly {
+				t.Errorf("%s can be written and does nothing: %d %s", s.Name, r.status, r.raw)
+			}
+			continue
+		}
+		seen++
+		if effect.works() {
+			t.Errorf("%s: the effect is there before it is set", s.Name)
+		}
+		if r := put(s.Name, effect.value); r.status != 200 {
+			t.Errorf("%s: %d %s", s.Name, r.status, r.raw)
+			continue
+		}
+		if !effect.works() {
+			t.Errorf("%s has no effect", s.Name)
+		}
+		if r := put(s.Name, ""); r.status != 200 {
+			t.Errorf("%s: back to the default: %d %s", s.Name, r.status, r.raw)
+		}
+	}
+	last := effects["no-default-admin"]
+	if r := put("no-default-admin", last.value); r.status != 200 || !last.works() {
+		t.Errorf("no-default-admin has no effect: %s", r.raw)
+	}
+	if seen+1 != len(effects) {
+		t.Errorf("%d settings of this test do not exist", len(effects)-seen-1)
+	}
+}

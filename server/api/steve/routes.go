@@ -1,0 +1,269 @@
+// The types of /v1: the same clusters and machines as Kubernetes objects.
+
+package steve
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// Options are what /v1 stands on.
+type Options struct {
+	State    *state.State
+	Clusters *clusters.Applier
+	Versions *versions.Data
+	// ApplyDocuments takes in all documents or none.
+	ApplyDocuments func(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error)
+	// ClusterByID finds a cluster by its management id.
+	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
+	MachineCounts func() map[string]int
+	MachineCount  func(clusterID string) int
+	// Changes are what subscribers see.
+	Changes *subscribe.Feed
+}
+
+// API serves /v1.
+type API struct {
+	Options
+	kinds []*kind
+}
+
+// New makes an API. Learn must be called before it serves.
+func New(o Options) *API {
+	a := &API{Options: o}
+	a.kinds = []*kind{a.provisioningKind(), a.machineKind(), a.managementKind()}
+	return a
+}
+
+// Learn takes from the table what can be done with the types: schemas and links show no
+// more than it has.
+func (a *API) Learn(rows []route.Row) {
+	for _, row := range rows {
+		if name, ok := typeOf(row.Pattern); ok && !below(row.Pattern) {
+			if k := a.kindOf(name); k != nil && row.Access.Verb != "" {
+				k.verbs = append(k.verbs, row.Access.Verb)
+			}
+		}
+	}
+}
+
+// elsewhere is where the same API is found, too: terraform asks for it there.
+const elsewhere = "/k8s/clusters/local"
+
+func below(pattern string) bool { return strings.HasPrefix(pattern, elsewhere) }
+
+// typeOf is the type in a pattern or a path of /v1.
+func typeOf(pattern string) (string, bool) {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(pattern, elsewhere), "/v1/")
+	name, _, _ := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
+	return name, ok
+}
+
+// kind is a type of /v1 with its objects.
+type kind struct {
+	schema Schema
+	// list is all objects in the order of their ids; get is one of them by its id,
+	// "<namespace>/<name>" or "<name>".
+	list func(*Request) []Object
+	get  func(c *Request, id string) (Object, bool)
+	// of is what auth.May knows the objects by, verbs what the table has.
+	of    auth.Kind
+	verbs []auth.Verb
+}
+
+// methods is the schema as the caller may use it; false when there is nothing to use.
+func (k *kind) methods(who auth.Identity) (Schema, bool) {
+	s := k.schema
+	s.CollectionMethods, s.ResourceMethods = []string{}, []string{}
+	for _, m := range []struct {
+		verb   auth.Verb
+		method string
+		of     *[]string
+	}{
+		{auth.ListAll, "GET", &s.CollectionMethods}, {auth.Create, "POST", &s.CollectionMethods}, {auth.Get, "GET", &s.ResourceMethods},
+		{auth.Update, "PUT", &s.ResourceMethods}, {auth.Patch, "PATCH", &s.ResourceMethods}, {auth.Remove, "DELETE", &s.ResourceMethods},
+	} {
+		if k.allows(who, m.verb) {
+			*m.of = append(*m.of, m.method)
+		}
+	}
+	return s, len(s.CollectionMethods)+len(s.ResourceMethods) > 0
+}
+
+// allows says whether somebody may do something with the type, and the table has it. All
+// objects of a type are alike: they belong to nobody in particular.
+func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
+	return slices.Contains(k.verbs, verb) && auth.May(who, verb, auth.Object{Kind: k.of})
+}
+
+// Request is one to /v1.
+type Request struct {
+	*route.Call
+	base string // the URL of this API
+	kind *kind
+	// namespace and id are from the path.
+	namespace, id string
+}
+
+// Handler does what a request to a type asks for.
+type Handler func(*Request) (route.Answer, error)
+
+// start takes the path apart. The answer says where the schemas are.
+func (a *API) start(c *route.Call) *Request {
+	prefix := "/v1"
+	if below(c.Row.Pattern) {
+		prefix = elsewhere + "/v1"
+	}
+	c.SchemasAt(prefix)
+	r := &Request{Call: c, base: c.URLs.Base + prefix, namespace: c.Param("namespace"), id: c.Param("name")}
+	if r.namespace != "" {
+		r.id = r.namespace + "/" + r.id
+	}
+	if name, ok := typeOf(c.Row.Pattern); ok {
+		r.kind = a.kindOf(name)
+	}
+	return r
+}
+
+func (c *Request) present(k *kind, o Object) Object {
+	id := o.At("metadata.name")[0]
+	if k.schema.Namespaced {
+		id = o.At("metadata.namespace")[0] + "/" + id
+	}
+	return k.schema.Present(c.base, o, id, Links{Update: k.allows(c.Who, auth.Update), Remove: k.allows(c.Who, auth.Remove)})
+}
+
+func (a *API) kindOf(name string) *kind {
+	i := slices.IndexFunc(a.kinds, func(k *kind) bool {
+		return strings.EqualFold(k.schema.Plural(), name) || strings.EqualFold(k.schema.ID(), name)
+	})
+	if i < 0 {
+		return nil
+	}
+	return a.kinds[i]
+}
+
+// Root is GET /v1.
+func (a *API) Root(call *route.Call) (route.Answer, error) {
+	c := a.start(call)
+	links := map[string]string{"root": c.URLs.Base + "/", "self": c.base, "schemas": c.base + "/schemas", "subscribe": c.base + "/subscribe"}
+	for _, k := range a.kinds {
+		if k.allows(c.Who, auth.ListAll) {
+			links[k.schema.Plural()] = c.base + "/" + k.schema.Plural()
+		}
+	}
+	path := strings.TrimPrefix(c.base, c.URLs.Base)
+	return route.Answer{Status: http.StatusOK, Body: map[string]any{
+		"id": "v1", "type": "apiRoot", "apiVersion": map[string]string{"group": "", "version": "v1", "path": path}, "links": links, "actions": map[string]string{},
+	}}, nil
+}
+
+// Schemas is GET /v1/schemas and /v1/schemas/{schema}: those of types of which the caller may do something.
+func (a *API) Schemas(call *route.Call) (route.Answer, error) {
+	c := a.start(call)
+	id := c.Param("schema")
+	data := []map[string]any{}
+	for _, k := range a.kinds {
+		s, ok := k.methods(c.Who)
+		if !ok {
+			continue
+		}
+		if strings.EqualFold(id, s.ID()) {
+			c.SendTagged(s.Document(c.base))
+			return route.Answer{}, nil
+		}
+		data = append(data, s.Document(c.base))
+	}
+	if id != "" {
+		return route.Answer{}, norman.Missing("schema", id)
+	}
+	c.SendTagged(map[string]any{
+		"type": "collection", "resourceType": "schema", "links": map[string]string{"self": c.base + "/schemas"}, "actions": map[string]string{}, "data": data,
+	})
+	return route.Answer{}, nil
+}
+
+// Unknown is what /v1 answers where the table has no row.
+func (a *API) Unknown(call *route.Call) (route.Answer, error) {
+	seg := call.Params("rest")
+	if k := a.kindOf(seg[0]); k != nil && k.allows(call.Who, auth.Get) {
+		return route.Answer{}, norman.Missing("link", strings.Join(seg[1:], "/"))
+	}
+	return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there is no type %q", seg[0])
+}
+
+// List is GET of a type, or of its objects in one namespace.
+func (a *API) List(call *route.Call) (route.Answer, error) {
+	c := a.start(call)
+	k := c.kind
+	// The revision comes first: who watches from it may see something twice, but misses nothing.
+	revision := strconv.FormatInt(a.State.Store.Revision(), 10)
+	objects := k.list(c)
+	if c.namespace != "" {
+		objects = slices.DeleteFunc(objects, func(o Object) bool { return !slices.Contains(o.At("metadata.namespace"), c.namespace) })
+	}
+	query := c.Query()
+	page := Select(objects, query)
+	data := make([]Object, len(page.Objects))
+	for i, o := range page.Objects {
+		data[i] = Without(c.present(k, o), query)
+	}
+	self := c.base + "/" + k.schema.Plural()
+	body := map[string]any{
+		"type": "collection", "resourceType": k.schema.ID(), "links": map[string]string{"self": self}, "actions": map[string]string{},
+		"count": page.Count, "pages": page.Pages, "revision": revision, "continue": page.Continue, "data": data,
+	}
+	if k.allows(c.Who, auth.Create) {
+		body["createTypes"] = map[string]string{k.schema.ID(): self}
+	}
+	return route.Answer{Status: http.StatusOK, Body: body}, nil
+}
+
+// Type is a request to a type.
+func (a *API) Type(do Handler) route.Handler {
+	return func(c *route.Call) (route.Answer, error) { return do(a.start(c)) }
+}
+
+// Resource is a request to an object that exists.
+func (a *API) Resource(do Handler) route.Handler {
+	return func(call *route.Call) (route.Answer, error) {
+		c := a.start(call)
+		if _, ok := c.kind.get(c, c.id); !ok {
+			return route.Answer{}, norman.Missing(c.kind.schema.ID(), c.id)
+		}
+		return do(c)
+	}
+}
+
+// Get is GET of an object.
+func (a *API) Get(call *route.Call) (route.Answer, error) {
+	c := a.start(call)
+	return a.show(c, c.id, http.StatusOK, norman.Missing(c.kind.schema.ID(), c.id))
+}
+
+// show answers with an object; with missing where it is gone.
+func (a *API) show(c *Request, id string, status int, missing error) (route.Answer, error) {
+	o, ok := c.kind.get(c, id)
+	switch {
+	case ok:
+		return route.Answer{Status: status, Body: c.present(c.kind, o)}, nil
+	case missing != nil:
+		return route.Answer{}, missing
+	}
+	return route.Answer{Status: http.StatusNoContent}, nil
+}

@@ -1,0 +1,119 @@
+// What the clients of all surfaces subscribe to: the changes of the store, in order, and
+// how a request becomes a session that shows them.
+
+package subscribe
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Collections in the log of changes.
+const (
+	Clusters           = "clusters"
+	Machines           = "machines"
+	RegistrationTokens = "registrationtokens"
+	Settings           = "settings"
+	Tokens             = "tokens"
+	Users              = "users"
+)
+
+// Feed is the log of changes and what sessions need beside it.
+type Feed struct {
+	*Log
+	auth *auth.Auth
+	ping time.Duration
+	log  *slog.Logger
+	stop []func()
+}
+
+// NewFeed follows the state from now on; Close ends that. A subscriber hears something
+// every ping at least.
+func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.Time, log *slog.Logger) *Feed {
+	f := &Feed{Log: NewLog(now), auth: a, ping: ping, log: log}
+	// The store calls observers of all collections from one goroutine, so that the log is in
+	// the order of revisions.
+	f.stop = []func(){
+		s.Clusters.Observe(adding[records.Cluster](f.Log, Clusters)),
+		s.Machines.Observe(adding[records.Machine](f.Log, Machines)),
+		s.RegistrationTokens.Observe(adding[records.RegistrationToken](f.Log, RegistrationTokens)),
+		s.Settings.Observe(adding[records.Setting](f.Log, Settings)),
+		s.Tokens.Observe(adding[records.Token](f.Log, Tokens)),
+		s.Users.Observe(adding[records.User](f.Log, Users)),
+	}
+	f.Log.Begin(s.Store.Revision())
+	return f
+}
+
+// Close stops following the state.
+func (f *Feed) Close() {
+	for _, stop := range f.stop {
+		stop()
+	}
+}
+
+func adding[T any](l *Log, collection string) func(store.Event[T]) {
+	return func(e store.Event[T]) {
+		c := Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil}
+		if e.Type == store.Deleted {
+			c.Removed = e.Value
+		}
+		l.Add(c)
+	}
+}
+
+// Serve makes the request a websocket and serves it to its end. The identity is looked at
+// again before each change is shown.
+func (f *Feed) Serve(c *route.Call, show func(*Session) func(Change) []Frame) (route.Answer, error) {
+	if c.R.ProtoMajor != 1 || !IsUpgrade(c.R) {
+		if c.R.ProtoMajor == 1 { // HTTP/2 has no such header, and clients end the connection over it
+			c.W.Header().Set("Upgrade", "websocket")
+		}
+		return route.Answer{}, norman.Errorf(http.StatusUpgradeRequired, "UpgradeRequired",
+			"this is a websocket: ask over HTTP/1.1 with the headers Connection: Upgrade and Upgrade: websocket")
+	}
+	s := &Session{Log: f.Log, From: f.Log.Now(), Ping: f.ping}
+	if since := c.Query().Get("since"); since != "" {
+		revision, err := strconv.ParseInt(since, 10, 64)
+		if err != nil {
+			return route.Answer{}, norman.Invalid(norman.InvalidFormat, "since", "%.40q is not a revision", since)
+		}
+		from, ok := f.Log.Since(revision)
+		s.From, s.Lost = from, !ok
+	}
+	first := c.Who
+	s.Alive = func() error {
+		who, err := f.auth.Authenticate(c.R)
+		if err != nil {
+			return &EndError{Code: CloseExpired, Reason: "the token is no longer valid"}
+		}
+		if auth.Lost(first, who) {
+			return &EndError{Code: CloseDenied, Reason: "access was lost"}
+		}
+		c.Who = who
+		return nil
+	}
+	over := make(chan struct{})
+	defer f.auth.Until(c.Who, func() { close(over) })()
+	s.Over = over
+	s.Show = show(s)
+	conn, err := Upgrade(c.W, c.R)
+	if err != nil {
+		f.log.Debug("websocket refused", "error", err)
+		return route.Answer{}, nil
+	}
+	s.Conn = conn
+	if err := s.Run(c.Ctx()); err != nil {
+		f.log.Debug("websocket ended", "error", err)
+	}
+	return route.Answer{}, nil
+}

@@ -1,0 +1,138 @@
+// A connection to one cluster's API: credentials fetched from the control-plane
+// host, and a transport whose every dial goes through that host's tunnel.
+
+package downstream
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	handshakeLimit = 10 * time.Second
+	maxKubeconfig  = 1 << 20
+)
+
+// apiAddress is where a control-plane host serves the Kubernetes API to itself.
+var apiAddress = net.JoinHostPort("127.0.0.1", fmt.Sprint(k3s.APIPort))
+
+// connection is a working way to one cluster's API.
+type connection struct {
+	subject   records.Subject
+	client    *kubernetes.Clientset
+	transport http.RoundTripper
+	close     func()
+}
+
+// connect fetches the credentials and makes a client. Nothing was asked of the API yet.
+func (w *watcher) connect(ctx context.Context) (*connection, error) {
+	subject, err := w.clusters.pick(w.key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := w.kubeconfig(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	if err != nil {
+		// The text holds a private key, and the library's error may quote it.
+		return nil, fmt.Errorf("the kubeconfig on %s cannot be read as one", subject.Machine())
+	}
+	config.Host = "https://" + apiAddress
+	config.Timeout = 0
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return w.clusters.Hosts.Dial(ctx, subject, network, apiAddress)
+	}
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig on %s has no usable certificate: %w", subject.Machine(), err)
+	}
+	base := purposes{
+		plain: transport(config.Dial, tlsConfig),
+		upgrades: transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return config.Dial(tunnel.Patient(ctx), network, address)
+		}, tlsConfig),
+	}
+	credentials := &rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}
+	wrapped, err := rest.HTTPWrappersForConfig(credentials, base)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig on %s has no usable credentials: %w", subject, err)
+	}
+	// The server's own questions have an answer within listLimit; requests of people may wait.
+	own := transport(config.Dial, tlsConfig)
+	own.ResponseHeaderTimeout = listLimit
+	impatient, err := rest.HTTPWrappersForConfig(credentials, own)
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig on %s has no usable credentials: %w", subject, err)
+	}
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, QPS: -1}, &http.Client{Transport: impatient})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
+	}
+	closeIdle := func() { base.CloseIdleConnections(); own.CloseIdleConnections() }
+	return &connection{subject: subject, client: client, transport: wrapped, close: closeIdle}, nil
+}
+
+// purposes keeps the connections apart on which a person may pause (exec, port-forward) from
+// those on which nobody should.
+type purposes struct{ plain, upgrades *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (p purposes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Upgrade") != "" {
+		return p.upgrades.RoundTrip(r)
+	}
+	return p.plain.RoundTrip(r)
+}
+
+// CloseIdleConnections closes what nobody uses.
+func (p purposes) CloseIdleConnections() {
+	p.plain.CloseIdleConnections()
+	p.upgrades.CloseIdleConnections()
+}
+
+// transport dials through the tunnel and closes what nobody uses. It speaks HTTP/1.1: a
+// second multiplexing over the tunnel's own would only add a queue behind a queue, and an
+// upgrade (exec, port-forward) needs a connection of its own.
+func transport(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
+	config = config.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	return &http.Transport{
+		DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: handshakeLimit,
+		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 1000,
+	}
+}
+
+// kubeconfig asks the agent on the host for the administrator's kubeconfig.
+func (w *watcher) kubeconfig(ctx context.Context, subject records.Subject) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
+	defer cancel()
+	response, err := w.clusters.Hosts.Ask(ctx, subject, "/v1/kubeconfig?runtime="+w.runtime)
+	if err != nil {
+		return nil, fmt.Errorf("get the kubeconfig: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxKubeconfig+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the kubeconfig from %s: %w", subject.Machine(), err)
+	case len(body) > maxKubeconfig:
+		return nil, fmt.Errorf("read the kubeconfig from %s: more than %d bytes", subject.Machine(), maxKubeconfig)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the agent on %s gives no kubeconfig: %.200s", subject.Machine(), body)
+	}
+	return body, nil
+}

@@ -1,0 +1,208 @@
+// Package downstream is the server's client of each cluster's own Kubernetes API: is it
+// there, which nodes has it, are they Ready. No host's word counts here. The API is
+// reached through the tunnel that a control-plane host opened, with the administrator's
+// certificate that the distribution left on that host; it is fetched when needed and kept
+// in memory only.
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// Hosts is the way to the hosts; see server/hosts.
+type Hosts interface {
+	Dial(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
+	Connected(subject records.Subject) (since time.Time, ok bool)
+	OnTunnel(f func(subject records.Subject, connected bool))
+}
+
+// Options of the clusters.
+type Options struct {
+	State  *state.State
+	Hosts  Hosts
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Clusters are the APIs of all clusters that have a control plane.
+type Clusters struct {
+	Options
+	observers []func(records.ClusterKey)
+
+	mu       sync.Mutex
+	watchers map[records.ClusterKey]*watcher
+	running  sync.WaitGroup
+}
+
+// New makes Clusters; nothing happens before Run.
+func New(o Options) *Clusters {
+	c := &Clusters{Options: o, watchers: map[records.ClusterKey]*watcher{}}
+	o.Hosts.OnTunnel(func(subject records.Subject, _ bool) { c.tunnelChanged(subject) })
+	return c
+}
+
+// OnChange calls f whenever what API says of a cluster changed. f must not block. Call
+// OnChange before Run.
+func (c *Clusters) OnChange(f func(records.ClusterKey)) { c.observers = append(c.observers, f) }
+
+func (c *Clusters) changed(key records.ClusterKey) {
+	for _, f := range c.observers {
+		f(key)
+	}
+}
+
+// Run watches until ctx ends.
+func (c *Clusters) Run(ctx context.Context) error {
+	wake := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	defer c.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
+	defer c.State.Machines.Observe(func(e store.Event[records.Machine]) {
+		// Thousands of workers may come at once, and none of them changes where an API is.
+		if was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane; was != is {
+			signal()
+		}
+	})()
+	for {
+		c.match(ctx)
+		select {
+		case <-ctx.Done():
+			c.running.Wait()
+			return nil
+		case <-wake:
+		}
+	}
+}
+
+// match has one watcher for each cluster with a control-plane machine, and none for others.
+func (c *Clusters) match(ctx context.Context) {
+	wanted := map[records.ClusterKey]bool{}
+	for _, cluster := range c.State.Clusters.List() {
+		key := records.ClusterKey(cluster.Key)
+		wanted[key] = cluster.Value.Deleting.IsZero() && len(c.State.ControlPlanes.Find(key)) > 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, w := range c.watchers {
+		if !wanted[key] {
+			w.cancel()
+			delete(c.watchers, key)
+		}
+	}
+	for key, wants := range wanted {
+		cluster, ok := c.State.Clusters.Get(string(key))
+		if !ok || !wants || c.watchers[key] != nil {
+			continue
+		}
+		watchCtx, cancel := context.WithCancel(ctx)
+		w := &watcher{
+			clusters: c, key: key, runtime: string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion)), cancel: cancel,
+			wake: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
+		}
+		c.watchers[key] = w
+		c.running.Go(func() { w.run(watchCtx) })
+	}
+}
+
+func (c *Clusters) watcher(key records.ClusterKey) *watcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watchers[key]
+}
+
+var errNoControlPlane = errors.New("no control-plane machine is registered")
+
+// API is what is seen of a cluster now.
+func (c *Clusters) API(key records.ClusterKey) observed.API {
+	w := c.watcher(key)
+	if w == nil {
+		return observed.API{Cause: errNoControlPlane.Error()}
+	}
+	return w.snapshot()
+}
+
+// Transport is the way to a cluster's API for requests of people, with the administrator's
+// credentials already on it. The error says why there is none, as API does.
+func (c *Clusters) Transport(key records.ClusterKey) (http.RoundTripper, error) {
+	w := c.watcher(key)
+	if w == nil {
+		return nil, &UnavailableError{Cause: errNoControlPlane.Error()}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.connection == nil {
+		return nil, &UnavailableError{Cause: w.api.Cause}
+	}
+	return w.connection.transport, nil
+}
+
+// UnavailableError says that a cluster's API cannot be reached now, and why.
+type UnavailableError struct{ Cause string }
+
+func (e *UnavailableError) Error() string { return e.Cause }
+
+// tunnelChanged has the cluster of a machine looked at, whose tunnel came or went.
+func (c *Clusters) tunnelChanged(subject records.Subject) {
+	d, ok := c.State.Machines.Get(string(subject.Machine()))
+	if !ok {
+		return
+	}
+	if w := c.watcher(d.Value.Cluster()); w != nil {
+		w.poke()
+	}
+}
+
+// controlPlanes are the machines through which a cluster's API may be reached, in order of their keys.
+func (c *Clusters) controlPlanes(key records.ClusterKey) []records.Subject {
+	var subjects []records.Subject
+	for _, d := range c.State.ControlPlanes.Find(key) {
+		if d.Value.Deleting.IsZero() {
+			subjects = append(subjects, d.Value.Subject())
+		}
+	}
+	return subjects
+}
+
+// pick finds a control-plane machine with an open tunnel.
+func (c *Clusters) pick(key records.ClusterKey) (records.Subject, error) {
+	subjects := c.controlPlanes(key)
+	for _, subject := range subjects {
+		if _, ok := c.Hosts.Connected(subject); ok {
+			return subject, nil
+		}
+	}
+	if len(subjects) == 0 {
+		return "", errNoControlPlane
+	}
+	return "", &NoTunnelError{Machines: subjects}
+}
+
+// NoTunnelError says that no control-plane host has a tunnel open.
+type NoTunnelError struct{ Machines []records.Subject }
+
+func (e *NoTunnelError) Error() string {
+	var names []string
+	for _, subject := range e.Machines {
+		names = append(names, string(subject.Machine()))
+	}
+	return fmt.Sprintf("no tunnel from %s is open; drover's agent opens one, an agent of another make does not", strings.Join(names, ", "))
+}

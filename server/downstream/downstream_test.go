@@ -1,0 +1,312 @@
+package downstream
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// host plays a control-plane host behind a tunnel: an API server that wants a client
+// certificate, and the agent's own service. The real parts meet in the end-to-end test.
+type host struct {
+	*testing.T
+	api        *httptest.Server
+	agent      *httptest.Server
+	kubeconfig string
+
+	mu     sync.Mutex
+	open   bool
+	node   map[string]any
+	change chan struct{}
+	// version counts the changes of the node.
+	version int
+	conns   []net.Conn
+}
+
+func newHost(t *testing.T) *host {
+	h := &host{T: t, change: make(chan struct{})}
+	caKey, caCert, caPEM := authority(t)
+	h.api = httptest.NewUnstartedServer(http.HandlerFunc(h.serveAPI))
+	h.api.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(caCert), Certificates: []tls.Certificate{leaf(t, caKey, caCert, "server")}}
+	h.api.StartTLS()
+	t.Cleanup(h.api.Close)
+	h.agent = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.String() != "/v1/kubeconfig?runtime=k3s" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, h.kubeconfig)
+	}))
+	t.Cleanup(h.agent.Close)
+	admin := leaf(t, caKey, caCert, "system:admin")
+	key, err := x509.MarshalPKCS8PrivateKey(admin.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	h.kubeconfig = fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: d, contexts: [{name: d, context: {cluster: d, user: d}}],
+clusters: [{name: d, cluster: {server: "https://127.0.0.1:6443", certificate-authority-data: %s}}],
+users: [{name: d, user: {client-certificate-data: %s, client-key-data: %s}}]}`,
+		b64(caPEM), b64(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: admin.Certificate[0]})), b64(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	return h
+}
+
+func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	node, change, version := h.node, h.change, fmt.Sprint(h.version)
+	h.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.URL.Path == "/version":
+		_, _ = io.WriteString(w, `{"gitVersion":"v1.34.4+k3s1"}`)
+	case r.URL.Path != "/api/v1/nodes":
+		http.NotFound(w, r)
+	case r.URL.Query().Get("watch") == "":
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": version}, "items": []any{node}})
+	default:
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Query().Get("resourceVersion") == version {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-change:
+			}
+		}
+		h.mu.Lock()
+		node = h.node
+		h.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": node})
+	}
+}
+
+// set changes the node and wakes the watches.
+func (h *host) set(ready string, labels map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.node = map[string]any{
+		"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": "pier-1", "uid": "n1", "labels": labels, "resourceVersion": fmt.Sprint(h.version + 1)},
+		"spec": map[string]any{"providerID": "k3s://pier-1"},
+		"status": map[string]any{"nodeInfo": map[string]any{"kubeletVersion": "v1.34.4+k3s1"},
+			"conditions": []any{map[string]any{"type": "Ready", "status": ready, "reason": "R", "message": "m"}}},
+	}
+	h.version++
+	close(h.change)
+	h.change = make(chan struct{})
+}
+
+func (h *host) Connected(records.Subject) (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Unix(1, 0), h.open
+}
+
+func (h *host) Dial(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error) {
+	target := map[string]string{"127.0.0.1:6443": h.api.Listener.Addr().String()}[address]
+	if _, open := h.Connected(subject); !open {
+		return nil, errors.New("no tunnel is open")
+	}
+	if target == "" || network != "tcp" || subject != "fleet-default/custom-1" {
+		return nil, fmt.Errorf("dialled %s %s on %s", network, address, subject)
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, target)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns = append(h.conns, c)
+	return c, err
+}
+
+// OnTunnel is not needed here: the tests report changes themselves.
+func (h *host) OnTunnel(func(records.Subject, bool)) {}
+
+// Ask is the agent's answer without a tunnel.
+func (h *host) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+	if _, open := h.Connected(subject); !open {
+		return nil, errors.New("no tunnel is open")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.agent.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
+// cut ends the tunnel with everything in it.
+func (h *host) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = false
+	for _, c := range h.conns {
+		_ = c.Close()
+	}
+	h.conns = nil
+}
+
+func TestReadinessComesFromTheClustersAPI(t *testing.T) {
+	h := newHost(t)
+	h.set("False", map[string]any{})
+	m, changed := start(t, h)
+
+	api := await(t, m, changed, func(a observed.API) bool { return strings.Contains(a.Cause, "no tunnel") })
+	if api.Reachable || !strings.Contains(api.Cause, "fleet-default/custom-1") {
+		t.Errorf("without a tunnel: %+v", api)
+	}
+	if _, err := m.Transport("fleet-default/harbour"); !errors.As(err, new(*UnavailableError)) {
+		t.Errorf("transport without a tunnel: %v", err)
+	}
+	h.mu.Lock()
+	h.open = true
+	h.mu.Unlock()
+	m.tunnelChanged("fleet-default/custom-1")
+	api = await(t, m, changed, func(a observed.API) bool { return a.Reachable })
+	if len(api.Nodes) != 0 || len(api.Unlabelled) != 1 || api.Version != "v1.34.4+k3s1" {
+		t.Errorf("a node without label: %+v", api)
+	}
+	h.set("False", map[string]any{machineLabel: "machine-uid"})
+	api = await(t, m, changed, func(a observed.API) bool { return len(a.Nodes) == 1 })
+	if n := api.Nodes["machine-uid"]; n.Ready || n.NotReady != "R: m" || n.ProviderID != "k3s://pier-1" {
+		t.Errorf("node = %+v", n)
+	}
+	h.set("True", map[string]any{machineLabel: "machine-uid"})
+	await(t, m, changed, func(a observed.API) bool { return a.Nodes["machine-uid"].Ready })
+
+	transport, err := m.Transport("fleet-default/harbour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodGet, "https://127.0.0.1:6443/version", nil)
+	request.RequestURI = ""
+	response, err := transport.RoundTrip(request)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("through the transport: %v %v", response, err)
+	}
+	_ = response.Body.Close()
+
+	h.cut()
+	m.tunnelChanged("fleet-default/custom-1")
+	api = await(t, m, changed, func(a observed.API) bool { return !a.Reachable })
+	if api.Cause == "" {
+		t.Error("an API out of reach without a cause")
+	}
+}
+
+func TestABrokenKubeconfigIsNotQuoted(t *testing.T) {
+	h := newHost(t)
+	h.open = true
+	h.kubeconfig = "client-key-data: SECRETKEY: broken: ["
+	m, changed := start(t, h)
+	api := await(t, m, changed, func(a observed.API) bool { return strings.Contains(a.Cause, "kubeconfig") })
+	if strings.Contains(api.Cause, "SECRET") {
+		t.Errorf("the cause quotes the key: %s", api.Cause)
+	}
+}
+
+func start(t *testing.T, h *host) (*Clusters, chan struct{}) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	_, err = st.Store.Commit(t.Context(),
+		st.Clusters.Creating("fleet-default/harbour", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1"}}),
+		st.Machines.Creating("fleet-default/custom-1", records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "custom-1"}, ClusterName: "harbour", Roles: records.Roles{ControlPlane: true}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := make(chan struct{}, 100)
+	m := New(Options{State: st, Hosts: h, Logger: log, Now: time.Now})
+	m.OnChange(func(records.ClusterKey) { changed <- struct{}{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return m, changed
+}
+
+func await(t *testing.T, m *Clusters, changed chan struct{}, ok func(observed.API) bool) observed.API {
+	t.Helper()
+	limit := time.After(2 * time.Minute)
+	for {
+		if api := m.API("fleet-default/harbour"); ok(api) {
+			return api
+		}
+		select {
+		case <-changed:
+		case <-time.After(50 * time.Millisecond):
+		case <-limit:
+			t.Fatalf("the API stays %+v", m.API("fleet-default/harbour"))
+		}
+	}
+}
+
+func authority(t *testing.T) (*ecdsa.PrivateKey, *x509.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+func leaf(t *testing.T, caKey *ecdsa.PrivateKey, ca *x509.Certificate, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+func pool(cert *x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(cert)
+	return p
+}

@@ -1,0 +1,220 @@
+// The watcher of one cluster: connect, reflect its nodes, and again with back-off, or at
+// once when a tunnel came or went.
+
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+)
+
+const (
+	shortestPause = 500 * time.Millisecond
+	longestPause  = 15 * time.Second
+	// listLimit bounds one question. watchLimit is how long the API may keep one watch: a
+	// tunnel that lost its host in silence says nothing either, so that it is asked again.
+	listLimit  = 15 * time.Second
+	watchLimit = 30 * time.Second
+)
+
+type watcher struct {
+	clusters *Clusters
+	key      records.ClusterKey
+	runtime  string
+	cancel   context.CancelFunc
+	wake     chan struct{}
+
+	mu         sync.Mutex
+	api        observed.API
+	connection *connection
+}
+
+func (w *watcher) snapshot() observed.API {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.api
+}
+
+func (w *watcher) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(w.clusters.Logger.With("cluster", w.key).Handler()))
+	pause := shortestPause
+	for ctx.Err() == nil {
+		started := w.clusters.Now()
+		err := w.connected(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.lost(err)
+		if w.clusters.Now().Sub(started) > time.Minute {
+			pause = shortestPause
+		}
+		wait := pause/2 + rand.N(pause)
+		if _, ok := errors.AsType[*NoTunnelError](err); ok {
+			// The tunnel's arrival wakes us; a timer would only ask in vain.
+			wait = longestPause
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+			pause = min(pause*2, longestPause)
+		case <-w.wake:
+			pause = shortestPause
+		}
+		timer.Stop()
+	}
+}
+
+// connected connects once and follows the nodes until something breaks; it always returns an error.
+func (w *watcher) connected(ctx context.Context) error {
+	c, err := w.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	defer w.use(nil)
+	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	var version string
+	shown := &observedStore{Store: nodes, changed: func() {
+		w.use(c)
+		w.publish(seen(nodes, version))
+	}}
+	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
+	for {
+		info, err := c.version(ctx)
+		if err != nil {
+			return fmt.Errorf("ask the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+		}
+		version = info
+		// It returns nil when the API ended a watch early, and wants to be asked anew.
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
+			return fmt.Errorf("watch the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(shortestPause):
+		}
+	}
+}
+
+// observedStore reports each change of what a reflector keeps.
+type observedStore struct {
+	cache.Store
+	changed func()
+}
+
+func (s *observedStore) Add(o any) error    { return s.report(s.Store.Add(o)) }
+func (s *observedStore) Update(o any) error { return s.report(s.Store.Update(o)) }
+func (s *observedStore) Delete(o any) error { return s.report(s.Store.Delete(o)) }
+
+func (s *observedStore) Replace(all []any, version string) error {
+	return s.report(s.Store.Replace(all, version))
+}
+
+func (s *observedStore) report(err error) error {
+	if err == nil {
+		s.changed()
+	}
+	return err
+}
+
+// nodes lists and watches the cluster's nodes, each request within its time.
+func (c *connection) nodes() cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, listLimit)
+			defer cancel()
+			// Not from a cache of this API server, which may be behind what another one has shown.
+			o.ResourceVersion, o.ResourceVersionMatch = "", ""
+			return c.client.CoreV1().Nodes().List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			// The API's own limit makes the watch end before ours takes its silence for death.
+			seconds := int64(watchLimit / time.Second)
+			o.TimeoutSeconds = &seconds
+			ctx, cancel := context.WithTimeout(ctx, watchLimit+listLimit)
+			events, err := c.client.CoreV1().Nodes().Watch(ctx, o)
+			if err != nil {
+				cancel()
+				return nil, err
+			}
+			return limited{events, cancel}, nil
+		},
+	}
+}
+
+// limited is a watch with a deadline that ends with it.
+type limited struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+func (l limited) Stop() {
+	l.cancel()
+	l.Interface.Stop()
+}
+
+// version is what the API reports of itself.
+func (c *connection) version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	info, err := c.client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err != nil {
+		return "", err
+	}
+	return parseVersion(info)
+}
+
+// lost keeps the nodes that were known out of sight: the planner decides what an unreachable API means.
+func (w *watcher) lost(err error) {
+	w.clusters.Logger.Debug("cluster API out of reach", "cluster", w.key, "error", err)
+	w.publish(observed.API{Cause: err.Error(), Version: w.snapshot().Version})
+}
+
+func (w *watcher) publish(api observed.API) {
+	w.mu.Lock()
+	same := equal(w.api, api)
+	w.api = api
+	w.mu.Unlock()
+	if !same {
+		w.clusters.changed(w.key)
+	}
+}
+
+func (w *watcher) use(c *connection) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.connection = c
+}
+
+// withoutURL takes the made-up URL out of an error; it means nothing to a reader.
+func withoutURL(err error) error {
+	if made, ok := errors.AsType[*url.Error](err); ok {
+		return made.Err
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+// Questions to drover's agent on a host, through its tunnel.
+
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// answerLimit bounds the time until the agent begins its answer.
+const answerLimit = 10 * time.Second
+
+// Ask sends GET path to the agent on a host. The caller closes the answer, which may be a
+// stream that ends with the context or with the tunnel. An error is that the agent cannot
+// be reached.
+func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+	client := &http.Client{Transport: &http.Transport{
+		// The tunnel's dial does not wait for the host; the header shows that it is there.
+		DisableKeepAlives: true, ResponseHeaderTimeout: answerLimit,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return h.Dial(ctx, subject, "tcp", AgentService)
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://drover-agent"+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask the agent on %s: %w", subject, err)
+	}
+	answer, err := client.Do(request)
+	if made, ok := errors.AsType[*url.Error](err); ok {
+		err = made.Err // the URL is made up and means nothing to a reader
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the agent on %s: %w", subject, err)
+	}
+	return answer, nil
+}

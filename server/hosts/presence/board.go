@@ -1,0 +1,213 @@
+// One kind of connection of hosts, over all servers.
+
+package presence
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Board is who is connected in one way: to this server, by what Set reports, and to the
+// others, by what they published.
+type Board struct {
+	presence  *Presence
+	documents *store.Collection[records.Connection]
+
+	mu        sync.Mutex
+	held      map[string]time.Time // this server's subjects, and since when
+	dirty     map[string]struct{}  // subjects whose document may not say so yet
+	gone      map[string]time.Time // when the last connection of a subject ended
+	observers []func(subject string, connected bool)
+}
+
+func newBoard(p *Presence, documents *store.Collection[records.Connection]) *Board {
+	return &Board{presence: p, documents: documents, held: map[string]time.Time{}, dirty: map[string]struct{}{}, gone: map[string]time.Time{}}
+}
+
+// OnChange calls f when a subject's first connection to any server opened or its last one
+// ended. f must not block. Call OnChange before the first Set.
+func (b *Board) OnChange(f func(subject string, connected bool)) {
+	b.observers = append(b.observers, f)
+}
+
+func (b *Board) changed(subject string, connected bool) {
+	for _, f := range b.observers {
+		f(subject, connected)
+	}
+}
+
+// Set records that a subject is connected to this server since a time, or is not since then.
+func (b *Board) Set(subject string, connected bool, since time.Time) {
+	elsewhere := len(b.others(subject)) > 0
+	b.mu.Lock()
+	if connected {
+		b.held[subject] = since.UTC()
+		delete(b.gone, subject)
+	} else {
+		delete(b.held, subject)
+		b.gone[subject] = since.UTC()
+	}
+	if !b.presence.Alone {
+		b.dirty[subject] = struct{}{}
+	}
+	b.mu.Unlock()
+	select {
+	case b.presence.wake <- struct{}{}:
+	default:
+	}
+	if !elsewhere {
+		b.changed(subject, connected)
+	}
+}
+
+// Forget drops what is remembered of a subject that does not exist any more.
+func (b *Board) Forget(subject string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.gone, subject)
+}
+
+// Connected says whether a subject is connected to any server, and since when the longest;
+// when it is not, since when it is gone, as far as this server has seen that.
+func (b *Board) Connected(subject string) (since time.Time, ok bool) {
+	b.mu.Lock()
+	since, ok = b.held[subject]
+	gone := b.gone[subject]
+	b.mu.Unlock()
+	for _, c := range b.others(subject) {
+		if !ok || c.Since.Before(since) {
+			since, ok = c.Since, true
+		}
+	}
+	if !ok {
+		return gone, false
+	}
+	return since, true
+}
+
+// Holders are the other servers that a subject is connected to.
+func (b *Board) Holders(subject string) []records.Replica {
+	var all []records.Replica
+	for _, c := range b.others(subject) {
+		if d, ok := b.presence.State.Replicas.Get(c.Replica); ok {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
+// others are a subject's connections to the other servers.
+func (b *Board) others(subject string) []records.Connection {
+	if b.presence.Alone {
+		return nil
+	}
+	var all []records.Connection
+	for _, d := range b.documents.ListIn(subject + "|") {
+		if d.Value.Replica != b.presence.Self.ID {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
+// follow reports changes at other servers until stop is called.
+func (b *Board) follow() (stop func()) { return b.documents.Observe(b.published) }
+
+// published is a change that a server has written.
+func (b *Board) published(e store.Event[records.Connection]) {
+	subject, replica, _ := strings.Cut(e.Key, "|")
+	if replica == b.presence.Self.ID || (e.Type != store.Deleted && e.Old != nil) {
+		return
+	}
+	b.mu.Lock()
+	_, here := b.held[subject]
+	if e.Type == store.Deleted && !here {
+		b.gone[subject] = b.presence.Now().UTC()
+	}
+	b.mu.Unlock()
+	elsewhere := 0
+	for _, c := range b.others(subject) {
+		if c.Replica != replica {
+			elsewhere++
+		}
+	}
+	if !here && elsewhere == 0 {
+		b.changed(subject, e.Type != store.Deleted)
+	}
+}
+
+// republish has everything that is held here written again.
+func (b *Board) republish() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for subject := range b.held {
+		b.dirty[subject] = struct{}{}
+	}
+}
+
+// write brings the documents of all dirty subjects up to date. What could not be written stays dirty.
+func (b *Board) write(ctx context.Context, lease *store.Lease) error {
+	for {
+		subjects := b.take()
+		if len(subjects) == 0 {
+			return nil
+		}
+		var ops []store.Op
+		for _, subject := range subjects {
+			if op, ok := b.change(subject, lease); ok {
+				ops = append(ops, op)
+			}
+		}
+		if _, err := b.presence.State.Store.Commit(ctx, ops...); err != nil {
+			b.putBack(subjects)
+			return fmt.Errorf("write which hosts are connected here: %w", err)
+		}
+	}
+}
+
+func (b *Board) take() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var subjects []string
+	for subject := range b.dirty {
+		if len(subjects) == batch {
+			break
+		}
+		subjects = append(subjects, subject)
+		delete(b.dirty, subject)
+	}
+	return subjects
+}
+
+func (b *Board) putBack(subjects []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, subject := range subjects {
+		b.dirty[subject] = struct{}{}
+	}
+}
+
+// change is the write that a subject's document needs; false when it is right already.
+func (b *Board) change(subject string, lease *store.Lease) (store.Op, bool) {
+	b.mu.Lock()
+	since, held := b.held[subject]
+	b.mu.Unlock()
+	want := records.Connection{Subject: subject, Replica: b.presence.Self.ID, Since: since}
+	d, exists := b.documents.Get(want.Key())
+	switch {
+	case held && exists:
+		d.Value = want
+		return b.documents.Updating(d).Under(lease), true
+	case held:
+		return b.documents.Creating(want.Key(), want).Under(lease), true
+	case exists:
+		return b.documents.Deleting(d.Key, 0), true
+	}
+	return store.Op{}, false
+}

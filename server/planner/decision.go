@@ -1,0 +1,119 @@
+// The decision: all that is written for one cluster, as a value. Whoever performs it adds
+// nothing but revisions; whoever previews it prints the same value.
+
+package planner
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// Decision is what is written for a cluster and its machines. A machine that is not in it
+// stays as it is.
+type Decision struct {
+	Cluster ClusterDecision
+	// Machines are in the order of their names.
+	Machines []MachineDecision
+	// Again is when to look again though nothing changed; zero: not.
+	Again time.Duration
+}
+
+// ClusterDecision is what is written of the cluster itself.
+type ClusterDecision struct {
+	Key records.ClusterKey
+	// Remove takes the cluster out of the store with all that belongs to it: its machines, which
+	// are in the decision too, its tokens and its secrets. The hosts keep what runs on them.
+	Remove bool
+	// Status is the next status; nil leaves it as it is.
+	Status *records.ClusterStatus
+}
+
+// MachineDecision is what is written of a machine, all of it at once.
+type MachineDecision struct {
+	Key records.MachineKey
+	// Remove takes the machine out of the store with all that belongs to it; nothing else is set then.
+	Remove bool
+	// Status is the next status; nil leaves it as it is.
+	Status *records.MachineStatus
+	// Secret is the plan Secret with a plan delivered in it; nil leaves it as it is.
+	Secret *records.PlanSecret
+	// Retry numbers the server's own deliveries of a failed plan from 1; 0 for a new plan.
+	Retry int
+}
+
+// Empty says that nothing is left to write.
+func (d Decision) Empty() bool {
+	return !d.Cluster.Remove && d.Cluster.Status == nil && len(d.Machines) == 0
+}
+
+// decision puts times and history to what was found, and leaves out what stays as it is.
+// The machines are those that stay, with their drafts.
+func (s Snapshot) decision(machines []Machine, drafts []draft, cluster clusterVerdict) Decision {
+	d := Decision{Cluster: ClusterDecision{Key: s.key(), Status: s.clusterStatus(cluster)}}
+	staying := 0
+	for _, m := range s.Machines {
+		if !m.Deleting.IsZero() {
+			d.Machines = append(d.Machines, MachineDecision{Key: m.key(), Remove: true})
+			continue
+		}
+		next, again := s.machineDecision(m, drafts[staying])
+		staying++
+		if next.Status != nil || next.Secret != nil {
+			d.Machines = append(d.Machines, next)
+		}
+		d.again(again)
+	}
+	return d
+}
+
+// again looks again after the shortest of all waits.
+func (d *Decision) again(wait time.Duration) {
+	if wait > 0 && (d.Again == 0 || wait < d.Again) {
+		d.Again = wait
+	}
+}
+
+func (s Snapshot) machineDecision(m Machine, f draft) (d MachineDecision, again time.Duration) {
+	d.Key = m.key()
+	status := nextStatus(m.Status, f.verdict, s.Now)
+	status.NextRetry = time.Time{}
+	again = f.again
+	if f.retry != nil && f.deliver == nil {
+		status.NextRetry = status.LastFailure.At.Add(retryDelay(f.retry.attempt))
+		if again = status.NextRetry.Sub(s.Now); again <= 0 {
+			// The state moves with the delivery: an agent that fails again before the next decision
+			// is then a new failure and not the old one still.
+			again = 0
+			f.deliver, d.Retry = m.plan(), f.retry.attempt
+			status = nextStatus(m.Status, f.retry.verdict(m), s.Now)
+			status.RetriedChecksum, status.Retries, status.NextRetry = f.retry.checksum, f.retry.attempt, time.Time{}
+		}
+	}
+	if f.deliver != nil && m.Secret != nil {
+		d.Secret = delivery(*m.Secret, f.deliver, s.Now)
+	}
+	if !sameStatus(m.Status, status) {
+		d.Status = &status
+	}
+	return d, again
+}
+
+// clusterStatus is the next status of the cluster; nil when it stays as it is.
+func (s Snapshot) clusterStatus(v clusterVerdict) *records.ClusterStatus {
+	before := s.Cluster.Status
+	next := before
+	next.ObservedGeneration = s.Cluster.Generation
+	next.Renderer, next.Initialized, next.Ready, next.Connected = v.renderer, v.initialized, v.ready, v.connected
+	next.State, next.Message, next.Failed = v.state, v.message, v.failed
+	if s.API.Version != "" {
+		next.Version = s.API.Version
+	}
+	if before.State != next.State || before.Message != next.Message {
+		next.Since = s.Now
+	}
+	if before == next {
+		return nil
+	}
+	return &next
+}

@@ -1,0 +1,119 @@
+// What becomes of a machine's status and of its plan Secret: times, history, failures and
+// the server's own tries of a failed plan.
+
+package planner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/records"
+)
+
+// Annotations of the plan Secret that belong to a delivery.
+const (
+	annotationPlanUpdated  = "rke.cattle.io/plan-last-updated"
+	annotationProbesPassed = "rke.cattle.io/plan-probes-passed"
+)
+
+// maxHistory bounds the states remembered of a machine.
+const maxHistory = 20
+
+// delivery is the plan Secret with a plan in it.
+func delivery(s records.PlanSecret, plan []byte, now time.Time) *records.PlanSecret {
+	s.Data = plans.Deliver(s.Data, plan)
+	annotations := map[string]string{}
+	maps.Copy(annotations, s.Annotations)
+	annotations[annotationPlanUpdated], annotations[annotationProbesPassed] = now.Format(time.RFC3339), ""
+	s.Annotations = annotations
+	return &s
+}
+
+// retry is a failed plan that the server starts again by itself.
+type retry struct {
+	checksum string
+	attempt  int // 1 for the first try after the original one
+}
+
+// nextRetry numbers the next automatic try. Counting is by checksum, so a new plan starts anew.
+func nextRetry(m Machine) *retry {
+	r := retry{checksum: plans.Checksum(m.plan()), attempt: 1}
+	if m.Status.RetriedChecksum == r.checksum {
+		r.attempt = m.Status.Retries + 1
+	}
+	return &r
+}
+
+// verdict is that on a machine whose failed plan is delivered again.
+func (r retry) verdict(m Machine) verdict {
+	return verdict{node: m.Status.Node, Condition: records.Condition{
+		State: records.ApplyingPlan, Cause: fmt.Sprintf("plan %s is delivered again, try %d", plans.Short(r.checksum), r.attempt+1),
+		WaitingFor: "the agent on " + m.Name + " to take its plan",
+	}}
+}
+
+// retryDelay spaces the server's own tries of a failed plan: 30 s, doubling, at most 10 min.
+func retryDelay(attempt int) time.Duration {
+	return min(30*time.Second<<min(attempt-1, 10), 10*time.Minute)
+}
+
+// nextStatus carries a machine's status on: times stay while what they date stays.
+func nextStatus(before records.MachineStatus, v verdict, now time.Time) records.MachineStatus {
+	next := before
+	next.Condition, next.Node, next.Unseen = v.Condition, v.node, v.unseen
+	next.Relabelled = before.Relabelled || v.relabelled
+	if before.State != next.State || before.WaitingFor != next.WaitingFor {
+		next.Since = now
+	}
+	if before.State != next.State {
+		next.History = slices.Clone(before.History)
+		for _, state := range passed(before.State, next.State) {
+			next.History = append(next.History, records.Transition{State: state, At: now})
+		}
+		next.History = next.History[max(0, len(next.History)-maxHistory):]
+	}
+	switch {
+	case v.failure != nil:
+		failure := *v.failure
+		failure.At = now
+		if old := before.LastFailure; before.State == records.Failed && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
+			failure.At = old.At
+		}
+		next.LastFailure = &failure
+	case v.State == records.WaitingForProbes, v.State == records.WaitingForNode, v.State == records.Active, v.State == records.Unavailable:
+		next.LastFailure, next.Retries, next.RetriedChecksum = nil, 0, ""
+	}
+	return next
+}
+
+// milestones are the order of a machine's life. Each state is a milestone of its own, so a machine seen
+// at one and then at a later one has passed those between, if only for a moment.
+var milestones = [...]records.MachineState{
+	records.Registering, records.WaitingForPlan, records.ApplyingPlan, records.WaitingForProbes, records.WaitingForNode, records.Active,
+}
+
+// passed are the states between two, the second one included. Off the path and backwards it is the second one alone.
+func passed(from, to records.MachineState) []records.MachineState {
+	first, last := slices.Index(milestones[:], from), slices.Index(milestones[:], to)
+	if first < 0 || last <= first {
+		return []records.MachineState{to}
+	}
+	return milestones[first+1 : last+1]
+}
+
+func sameStatus(a, b records.MachineStatus) bool {
+	sameFailure := a.LastFailure == b.LastFailure || (a.LastFailure != nil && b.LastFailure != nil && *a.LastFailure == *b.LastFailure)
+	return a.Condition == b.Condition && a.Since.Equal(b.Since) && sameNode(a.Node, b.Node) && a.Unseen.Equal(b.Unseen) && a.Relabelled == b.Relabelled && sameFailure &&
+		a.Retries == b.Retries && a.RetriedChecksum == b.RetriedChecksum && a.NextRetry.Equal(b.NextRetry)
+}
+
+func sameNode(a, b *records.NodeRef) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Name == b.Name && a.UID == b.UID && a.ProviderID == b.ProviderID && a.KubeletVersion == b.KubeletVersion &&
+		a.Ready == b.Ready && a.NotReady == b.NotReady && slices.Equal(a.Addresses, b.Addresses)
+}

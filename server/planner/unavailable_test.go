@@ -1,0 +1,131 @@
+package planner
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+)
+
+// activeNode is the node of a machine that has all it needs.
+var activeNode = records.NodeRef{Name: "pier-1", UID: "n", ProviderID: "k3s://pier-1", KubeletVersion: "v1.34.4+k3s1", Ready: true}
+
+// active is a cluster whose one machine has become Active and that the store knows as such.
+func active(t *testing.T) Snapshot {
+	t.Helper()
+	s := snapshot(t, minimal, nil)
+	for _, stage := range []stage{delivered(plans.StateSucceeded), outcome(healthy), node(activeNode)} {
+		stage(t, &s)
+	}
+	s.Machines[0].Agent = observed.Presence{Connected: true, Since: noon.Add(-time.Hour)}
+	s = commit(s, Decide(s))
+	if got := s.Machines[0].Status.State; got != records.Active {
+		t.Fatalf("the machine is %q", got)
+	}
+	return s
+}
+
+// later decides again after a while and commits that.
+func later(s Snapshot, after time.Duration, change func(*Snapshot)) (Snapshot, Decision) {
+	s.Now = s.Now.Add(after)
+	if change != nil {
+		change(&s)
+	}
+	d := Decide(s)
+	return commit(s, d), d
+}
+
+func sickened(names ...string) stage {
+	return outcome(func(o *plans.Outcome) {
+		for _, name := range names {
+			o.ProbeStatuses[name] = plans.ProbeStatus{FailureCount: 5}
+		}
+	})
+}
+
+func TestALostHostIsUnavailable(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		lose  func(*Snapshot)
+		cause []string
+		ends  string
+	}{
+		{"switched off", func(s *Snapshot) {
+			s.API = observed.API{Cause: "no tunnel is open"}
+			s.Machines[0].Agent = observed.Presence{Since: s.Now}
+		}, []string{"nothing is seen of custom-0a1b2c3d4e5f since 2026-11-21T12:01:00Z", "no tunnel is open"}, "the agent on custom-0a1b2c3d4e5f to connect"},
+		{"k3s uninstalled", func(s *Snapshot) {
+			s.API = observed.API{Cause: "connection refused"}
+			sickened("kube-apiserver", "kubelet")(t, s)
+		}, []string{"k3s does not work on custom-0a1b2c3d4e5f since 2026-11-21T12:01:00Z", "kube-apiserver, kubelet", "connection refused"}, "probes kube-apiserver, kubelet"},
+		{"only the connection", func(s *Snapshot) { s.API = observed.API{Cause: "timeout"} }, []string{"no connection", "timeout"}, "a connection to the Kubernetes API"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, d := later(active(t), time.Minute, tc.lose)
+			if got := s.Machines[0].Status; got.State != records.Active || !strings.Contains(got.Cause, "when it was last seen") {
+				t.Errorf("at once it is %+v", got.Condition)
+			}
+			if d.Again <= 0 || d.Again > time.Minute-20*time.Second {
+				t.Errorf("looks again after %s, which is not within a minute of the loss", d.Again)
+			}
+			s, _ = later(s, d.Again, nil)
+			got := s.Machines[0].Status
+			if got.State != records.Unavailable || !got.Since.Equal(s.Now) || !strings.Contains(got.WaitingFor, tc.ends) || !strings.Contains(got.NextStep, "systemctl status") {
+				t.Errorf("it is %+v since %s", got.Condition, got.Since)
+			}
+			for _, want := range tc.cause {
+				if !strings.Contains(got.Cause, want) {
+					t.Errorf("the cause is %q, want %q in it", got.Cause, want)
+				}
+			}
+			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Message != got.Cause || c.Ready {
+				t.Errorf("the cluster is %+v", c)
+			}
+			if s, d = later(s, time.Hour, nil); !d.Empty() {
+				t.Errorf("an hour later something is written: %+v", d)
+			}
+			s, _ = later(s, time.Second, func(s *Snapshot) {
+				node(activeNode)(t, s)
+				outcome(healthy)(t, s)
+			})
+			if got := s.Machines[0].Status; got.State != records.Active || got.Cause != "" || !got.Unseen.IsZero() {
+				t.Errorf("back again it is %+v", got)
+			}
+		})
+	}
+}
+
+func TestABusyControlPlaneDoesNotFlap(t *testing.T) {
+	s := active(t)
+	for range 20 {
+		var d Decision
+		for _, look := range []stage{
+			sickened("kube-apiserver"),
+			func(_ *testing.T, s *Snapshot) { s.API = observed.API{Cause: "timeout"} },
+			node(activeNode),
+		} {
+			if s, d = later(s, 20*time.Second, func(s *Snapshot) { look(t, s) }); s.Machines[0].Status.State != records.Active {
+				t.Fatalf("the machine is %+v after %+v", s.Machines[0].Status, d)
+			}
+		}
+	}
+	if n := len(s.Machines[0].Status.History); n > len(milestones) {
+		t.Errorf("the history has %d states: %+v", n, s.Machines[0].Status.History)
+	}
+}
+
+func TestANodeThatIsNotReadyAnyMoreIsUnavailable(t *testing.T) {
+	sick := activeNode
+	sick.Ready, sick.NotReady = false, "NodeStatusUnknown: Kubelet stopped posting node status."
+	s, _ := later(active(t), time.Minute, func(s *Snapshot) { node(sick)(t, s) })
+	if got := s.Machines[0].Status; got.State != records.Unavailable || !strings.Contains(got.Cause, "Kubelet stopped posting") {
+		t.Errorf("it is %+v", got)
+	}
+	s, _ = later(s, time.Minute, func(s *Snapshot) { node(activeNode)(t, s) })
+	if got := s.Machines[0].Status.State; got != records.Active {
+		t.Errorf("back again it is %q", got)
+	}
+}

@@ -1,0 +1,286 @@
+// Package hostrequest is what a host asks to be when it registers, and what becomes of that:
+// pure functions over headers and records. All of the headers is checked here, once:
+// what passes can become labels, annotations and config values.
+//
+// Wire source: rancher/system-agent install.sh, rancher/rancher pkg/capr/configserver.
+package hostrequest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/records"
+)
+
+// The headers of /v3/connect/agent; one with an empty value is not transmitted at all.
+const (
+	headerID              = "X-Cattle-Id"
+	headerEtcd            = "X-Cattle-Role-Etcd"
+	headerControlPlane    = "X-Cattle-Role-Control-Plane"
+	headerWorker          = "X-Cattle-Role-Worker"
+	headerNodeName        = "X-Cattle-Node-Name"
+	headerAddress         = "X-Cattle-Address"
+	headerInternalAddress = "X-Cattle-Internal-Address"
+	headerLabels          = "X-Cattle-Labels"
+	headerTaints          = "X-Cattle-Taints"
+)
+
+// Bounds of what a host may ask for.
+const (
+	maxHeader    = 16 << 10 // bytes of one header
+	maxAddresses = 8
+	maxLabels    = 100
+	maxTaints    = 50
+)
+
+// LabelOS is the label by which a host says what it runs; without it, it runs linux.
+const LabelOS = "cattle.io/os"
+
+// Request is what a host asks to be; see the fields of records.Machine.
+type Request struct {
+	MachineID       string
+	Roles           records.Roles
+	OS              string
+	NodeName        string
+	Address         []string
+	InternalAddress []string
+	Labels          map[string]string
+	Taints          []records.Taint
+}
+
+var (
+	// labelValue is the syntax of label values and of the names in label keys.
+	labelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	// dnsName is the syntax of node names and of the prefixes of label keys.
+	dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+)
+
+// Read reads the headers. Its error is a *norman.Error that names the header.
+func Read(h http.Header) (Request, error) {
+	q := Request{OS: "linux"}
+	r := reader{header: h}
+	q.MachineID = r.machineID()
+	q.Roles = records.Roles{Etcd: r.flag(headerEtcd), ControlPlane: r.flag(headerControlPlane), Worker: r.flag(headerWorker)}
+	q.NodeName = r.nodeName()
+	q.Address = r.addresses(headerAddress)
+	q.InternalAddress = r.addresses(headerInternalAddress)
+	read(&r, headerLabels, parseLabels, &q.Labels)
+	read(&r, headerTaints, parseTaints, &q.Taints)
+	if name, ok := q.Labels[LabelOS]; ok {
+		q.OS = name
+	}
+	if r.err != nil {
+		return Request{}, r.err
+	}
+	return q, nil
+}
+
+// reader reads headers and keeps the first complaint.
+type reader struct {
+	header http.Header
+	err    *norman.Error
+}
+
+func (r *reader) refuse(header, format string, args ...any) {
+	if r.err == nil {
+		r.err = norman.Errorf(http.StatusBadRequest, norman.InvalidFormat, "header %s: %s", header, fmt.Sprintf(format, args...))
+	}
+}
+
+// value is a header without surrounding blanks; several of one name count as one list.
+func (r *reader) value(header string) string {
+	v := strings.TrimSpace(strings.Join(r.header.Values(header), ","))
+	if len(v) > maxHeader {
+		r.refuse(header, "is longer than %d bytes", maxHeader)
+		return ""
+	}
+	return v
+}
+
+func (r *reader) machineID() string {
+	id := r.value(headerID)
+	switch {
+	case id == "":
+		r.err = norman.Errorf(http.StatusBadRequest, norman.MissingRequired,
+			"header %s is missing: a host sends its machine id there, which install.sh keeps in its file cattle-id", headerID)
+	case !labelValue.MatchString(id):
+		r.refuse(headerID, "%s is no machine id: 1 to 63 letters, digits, dots, dashes and underscores belong there", quoted(id))
+	}
+	return id
+}
+
+func (r *reader) flag(header string) bool {
+	switch v := strings.ToLower(r.value(header)); v {
+	case "true", "t", "yes", "y":
+		return true
+	case "", "false", "f", "no", "n":
+		return false
+	default:
+		r.refuse(header, "%s is neither true nor false", quoted(v))
+		return false
+	}
+}
+
+func (r *reader) nodeName() string {
+	name := r.value(headerNodeName)
+	if name != "" && (len(name) > 63 || !dnsName.MatchString(name)) {
+		r.refuse(headerNodeName, "%s is no node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(name))
+	}
+	return name
+}
+
+func (r *reader) addresses(header string) []string {
+	list := items(r.value(header))
+	if len(list) > maxAddresses {
+		r.refuse(header, "has %d addresses, but at most %d are allowed", len(list), maxAddresses)
+		return nil
+	}
+	for i, text := range list {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" || a.IsUnspecified() {
+			r.refuse(header, "%s is no IP address of a host", quoted(text))
+			return nil
+		}
+		list[i] = a.String()
+	}
+	return list
+}
+
+// read parses one header into a value.
+func read[T any](r *reader, header string, parse func(string) (T, error), into *T) {
+	v, err := parse(r.value(header))
+	if err != nil {
+		r.refuse(header, "%v", err)
+		return
+	}
+	*into = v
+}
+
+// items splits a comma list; empty items do not count.
+func items(list string) []string {
+	var all []string
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
+// parseLabels reads k=v,k2=v2. There is no escaping, so no value can hold a comma.
+func parseLabels(list string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, item := range items(list) {
+		key, value, ok := strings.Cut(item, "=")
+		if !ok {
+			return nil, fmt.Errorf("%s is not of the form key=value", quoted(item))
+		}
+		if reason := labelKeyFault(key); reason != "" {
+			return nil, fmt.Errorf("label key %s %s", quoted(key), reason)
+		}
+		if value != "" && !labelValue.MatchString(value) {
+			return nil, fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
+		}
+		if key == LabelOS && value != "linux" && value != "windows" {
+			return nil, fmt.Errorf("label %s is %s, but must be linux or windows", key, quoted(value))
+		}
+		if old, twice := labels[key]; twice && old != value {
+			return nil, fmt.Errorf("label %s is given twice, as %s and as %s", key, quoted(old), quoted(value))
+		}
+		labels[key] = value
+	}
+	if len(labels) > maxLabels {
+		return nil, fmt.Errorf("has %d labels, but at most %d are allowed", len(labels), maxLabels)
+	}
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	return labels, nil
+}
+
+// serverPrefixes are of label keys that the server gives a meaning to: a host that
+// could set them would choose its own roles.
+var serverPrefixes = []string{"rke.cattle.io", "plan.cattle.io", "cluster.x-k8s.io", "machine.cluster.x-k8s.io", "resources.cattle.io"}
+
+// labelKeyFault is why a host may not have a label of this key.
+func labelKeyFault(key string) string {
+	prefix, name, prefixed := strings.Cut(key, "/")
+	if !prefixed {
+		prefix, name = "", key
+	}
+	switch {
+	case !labelValue.MatchString(name) || prefixed && (len(prefix) > 253 || !dnsName.MatchString(prefix)):
+		return "is not of the form name or dns.prefix/name"
+	case slices.Contains(serverPrefixes, prefix):
+		return "belongs to the server: roles are asked for with --etcd, --controlplane and --worker"
+	case !kubeletTakes(prefix, key):
+		return "would keep the kubelet from starting: in kubernetes.io and k8s.io it takes only well-known labels and those below node.kubernetes.io/ and kubelet.kubernetes.io/"
+	}
+	return ""
+}
+
+// kubeletOwn are the labels of kubernetes.io that a kubelet may set on its own node.
+// Source: k8s.io/kubelet pkg/apis/well_known_labels.go.
+var kubeletOwn = []string{
+	"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+	"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone",
+	"failure-domain.beta.kubernetes.io/region", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type",
+}
+
+func kubeletTakes(prefix, key string) bool {
+	below := func(domain string) bool { return prefix == domain || strings.HasSuffix(prefix, "."+domain) }
+	return !below("kubernetes.io") && !below("k8s.io") ||
+		below("node.kubernetes.io") || below("kubelet.kubernetes.io") || slices.Contains(kubeletOwn, key)
+}
+
+// parseTaints reads key=value:Effect,key:Effect. The original drops what it cannot
+// read; a host that waits for a taint that never comes is worse than a refusal.
+func parseTaints(list string) ([]records.Taint, error) {
+	taints := map[string]records.Taint{}
+	for _, item := range items(list) {
+		rest, effect, ok := strings.Cut(item, ":")
+		if !ok || strings.Contains(effect, ":") {
+			return nil, fmt.Errorf("%s is not of the form key=value:Effect", quoted(item))
+		}
+		key, value, _ := strings.Cut(rest, "=")
+		prefix, name, prefixed := strings.Cut(key, "/")
+		if !prefixed {
+			prefix, name = "x", key
+		}
+		switch {
+		case !labelValue.MatchString(name) || len(prefix) > 253 || !dnsName.MatchString(prefix):
+			return nil, fmt.Errorf("key %s of the taint %s is not of the form name or dns.prefix/name", quoted(key), quoted(item))
+		case value != "" && !labelValue.MatchString(value):
+			return nil, fmt.Errorf("value %s of the taint %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), quoted(item))
+		case !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect):
+			return nil, fmt.Errorf("effect %s of the taint %s is none of NoSchedule, PreferNoSchedule, NoExecute", quoted(effect), quoted(item))
+		}
+		taint := records.Taint{Key: key, Value: value, Effect: effect}
+		if old, twice := taints[key+":"+effect]; twice && old != taint {
+			return nil, fmt.Errorf("taint %s:%s is given twice, with the values %s and %s", key, effect, quoted(old.Value), quoted(value))
+		}
+		taints[key+":"+effect] = taint
+	}
+	if len(taints) > maxTaints {
+		return nil, fmt.Errorf("has %d taints, but at most %d are allowed", len(taints), maxTaints)
+	}
+	var all []records.Taint
+	for _, id := range slices.Sorted(maps.Keys(taints)) {
+		all = append(all, taints[id])
+	}
+	return all, nil
+}
+
+// quoted shows hostile text in a sentence: printable and short.
+func quoted(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,128 @@
+package store
+
+// This file holds whether the view may be behind an external etcd. The embedded one is in
+// this process and always heard of.
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// askEvery is how often the view is compared with etcd.
+	askEvery = 2 * time.Second
+	// staleAfter is how long the view may not be known to be complete until it counts as stale.
+	staleAfter = 10 * time.Second
+	// writeLimit bounds a Commit: who waits for it has to be answered some time.
+	writeLimit = 15 * time.Second
+)
+
+// errWriteLimit is why a Commit that took too long was given up.
+var errWriteLimit = errors.New("etcd did not answer in time; whether this was written is not known")
+
+// contact is when the view was known to be complete.
+type contact struct {
+	mu        sync.Mutex
+	last      time.Time
+	revision  int64 // up to which the watch said that it is complete
+	stale     bool
+	observers []func()
+}
+
+// heard is that the watch is complete up to a revision.
+func (c *contact) heard(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.revision = time.Now(), max(c.revision, revision)
+}
+
+// complete says whether the view, or the watch, had all of what etcd had at a moment.
+func (c *contact) complete(etcd, view int64, at time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if etcd > max(view, c.revision) {
+		return false
+	}
+	if at.After(c.last) {
+		c.last = at
+	}
+	return true
+}
+
+// Stale says whether the view in memory may be behind etcd by more than ten seconds, and
+// since when it may be: what was revoked since then is not seen.
+func (s *Store) Stale() (since time.Time, stale bool) {
+	if len(s.options.Endpoints) == 0 {
+		return time.Time{}, false
+	}
+	s.contact.mu.Lock()
+	defer s.contact.mu.Unlock()
+	return s.contact.last, time.Since(s.contact.last) > s.options.staleAfter
+}
+
+// OnStale calls f when the view becomes stale. f must not block.
+func (s *Store) OnStale(f func()) {
+	s.contact.mu.Lock()
+	defer s.contact.mu.Unlock()
+	s.contact.observers = append(s.contact.observers, f)
+}
+
+// keepContact looks after the contact with an external etcd until the store ends.
+func (s *Store) keepContact() {
+	ticker := time.NewTicker(s.options.staleAfter / 10)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.alive.Done():
+			return
+		case <-ticker.C:
+		}
+		since, stale := s.Stale()
+		s.contact.mu.Lock()
+		changed, observers := stale != s.contact.stale, s.contact.observers
+		s.contact.stale = stale
+		s.contact.mu.Unlock()
+		switch {
+		case changed && stale:
+			s.log.Error("cut off from etcd: this server is not ready and serves no administrators until etcd answers", "since", since)
+			for _, f := range observers {
+				f()
+			}
+		case changed:
+			s.log.Info("etcd answers again")
+		}
+	}
+}
+
+// ask compares the view with etcd now and then, while the watch of ctx lasts.
+func (s *Store) ask(ctx context.Context) {
+	every := min(askEvery, s.options.staleAfter/4)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		began := time.Now()
+		limited, cancel := context.WithTimeout(ctx, every)
+		answer, err := s.client.Get(limited, schemaKey, clientv3.WithKeysOnly())
+		cancel()
+		if err != nil {
+			continue // who is stale says so
+		}
+		if s.contact.complete(answer.Header.Revision, s.Revision(), began) {
+			continue
+		}
+		// Either changes are on their way, or they are of keys that are not drover's. etcd answers
+		// this on the watch when it is complete; it does not while nothing has changed at all.
+		if err := s.client.RequestProgress(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("etcd could not be asked for the progress of the watch", "error", err)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+// Package views is how drover shows things: one JSON shape for each, made here from the
+// records and used by /v1-drover, by the command line and by the web page. What other
+// programs' clients expect to see is in server/api.
+//
+// Times are RFC 3339 in UTC; an absent time or text is left out where its field says so,
+// lists and maps are never null. No view holds a secret but Join, which is made of one.
+package views
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// Machine is a host that joined.
+type Machine struct {
+	Type string `json:"type"` // machine
+	// ID is "<namespace>/<name>", NodeID the id that /v3 knows the machine by.
+	ID              string               `json:"id"`
+	NodeID          string               `json:"nodeId"`
+	Namespace       string               `json:"namespace"`
+	Name            string               `json:"name"`
+	UID             string               `json:"uid"`
+	Revision        int64                `json:"revision"`
+	Cluster         string               `json:"clusterName"`
+	ClusterID       string               `json:"clusterId"`
+	MachineID       string               `json:"machineId"`
+	NodeName        string               `json:"nodeName"` // as the host asked for; Node has the real one
+	Roles           records.Roles        `json:"roles"`
+	OS              string               `json:"os"`
+	Address         []string             `json:"address"`
+	InternalAddress []string             `json:"internalAddress"`
+	Labels          map[string]string    `json:"labels"`
+	NodeLabels      map[string]string    `json:"nodeLabels"`
+	NodeTaints      []records.Taint      `json:"nodeTaints"`
+	Created         time.Time            `json:"created"`
+	Deleting        time.Time            `json:"deleting,omitzero"`
+	Refused         string               `json:"refused,omitempty"`
+	State           records.MachineState `json:"state"`
+	Cause           string               `json:"cause,omitempty"`
+	WaitingFor      string               `json:"waitingFor,omitempty"`
+	NextStep        string               `json:"nextStep,omitempty"`
+	Since           time.Time            `json:"since,omitzero"`
+	History         []records.Transition `json:"history"`
+	Node            *records.NodeRef     `json:"node,omitempty"`
+	Docker          *records.DockerHost  `json:"docker,omitempty"`
+	LastFailure     *records.PlanFailure `json:"lastFailure,omitempty"`
+	Retries         int                  `json:"retries,omitempty"`
+	NextRetry       time.Time            `json:"nextRetry,omitzero"`
+}
+
+// OfMachine shows a machine.
+func OfMachine(d store.Document[records.Machine]) Machine {
+	m := d.Value
+	return Machine{
+		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
+		Cluster: m.ClusterName, ClusterID: m.ClusterID, MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
+		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
+		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused,
+		State: conditions.MachineState(m), Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
+		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
+	}
+}
+
+// Cluster is a cluster.
+type Cluster struct {
+	Type string `json:"type"` // cluster
+	// ID is the management id, as in c-m-4xk2vbcd.
+	ID          string            `json:"id"`
+	Namespace   string            `json:"namespace"`
+	Name        string            `json:"name"`
+	UID         string            `json:"uid"`
+	Revision    int64             `json:"revision"`
+	Generation  int64             `json:"generation"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Created     time.Time         `json:"created"`
+	CreatorID   string            `json:"creatorId,omitempty"`
+	Deleting    time.Time         `json:"deleting,omitzero"`
+	// Distribution is k3s, rke2, or docker for hosts that run Docker.
+	Distribution string `json:"distribution"`
+	// KubernetesVersion is the wanted one, Version the one that runs.
+	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
+	Version           string    `json:"version,omitempty"`
+	APIEndpoint       string    `json:"apiEndpoint,omitempty"`
+	State             string    `json:"state"`
+	Message           string    `json:"message,omitempty"`
+	Failed            bool      `json:"failed"`
+	Ready             bool      `json:"ready"`
+	Connected         bool      `json:"connected"`
+	Since             time.Time `json:"since,omitzero"`
+	Machines          int       `json:"machines"`
+}
+
+// Docker is the distribution of clusters of hosts that run Docker.
+const Docker = "docker"
+
+// OfCluster shows a cluster with so many machines.
+func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
+	cl := d.Value
+	shown := conditions.Cluster(cl)
+	c := Cluster{
+		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation,
+		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
+		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
+		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected,
+		Since: cl.Status.Since, Machines: machines,
+	}
+	if cl.Spec.Docker() {
+		c.Distribution = Docker
+	} else if cl.Spec.KubernetesVersion != "" {
+		c.Distribution = string(versions.RuntimeOf(cl.Spec.KubernetesVersion))
+	}
+	return c
+}
+
+// OfDocument shows a cluster as its owner wrote it, in the form that POST /v1-drover/apply
+// takes.
+func OfDocument(cl records.Cluster) clusterspec.Document {
+	d := clusterspec.Document{
+		APIVersion: clusterspec.APIVersion, Kind: clusterspec.Kind, Spec: cl.Spec,
+		Metadata: clusterspec.Metadata{Name: cl.Name, Namespace: cl.Namespace, Labels: cl.Labels, Annotations: cl.Annotations},
+	}
+	if cl.Spec.Docker() {
+		d.APIVersion = clusterspec.DockerAPIVersion
+	}
+	return d
+}
+
+// Token is an API token, without its key.
+type Token struct {
+	Type        string    `json:"type"` // token
+	Name        string    `json:"name"`
+	UserID      string    `json:"userId"`
+	Description string    `json:"description"`
+	ClusterID   string    `json:"clusterId,omitempty"`
+	Session     bool      `json:"session"`
+	Enabled     bool      `json:"enabled"`
+	Created     time.Time `json:"created"`
+	Expires     time.Time `json:"expires,omitzero"` // absent for never
+}
+
+// OfToken shows a token.
+func OfToken(t records.Token) Token {
+	return Token{
+		Type: "token", Name: t.Name, UserID: t.UserID, Description: t.Description, ClusterID: t.ClusterID, Session: t.Session,
+		Enabled: !t.Disabled, Created: t.Created, Expires: t.Expires,
+	}
+}
+
+// Join is the command by which a host joins a cluster. It holds the registration token.
+type Join struct {
+	Type    string `json:"type"` // join
+	Cluster string `json:"clusterName"`
+	// Command is without roles, which are appended as flags; empty where Problem says why.
+	Command string    `json:"command,omitempty"`
+	Problem string    `json:"problem,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Tunnel is one open tunnel of a host.
+type Tunnel struct {
+	Subject     string    `json:"subject"`
+	Kind        string    `json:"kind"`
+	Machine     string    `json:"machine"` // <namespace>/<name>
+	Host        string    `json:"host"`
+	Cluster     string    `json:"cluster"`
+	Server      string    `json:"server"` // URL of the server that it ends at
+	Remote      string    `json:"remote"`
+	Protocol    string    `json:"protocol"`
+	Since       time.Time `json:"since"`
+	LastHeard   time.Time `json:"lastHeard"`
+	Healthy     bool      `json:"healthy"`
+	Connections int       `json:"connections"`
+	Paused      int       `json:"paused"`
+	Dials       int64     `json:"dials"`
+	Failures    int64     `json:"failures"`
+	BytesIn     int64     `json:"bytesIn"`
+	BytesOut    int64     `json:"bytesOut"`
+}
+
+// OfTunnels shows the tunnels of one server; machine finds the machine of a tunnel.
+func OfTunnels(server relay.Held, machine func(key string) (records.Machine, bool)) []Tunnel {
+	tunnels := make([]Tunnel, 0, len(server.Sessions))
+	for _, s := range server.Sessions {
+		t := Tunnel{
+			Subject: s.Subject, Kind: s.Kind, Server: server.Server, Remote: s.Remote, Protocol: s.Protocol, Since: s.Since, LastHeard: s.LastHeard,
+			Healthy: s.Healthy, Connections: s.Connections, Paused: s.Paused, Dials: s.Dials, Failures: s.Failures, BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+		}
+		t.Machine = string(records.Subject(s.Subject).Machine())
+		if m, ok := machine(t.Machine); ok {
+			t.Host, t.Cluster = m.NodeName, m.ClusterName
+		}
+		tunnels = append(tunnels, t)
+	}
+	return tunnels
+}
+
+// Tunnels is the answer with all tunnels; Silent says of servers that did not answer why.
+type Tunnels struct {
+	Data   []Tunnel          `json:"data"`
+	Silent map[string]string `json:"silent"`
+}
+
+// List is a page of things. Continue is where the next page begins, absent on the last one.
+type List[T any] struct {
+	Data []T `json:"data"`
+	// Total is how many there are on all pages.
+	Total    int    `json:"total"`
+	Continue string `json:"continue,omitempty"`
+}
+
+// Applied is the answer to POST /v1-drover/apply.
+type Applied struct {
+	Results []clusters.Result `json:"results"`
+	DryRun  bool              `json:"dryRun"`
+}
+
+// list shows an absent list as an empty one.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
+// dict shows an absent map as an empty one.
+func dict(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}

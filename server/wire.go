@@ -1,0 +1,123 @@
+// The parts of a server and how they are connected: each gets what was made before it, and
+// subscribes to what it has to react to.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/server/api"
+	"github.com/drover-project/drover/server/assets"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/metrics"
+	"github.com/drover-project/drover/server/nodeagents"
+	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// parts are what serve runs and closes.
+type parts struct {
+	register *registration.Registration
+	plans    *planapi.API
+	hosts    *hosts.Hosts
+	agents   *nodeagents.Agents
+	clusters *downstream.Clusters
+	control  *clusters.Controller
+	handler  http.Handler
+}
+
+// wire makes the parts, in the order in which they need each other.
+func (s *Server) wire(ctx context.Context) (err error) {
+	files, err := assets.Open(s.AssetsDir)
+	if err != nil {
+		return err
+	}
+	known, err := versions.Load(s.VersionData)
+	if err != nil {
+		return err
+	}
+	p := &s.parts
+	p.register = registration.New(registration.Options{State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger})
+	p.plans = planapi.New(planapi.Options{State: s.state, Machine: p.register.MachineByToken, User: s.auth.Authenticate, Until: s.until, Now: s.Now, Logger: s.Logger})
+	if p.hosts, err = s.reach(ctx, p); err != nil {
+		return err
+	}
+	p.agents = nodeagents.New(nodeagents.Options{
+		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
+	})
+	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
+	p.control = clusters.New(clusters.Options{
+		State: s.state, Versions: known, Identity: identity(),
+		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
+		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API, Logger: s.Logger, Now: s.Now,
+	})
+	p.hosts.OnWatch(p.control.WatchChanged)
+	p.hosts.OnTunnel(p.control.TunnelChanged)
+	p.clusters.OnChange(p.control.Changed)
+	agents := http.NewServeMux()
+	p.register.Routes(agents)
+	p.plans.Routes(agents)
+	p.agents.Routes(agents)
+	p.hosts.Routes(agents)
+	p.handler = api.New(api.Options{
+		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: known,
+		Clusters:  &clusters.Applier{State: s.state, Now: s.Now},
+		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
+		Agents:    agents, Metrics: metrics.Handler(p.hosts, s.Now),
+		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
+	}).Handler()
+	return nil
+}
+
+// reach makes the way to the hosts, through this server and the others of its store.
+func (s *Server) reach(ctx context.Context, p *parts) (*hosts.Hosts, error) {
+	secret, err := s.shared(ctx, secretRelay, func() (string, error) { return random.Secret(), nil })
+	if err != nil {
+		return nil, err
+	}
+	trust, err := s.peerTrust()
+	if err != nil {
+		return nil, err
+	}
+	return hosts.New(hosts.Options{
+		State: s.state, Machine: p.register.MachineByToken, Until: s.until, Watches: p.plans,
+		Self:  records.Replica{ID: random.ID(8), URL: s.names.url(s.PeerURL), Version: drover.Version, Started: s.Now().UTC()},
+		Alone: len(s.Store.Endpoints) == 0, Secret: secret, TLS: trust,
+		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true", Logger: s.Logger, Now: s.Now,
+	}), nil
+}
+
+// identity names this server among those that campaign for leadership.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "drover"
+	}
+	return fmt.Sprintf("%s-%d", host, os.Getpid())
+}
+
+// until calls end once the credential of a request is no longer valid, until stop is called:
+// a machine's token, or that of a person.
+func (s *Server) until(r *http.Request, end func()) (stop func()) {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); registration.IsMachineToken(token) {
+		return s.parts.register.Until(token, end)
+	}
+	who, err := s.auth.Authenticate(r)
+	if err != nil {
+		end()
+		return func() {}
+	}
+	return s.auth.Until(who, end)
+}

@@ -1,0 +1,127 @@
+package drover_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Limits of what one reader holds in mind. Tests and the test bed are not counted.
+const (
+	maxPackageLines  = 1500
+	maxTypeMethods   = 30
+	maxFunctionLines = 80
+)
+
+// oversized are the exceptions, each with its reason and the size it must not outgrow. One
+// that fits the limits again fails the test until it is taken out of this list.
+var oversized = map[string]struct {
+	atMost int
+	why    string
+}{
+	"plans/apply":        {4000, "its steps share one ledger and one order of writes, which the kill tests hold; what stands alone (files, supervisor, interlock, probes) has left"},
+	"plans/apply.Engine": {50, "the same: one owner of the ledgers, the periodic runs and the interlock"},
+	"plans/apply.work":   {42, "one delivery on its way; its steps are methods so that each strikes off what it did"},
+
+	"plans/remote":        {2800, "one conversation with one Secret, whose decision, report and watch are each a file"},
+	"plans/remote.Source": {46, "the same"},
+	"daemon/node":         {2600, "the node agent's conversation with the server is one protocol in one place; to be split when the cluster agent shares half of it"},
+	"tunnel":              {3500, "client and server are two ends of one protocol and are tested against each other with their insides"},
+
+	"server/store":                     {3600, "one view over etcd: what reads, writes, watches and encrypts shares its locks and its revisions"},
+	"server/store.Store":               {64, "the same"},
+	"server/registration.Registration": {34, "one handler for each of those, and one check for each of their inputs"},
+	"server/planner":                   {1560, "one decision; rendering leaves for a package of its own when plans of many machines come"},
+	"server/planapi":                   {1700, "one API in Kubernetes' words; streams have left for fanout"},
+	"server/planapi.API":               {36, "one handler for each verb and path of that API"},
+	"server/api.table":                 {170, "the table of all routes is one literal to be read from top to bottom"},
+	"server/api/management":            {2000, "the kinds of /v3, a file each, with the links between them"},
+	"server/api/management.API":        {75, "one handler for each kind and verb of /v3"},
+	"cmd/drover/cli":                   {2500, "a file for each noun of the command line"},
+	"cmd/drover/cli.app":               {50, "a method for each command"},
+}
+
+// TestSizes holds packages, types and functions to a size that can be read at one sitting.
+func TestSizes(t *testing.T) {
+	found := map[string]int{}
+	for _, p := range list(t, "./...") {
+		if from, _ := room(p.ImportPath); from == "test" || from == "packaging" {
+			continue
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		lines, methods := 0, map[string]int{}
+		for _, file := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(text), "\n")
+			functions(t, name, file, text, methods, found)
+		}
+		if lines > maxPackageLines {
+			found[name] = lines
+		}
+		for receiver, n := range methods {
+			if n > maxTypeMethods {
+				found[name+"."+receiver] = n
+			}
+		}
+	}
+	for what, size := range found {
+		if e, known := oversized[what]; !known {
+			t.Errorf("%s has %d: a package has at most %d lines, a type %d methods, a function %d lines; split it, or name it in oversized with the reason",
+				what, size, maxPackageLines, maxTypeMethods, maxFunctionLines)
+		} else if size > e.atMost {
+			t.Errorf("%s has grown to %d, over the %d that it was granted because %s", what, size, e.atMost, e.why)
+		}
+	}
+	for what := range oversized {
+		if _, still := found[what]; !still {
+			t.Errorf("%s fits the limits; take it out of oversized", what)
+		}
+	}
+}
+
+// functions counts the methods of each type and records the functions that are too long.
+func functions(t *testing.T, pkg, file string, text []byte, methods, found map[string]int) {
+	t.Helper()
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		name := pkg + "." + fn.Name.Name
+		if fn.Recv != nil {
+			receiver := receiverName(fn.Recv.List[0].Type)
+			methods[receiver]++
+			name = fmt.Sprintf("%s.%s.%s", pkg, receiver, fn.Name.Name)
+		}
+		if n := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1; n > maxFunctionLines {
+			found[name] = n
+		}
+	}
+}
+
+func receiverName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.IndexListExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}

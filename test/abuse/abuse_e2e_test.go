@@ -1,0 +1,17 @@
+//go:build e2e
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNoStrangerStopsTheServer takes about three minutes.
+func TestNoStrangerStopsTheServer(t *testing.T) {
+	report, err := run(t.Context(), options{dir: t.TempDir(), memory: 512 << 20, each: 8 * time.Second})
+	t.Log("\n" + report.String())
+	if err != nil {
+		t.Error(err)
+	}
+}
