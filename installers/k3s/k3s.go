@@ -56,6 +56,33 @@ func Install(image, restartStamp, drainHash, dataDir string, server bool, env []
 	}
 }
 
+// Restarted is the unit that the instructions of a plan start or restart on a host that has
+// performed those of the plan before it. Its installer compares the stamps as this does.
+func Restarted(before, after []plans.OneTimeInstruction) (unit string, restarted bool) {
+	was, _, _ := installs(before)
+	stamp, unit, is := installs(after)
+	return unit, is && stamp != was
+}
+
+// installs finds what Install made among the instructions of a plan.
+func installs(all []plans.OneTimeInstruction) (stamp, unit string, found bool) {
+	for _, in := range all {
+		if in.Name != InstallName {
+			continue
+		}
+		unit, found = ServerUnit, true
+		for _, env := range in.Env {
+			if value, ok := strings.CutPrefix(env, "RESTART_STAMP="); ok {
+				stamp = value
+			}
+			if env == "INSTALL_K3S_EXEC=agent" {
+				unit = AgentUnit
+			}
+		}
+	}
+	return stamp, unit, found
+}
+
 // Unit is the systemd unit of a node.
 func Unit(server bool) string {
 	if server {

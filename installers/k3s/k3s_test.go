@@ -3,6 +3,7 @@ package k3s
 import (
 	"testing"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -13,6 +14,27 @@ func TestInstallerImage(t *testing.T) {
 	} {
 		if got := InstallerImage(prefix, "v1.34.4+k3s1"); got != want {
 			t.Errorf("InstallerImage(%q) = %s, want %s", prefix, got, want)
+		}
+	}
+}
+
+func TestRestarted(t *testing.T) {
+	install := func(stamp string, server bool) []plans.OneTimeInstruction {
+		return []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "other"}}, Install("image", stamp, "", DefaultDataDir, server, nil)}
+	}
+	for _, tc := range []struct {
+		name          string
+		before, after []plans.OneTimeInstruction
+		unit          string
+	}{
+		{"the first plan", nil, install("a", true), "k3s"},
+		{"the same stamp", install("a", true), install("a", true), ""},
+		{"another stamp", install("a", true), install("b", true), "k3s"},
+		{"a worker", install("a", false), install("b", false), "k3s-agent"},
+		{"nothing is installed", install("a", true), install("a", true)[:1], ""},
+	} {
+		if unit, restarted := Restarted(tc.before, tc.after); restarted != (tc.unit != "") || restarted && unit != tc.unit {
+			t.Errorf("%s: %q, %v, want %q", tc.name, unit, restarted, tc.unit)
 		}
 	}
 }

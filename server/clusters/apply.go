@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -33,12 +34,16 @@ type Result struct {
 	Name      string `json:"name"`
 	ID        string `json:"id"`
 	Action    Action `json:"action"`
+	// Preview is what the controller decides next, in a dry run of a document that changes something.
+	Preview *planner.Preview `json:"preview,omitempty"`
 }
 
 // Applier takes cluster documents into the store.
 type Applier struct {
 	State *state.State
-	Now   func() time.Time
+	// Preview is what would be decided on a cluster if it were stored as given.
+	Preview func(records.Cluster) planner.Preview
+	Now     func() time.Time
 }
 
 // RemovingError says that a cluster is on its way out and cannot be changed any more.
@@ -49,15 +54,19 @@ func (e *RemovingError) Error() string {
 }
 
 // Apply stores all documents in one transaction, or none of them. With dryRun it
-// stores nothing and returns what it would have done. A conflict with somebody else's
-// write is a *store.ConflictError; calling again is safe.
+// stores nothing and returns what it would have done, with the decision that would follow.
+// A conflict with somebody else's write is a *store.ConflictError; calling again is safe.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]Result, error) {
 	var ops []store.Op
 	results := make([]Result, 0, len(docs))
 	for _, doc := range docs {
-		result, docOps, err := a.one(doc, creatorID)
+		result, cluster, docOps, err := a.one(doc, creatorID)
 		if err != nil {
 			return nil, err
+		}
+		if dryRun && result.Action != Unchanged {
+			preview := a.Preview(cluster)
+			result.Preview = &preview
 		}
 		results = append(results, result)
 		ops = append(ops, docOps...)
@@ -71,7 +80,8 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creato
 	return results, nil
 }
 
-func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []store.Op, error) {
+// one is what applying a document does: the cluster as it is then, and the writes; none when it is so already.
+func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
 	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
 	existing, ok := a.State.Clusters.Get(key)
 	if !ok {
@@ -80,14 +90,14 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []sto
 	cluster := existing.Value
 	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
 	if !cluster.Deleting.IsZero() {
-		return result, nil, &RemovingError{Cluster: key}
+		return result, cluster, nil, &RemovingError{Cluster: key}
 	}
 	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.running(cluster)...); err != nil {
-		return result, nil, err
+		return result, cluster, nil, err
 	}
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
 	if sameSpec && covers(cluster.Labels, doc.Metadata.Labels) && covers(cluster.Annotations, doc.Metadata.Annotations) {
-		return result, nil, nil
+		return result, cluster, nil, nil
 	}
 	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
 	cluster.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
@@ -99,7 +109,7 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, []sto
 	}
 	existing.Value = cluster
 	result.Action = Configured
-	return result, []store.Op{a.State.Clusters.Updating(existing)}, nil
+	return result, cluster, []store.Op{a.State.Clusters.Updating(existing)}, nil
 }
 
 // running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
@@ -118,9 +128,9 @@ func (a *Applier) running(cluster records.Cluster) []string {
 
 // create makes a cluster with all that belongs to it from the start: its join tokens
 // and its registration token, so that the first list already shows a usable cluster.
-func (a *Applier) create(key string, doc clusterspec.Document, creatorID string) (Result, []store.Op, error) {
+func (a *Applier) create(key string, doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
 	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
-		return Result{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
+		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
 	}
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
@@ -139,7 +149,7 @@ func (a *Applier) create(key string, doc clusterspec.Document, creatorID string)
 	if !doc.Spec.Docker() {
 		ops = append(ops, a.State.ClusterSecrets.Creating(key, records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
-	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, ops, nil
+	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
 }
 
 // newID is a management name that no cluster has. That of a cluster of Docker hosts is so

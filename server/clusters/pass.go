@@ -42,6 +42,13 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again ti
 	return decision.Again, c.commit(ctx, g, decision)
 }
 
+// Preview is what the next pass would decide on a cluster if it were stored as given. Every server can say it.
+func (c *Controller) Preview(cluster records.Cluster) planner.Preview {
+	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
+	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster})
+	return planner.Decide(snapshot).Preview(snapshot)
+}
+
 // gather takes the snapshot of a cluster. It reads memory only.
 func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Snapshot, gathered) {
 	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)

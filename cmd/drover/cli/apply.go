@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -38,7 +39,7 @@ func (a *app) applyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with clusters, directory of such files, or - for standard input (repeat)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print which hosts, files and units would change, and change nothing")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the clusters are active")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long --wait waits")
 	return cmd
@@ -64,6 +65,9 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 				action += " (dry run)"
 			}
 			t.row("cluster "+r.Namespace+"/"+r.Name, action)
+			if r.Preview != nil {
+				preview(t, *r.Preview)
+			}
 		}
 	})
 	if err != nil || dryRun || !wait {
@@ -75,6 +79,32 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 		}
 	}
 	return nil
+}
+
+// preview prints what an apply would bring about: the next decision of the server, host by host.
+func preview(t *table, p planner.Preview) {
+	becomes := p.State
+	if p.Message != "" {
+		becomes += ": " + p.Message
+	}
+	t.row("  the cluster becomes " + becomes)
+	if len(p.Machines) == 0 {
+		t.row("  no host gets a new plan")
+	}
+	for _, m := range p.Machines {
+		host := m.ID
+		if m.NodeName != "" {
+			host = m.NodeName + " (" + m.ID + ")"
+		}
+		if m.Remove {
+			t.row("  host " + host + " is removed")
+			continue
+		}
+		t.row("  host " + host + " gets plan " + m.Plan)
+		for _, change := range m.Changes {
+			t.row("    " + change)
+		}
+	}
 }
 
 // active says whether a cluster is, and what it waits for while it is not.
