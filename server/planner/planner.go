@@ -15,13 +15,10 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
-
-// Renderer is the newest version of the rendering. A cluster keeps the one it was
-// made with until its owner changes its spec, so that a newer server restarts nothing.
-const Renderer = 1
 
 // Snapshot is everything a decision depends on. The values that it points to are the
 // store's and are never changed.
@@ -92,6 +89,11 @@ func (s Snapshot) key() records.ClusterKey {
 }
 
 func (m Machine) key() records.MachineKey { return records.NewMachineKey(m.Namespace, m.Name) }
+
+// input is what the plan of a machine is made of.
+func (s Snapshot) input(m Machine) render.Input {
+	return render.Input{Cluster: s.Cluster, Machine: m.Machine, Secrets: s.Secrets, Release: s.Release, InstallerImage: s.InstallerImage}
+}
 
 // staying are the machines that nobody removes.
 func (s Snapshot) staying() []Machine {
@@ -229,7 +231,7 @@ func held(s Snapshot, m Machine, h hold) verdict {
 // plan decides for the machine that carries the cluster.
 func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict) {
 	if cluster.renderer == 0 {
-		cluster.renderer = Renderer
+		cluster.renderer = render.Newest
 	}
 	fail := func(err error) (draft, clusterVerdict) {
 		cluster.state, cluster.message, cluster.failed = ClusterError, err.Error(), true
@@ -241,7 +243,7 @@ func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict)
 		relabelled.Status.Relabelled = true
 		m.Machine = &relabelled
 	}
-	wanted, err := Render(s, m, cluster.renderer)
+	wanted, err := render.Plan(s.input(m), cluster.renderer)
 	if err != nil {
 		return fail(err)
 	}

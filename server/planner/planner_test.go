@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/google/go-cmp/cmp"
@@ -171,7 +172,7 @@ func TestGoldenPlans(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := snapshot(t, tc.text, tc.change)
-			p, err := Render(s, s.Machines[0], 1)
+			p, err := render.Plan(s.input(s.Machines[0]), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +185,7 @@ func TestGoldenPlans(t *testing.T) {
 			}
 			golden(t, tc.name+".json", wire)
 			golden(t, tc.name+".txt", []byte(readable(t, p)))
-			again, err := Render(s, s.Machines[0], 1)
+			again, err := render.Plan(s.input(s.Machines[0]), 1)
 			if err != nil || !plans.Equal(p, again) {
 				t.Error("rendering twice gave two plans")
 			}
@@ -241,7 +242,7 @@ func readable(t *testing.T, p plans.Plan) string {
 
 func stampOf(t *testing.T, s Snapshot) string {
 	t.Helper()
-	p, err := Render(s, s.Machines[0], 1)
+	p, err := render.Plan(s.input(s.Machines[0]), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ type stage func(t *testing.T, s *Snapshot)
 func delivered(state plans.State) stage {
 	return func(t *testing.T, s *Snapshot) {
 		t.Helper()
-		p, err := Render(*s, s.Machines[0], 1)
+		p, err := render.Plan(s.input(s.Machines[0]), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
-// Rendering: the files and the instruction that bring one machine to what its
-// cluster wants. Bytes never change for an unchanged spec and renderer version.
-
-package planner
+// Package render makes the plan of a machine: the files and the instruction that bring a
+// host to what its cluster wants. It is a function of its input, and its bytes never change for an
+// unchanged input and version, so that a newer server restarts nothing.
+package render
 
 import (
 	"crypto/sha256"
@@ -17,34 +17,50 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
 	"gopkg.in/yaml.v3"
 )
 
-// Render makes the whole plan of a machine.
-func Render(s Snapshot, m Machine, renderer int) (plans.Plan, error) {
-	if renderer < 1 || renderer > Renderer {
-		return plans.Plan{}, fmt.Errorf("cluster %s is rendered by version %d, which this server does not know; use a newer drover", s.Cluster.Name, renderer)
+// Newest is the newest version of the rendering. A cluster keeps the one it was
+// made with until its owner changes its spec.
+const Newest = 1
+
+// Input is all that a plan is made of.
+type Input struct {
+	Cluster records.Cluster
+	Machine *records.Machine
+	// Secrets are the cluster's join tokens.
+	Secrets *records.ClusterSecrets
+	// Release is what is known of the wanted version.
+	Release *versions.Release
+	// InstallerImage is the prefix of installer images; empty means the default.
+	InstallerImage string
+}
+
+// Plan makes the whole plan of a machine by a version of the rendering.
+func Plan(in Input, version int) (plans.Plan, error) {
+	if version < 1 || version > Newest {
+		return plans.Plan{}, fmt.Errorf("cluster %s is rendered by version %d, which this server does not know; use a newer drover", in.Cluster.Name, version)
 	}
-	if s.Cluster.Spec.RKEConfig == nil {
-		return plans.Plan{}, fmt.Errorf("cluster %s has no rkeConfig", s.Cluster.Name)
+	if in.Cluster.Spec.RKEConfig == nil {
+		return plans.Plan{}, fmt.Errorf("cluster %s has no rkeConfig", in.Cluster.Name)
 	}
-	r := render{Snapshot: s, m: m, rke: *s.Cluster.Spec.RKEConfig, dataDir: k3s.DefaultDataDir}
+	r := render{Input: in, rke: *in.Cluster.Spec.RKEConfig, dataDir: k3s.DefaultDataDir}
 	if d := r.rke.DataDirectories; d != nil && d.K8sDistro != "" {
 		r.dataDir = d.K8sDistro
 	}
-	return r.plan(renderer)
+	return r.plan(version)
 }
 
 type render struct {
-	Snapshot
-	m       Machine
+	Input
 	rke     clusterspec.RKEConfig
 	dataDir string
 }
 
-func (r render) server() bool { return r.m.Roles.Etcd || r.m.Roles.ControlPlane }
+func (r render) server() bool { return r.Machine.Roles.Etcd || r.Machine.Roles.ControlPlane }
 
-func (r render) plan(renderer int) (plans.Plan, error) {
+func (r render) plan(version int) (plans.Plan, error) {
 	config, err := r.config()
 	if err != nil {
 		return plans.Plan{}, err
@@ -61,10 +77,10 @@ func (r render) plan(renderer int) (plans.Plan, error) {
 	files = append(files, plans.File{Path: k3s.RegistriesFile, Content: plans.EncodeContent(registries)})
 	text, err := indented(config)
 	if err != nil {
-		return plans.Plan{}, fmt.Errorf("render the config of %s: %w", r.m.Name, err)
+		return plans.Plan{}, fmt.Errorf("render the config of %s: %w", r.Machine.Name, err)
 	}
 	files = append(files, plans.File{Path: k3s.ConfigFile, Content: plans.EncodeContent(text)})
-	if r.m.Roles.ControlPlane {
+	if r.Machine.Roles.ControlPlane {
 		files = append(files, plans.File{Path: path.Join(k3s.ManifestDir(r.dataDir), "addons.yaml"), Content: plans.EncodeContent([]byte(r.rke.AdditionalManifest)), Dynamic: true})
 	}
 	if r.server() {
@@ -78,11 +94,11 @@ func (r render) plan(renderer int) (plans.Plan, error) {
 	return plans.Plan{
 		Files: files,
 		Instructions: []plans.OneTimeInstruction{k3s.Install(image,
-			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, r.relabelled(), config, files, restartKeys),
-			stamp(renderer, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, "", config, files, drainKeys),
+			stamp(version, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, r.relabelled(), config, files, restartKeys),
+			stamp(version, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, "", config, files, drainKeys),
 			r.dataDir, r.server(), r.environment())},
 		Probes: k3s.Probes(k3s.Node{
-			Etcd: r.m.Roles.Etcd, ControlPlane: r.m.Roles.ControlPlane, Worker: r.m.Roles.Worker,
+			Etcd: r.Machine.Roles.Etcd, ControlPlane: r.Machine.Roles.ControlPlane, Worker: r.Machine.Roles.Worker,
 			Loopback: r.loopback(), DataDir: r.dataDir,
 			ControllerManagerArgs: texts(config[k3s.ControllerManager.ArgKey]), SchedulerArgs: texts(config[k3s.Scheduler.ArgKey]),
 		}),
@@ -92,13 +108,13 @@ func (r render) plan(renderer int) (plans.Plan, error) {
 // config are the keys of 50-rancher.yaml.
 func (r render) config() (map[string]any, error) {
 	config := r.userConfig()
-	roles := r.m.Roles
+	roles := r.Machine.Roles
 	if r.rke.DataDirectories != nil && r.rke.DataDirectories.K8sDistro != "" {
 		config["data-dir"] = r.dataDir
 	}
 	config["private-registry"] = k3s.RegistriesFile
-	if r.m.NodeName != "" {
-		config["node-name"] = r.m.NodeName
+	if r.Machine.NodeName != "" {
+		config["node-name"] = r.Machine.NodeName
 	}
 	if r.server() {
 		config["token"] = r.Secrets.ServerToken
@@ -139,7 +155,7 @@ func (r render) userConfig() map[string]any {
 	}
 	merge(r.rke.MachineGlobalConfig)
 	for _, s := range r.rke.MachineSelectorConfig {
-		if s.MachineLabelSelector.Matches(r.m.Labels) {
+		if s.MachineLabelSelector.Matches(r.Machine.Labels) {
 			merge(s.Config)
 		}
 	}
@@ -165,9 +181,9 @@ func (r render) snapshots(config map[string]any) {
 // addresses are those the host gave at registration. External ones are told only beside internal
 // ones, since a lone external address would make the runtime choose its own internal one.
 func (r render) addresses(config map[string]any) {
-	internal := unique(r.m.InternalAddress)
+	internal := unique(r.Machine.InternalAddress)
 	var external []string
-	for _, a := range unique(r.m.Address) {
+	for _, a := range unique(r.Machine.Address) {
 		if !slices.Contains(internal, a) {
 			external = append(external, a)
 		}
@@ -187,8 +203,8 @@ func (r render) addresses(config map[string]any) {
 }
 
 func (r render) nodeLabels() []string {
-	labels := []string{"rke.cattle.io/machine=" + r.m.UID}
-	for key, value := range r.m.NodeLabels {
+	labels := []string{"rke.cattle.io/machine=" + r.Machine.UID}
+	for key, value := range r.Machine.NodeLabels {
 		labels = append(labels, key+"="+value)
 	}
 	slices.Sort(labels)
@@ -196,13 +212,13 @@ func (r render) nodeLabels() []string {
 }
 
 func (r render) nodeTaints() []string {
-	taints := r.m.NodeTaints
-	if !r.m.Roles.Worker {
+	taints := r.Machine.NodeTaints
+	if !r.Machine.Roles.Worker {
 		// k3s lets a node that is both keep its one taint, that of the control plane.
-		if r.m.Roles.Etcd && !r.m.Roles.ControlPlane {
+		if r.Machine.Roles.Etcd && !r.Machine.Roles.ControlPlane {
 			taints = append(slices.Clone(taints), records.Taint{Key: "node-role.kubernetes.io/etcd", Effect: "NoExecute"})
 		}
-		if r.m.Roles.ControlPlane {
+		if r.Machine.Roles.ControlPlane {
 			taints = append(slices.Clone(taints), records.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"})
 		}
 	}
@@ -334,10 +350,10 @@ var (
 
 // relabelled is the machine whose label the node has to take by a restart; empty for all others.
 func (r render) relabelled() string {
-	if !r.m.Status.Relabelled {
+	if !r.Machine.Status.Relabelled {
 		return ""
 	}
-	return r.m.UID
+	return r.Machine.UID
 }
 
 // stamp is the hash that makes a node restart when it changes. Its input is a document of
