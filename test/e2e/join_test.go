@@ -164,7 +164,7 @@ func (w *walk) apply() {
 		if step.args != "" {
 			args = append(args, step.args)
 		}
-		if out := w.drover(args...); !strings.HasSuffix(strings.TrimSpace(out), step.want) {
+		if out, _, _ := strings.Cut(w.drover(args...), "\n"); !strings.HasSuffix(out, step.want) {
 			w.Errorf("apply %s said %q, want %s", step.args, out, step.want)
 		}
 	}
