@@ -197,7 +197,7 @@ func (b *bed) sessionsOf(subject string) []*session {
 
 func (b *bed) dial(t testing.TB, subject, address string) net.Conn {
 	t.Helper()
-	c, err := b.Dial(t.Context(), subject, "tcp", address)
+	c, err := b.Dial(t.Context(), subject, Target{Network: "tcp", Address: address})
 	if err != nil {
 		t.Fatal(err)
 	}

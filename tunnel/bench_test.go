@@ -198,7 +198,7 @@ func ourEnds(t testing.TB, l net.Listener, original bool) DialFunc {
 	start(t, NewClient(o))
 	b.wantChange(t, "m1 true")
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return b.Dial(ctx, "m1", network, address)
+		return b.Dial(ctx, "m1", Target{Network: network, Address: address})
 	}
 }
 

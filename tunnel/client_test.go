@@ -342,7 +342,7 @@ func TestProxyThatDropsOurHeader(t *testing.T) {
 		return c.Status().Cause != nil && strings.Contains(c.Status().Cause.Error(), "a proxy on the way")
 	})
 	b.wantChange(t, "m1 true")
-	conn, err := b.Dial(t.Context(), "m1", "tcp", "echo:1")
+	conn, err := b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "echo:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,7 +246,7 @@ func TestAgentThatNeverAnswersLeavesNothing(t *testing.T) {
 	for range 10 {
 		open = append(open, b.dial(t, "deaf", "x:1"))
 	}
-	if _, err := b.Dial(t.Context(), "deaf", "tcp", "x:1"); !errors.Is(err, ErrBusy) {
+	if _, err := b.Dial(t.Context(), "deaf", Target{Network: "tcp", Address: "x:1"}); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more: %v, want that it is busy", err)
 	}
 	for _, c := range open {
@@ -259,7 +259,7 @@ func TestAgentThatNeverAnswersLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		if c, err := b.Dial(ctx, "deaf", "tcp", "x:1"); err == nil {
+		if c, err := b.Dial(ctx, "deaf", Target{Network: "tcp", Address: "x:1"}); err == nil {
 			c.Close()
 		}
 	}

@@ -230,7 +230,9 @@ func testJoinHandsEndsOn(t *testing.T, b *bed) {
 		<-speak
 		io.WriteString(c, "the answer")
 	}}))
-	d := newDesk(t, func() (io.ReadWriteCloser, error) { return b.Dial(t.Context(), "m1", "tcp", "late:1") })
+	d := newDesk(t, func() (io.ReadWriteCloser, error) {
+		return b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "late:1"})
+	})
 	person, _ := d.person(t, "hello")
 	io.WriteString(person, "hello")
 	if err := person.CloseWrite(); err != nil {
@@ -262,7 +264,9 @@ func TestJoinEndsWithWhoIsGone(t *testing.T) {
 	}
 	stop := join()
 	var address string
-	d := newDesk(t, func() (io.ReadWriteCloser, error) { return b.Dial(t.Context(), "m1", "tcp", address) })
+	d := newDesk(t, func() (io.ReadWriteCloser, error) {
+		return b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: address})
+	})
 	for _, tt := range []struct {
 		name, address string
 		leave         func(person *tls.Conn, below *net.TCPConn)

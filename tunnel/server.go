@@ -147,6 +147,15 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, text, code)
 }
 
+// Target is what a host is asked to connect to.
+type Target struct {
+	// Network and Address are as net.Dial takes them on the host.
+	Network, Address string
+	// Patient is for a connection of a person (exec, attach, port-forward): one of its writes may
+	// wait 15 minutes for a host that takes nothing, instead of 30 seconds.
+	Patient bool
+}
+
 // Dial asks a subject's host to open a connection. It returns before the host has
 // answered: do a handshake with the target under a time limit. A failed handshake makes the
 // next Dial prefer another of the subject's tunnels, so that one retry is worthwhile.
@@ -155,7 +164,7 @@ func refuse(w http.ResponseWriter, err error) {
 // *TargetRefusedError and *LostError, and those of any net.Conn.
 //
 // A deadline of the connection that passes during a Read or Write ends the connection.
-func (s *Server) Dial(ctx context.Context, subject, network, address string) (net.Conn, error) {
+func (s *Server) Dial(ctx context.Context, subject string, to Target) (net.Conn, error) {
 	candidates, err := s.candidates(subject)
 	if err != nil {
 		s.totals.failed(failNoSession)
@@ -163,11 +172,11 @@ func (s *Server) Dial(ctx context.Context, subject, network, address string) (ne
 	}
 	var failed error
 	for _, one := range candidates {
-		if failed = s.allowed(one.peer, network, address); failed != nil {
+		if failed = s.allowed(one.peer, to.Network, to.Address); failed != nil {
 			s.totals.failed(failRefused)
 			continue
 		}
-		c, err := one.dial(ctx, network, address)
+		c, err := one.dial(ctx, to)
 		if err == nil {
 			return c, nil
 		}
@@ -180,7 +189,7 @@ func (s *Server) Dial(ctx context.Context, subject, network, address string) (ne
 	if errors.As(failed, &refused) {
 		return nil, failed
 	}
-	return nil, fmt.Errorf("dial %s %s through the tunnel of %s: %w", network, address, subject, failed)
+	return nil, fmt.Errorf("dial %s %s through the tunnel of %s: %w", to.Network, to.Address, subject, failed)
 }
 
 func (s *Server) allowed(peer Peer, network, address string) error {

@@ -95,7 +95,7 @@ func testStalledWriteEnds(t *testing.T, b *bed) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "took nothing for 100ms") {
 		t.Errorf("err = %v", err)
 	}
-	patient, err := b.Dial(Patient(t.Context()), "m1", "tcp", "hang:1")
+	patient, err := b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "hang:1", Patient: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func testStalledWriteEnds(t *testing.T, b *bed) {
 // has worked. A dial that was lost before anything came back is repeated, as callers do.
 func (b *bed) speak(ctx context.Context, subject, address string) (c net.Conn, err error) {
 	for range 3 {
-		if c, err = b.Dial(ctx, subject, "tcp", address); err != nil {
+		if c, err = b.Dial(ctx, subject, Target{Network: "tcp", Address: address}); err != nil {
 			return nil, err
 		}
 		c.SetDeadline(time.Now().Add(10 * time.Second))
@@ -154,7 +154,7 @@ func testSessionsTellWhatPeopleAsk(t *testing.T, b *bed) {
 	if stats.Opened != 1 || stats.Ended != 1 || stats.Dials != 1 || stats.BytesIn != 5 || stats.Latency.Count != 1 || stats.Latency.Buckets[10] != 1 {
 		t.Errorf("stats %+v", stats)
 	}
-	_, err := b.Dial(t.Context(), "m1", "tcp", "echo:1")
+	_, err := b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "echo:1"})
 	if err == nil || !strings.Contains(err.Error(), "the client is stopping") {
 		t.Errorf("dial after the end: %v, want why it ended", err)
 	}

@@ -26,7 +26,7 @@ type limits struct {
 	unread      int64         // bytes that a connection may hold because nobody reads them
 	idle        time.Duration // without traffic, until a connection is closed
 	stall       time.Duration // that a write may wait
-	patient     time.Duration // the same of a Patient dial
+	patient     time.Duration // the same for a patient Target
 	// linger is how long after Close the host may end the connection by itself, as a target
 	// does that was asked to in its own protocol (TLS). The library is not made for both
 	// ends to close in the same instant (rancher/remotedialer issue 254).
@@ -108,9 +108,9 @@ func (s *session) healthy(now time.Time) bool {
 }
 
 // dial sends the request to connect. It waits for room in the websocket, not for the host.
-func (s *session) dial(ctx context.Context, network, address string) (*conn, error) {
-	c := newConn(s, network, address)
-	if IsPatient(ctx) {
+func (s *session) dial(ctx context.Context, to Target) (*conn, error) {
+	c := newConn(s, to.Network, to.Address)
+	if to.Patient {
 		c.stall = s.limits.patient
 	}
 	if err := s.admit(); err != nil {
@@ -119,7 +119,7 @@ func (s *session) dial(ctx context.Context, network, address string) (*conn, err
 	limited, cancel := context.WithTimeout(ctx, requestLimit)
 	done := make(chan error, 1)
 	go func() {
-		done <- s.request(limited, c, network, address)
+		done <- s.request(limited, c, to.Network, to.Address)
 		cancel()
 	}()
 	select {
@@ -263,13 +263,3 @@ func (s *session) info(now time.Time) SessionInfo {
 		BytesIn: s.in.Load(), BytesOut: s.out.Load(),
 	}
 }
-
-type patientKey struct{}
-
-// Patient marks the context of a Dial whose connection is for a person (exec, attach,
-// port-forward): one of its writes may wait 15 minutes for a host that takes nothing,
-// instead of 30 seconds.
-func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
-
-// IsPatient says whether a context was marked by Patient.
-func IsPatient(ctx context.Context) bool { return ctx.Value(patientKey{}) != nil }

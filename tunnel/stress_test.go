@@ -43,7 +43,7 @@ func testManyConnectionsComeAndGo(t *testing.T, b *bed) {
 		client := http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots},
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				return b.Dial(ctx, "m1", network, address)
+				return b.Dial(ctx, "m1", Target{Network: network, Address: address})
 			},
 		}}
 		ctx, cancel := context.WithCancel(t.Context())

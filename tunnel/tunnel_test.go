@@ -38,7 +38,7 @@ func testDialReachesHTTPServerOnTheHost(t *testing.T, b *bed) {
 	client := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return b.Dial(ctx, "m1", network, address)
+			return b.Dial(ctx, "m1", Target{Network: network, Address: address})
 		},
 	}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -101,7 +101,7 @@ func testServerPolicy(t *testing.T, b *bed) {
 		{"no network", "", "127.0.0.1:6443"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := b.Dial(t.Context(), "m1", tc.network, tc.address)
+			_, err := b.Dial(t.Context(), "m1", Target{Network: tc.network, Address: tc.address})
 			var refused *RefusedError
 			if !errors.As(err, &refused) {
 				t.Errorf("err = %v, want a refusal", err)
@@ -117,7 +117,7 @@ func testServerPolicy(t *testing.T, b *bed) {
 func TestDialWithoutSession(t *testing.T) { overEach(t, testDialWithoutSession) }
 
 func testDialWithoutSession(t *testing.T, b *bed) {
-	_, err := b.Dial(t.Context(), "m1", "tcp", "x:1")
+	_, err := b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "x:1"})
 	var none *NoSessionError
 	if !errors.As(err, &none) || !none.Last.IsZero() {
 		t.Errorf("err = %v, want one that was never there", err)
@@ -126,7 +126,7 @@ func testDialWithoutSession(t *testing.T, b *bed) {
 	stop()
 	b.wantChange(t, "m1 true")
 	b.wantChange(t, "m1 false")
-	_, err = b.Dial(t.Context(), "m1", "tcp", "x:1")
+	_, err = b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "x:1"})
 	if !errors.As(err, &none) || none.Last.IsZero() {
 		t.Errorf("err = %v, want one that is gone since a time", err)
 	}

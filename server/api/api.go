@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
@@ -53,7 +55,7 @@ type Options struct {
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
-	Dial func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.

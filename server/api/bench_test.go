@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/auth"
@@ -61,7 +63,7 @@ type bench struct {
 
 	// What stands for the way to the hosts; nil reaches none.
 	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
-	dial     func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 }
 
 type syncBuffer struct {
@@ -170,11 +172,11 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.askAgent(ctx, subject, path)
 		},
-		Dial: func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error) {
+		Dial: func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
 			if b.dial == nil {
 				return nil, errors.New("no host is there")
 			}
-			return b.dial(ctx, subject, network, address)
+			return b.dial(ctx, subject, to)
 		},
 	}
 	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Transport: func(records.ClusterKey) (http.RoundTripper, error) {

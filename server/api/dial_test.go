@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -43,8 +45,8 @@ func TestDialledConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hosts.Close()
-	b.dial = func(_ context.Context, subject records.Subject, network, address string) (net.Conn, error) {
-		if got := string(subject) + " " + network + " " + address; got != string(m.Subject())+" unix /var/run/docker.sock" {
+	b.dial = func(_ context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
+		if got := string(subject) + " " + to.Network + " " + to.Address; got != string(m.Subject())+" unix /var/run/docker.sock" {
 			t.Errorf("dialled %s", got)
 		}
 		return net.Dial("tcp", hosts.Addr().String())

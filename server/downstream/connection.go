@@ -53,18 +53,19 @@ func (w *watcher) connect(ctx context.Context) (*connection, error) {
 	}
 	config.Host = "https://" + apiAddress
 	config.Timeout = 0
-	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return w.clusters.Hosts.Dial(ctx, subject, network, apiAddress)
+	dial := func(patient bool) func(context.Context, string, string) (net.Conn, error) {
+		return func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return w.clusters.Hosts.Dial(ctx, subject, tunnel.Target{Network: network, Address: apiAddress, Patient: patient})
+		}
 	}
+	config.Dial = dial(false)
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig on %s has no usable certificate: %w", subject.Machine(), err)
 	}
 	base := purposes{
-		plain: transport(config.Dial, tlsConfig),
-		upgrades: transport(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return config.Dial(tunnel.Patient(ctx), network, address)
-		}, tlsConfig),
+		plain:    transport(config.Dial, tlsConfig),
+		upgrades: transport(dial(true), tlsConfig),
 	}
 	credentials := &rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}
 	wrapped, err := rest.HTTPWrappersForConfig(credentials, base)

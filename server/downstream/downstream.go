@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -25,7 +27,7 @@ import (
 
 // Hosts is the way to the hosts; see server/hosts.
 type Hosts interface {
-	Dial(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	Connected(subject records.Subject) (since time.Time, ok bool)
 	OnTunnel(f func(subject records.Subject, connected bool))

@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
@@ -125,15 +127,15 @@ func (h *host) Connected(records.Subject) (time.Time, bool) {
 	return time.Unix(1, 0), h.open
 }
 
-func (h *host) Dial(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error) {
-	target := map[string]string{"127.0.0.1:6443": h.api.Listener.Addr().String()}[address]
+func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
+	target := map[string]string{"127.0.0.1:6443": h.api.Listener.Addr().String()}[to.Address]
 	if _, open := h.Connected(subject); !open {
 		return nil, errors.New("no tunnel is open")
 	}
-	if target == "" || network != "tcp" || subject != "fleet-default/custom-1" {
-		return nil, fmt.Errorf("dialled %s %s on %s", network, address, subject)
+	if target == "" || to.Network != "tcp" || subject != "fleet-default/custom-1" {
+		return nil, fmt.Errorf("dialled %s %s on %s", to.Network, to.Address, subject)
 	}
-	c, err := new(net.Dialer).DialContext(ctx, network, target)
+	c, err := new(net.Dialer).DialContext(ctx, to.Network, target)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conns = append(h.conns, c)

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -25,7 +27,7 @@ func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (
 		// The tunnel's dial does not wait for the host; the header shows that it is there.
 		DisableKeepAlives: true, ResponseHeaderTimeout: answerLimit,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return h.Dial(ctx, subject, "tcp", AgentService)
+			return h.Dial(ctx, subject, tunnel.Target{Network: "tcp", Address: AgentService})
 		},
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://drover-agent"+path, nil)

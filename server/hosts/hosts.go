@@ -122,8 +122,8 @@ func (h *Hosts) OnTunnel(f func(subject records.Subject, connected bool)) {
 func (h *Hosts) OnWatch(f func(secretKey string, connected bool)) { h.presence.Watches.OnChange(f) }
 
 // Dial opens a connection on a host, through whichever server has its tunnel; see tunnel.Server.Dial.
-func (h *Hosts) Dial(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error) {
-	return h.relay.Dial(ctx, string(subject), network, address)
+func (h *Hosts) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
+	return h.relay.Dial(ctx, string(subject), to)
 }
 
 // Connected says whether a host has a tunnel to any server, and since when it has or has not.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/observed"
@@ -33,7 +35,7 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	if d := *m.Docker; d.EngineID != "E1" || d.ServerVersion != "20.10.24" || d.StorageDriver != "overlay2" || d.CgroupDriver != "systemd" || d.Seen.IsZero() {
 		t.Errorf("docker = %+v", d)
 	}
-	c, err := b.hosts.Dial(t.Context(), subject, "unix", hosts.DockerSocket)
+	c, err := b.hosts.Dial(t.Context(), subject, tunnel.Target{Network: "unix", Address: hosts.DockerSocket})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	if got, err := bufio.NewReader(c).ReadString('\n'); err != nil || got != "unix /var/run/docker.sock says ping\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := b.hosts.Dial(t.Context(), subject, "tcp", "10.1.1.1:22"); err == nil || !strings.Contains(err.Error(), "refused: port 22") {
+	if _, err := b.hosts.Dial(t.Context(), subject, tunnel.Target{Network: "tcp", Address: "10.1.1.1:22"}); err == nil || !strings.Contains(err.Error(), "refused: port 22") {
 		t.Errorf("dial outside the list: %v", err)
 	}
 	stop()

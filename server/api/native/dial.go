@@ -48,7 +48,7 @@ func (a *API) DialHost(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, norman.Errorf(http.StatusUpgradeRequired, norman.InvalidOption, "send the header Upgrade: %s", dialProtocol)
 	}
 	defer c.Bind()()
-	host, err := a.DialOnHost(tunnel.Patient(c.Ctx()), d.Value.Subject(), network, address)
+	host, err := a.DialOnHost(c.Ctx(), d.Value.Subject(), tunnel.Target{Network: network, Address: address, Patient: true})
 	if err != nil {
 		log.Info("connection to a host refused", "error", err)
 		return route.Answer{}, noWay(d.Value, err)

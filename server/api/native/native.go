@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/drover-project/drover/tunnel"
+
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -43,7 +45,7 @@ type API struct {
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	// DialOnHost opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
-	DialOnHost func(ctx context.Context, subject records.Subject, network, address string) (net.Conn, error)
+	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
 	// Changes are what followers of lists see.

@@ -35,7 +35,7 @@ const (
 
 // Tunnels are those of this server.
 type Tunnels interface {
-	Dial(ctx context.Context, subject, network, address string) (net.Conn, error)
+	Dial(ctx context.Context, subject string, to tunnel.Target) (net.Conn, error)
 	Connected(subject string) (since time.Time, ok bool)
 	Sessions() []tunnel.SessionInfo
 }
@@ -71,16 +71,16 @@ func (r *Relay) Connected(subject string) (since time.Time, ok bool) {
 
 // Dial is tunnel.Server.Dial over all servers: a tunnel that ends here is taken first.
 // The errors are those of the tunnel, whichever server it ends at.
-func (r *Relay) Dial(ctx context.Context, subject, network, address string) (net.Conn, error) {
+func (r *Relay) Dial(ctx context.Context, subject string, to tunnel.Target) (net.Conn, error) {
 	if _, here := r.Local.Connected(subject); here {
-		c, err := r.Local.Dial(ctx, subject, network, address)
+		c, err := r.Local.Dial(ctx, subject, to)
 		if _, none := errors.AsType[*tunnel.NoSessionError](err); !none {
 			return c, err
 		}
 	}
 	var failed error
 	for _, holder := range r.Presence.Holders(subject) {
-		c, err := r.ask(ctx, holder, subject, network, address)
+		c, err := r.ask(ctx, holder, subject, to)
 		if err == nil {
 			return c, nil
 		}
@@ -98,12 +98,12 @@ func (r *Relay) Dial(ctx context.Context, subject, network, address string) (net
 }
 
 // ask has another server dial.
-func (r *Relay) ask(ctx context.Context, holder records.Replica, subject, network, address string) (net.Conn, error) {
+func (r *Relay) ask(ctx context.Context, holder records.Replica, subject string, to tunnel.Target) (net.Conn, error) {
 	u, err := url.Parse(holder.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("dial through server %s: its address %q is not of the form https://host[:port]", holder.ID, holder.URL)
 	}
-	u.Path, u.RawQuery = Path, asked(ctx, subject, network, address).Encode()
+	u.Path, u.RawQuery = Path, asked(subject, to).Encode()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	c, err := (&tls.Dialer{Config: r.TLS}).DialContext(ctx, "tcp", hostPort(u))
@@ -128,9 +128,9 @@ func (r *Relay) ask(ctx context.Context, holder records.Replica, subject, networ
 }
 
 // asked is the query of a dial.
-func asked(ctx context.Context, subject, network, address string) url.Values {
-	q := url.Values{"subject": {subject}, "network": {network}, "address": {address}}
-	if tunnel.IsPatient(ctx) {
+func asked(subject string, to tunnel.Target) url.Values {
+	q := url.Values{"subject": {subject}, "network": {to.Network}, "address": {to.Address}}
+	if to.Patient {
 		q.Set("patient", "true")
 	}
 	return q
@@ -191,11 +191,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	q := request.URL.Query()
-	ctx := request.Context()
-	if q.Get("patient") == "true" {
-		ctx = tunnel.Patient(ctx)
-	}
-	host, err := r.Local.Dial(ctx, q.Get("subject"), q.Get("network"), q.Get("address"))
+	to := tunnel.Target{Network: q.Get("network"), Address: q.Get("address"), Patient: q.Get("patient") == "true"}
+	host, err := r.Local.Dial(request.Context(), q.Get("subject"), to)
 	if err != nil {
 		said := refusal{Text: err.Error()}
 		said.NoSession, _ = errors.AsType[*tunnel.NoSessionError](err)

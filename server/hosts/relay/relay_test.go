@@ -22,11 +22,11 @@ import (
 // hosts are tunnels without websockets: subjects, and what their dials give.
 type hosts map[string]func(network, address string) (net.Conn, error)
 
-func (h hosts) Dial(_ context.Context, subject, network, address string) (net.Conn, error) {
+func (h hosts) Dial(_ context.Context, subject string, to tunnel.Target) (net.Conn, error) {
 	if h[subject] == nil {
 		return nil, &tunnel.NoSessionError{Subject: subject}
 	}
-	return h[subject](network, address)
+	return h[subject](to.Network, to.Address)
 }
 
 func (h hosts) Sessions() []tunnel.SessionInfo {
@@ -82,7 +82,7 @@ func TestDialThroughAnotherServer(t *testing.T) {
 		Presence: held{"c:m-1": elsewhere, "c:m-refused": elsewhere, "c:m-broken": elsewhere, "c:m-gone": elsewhere},
 	})
 	for _, subject := range []string{"c:m-1", "c:m-here"} {
-		c, err := r.Dial(t.Context(), subject, "unix", "/var/run/docker.sock")
+		c, err := r.Dial(t.Context(), subject, tunnel.Target{Network: "unix", Address: "/var/run/docker.sock"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,15 +95,15 @@ func TestDialThroughAnotherServer(t *testing.T) {
 		}
 		c.Close()
 	}
-	if _, err := r.Dial(t.Context(), "c:m-refused", "tcp", "10.0.0.1:22"); !is[*tunnel.RefusedError](err) || !strings.Contains(err.Error(), "not offered") {
+	if _, err := r.Dial(t.Context(), "c:m-refused", tunnel.Target{Network: "tcp", Address: "10.0.0.1:22"}); !is[*tunnel.RefusedError](err) || !strings.Contains(err.Error(), "not offered") {
 		t.Errorf("refused: %v", err)
 	}
 	for _, subject := range []string{"c:m-gone", "c:m-unknown"} {
-		if _, err := r.Dial(t.Context(), subject, "tcp", "x:1"); !is[*tunnel.NoSessionError](err) {
+		if _, err := r.Dial(t.Context(), subject, tunnel.Target{Network: "tcp", Address: "x:1"}); !is[*tunnel.NoSessionError](err) {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
-	if _, err := r.Dial(t.Context(), "c:m-broken", "tcp", "x:1"); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+	if _, err := r.Dial(t.Context(), "c:m-broken", tunnel.Target{Network: "tcp", Address: "x:1"}); err == nil || !strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("broken: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestEnds(t *testing.T) {
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
 	for _, first := range []string{"asker", "host"} {
-		c, err := r.Dial(t.Context(), "c:m-1", "tcp", "x:1")
+		c, err := r.Dial(t.Context(), "c:m-1", tunnel.Target{Network: "tcp", Address: "x:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestHalfClose(t *testing.T) {
 		Local: hosts{}, Secret: secret, TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
-	c, err := r.Dial(t.Context(), "c:m-1", "tcp", "x:1")
+	c, err := r.Dial(t.Context(), "c:m-1", tunnel.Target{Network: "tcp", Address: "x:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,17 +218,17 @@ func TestWhoIsRefused(t *testing.T) {
 		Local: hosts{}, Secret: "other", TLS: trust, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}, "c:m-2": {{ID: "b", URL: "http://x"}}},
 	})
-	if _, err := other.Dial(t.Context(), "c:m-1", "tcp", "x:1"); err == nil || strings.Contains(err.Error(), "other") {
+	if _, err := other.Dial(t.Context(), "c:m-1", tunnel.Target{Network: "tcp", Address: "x:1"}); err == nil || strings.Contains(err.Error(), "other") {
 		t.Errorf("a server with another secret: %v", err)
 	}
-	if _, err := other.Dial(t.Context(), "c:m-2", "tcp", "x:1"); err == nil || !strings.Contains(err.Error(), "https://") {
+	if _, err := other.Dial(t.Context(), "c:m-2", tunnel.Target{Network: "tcp", Address: "x:1"}); err == nil || !strings.Contains(err.Error(), "https://") {
 		t.Errorf("a server with a strange address: %v", err)
 	}
 	unknown := New(Options{
 		Local: hosts{}, Secret: secret, TLS: &tls.Config{RootCAs: x509.NewCertPool()}, Logger: slog.New(slog.DiscardHandler),
 		Presence: held{"c:m-1": {{ID: "b", URL: web.URL}}},
 	})
-	if _, err := unknown.Dial(t.Context(), "c:m-1", "tcp", "x:1"); err == nil {
+	if _, err := unknown.Dial(t.Context(), "c:m-1", tunnel.Target{Network: "tcp", Address: "x:1"}); err == nil {
 		t.Error("a server of an unknown authority was trusted")
 	}
 }
