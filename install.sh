@@ -660,7 +660,7 @@ sources() {
 # check_source VARIABLE LOCAL LOCATION URL CHECKSUM
 check_source() {
     if "$2"; then
-        [ -f "$3" ] || die "$1_LOCAL is true, but $1_LOCAL_LOCATION \"$3\" is no file"
+        [ -f "$3" ] || die "$1_LOCAL is true, but $1_LOCAL_LOCATION \"$3\" is not a file"
         return 0
     fi
     case ${4:-$base} in

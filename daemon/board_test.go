@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/tunnel"
 )
 
-func TestBoardTellsTheMostPressingFirst(t *testing.T) {
+func TestBoardShowsTheMostPressingFirst(t *testing.T) {
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := newBoard(time.Now)
 	want := func(line string) {
@@ -39,7 +39,7 @@ func TestBoardTellsTheMostPressingFirst(t *testing.T) {
 	select {
 	case <-b.changed:
 	default:
-		t.Error("nobody was told of a change")
+		t.Error("nobody was notified of a change")
 	}
 }
 

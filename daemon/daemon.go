@@ -79,7 +79,7 @@ type agent struct {
 	kept    []status.Failure // as they are on disk; guarded by keeping
 }
 
-// Run lives until the context ends, which is no error. An error says what on this host
+// Run lives until the context ends, which is not an error. An error says what on this host
 // has to be mended before the agent can work at all.
 func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {

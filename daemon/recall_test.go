@@ -73,7 +73,7 @@ func TestFailuresBeforeThisStart(t *testing.T) {
 	}
 }
 
-// TestFailuresAreKept: each is on disk as soon as it was told.
+// TestFailuresAreKept: each is on disk as soon as it was reported.
 func TestFailuresAreKept(t *testing.T) {
 	a := &agent{board: newBoard(time.Now), feed: feed.New(), ledgers: filepath.Join(t.TempDir(), "ledger")}
 	a.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))

@@ -32,7 +32,7 @@ func (a *agent) showStatus(ctx context.Context) error {
 	var health selfupdate.Health
 	for {
 		health = a.recordHealth(health)
-		if line := a.board.line(); line != last && a.life.Tell("STATUS="+line) {
+		if line := a.board.line(); line != last && a.life.Send("STATUS="+line) {
 			last = line
 		}
 		if err := backoff.Wait(ctx, statusEvery); err != nil {

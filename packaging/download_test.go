@@ -217,7 +217,7 @@ func TestNoProxy(t *testing.T) {
 			oneShell(t, i, func(t *testing.T, sh shell) {
 				h := newHost(t, sh)
 				h.env = []string{"HTTPS_PROXY=http://127.0.0.1:1", "NO_PROXY=" + tt.noProxy, "no_proxy=", "CATTLE_REGISTRATION_TIMEOUT=0"}
-				// Of curl we only want to know what it is told; newer ones know networks themselves.
+				// Of curl we only want to know its arguments; newer ones know networks themselves.
 				h.tool("curl", `echo "$*" >>`+h.log+`/curl; exit 7`)
 				wantRefusal(t, h.join(s, "--worker"))
 				if got := strings.Contains(h.logged("curl")[0], "--noproxy *"); got != tt.direct {

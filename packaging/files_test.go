@@ -243,7 +243,7 @@ func TestDirectories(t *testing.T) {
 				if has := strings.Contains(env, "PATH="); has != (tt.fallbackPath != "") || !strings.HasSuffix(env, tt.fallbackPath) {
 					t.Errorf("want a PATH that ends in %q:\n%s", tt.fallbackPath, env)
 				}
-				// The uninstaller finds the same places without being told.
+				// The uninstaller finds the same places without being configured.
 				h.env = nil
 				if res := h.run(readFile(uninstallScript)); res.code != 0 {
 					t.Fatal(res.stderr)

@@ -14,7 +14,7 @@ import (
 
 const packagedUnit = "systemd/rancher-system-agent.service"
 
-// Only a systemd that knows the back-off of restarts is told of it.
+// Only a systemd that knows the back-off of restarts is configured for it.
 func TestRestartsBackOffWhereSystemdKnowsHow(t *testing.T) {
 	s := newServer(t, newAuthority(t, "drover"))
 	packaged := string(readFile(packagedUnit))

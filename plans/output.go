@@ -55,7 +55,7 @@ func EncodeOutputs(outputs map[string][]byte) ([]byte, error) {
 	return pack("instruction outputs", outputs)
 }
 
-// DecodeOutputs unpacks what EncodeOutputs packed; empty input is no outputs.
+// DecodeOutputs unpacks what EncodeOutputs packed; empty input means no outputs.
 func DecodeOutputs(b []byte) (map[string][]byte, error) {
 	outputs := map[string][]byte{}
 	if err := unpack("instruction outputs", b, &outputs); err != nil {
@@ -84,7 +84,7 @@ func EncodePeriodicOutputs(outputs map[string]PeriodicOutput) ([]byte, error) {
 	return pack("periodic outputs", wire)
 }
 
-// DecodePeriodicOutputs unpacks what EncodePeriodicOutputs packed; empty input is no records.
+// DecodePeriodicOutputs unpacks what EncodePeriodicOutputs packed; empty input means no records.
 // A time that cannot be read counts as never, as it does for the original agent.
 func DecodePeriodicOutputs(b []byte) (map[string]PeriodicOutput, error) {
 	wire := map[string]wirePeriodicOutput{}

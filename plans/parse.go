@@ -152,7 +152,7 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// maxUnitName is the longest name that systemd takes, in bytes. It is no part of the expression,
+// maxUnitName is the longest name that systemd takes, in bytes. It is not part of the expression,
 // which every process of the agent would take half a millisecond to compile then.
 const maxUnitName = 255
 

@@ -76,7 +76,7 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("field %q, error %q\nwant  %q, %q", field.Field, err, test.field, test.want)
 			}
 			if strings.Contains(err.Error(), "secret") {
-				t.Error("the error tells a value")
+				t.Error("the error shows a value")
 			}
 		})
 	}

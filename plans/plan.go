@@ -20,7 +20,7 @@ import (
 // SecretType is the type of the Kubernetes Secret that carries a plan down and its outcome up.
 const SecretType = "rke.cattle.io/machine-plan"
 
-// Plan is one complete wish for one host.
+// Plan is the complete desired state of one host.
 type Plan struct {
 	// Files are brought to the wanted state in order, before any instruction runs.
 	Files []File `json:"files,omitempty"`

@@ -126,7 +126,7 @@ type Outcome struct {
 	ProbeStatuses   map[string]ProbeStatus
 }
 
-// ReadOutcome decodes the agent's keys. What cannot be read is left empty and told
+// ReadOutcome decodes the agent's keys. What cannot be read is left empty and reported
 // in the error, so that one bad key does not hide the others.
 func ReadOutcome(data map[string][]byte) (Outcome, error) {
 	o := Outcome{

@@ -68,7 +68,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-func TestReadOutcomeTellsEachBadKey(t *testing.T) {
+func TestReadOutcomeReportsEachBadKey(t *testing.T) {
 	good := packed(t, `{"a":"b25lCg=="}`)
 	d := data("plan-state", "failed", "plan-revision", "x", "applied-checksum", "ab", "failure-count", "2",
 		"failed-output", "no gzip", "applied-periodic-output", "nor this", "probe-statuses", "[")

@@ -15,7 +15,7 @@ import "slices"
 type State string
 
 const (
-	// StateNone is a Secret of an older server, which tells "new" from "done" by checksums alone.
+	// StateNone is a Secret of an older server, which distinguishes "new" from "done" by checksums alone.
 	StateNone State = ""
 	// StatePending is a plan that no agent has started.
 	StatePending State = "pending"

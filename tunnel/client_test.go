@@ -493,7 +493,7 @@ func TestNewCAIsAdoptedWhenProven(t *testing.T) {
 	if got := <-adopted; got != string(second) || len(adopted) > 0 {
 		t.Errorf("adopted %q", got)
 	}
-	// The new authority replaces the old one: who has a key of that is a stranger now.
+	// The new authority replaces the old one: who has a key of that is not trusted any more.
 	exchange(first, old, "guessed")
 	b.sessionsOf("m1")[0].socket.Close()
 	b.wantChange(t, "m1 false")
@@ -620,7 +620,7 @@ func TestHostileServer(t *testing.T) {
 		name string
 		do   func(*websocket.Conn)
 		want string
-		told string
+		sent string
 	}{
 		{"text", func(ws *websocket.Conn) { ws.WriteMessage(websocket.TextMessage, []byte("x")) }, "wrong websocket message type", "the client cannot go on"},
 		{"1 GiB announced", func(ws *websocket.Conn) { ws.NetConn().Write([]byte{0x82, 127, 0, 0, 0, 0, 0x40, 0, 0, 0}) }, "read limit exceeded", ""},
@@ -634,7 +634,7 @@ func TestHostileServer(t *testing.T) {
 		{"target without a network", func(ws *websocket.Conn) { ws.WriteMessage(websocket.BinaryMessage, message(typeConnect, 2, "nothing")) }, "failed to parse connect address", "the client cannot go on"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			told := make(chan error, 100)
+			sent := make(chan error, 100)
 			web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
 				if err != nil {
@@ -643,7 +643,7 @@ func TestHostileServer(t *testing.T) {
 				defer ws.Close()
 				tc.do(ws)
 				_, err = readAll(ws)
-				told <- err
+				sent <- err
 			}))
 			t.Cleanup(web.Close)
 			roots := x509.NewCertPool()
@@ -652,8 +652,8 @@ func TestHostileServer(t *testing.T) {
 			if err := causeOf(t, o, nil); !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("cause %v, want %q", err, tc.want)
 			}
-			if err := <-told; !strings.Contains(err.Error(), tc.told) {
-				t.Errorf("the server was told %v, want %q", err, tc.told)
+			if err := <-sent; !strings.Contains(err.Error(), tc.sent) {
+				t.Errorf("the server got %v, want %q", err, tc.sent)
 			}
 		})
 	}

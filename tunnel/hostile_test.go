@@ -39,8 +39,8 @@ func (b *bed) raw(t *testing.T, subject string) *websocket.Conn {
 	return ws
 }
 
-// TestHostileClient sends what no client sends: the server ends that websocket, tells both
-// sides why, and everybody else's goes on.
+// TestHostileClient sends what no client sends: the server ends that websocket, notifies both
+// sides of the reason, and everybody else's goes on.
 func TestHostileClient(t *testing.T) {
 	binaryMessage := func(m []byte) func(*websocket.Conn) {
 		return func(ws *websocket.Conn) { ws.WriteMessage(websocket.BinaryMessage, m) }
@@ -76,7 +76,7 @@ func TestHostileClient(t *testing.T) {
 			var said *websocket.CloseError
 			_, err := readAll(ws)
 			if !errors.As(err, &said) || !strings.Contains(said.Text, tc.want) {
-				t.Errorf("the client was told %v, want %q", err, tc.want)
+				t.Errorf("the client got %v, want %q", err, tc.want)
 			}
 			var lost *LostError
 			if _, err := victim.Read(make([]byte, 1)); !errors.As(err, &lost) {
@@ -111,7 +111,7 @@ func TestHostileMuxClient(t *testing.T) {
 	const want = "only the server may ask"
 	var said *websocket.CloseError
 	if _, err := readAll(ws); !errors.As(err, &said) || !strings.Contains(said.Text, want) {
-		t.Errorf("the client was told %v, want %q", err, want)
+		t.Errorf("the client got %v, want %q", err, want)
 	}
 	var lost *LostError
 	if _, err := victim.Read(make([]byte, 1)); !errors.As(err, &lost) || !strings.Contains(err.Error(), want) {

@@ -211,7 +211,7 @@ func (d *desk) wantJoined(t *testing.T) {
 }
 
 // A person who sends no more gets what the host still has to say, whether or not the host
-// can be told of the end.
+// can be notified of the end.
 func TestJoinHandsEndsOn(t *testing.T) { overEach(t, testJoinHandsEndsOn) }
 
 func testJoinHandsEndsOn(t *testing.T, b *bed) {
@@ -224,7 +224,7 @@ func testJoinHandsEndsOn(t *testing.T, b *bed) {
 		heard <- string(hello)
 		if !b.original {
 			if _, err := c.Read(hello); !errors.Is(err, io.EOF) {
-				t.Errorf("the host was told %v", err)
+				t.Errorf("the host got %v", err)
 			}
 		}
 		<-speak
@@ -281,7 +281,7 @@ func TestJoinEndsWithWhoIsGone(t *testing.T) {
 		{"a person who is gone without a word", "quiet:1", func(_ *tls.Conn, below *net.TCPConn) { below.Close() }},
 		{"a host whose tunnel ends", "bye:1", func(person *tls.Conn, _ *net.TCPConn) {
 			if _, err := person.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				t.Errorf("the person was told %v", err)
+				t.Errorf("the person got %v", err)
 			}
 			stop()
 		}},
@@ -309,7 +309,7 @@ func TestJoinEndsWithWhoIsGone(t *testing.T) {
 	waitUntil(t, "descriptors and goroutines are as before", func() bool { return openFiles(t) <= files && runtime.NumGoroutine() <= routines })
 }
 
-func TestJoinTellsWhatPassedAndWhatFailed(t *testing.T) {
+func TestJoinReportsWhatPassedAndWhatFailed(t *testing.T) {
 	host, there := net.Pipe()
 	person, here := net.Pipe()
 	go func() {
@@ -335,6 +335,6 @@ func TestJoinTellsWhatPassedAndWhatFailed(t *testing.T) {
 		t.Errorf("a host that takes nothing: %v", err)
 	}
 	if _, err := here.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the person was told %v", err)
+		t.Errorf("the person got %v", err)
 	}
 }

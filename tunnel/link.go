@@ -114,7 +114,7 @@ func (l *link) close(words string) {
 		// Good manners; whoever does not hear it sees the connection close.
 		_ = l.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, words), time.Now().Add(goodbyeLimit))
 	}
-	l.ws.Close() // a second close is no harm
+	l.ws.Close() // a second close does no harm
 }
 
 // follow waits for the end of a link. When the server's name no longer leads to the

@@ -129,9 +129,9 @@ func (b *bed) speak(ctx context.Context, subject, address string) (c net.Conn, e
 	return nil, err
 }
 
-func TestSessionsTellWhatPeopleAsk(t *testing.T) { overEach(t, testSessionsTellWhatPeopleAsk) }
+func TestSessionsReportWhatPeopleAsk(t *testing.T) { overEach(t, testSessionsReportWhatPeopleAsk) }
 
-func testSessionsTellWhatPeopleAsk(t *testing.T, b *bed) {
+func testSessionsReportWhatPeopleAsk(t *testing.T, b *bed) {
 	stop := b.join(t, "m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
 	c := b.dial(t, "m1", "echo:1")
 	wantEcho(t, c, "12345")

@@ -218,7 +218,7 @@ func TestOfSeveralSessionsTheNewestThatWorksIsUsed(t *testing.T) {
 }
 
 func testOfSeveralSessionsTheNewestThatWorksIsUsed(t *testing.T, b *bed) {
-	told := func(t *testing.T) string {
+	who := func(t *testing.T) string {
 		t.Helper()
 		text, err := io.ReadAll(b.dial(t, "m1", "who:1"))
 		if err != nil {
@@ -232,7 +232,7 @@ func testOfSeveralSessionsTheNewestThatWorksIsUsed(t *testing.T, b *bed) {
 	defer close(broken)
 	b.wantChange(t, "m1 true")
 
-	if got := told(t); got != "new" {
+	if got := who(t); got != "new" {
 		t.Errorf("used the %s session, want the newest", got)
 	}
 	c := b.dial(t, "m1", "hang:1")
@@ -240,12 +240,12 @@ func testOfSeveralSessionsTheNewestThatWorksIsUsed(t *testing.T, b *bed) {
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Fatal("the handshake worked")
 	}
-	if got := told(t); got != "old" {
+	if got := who(t); got != "old" {
 		t.Errorf("after a failed handshake used the %s session, want the other", got)
 	}
 	stopNew()
 	waitUntil(t, "one session is left", func() bool { return len(b.sessionsOf("m1")) == 1 })
-	if got := told(t); got != "old" {
+	if got := who(t); got != "old" {
 		t.Errorf("used the %s session, want the one that is left", got)
 	}
 	if _, ok := b.Connected("m1"); !ok {

@@ -146,7 +146,7 @@ func askHealth(ctx context.Context, args []string) (string, error) {
 	return string(b), err
 }
 
-// agent is the node agent's life. adjust, unless it is nil, changes what it was told.
+// agent is the node agent's life. adjust, unless it is nil, changes its options.
 func agent(args []string, adjust func(*node.Options), stderr io.Writer) int {
 	o, err := settings(args, host{os.Getenv, os.ReadFile, os.Hostname})
 	if err != nil {

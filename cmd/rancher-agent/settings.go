@@ -1,4 +1,4 @@
-// What the agent is told: by flags, by the environment, and in a pod by mounted
+// The agent's inputs: by flags, by the environment, and in a pod by mounted
 // credentials. The flags are those of the original's entry point.
 
 package main
@@ -26,9 +26,9 @@ type host struct {
 	hostname func() (string, error)
 }
 
-// told are flags and environment together: a flag wins over its variable, roles, labels
+// inputs are flags and environment together: a flag wins over its variable, roles, labels
 // and taints of both are taken.
-type told struct {
+type inputs struct {
 	server, token, checksum, nodeName, address, internal string
 	roles, labels, taints                                []string
 	noRegister, onlyCerts, debug                         bool
@@ -45,8 +45,8 @@ func (l list) Set(s string) error {
 	return nil
 }
 
-func fromEnvironment(getenv func(string) string) told {
-	return told{
+func fromEnvironment(getenv func(string) string) inputs {
+	return inputs{
 		server: getenv("CATTLE_SERVER"), token: getenv("CATTLE_TOKEN"), checksum: getenv("CATTLE_CA_CHECKSUM"),
 		nodeName: getenv("CATTLE_NODE_NAME"), address: getenv("CATTLE_ADDRESS"), internal: getenv("CATTLE_INTERNAL_ADDRESS"),
 		roles: split(getenv("CATTLE_ROLE")), labels: split(getenv("CATTLE_NODE_LABEL")), taints: split(getenv("CATTLE_NODE_TAINTS")),
@@ -59,7 +59,7 @@ func split(s string) []string {
 }
 
 // parse adds the flags.
-func (t *told) parse(args []string) error {
+func (t *inputs) parse(args []string) error {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	var etcd, controlPlane, worker, all bool
@@ -92,7 +92,7 @@ func (t *told) parse(args []string) error {
 		return fmt.Errorf("%w; see %s help", err, name)
 	}
 	if f.NArg() > 0 {
-		return fmt.Errorf("%.60q is no flag; see %s help", f.Arg(0), name)
+		return fmt.Errorf("%.60q is not a flag; see %s help", f.Arg(0), name)
 	}
 	for role, set := range map[string]bool{connect.RoleEtcd: etcd || all, connect.RoleControlPlane: controlPlane || all, connect.RoleWorker: worker || all} {
 		if set {
@@ -157,8 +157,8 @@ func settings(args []string, h host) (node.Options, error) {
 	return o, err
 }
 
-// mounted takes server and token from the credentials of a pod, where these are not told otherwise.
-func (t *told) mounted(read func(string) ([]byte, error)) error {
+// mounted takes server and token from the credentials of a pod, where these are not given otherwise.
+func (t *inputs) mounted(read func(string) ([]byte, error)) error {
 	for _, one := range []struct {
 		file string
 		to   *string

@@ -92,7 +92,7 @@ func TestSettingsRefused(t *testing.T) {
 		{"", nil, "ERROR: -- --token is a required option"},
 		{"-t secret", nil, "ERROR: -- --server is a required option"},
 		{good + "--fast", nil, "-fast"},
-		{good + "--worker now", nil, `"now" is no flag`},
+		{good + "--worker now", nil, `"now" is not a flag`},
 		{good + "-c abc", nil, "--ca-checksum is not a SHA-256"},
 		{good + "-l =v", nil, "not of the form key=value"},
 		{"-s https://h/path -t secret", nil, "--server is not of the form"},

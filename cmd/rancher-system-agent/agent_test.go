@@ -98,7 +98,7 @@ func sentinelOn(t *testing.T, stdout *os.File, config string, env ...string) *pr
 	return p
 }
 
-// wantNote reads what systemd is told until something begins with a text and holds another.
+// wantNote reads what systemd is sent until something begins with a text and holds another.
 func (p *process) wantNote(t *testing.T, begin, hold string) {
 	t.Helper()
 	p.notes.SetReadDeadline(time.Now().Add(patience))
@@ -257,8 +257,8 @@ func health(t *testing.T, dir string) (h selfupdate.Health) {
 	return h
 }
 
-// An update that was taken back is told as long as no other one succeeded.
-func TestTellsOfAnUpdateThatWasTakenBack(t *testing.T) {
+// An update that was taken back is reported as long as no other one succeeded.
+func TestReportsAnUpdateThatWasTakenBack(t *testing.T) {
 	m := newManagement(t)
 	dir := t.TempDir()
 	config := m.install(t, dir)
@@ -272,7 +272,7 @@ func TestTellsOfAnUpdateThatWasTakenBack(t *testing.T) {
 	p := sentinelOf(t, config)
 	p.wantNote(t, "STATUS=", "the update from v1 to v2 was taken back")
 	if !strings.Contains(p.out.String(), "it ended 3 times in a row") {
-		t.Error("the log does not tell of it")
+		t.Error("the log does not mention it")
 	}
 	p.stop(t, syscall.SIGTERM)
 }

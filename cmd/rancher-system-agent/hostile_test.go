@@ -1,4 +1,4 @@
-// What the agent does about plans and hosts that it should never meet. Each has to be told
+// What the agent does about plans and hosts that it should never meet. Each has to be reported
 // at three places: in the status that systemd shows, in the journal, and in the plan
 // Secret; and the host has to be as it was, or as the plan wants it.
 
@@ -152,8 +152,8 @@ func (s *scene) failure() string {
 	return string(outputs[plans.FailureOutput])
 }
 
-// told looks for a failure at the three places.
-func (s *scene) told(text string) {
+// reported looks for a failure at the three places.
+func (s *scene) reported(text string) {
 	s.t.Helper()
 	if got := s.failure(); !strings.HasPrefix(got, text+"\n") {
 		s.t.Errorf("the Secret says %q, want %q", got, text)
@@ -282,7 +282,7 @@ func TestHostilePlans(t *testing.T) {
 			if !strings.HasPrefix(got, test.want) {
 				t.Errorf("failed with %q, want %q", got, test.want)
 			}
-			s.told(got)
+			s.reported(got)
 			if s.exists(first) != test.began {
 				t.Errorf("the file before the fault is there: %v, want %v", !test.began, test.began)
 			}
@@ -301,7 +301,7 @@ func TestHostilePlans(t *testing.T) {
 	}
 }
 
-// TestPlansThatAreLarge are applied as far as they can be read, and told when they cannot.
+// TestPlansThatAreLarge are applied as far as they can be read, and reported when they cannot.
 func TestPlansThatAreLarge(t *testing.T) {
 	s := newScene(t, t.TempDir()).start()
 	content := strings.Repeat("0123456789abcdef", 96<<10) // 1.5 MiB, 2 in base64

@@ -21,7 +21,7 @@ var (
 )
 
 // TestKilledAtAnyMoment: whenever the process dies, each instruction of the plan runs once,
-// the files are as wanted, and the server is told.
+// the files are as wanted, and the server gets the report.
 func TestKilledAtAnyMoment(t *testing.T) {
 	s := newScene(t, t.TempDir())
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -124,7 +124,7 @@ func TestACommandThatIgnoresSIGTERM(t *testing.T) {
 		}
 		s.start()
 		s.fails(s.marshal(plans.Plan{Instructions: []plans.OneTimeInstruction{s.ignoring(), shell("next", "echo ran >> "+s.path("next"))}}))
-		s.told("instruction deaf: killed after its time limit of 3s")
+		s.reported("instruction deaf: killed after its time limit of 3s")
 		s.deafEnds()
 		if n := s.runs(s.path("next")); n != 0 {
 			t.Errorf("the next instruction ran %d times", n)

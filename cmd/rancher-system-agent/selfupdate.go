@@ -26,7 +26,7 @@ const selfUpdateUsage = `usage: rancher-system-agent self-update --from FILE|URL
   --within TIME       how long the new agent may take to be healthy (2m)
   --no-wait           do not wait for the outcome
 
-The new agent has to start, tell systemd that it is ready and, when this one had, reach its server. Otherwise this one
+The new agent has to start, notify systemd that it is ready and, when this one had, reach its server. Otherwise this one
 comes back. Exit code: 0 updated, or the same program; 1 not updated.
 `
 
@@ -121,7 +121,7 @@ func watchUpdate(args []string, stdout, stderr io.Writer) int {
 	log := newLogger(stdout, slog.LevelInfo, os.Getenv)
 	ctx, stop := untilStopped()
 	defer stop()
-	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil && ctx.Err() == nil { // stopped is no failure: the host goes down, or an installer takes over
+	if err := (&selfupdate.Watcher{Dir: args[0], Logger: log}).Run(ctx); err != nil && ctx.Err() == nil { // stopped is not a failure: the host goes down, or an installer takes over
 		log.Error("update is held up and goes on in a second", "error", err)
 		return 1
 	}

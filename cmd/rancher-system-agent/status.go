@@ -105,7 +105,7 @@ func followOutput(ctx context.Context, client *status.Client, show showing, stdo
 	each := printer.Print
 	if show.format == "json" {
 		lines := json.NewEncoder(stdout)
-		each = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal tells
+		each = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal reports
 	}
 	lost := func(err error) { fmt.Fprintf(stderr, "%s: %v; asked again\n", name, err) }
 	err := feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true, Periodic: true}, open, each, lost)

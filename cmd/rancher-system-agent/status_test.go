@@ -103,12 +103,12 @@ func TestStatus(t *testing.T) {
 
 	follower := exec.CommandContext(t.Context(), binary, "status", "-f", "-o", "json")
 	follower.Env = p.Env
-	var told, errs output
-	follower.Stdout, follower.Stderr = &told, &errs
+	var said, errs output
+	follower.Stdout, follower.Stderr = &said, &errs
 	if err := follower.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the output so far", func() bool { return strings.Contains(told.String(), `"output"`) })
+	waitUntil(t, "the output so far", func() bool { return strings.Contains(said.String(), `"output"`) })
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +116,14 @@ func TestStatus(t *testing.T) {
 	if f := s.Failures[0]; f.Instruction != "second" || f.ExitCode != 3 || f.Output != "broken\n" || s.Doing != nil {
 		t.Errorf("%+v", f)
 	}
-	waitUntil(t, "the failure's output", func() bool { return strings.Contains(told.String(), `"exitCode":3`) })
+	waitUntil(t, "the failure's output", func() bool { return strings.Contains(said.String(), `"exitCode":3`) })
 	if err := follower.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if err := follower.Wait(); err != nil {
 		t.Errorf("following ended with %v: %s", err, errs.String())
 	}
-	if got := outputOf(t, told.String()); got != "one\ntwo\nthree\nbroken\n" && got != "two\none\nthree\nbroken\n" {
+	if got := outputOf(t, said.String()); got != "one\ntwo\nthree\nbroken\n" && got != "two\none\nthree\nbroken\n" {
 		t.Errorf("followed %q", got)
 	}
 	waitStatus(t, config, "the probe", func(s status.Status) bool {

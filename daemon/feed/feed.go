@@ -2,7 +2,7 @@
 // while a plan is performed, here or through the tunnel. Every byte has an address: the
 // try of an instruction that printed it, and its position in what that try printed. So
 // a reader who lost his connection, or whose agent was restarted, goes on where he was
-// and gets nothing twice; one who comes too late is told how much he missed.
+// and gets nothing twice; one who comes too late learns how much he missed.
 //
 // Nobody waits for a reader: he asks, and what he does not fetch in time is gone.
 package feed
@@ -41,7 +41,7 @@ type Key struct {
 // Periodic says whether it is a run of a periodic instruction.
 func (k Key) Periodic() bool { return k.Instruction < 0 }
 
-// Feed is what an engine tells, for readers.
+// Feed is what an engine reports, for readers.
 type Feed struct {
 	mu      sync.Mutex
 	tracks  []*track // tries of one-time instructions, in the order in which they began
@@ -152,7 +152,7 @@ func roomFor(runs []*track, t *track) []*track {
 func (t *track) add(offset int64, stream supervise.Stream, data []byte) {
 	if known := t.end - offset; known > 0 {
 		if known >= int64(len(data)) {
-			return // told again after a restart
+			return // reported again after a restart
 		}
 		offset, data = t.end, data[known:]
 	}

@@ -28,21 +28,21 @@ type try struct {
 
 func begin(f *Feed, id string, instruction, attempt int) try {
 	t := try{f, apply.Event{Source: "remote", ID: id, Checksum: "sum-" + id, Instruction: instruction, Name: fmt.Sprintf("i%d", instruction), Attempt: attempt}}
-	t.tell(apply.Event{Kind: apply.InstructionBegan})
+	t.emit(apply.Event{Kind: apply.InstructionBegan})
 	return t
 }
 
-func (t try) tell(e apply.Event) {
+func (t try) emit(e apply.Event) {
 	e.Source, e.ID, e.Checksum, e.Instruction, e.Name, e.Attempt = t.e.Source, t.e.ID, t.e.Checksum, t.e.Instruction, t.e.Name, t.e.Attempt
 	t.f.Observe(e)
 }
 
 func (t try) prints(offset int64, s supervise.Stream, text string) {
-	t.tell(apply.Event{Kind: apply.InstructionOutput, Offset: offset, Stream: s, Data: []byte(text)})
+	t.emit(apply.Event{Kind: apply.InstructionOutput, Offset: offset, Stream: s, Data: []byte(text)})
 }
 
 func (t try) ends(code int) {
-	t.tell(apply.Event{Kind: apply.InstructionEnded, ExitCode: code})
+	t.emit(apply.Event{Kind: apply.InstructionEnded, ExitCode: code})
 }
 
 func open() Place { return Place{Attempt: -1} }
@@ -84,7 +84,7 @@ func TestPlaces(t *testing.T) {
 	a.prints(0, supervise.Stdout, "one ")
 	a.prints(4, supervise.Stdout, "two")
 	a.prints(7, supervise.Stderr, "three")
-	a.tell(apply.Event{Kind: apply.Progress, Text: "layer 1"})
+	a.emit(apply.Event{Kind: apply.Progress, Text: "layer 1"})
 	a.ends(0)
 	b := begin(f, "new", 1, 1)
 	b.prints(0, supervise.Stdout, "lost")
@@ -189,7 +189,7 @@ func TestBytesThatWereNotKept(t *testing.T) {
 	}
 }
 
-// A restarted agent tells the output of a running instruction from its beginning.
+// A restarted agent reports the output of a running instruction from its beginning.
 func TestReaderOutlivesTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := New()
@@ -202,17 +202,17 @@ func TestReaderOutlivesTheAgent(t *testing.T) {
 		}
 		after := New()
 		place := Place{Source: got.Source, ID: got.ID, Instruction: "0", Attempt: got.Attempt, Offset: got.Offset + int64(len(got.Data)), Follow: true, Only: true}
-		told := make(chan []string)
-		go func() { told <- said(t, after.Read(place)) }()
+		records := make(chan []string)
+		go func() { records <- said(t, after.Read(place)) }()
 		synctest.Wait()
 		other := try{after, apply.Event{Source: "x.plan", ID: "y", Name: "other", Attempt: 1}}
-		other.tell(apply.Event{Kind: apply.InstructionBegan})
+		other.emit(apply.Event{Kind: apply.InstructionBegan})
 		a := begin(after, "d", 0, 1)
 		a.prints(0, supervise.Stdout, "hel")
 		a.prints(3, supervise.Stdout, "lo world")
 		a.prints(3, supervise.Stdout, "lo")
 		a.ends(3)
-		if d := cmp.Diff([]string{"d/0/1 stdout@6 world", "d/0/1 ended 3"}, <-told); d != "" {
+		if d := cmp.Diff([]string{"d/0/1 stdout@6 world", "d/0/1 ended 3"}, <-records); d != "" {
 			t.Error(d)
 		}
 	})
@@ -228,7 +228,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := server.Client().Do(request) // the header comes before there is anything to tell
+	answer, err := server.Client().Do(request) // the header comes before there is anything to send
 	if err != nil {
 		t.Fatal(err)
 	}

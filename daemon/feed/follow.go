@@ -61,8 +61,8 @@ func (p Place) after(r Record) Place {
 type Open func(ctx context.Context, place url.Values) (io.ReadCloser, error)
 
 // Follow hands each record from the place on to each, without gap or repetition also when
-// the connection is lost; lost is told then, and may be nil. It returns when there is
-// nothing more to tell, or with the context's error.
+// the connection is lost; lost is called then, and may be nil. It returns when there is
+// nothing more to send, or with the context's error.
 func Follow(ctx context.Context, place Place, open Open, each func(Record), lost func(error)) error {
 	f := &follower{place: place, open: open, each: each}
 	pause := backoff.Backoff{Min: againMin, Max: againMax, Floor: 0.5}
@@ -100,7 +100,7 @@ type follower struct {
 	heard     bool // since the last loss
 	ended     bool // the newest try
 	last      Key
-	told      bool // that the newest try began
+	reported  bool // that the newest try began
 	runs      []*heardRun
 }
 
@@ -145,8 +145,8 @@ func (f *follower) take(r Record) {
 		}
 		return
 	}
-	again := f.told && f.last == r.Key && (r.Kind == Began || r.Kind == Ended && f.ended)
-	f.place, f.last, f.told = f.place.after(r), r.Key, true
+	again := f.reported && f.last == r.Key && (r.Kind == Began || r.Kind == Ended && f.ended)
+	f.place, f.last, f.reported = f.place.after(r), r.Key, true
 	if !again {
 		f.ended = r.Kind == Ended
 		f.each(r)
@@ -154,7 +154,7 @@ func (f *follower) take(r Record) {
 }
 
 // heardRun is how far a run of a periodic instruction was heard. The place does not have
-// that, for runs go on beside the tries that it is about, so after a loss they are told again.
+// that, for runs go on beside the tries that it is about, so after a loss they are sent again.
 type heardRun struct {
 	key          Key
 	next         int64

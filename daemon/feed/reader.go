@@ -20,7 +20,7 @@ const (
 	Lost     = "lost"     // of the server: the way to the host was lost, by Text; it says nothing of the output
 )
 
-// Record is one thing that a reader is told. As JSON it is one line of GET /v1/output.
+// Record is one thing that a reader gets. As JSON it is one line of GET /v1/output.
 type Record struct {
 	Kind string `json:"kind"`
 	Key
@@ -48,7 +48,7 @@ type Place struct {
 	Only bool
 	// Follow has the reader wait for what is still to come.
 	Follow bool
-	// Periodic has the reader be told runs of periodic instructions too, of all sources, those
+	// Periodic has the reader get runs of periodic instructions too, of all sources, those
 	// that are kept first: between the others, for they go on beside them. With Only it is those
 	// of the Instruction.
 	Periodic bool
@@ -59,17 +59,17 @@ type Reader struct {
 	f     *Feed
 	place Place
 	cursor
-	runs []*cursor // of periodic instructions, the end of which was not told
+	runs []*cursor // of periodic instructions, the end of which was not sent
 	seen int64     // number of the newest of them
 }
 
-// cursor is how far a track was told.
+// cursor is how far a track was sent.
 type cursor struct {
 	at     *track // nil before the first
 	offset int64
-	told   int // lines of progress
+	steps  int // lines of progress that were sent
 	began  bool
-	over   bool // the end of at was told
+	over   bool // the end of at was sent
 }
 
 // Read makes a reader.
@@ -116,7 +116,7 @@ func (r *Reader) waits() bool {
 	return !r.place.whole() || !slices.ContainsFunc(r.f.tracks, func(t *track) bool { return t.key.Source == r.place.Source })
 }
 
-// next is what can be told now; the feed is locked.
+// next is what can be sent now; the feed is locked.
 func (r *Reader) next() (Record, bool) {
 	if record, ok := r.nextTry(); ok || !r.place.Periodic {
 		return record, ok
@@ -124,7 +124,7 @@ func (r *Reader) next() (Record, bool) {
 	return r.nextOfRuns()
 }
 
-// nextOfRuns is what can be told of periodic instructions.
+// nextOfRuns is what can be sent of periodic instructions.
 func (r *Reader) nextOfRuns() (Record, bool) {
 	for _, t := range r.f.runs {
 		if t.number > r.seen {
@@ -146,7 +146,7 @@ func (r *Reader) nextOfRuns() (Record, bool) {
 // isGone says that a run made room for another before it ended; there will be no more of it.
 func (f *Feed) isGone(t *track) bool { return !slices.Contains(f.runs, t) }
 
-// nextTry is what can be told of one-time instructions.
+// nextTry is what can be sent of one-time instructions.
 func (r *Reader) nextTry() (Record, bool) {
 	if r.at == nil && !r.enter(r.first()) {
 		return Record{}, false
@@ -161,7 +161,7 @@ func (r *Reader) nextTry() (Record, bool) {
 	}
 }
 
-// ofTrack is what the track has to tell.
+// ofTrack is what the track has to send.
 func (r *cursor) ofTrack() (Record, bool) {
 	t := r.at
 	record := Record{Key: t.key, Name: t.name, Offset: r.offset}
@@ -170,8 +170,8 @@ func (r *cursor) ofTrack() (Record, bool) {
 		r.began = true
 		record.Kind, record.Plan, record.Time = Began, t.checksum, t.began
 		return record, true
-	case r.told < t.steps:
-		r.told = t.steps
+	case r.steps < t.steps:
+		r.steps = t.steps
 		record.Kind, record.Text = Progress, t.progress
 		return record, true
 	case r.offset < t.end:

@@ -18,19 +18,19 @@ import (
 )
 
 // periodicRun makes events of one run of a periodic instruction.
-func periodicRun(f *Feed, id, name string) (tell func(kind apply.EventKind, offset int64, text string)) {
-	tell = func(kind apply.EventKind, offset int64, text string) {
+func periodicRun(f *Feed, id, name string) (emit func(kind apply.EventKind, offset int64, text string)) {
+	emit = func(kind apply.EventKind, offset int64, text string) {
 		f.Observe(apply.Event{Kind: kind, Source: "remote", ID: id, Instruction: -1, Name: name, Attempt: 1, Offset: offset, Stream: supervise.Stdout, Data: []byte(text)})
 	}
-	tell(apply.PeriodicBegan, 0, "")
-	return tell
+	emit(apply.PeriodicBegan, 0, "")
+	return emit
 }
 
 // wholeRun is one that printed and ended.
 func wholeRun(f *Feed, id, name, text string) {
-	tell := periodicRun(f, id, name)
-	tell(apply.PeriodicOutput, 0, text)
-	tell(apply.PeriodicEnded, 0, "")
+	emit := periodicRun(f, id, name)
+	emit(apply.PeriodicOutput, 0, text)
+	emit(apply.PeriodicEnded, 0, "")
 }
 
 func withRuns(p Place) Place {
@@ -90,8 +90,8 @@ func TestRunsTakeNoTrysPlace(t *testing.T) {
 		t.Error(d)
 	}
 	for i := range 2 * maxRuns {
-		tell := periodicRun(f, "big", fmt.Sprintf("i%d", i))
-		tell(apply.PeriodicOutput, 0, strings.Repeat("x", 4*maxRun))
+		emit := periodicRun(f, "big", fmt.Sprintf("i%d", i))
+		emit(apply.PeriodicOutput, 0, strings.Repeat("x", 4*maxRun))
 	}
 	cost := 0
 	for _, r := range f.runs {

@@ -26,7 +26,7 @@ const (
 
 // Handler answers GET /v1/output. Its parameters are source, id, instruction, attempt and
 // offset, all of which may be left out, and only, follow and periodic, which are 1; see Place. The
-// answer ends when there is nothing more to tell, which with follow is when the reader goes.
+// answer ends when there is nothing more to send, which with follow is when the reader goes.
 func (f *Feed) Handler() http.Handler {
 	places := make(chan struct{}, maxReaders)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func (f *Feed) serve(w http.ResponseWriter, r *http.Request, place Place) {
 		}
 		return control.Flush() == nil
 	}
-	if control.Flush() != nil { // the reader sees that he is heard, though there may be nothing to tell
+	if control.Flush() != nil { // the reader sees that he is heard, though there may be nothing to send
 		return
 	}
 	reader := f.Read(place)

@@ -59,7 +59,7 @@ func (h Host) Units(ctx context.Context) []plans.UnitReport {
 			continue
 		}
 		if journal, err := h.run(ctx, "journalctl", "--no-pager", "--quiet", "--output=cat", "--lines="+strconv.Itoa(journalTail), "--unit="+report.Name+".service"); err == nil {
-			report.Lines = telling(string(journal))
+			report.Lines = relevant(string(journal))
 		}
 		reports = append(reports, report)
 	}
@@ -120,8 +120,8 @@ var (
 	logrusMessage = regexp.MustCompile(`msg="((?:[^"\\]|\\.)*)"`)
 )
 
-// telling are the last lines of a journal that say what went wrong, or simply the last ones.
-func telling(journal string) []string {
+// relevant are the last lines of a journal that say what went wrong, or simply the last ones.
+func relevant(journal string) []string {
 	lines := strings.FieldsFunc(journal, func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, kind := range bad {
 		if found := lastLines(lines, kind.MatchString); len(found) > 0 {

@@ -37,7 +37,7 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case q.Get("container") != "":
-		http.Error(w, "this host has a system agent, which tells the logs of units alone", http.StatusBadRequest)
+		http.Error(w, "this host has a system agent, which shows the logs of units alone", http.StatusBadRequest)
 		return
 	case len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit")):
 		http.Error(w, "unit is not a valid name of a systemd unit", http.StatusBadRequest)

@@ -10,7 +10,7 @@ import (
 )
 
 // journal puts a journalctl first into PATH that prints how it was called and then lives on
-// when it is told to follow.
+// when it is asked to follow.
 func journal(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func TestLogsOfUnits(t *testing.T) {
 		{"", http.StatusBadRequest, "unit is not a valid name of a systemd unit\n"},
 		{"unit=k3s&tail=-1", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
 		{"unit=k3s&follow=perhaps", http.StatusBadRequest, "tail has to be a number of lines from 0 to 100000, follow 1 or 0\n"},
-		{"container=etcd", http.StatusBadRequest, "this host has a system agent, which tells the logs of units alone\n"},
+		{"container=etcd", http.StatusBadRequest, "this host has a system agent, which shows the logs of units alone\n"},
 	} {
 		if code, text := ask(t, s, "/v1/logs?"+tc.query); code != tc.code || text != tc.text {
 			t.Errorf("%s: %d %q, want %d %q", tc.query, code, text, tc.code, tc.text)

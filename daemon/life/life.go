@@ -52,7 +52,7 @@ type Life struct {
 	Ended func()
 }
 
-// Run runs the parts until the context ends, which is no error. Another one is that of a part
+// Run runs the parts until the context ends, which is not an error. Another one is that of a part
 // that makes the life hopeless, or that the parts did not end in time.
 func (l *Life) Run(ctx context.Context) error {
 	var running sync.WaitGroup
@@ -61,12 +61,12 @@ func (l *Life) Run(ctx context.Context) error {
 	for _, p := range l.Parts {
 		running.Go(func() { l.keep(ctx, stop, p) })
 	}
-	l.Tell("READY=1")
+	l.Send("READY=1")
 	if l.Watchdog > 0 {
 		running.Go(func() { l.watchdog(ctx) })
 	}
 	<-ctx.Done()
-	l.Tell("STOPPING=1")
+	l.Send("STOPPING=1")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -126,9 +126,9 @@ func (l *Life) fault(part string, err error) {
 	}
 }
 
-// Tell sends a state to systemd and says whether that worked, or nobody listens. That it
+// Send sends a state to systemd and says whether that worked, or nobody listens. That it
 // did not work is no reason to stop.
-func (l *Life) Tell(state string) bool {
+func (l *Life) Send(state string) bool {
 	if l.Notify == nil {
 		return true
 	}
@@ -144,7 +144,7 @@ func (l *Life) watchdog(ctx context.Context) {
 	for {
 		silent := l.silent(ctx)
 		if len(silent) == 0 {
-			l.Tell("WATCHDOG=1")
+			l.Send("WATCHDOG=1")
 		} else if ctx.Err() == nil {
 			l.Logger.Error("parts of the agent give no sign of life, systemd will start it again", "parts", silent)
 		}

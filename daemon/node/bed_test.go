@@ -98,7 +98,7 @@ func newManagement(t *testing.T) *management {
 	return m
 }
 
-// authorize tells whose tunnel a request opens.
+// authorize says whose tunnel a request opens.
 func (m *management) authorize(r *http.Request) (string, bool, error) {
 	if r.Header.Get(connect.TokenHeader) != testToken {
 		return "", false, nil
@@ -113,7 +113,7 @@ func (m *management) authorize(r *http.Request) (string, bool, error) {
 	return "c-abcde:" + connect.MachineName(p.Node.RequestedHostname), true, nil
 }
 
-// stop ends the server, as far as an agent can tell.
+// stop ends the server, as far as an agent can see.
 func (m *management) stop() {
 	m.Listener.Close()
 	m.drop()

@@ -87,7 +87,7 @@ type agent struct {
 	credential string
 }
 
-// Run lives until the context ends, which is no error. Another error says why this
+// Run lives until the context ends, which is not an error. Another error says why this
 // process cannot go on; *tunnel.StuckError that another one may.
 func Run(ctx context.Context, o Options) error {
 	a, err := newAgent(ctx, o)

@@ -123,11 +123,11 @@ func TestDockerComesAndGoes(t *testing.T) {
 	h.cause(t, onDocker, "")
 	waitUntil(t, "the kubelet runs", func() bool { return h.docker.Containers()["kubelet"].Running })
 	if n := strings.Count(h.log.String(), "condition=docker"); n != 2 { // gone, and back
-		t.Errorf("Docker's state was told %d times", n)
+		t.Errorf("Docker's state was logged %d times", n)
 	}
 }
 
-// TestBadServers holds that whatever a server does wrong is told and ends nothing.
+// TestBadServers holds that whatever a server does wrong is reported and ends nothing.
 func TestBadServers(t *testing.T) {
 	page := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/html")

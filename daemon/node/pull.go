@@ -1,5 +1,5 @@
-// Pulling the node config: asking the server at the pace that it gives, and telling it
-// which version is applied.
+// Pulling the node config: asking the server at the pace that it gives, and reporting
+// to it which version is applied.
 
 package node
 

@@ -55,7 +55,7 @@ func TestMaskedArguments(t *testing.T) {
 	}
 }
 
-func TestTagsTellValuesApart(t *testing.T) {
+func TestTagsDistinguishValues(t *testing.T) {
 	m := masker{[]byte("key")}
 	if a, b := m.text("token: a"), m.text("token: b"); a == b || a != m.text("token: a") {
 		t.Errorf("%s and %s", a, b)

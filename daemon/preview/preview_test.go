@@ -64,7 +64,7 @@ probe a, b
 		t.Error(d)
 	}
 	if got.Empty || strings.Contains(got.String(), "two") || strings.Contains(got.String(), "abc") {
-		t.Error("it is empty or tells a secret")
+		t.Error("it is empty or shows a secret")
 	}
 }
 

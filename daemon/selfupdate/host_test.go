@@ -157,7 +157,7 @@ func (m *manager) kill() {
 	m.process = nil
 }
 
-// show tells of an end once and starts what ended at the next look. As systemd does, it counts a
+// show reports an end once and starts what ended at the next look. As systemd does, it counts a
 // restart when it starts the process, and then knows no more how the one before it ended. After a
 // restart by hand the first look sees what comes between the two, when the old count still stands.
 func (m *manager) show() string {

@@ -191,7 +191,7 @@ func (u *Updater) prepare(ctx context.Context, r Request) (Intent, error) {
 }
 
 // connected says whether the running agent has reached its server. Of an agent that does
-// not tell it is taken to have; one that does not run has not.
+// not report that it is taken to have; one that does not run has not.
 func (u *Updater) connected(service unit) bool {
 	if !service.running() {
 		return false

@@ -120,13 +120,13 @@ func WriteHealth(dir string, h Health) error {
 	return nil
 }
 
-// ReadLast tells how the last update ended; ok is false when there was none.
+// ReadLast says how the last update ended; ok is false when there was none.
 func ReadLast(dir string) (last Last, ok bool, err error) {
 	ok, err = readRecord(lastFile(dir), &last)
 	return last, ok, err
 }
 
-// TakenBack is what an agent tells of its last update: nil when that succeeded or there was none. An
+// TakenBack is what an agent reports of its last update: nil when that succeeded or there was none. An
 // agent that was just put back finds the reason in the intent, whose end it is itself a part of.
 func TakenBack(dir string) (fault error, err error) {
 	var in Intent

@@ -140,7 +140,7 @@ func (s systemctl) removeWatch(ctx context.Context, unitDir string) error {
 	return err
 }
 
-// ServiceEnv is the environment that tells where the service's configuration is: getenv where
+// ServiceEnv is the environment that says where the service's configuration is: getenv where
 // that says so, else that of the running service, else that of its unit.
 func ServiceEnv(ctx context.Context, getenv func(string) string) (func(string) string, error) {
 	if getenv("CATTLE_AGENT_CONFIG") != "" || getenv("RANCHER_SYSTEM_AGENT_CONFIG_DIR") != "" {

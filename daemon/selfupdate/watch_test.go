@@ -249,7 +249,7 @@ func TestAJudgeWithoutAnythingToDecideGoesAway(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentTellsOfItsLastUpdate(t *testing.T) {
+func TestWhatAnAgentReportsOfItsLastUpdate(t *testing.T) {
 	for _, tc := range []struct {
 		name, intent, last, want string
 	}{

@@ -11,7 +11,7 @@ import (
 
 const socketEnv = "TEST_STATUS_SOCKET"
 
-// TestMain asks for the status in the place of the tests when it is told a socket.
+// TestMain asks for the status in the place of the tests when it is given a socket.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(socketEnv); path != "" {
 		os.Exit(ask(path))

@@ -225,7 +225,7 @@ func TestStagingsAtOnce(t *testing.T) {
 	}
 }
 
-// TestNoRoomForTheCache: a cache that is full, or is no directory, is in nobody's way.
+// TestNoRoomForTheCache: a cache that is full, or is not a directory, is in nobody's way.
 func TestNoRoomForTheCache(t *testing.T) {
 	h := newHub(t, nil, true)
 	ref := h.push(t, "x:1", imageOf(t, layer(t, file("run.sh", noise(1, 500<<10)))))
@@ -244,7 +244,7 @@ func TestNoRoomForTheCache(t *testing.T) {
 		}
 		want(t, tree(t, to), "-rw-r--r-- run.sh "+noise(1, 500<<10))
 		if !strings.Contains(log.String(), "layers cannot be kept") || !strings.Contains(strings.Join(lines, "\n"), "layers cannot be kept in "+dir) {
-			t.Errorf("%s is not told: %s %v", name, &log, lines)
+			t.Errorf("%s is not reported: %s %v", name, &log, lines)
 		}
 	}
 }
@@ -273,14 +273,14 @@ func TestProgress(t *testing.T) {
 	h := newHub(t, nil, true)
 	ref := h.push(t, "inst/k3s:v1", imageOf(t, layer(t, file("a", noise(1, 300<<10))), layer(t, file("run.sh", "x"))))
 	s := &image.Stager{Registries: trusting(t, h), CacheDir: t.TempDir(), CacheLimit: 1 << 20, Logger: quiet(), Now: ticking(300 * time.Millisecond)}
-	told := func() (lines []string) {
+	staged := func() (lines []string) {
 		progress := func(line string) { lines = append(lines, strings.TrimPrefix(line, "image "+ref+": ")) }
 		if err := s.Stage(t.Context(), ref, t.TempDir(), progress); err != nil {
 			t.Fatal(err)
 		}
 		return lines
 	}
-	lines := told()
+	lines := staged()
 	if lines[0] != "asking http://"+h.host() {
 		t.Errorf("began with %q", lines[0])
 	}
@@ -291,17 +291,17 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	if all := strings.Join(lines, "\n"); between == 0 || !strings.Contains(all, "layer 1 of 2 pulled, 301 KiB\nunpacking layer 1 of 2\n") {
-		t.Errorf("told\n%s", all)
+		t.Errorf("reported\n%s", all)
 	}
 	if diff := cmp.Diff([]string{
 		"asking http://" + h.host(),
 		"layer 1 of 2 is kept here since it was last pulled", "unpacking layer 1 of 2",
 		"layer 2 of 2 is kept here since it was last pulled", "unpacking layer 2 of 2",
-	}, told()); diff != "" {
+	}, staged()); diff != "" {
 		t.Error(diff)
 	}
 	s = &image.Stager{Registries: s.Registries, Logger: quiet(), Now: ticking(0)}
-	if lines := told(); len(lines) != 3 || lines[1] != "layer 1 of 2 unpacked, 301 KiB" {
+	if lines := staged(); len(lines) != 3 || lines[1] != "layer 1 of 2 unpacked, 301 KiB" {
 		t.Errorf("in no time: %q", lines)
 	}
 }

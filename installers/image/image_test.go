@@ -95,7 +95,7 @@ func imageOf(t testing.TB, layers ...v1.Layer) v1.Image {
 	return img
 }
 
-// plain is an image whose only file tells which one it is.
+// plain is an image whose only file says which one it is.
 func plain(t *testing.T, which string) v1.Image {
 	t.Helper()
 	return imageOf(t, layer(t, file("run.sh", which)))
@@ -570,7 +570,7 @@ func TestMirrors(t *testing.T) {
 				t.Errorf("error %v\nwant  %s", err, fill(test.fails))
 			}
 			if err != nil && strings.Contains(err.Error(), password) {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error shows the password: %v", err)
 			}
 			if test.asked != "" && !h.was(t, test.asked) {
 				t.Errorf("asked %v, not %s", h.asked, test.asked)

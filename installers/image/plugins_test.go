@@ -202,7 +202,7 @@ func TestPluginsThatFail(t *testing.T) {
 				t.Errorf("error %v\nwant  …%s", err, test.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "hush-hush") {
-				t.Errorf("the error tells a password: %v", err)
+				t.Errorf("the error shows a password: %v", err)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Telling somebody how far a staging is: a line now and then, not one for each byte.
+// Reporting how far a staging is: a line now and then, not one for each byte.
 
 package image
 

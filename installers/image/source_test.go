@@ -127,7 +127,7 @@ func layoutOf(t *testing.T, what any, annotations map[string]string) []byte {
 	return buf.Bytes()
 }
 
-// platforms is an index in which the image for this host tells which.
+// platforms is an index in which the image for this host says which.
 func platforms(t *testing.T, which string) v1.ImageIndex {
 	t.Helper()
 	return mutate.AppendManifests(empty.Index,
@@ -299,7 +299,7 @@ func TestPrivateAddressesAreAskedWithTLS(t *testing.T) {
 	}
 }
 
-// faulty lets the manifest through and breaks the layer as it is told.
+// faulty lets the manifest through and breaks the layer as configured.
 func faulty(broken func(w http.ResponseWriter, r *http.Request, layer []byte)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -416,7 +416,7 @@ func TestASilentRegistryIsGivenUp(t *testing.T) {
 		t.Errorf("error %v\nwant  %s", err, want)
 	}
 	if len(lines) != 5 || !strings.Contains(lines[1], "the registry stopped sending") || !strings.Contains(lines[1], "; asking again in ") {
-		t.Errorf("told %q", lines)
+		t.Errorf("reported %q", lines)
 	}
 
 	// With a place that answers the silent one does not matter.

@@ -51,8 +51,8 @@ func of(source, id string) func(*apply.Delivery) {
 	return func(d *apply.Delivery) { d.Source, d.ID = source, id }
 }
 
-// TestHistoryTellsHowAPlanEnded: success and failure, under the original's keys and our own.
-func TestHistoryTellsHowAPlanEnded(t *testing.T) {
+// TestHistorySaysHowAPlanEnded: success and failure, under the original's keys and our own.
+func TestHistorySaysHowAPlanEnded(t *testing.T) {
 	h, _ := history(t)
 	ok := plans.Plan{Files: []plans.File{file("/etc/one", "1")}}
 	bad := plans.Plan{Instructions: []plans.OneTimeInstruction{shell("a", "exit 3")}}

@@ -362,7 +362,7 @@ func TestOutputsFitTogether(t *testing.T) {
 	tests := []struct {
 		name  string
 		sizes map[string]int
-		want  map[string]int // at most, without the line that tells the cut
+		want  map[string]int // at most, without the line that reports the cut
 	}{
 		{"all fit", map[string]int{"a": 40, "b": 60}, map[string]int{"a": 40, "b": 60}},
 		{"one is long", map[string]int{"a": 10, "b": 1000}, map[string]int{"a": 10, "b": 90}},

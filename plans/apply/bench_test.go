@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/plans"
 )
 
-// BenchmarkApply tells how long it takes from Apply until the instruction runs and until
+// BenchmarkApply measures how long it takes from Apply until the instruction runs and until
 // the result is there. Part of it is that this binary is started again as the supervisor.
 func BenchmarkApply(b *testing.B) {
 	h := newHost(b)
@@ -45,7 +45,7 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportMetric(float64(reported.Microseconds())/1000/float64(n), "ms/reported")
 }
 
-// BenchmarkFiles tells the throughput of new files.
+// BenchmarkFiles measures the throughput of new files.
 func BenchmarkFiles(b *testing.B) {
 	h := newHost(b)
 	e := h.engine()

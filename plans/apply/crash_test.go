@@ -207,7 +207,7 @@ func supervisorOf(h *host) int {
 }
 
 // TestTheHostGoesDown kills agent and supervisor, as a reboot does: the instruction runs
-// again and is told that it is the second time; what it left running is gone by then.
+// again and learns that it is the second time; what it left running is gone by then.
 func TestTheHostGoesDown(t *testing.T) {
 	h := newHost(t)
 	fifo := h.fifo("go")
@@ -398,7 +398,7 @@ func TestANewerPlanWaitsForARunningInstruction(t *testing.T) {
 		t.Errorf("%+v, the old plan went on: %q", r, h.runs("never"))
 	}
 	if w := h.waited(); w[len(w)-1].For != "" {
-		t.Errorf("the end of the wait was not told: %+v", w)
+		t.Errorf("the end of the wait was not reported: %+v", w)
 	}
 }
 

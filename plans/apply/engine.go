@@ -146,13 +146,13 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	}
 	e.prune()
 	result := w.result(w.d, w.ledger)
-	w.tellResult(result)
+	w.emitResult(result)
 	return result, nil
 }
 
 // Abandon takes back what the ledger of a source still holds, after the server cancelled a
 // plan whose apply an earlier life of the agent began: a running instruction is killed and
-// the delivery counts as failed. Nothing there to take back is no error.
+// the delivery counts as failed. Nothing there to take back is not an error.
 func (e *Engine) Abandon(ctx context.Context, source string) error {
 	release, err := e.acquire(ctx, source)
 	if err != nil {
@@ -172,7 +172,7 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	if o.Instruction >= 0 {
 		gone.Failure.Instruction = label(o.Instruction, l.Instructions[o.Instruction].Name)
 	}
-	w.tellResult(gone)
+	w.emitResult(gone)
 	return nil
 }
 

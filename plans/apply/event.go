@@ -69,7 +69,7 @@ type Event struct {
 	// Attempt is CATTLE_AGENT_ATTEMPT_NUMBER of the instruction.
 	Attempt int
 
-	// Stream, Offset and Data are of InstructionOutput and PeriodicOutput, Told of the former.
+	// Stream, Offset and Data are of InstructionOutput and PeriodicOutput, Reported of the former.
 	Stream supervise.Stream
 	// Offset is the position of Data's first byte in all that this try of the instruction
 	// printed, both streams in the order they came; bytes that were not kept count.
@@ -77,8 +77,8 @@ type Event struct {
 	// Data is valid during the call only. PeriodicEnded has the end of what one that failed
 	// printed in it, first its output, then its errors.
 	Data []byte
-	// Told says that an earlier life of the agent had reported this piece already.
-	Told bool
+	// Reported says that an earlier life of the agent had reported this piece already.
+	Reported bool
 
 	// Text is a short line of Progress, and the reason of a failure when something ended.
 	Text string

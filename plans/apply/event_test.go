@@ -28,7 +28,7 @@ func (o *observer) ofKind(kind apply.EventKind) (n int) {
 	return n
 }
 
-// observer collects what the engine tells.
+// observer collects what the engine reports.
 type observer struct {
 	mu     sync.Mutex
 	events []apply.Event
@@ -47,8 +47,8 @@ func (o *observer) all() []apply.Event {
 	return append([]apply.Event{}, o.events...)
 }
 
-// told is one line an event; pieces of output that follow each other are one.
-func (o *observer) told() []string {
+// reported is one line an event; pieces of output that follow each other are one.
+func (o *observer) reported() []string {
 	var lines []string
 	next := int64(-1)
 	for _, e := range o.all() {
@@ -62,7 +62,7 @@ func (o *observer) told() []string {
 			continue
 		}
 		if e.Offset != next {
-			lines = append(lines, fmt.Sprintf("output %d %s told=%v at %d: ", e.Instruction, e.Stream, e.Told, e.Offset))
+			lines = append(lines, fmt.Sprintf("output %d %s reported=%v at %d: ", e.Instruction, e.Stream, e.Reported, e.Offset))
 		}
 		lines[len(lines)-1] += string(e.Data)
 		next = e.Offset + int64(len(e.Data))
@@ -84,7 +84,7 @@ func TestEventsOfAnApply(t *testing.T) {
 	}
 	e := h.engine()
 	d := delivery(t, p)
-	for range 2 { // the second time nothing happens, so nothing is told
+	for range 2 { // the second time nothing happens, so nothing is reported
 		if _, err := e.Apply(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestEventsOfAnApply(t *testing.T) {
 		`apply-began -1  attempt=0 code=0 "" ["file /etc/one" "file /etc/gone" "instruction talk" "instruction instructions[1]" "instruction never"]`,
 		`file-changed -1 /etc/one attempt=0 code=0 "" []`,
 		`instruction-began 0 talk attempt=1 code=0 "" []`,
-		"output 0 stdout told=false at 0: hello\n",
+		"output 0 stdout reported=false at 0: hello\n",
 		`instruction-ended 0 talk attempt=1 code=0 "" []`,
 		`instruction-began 1 instructions[1] attempt=1 code=0 "" []`,
 		`instruction-ended 1 instructions[1] attempt=1 code=3 "exit code 3" []`,
@@ -109,7 +109,7 @@ func TestEventsOfAnApply(t *testing.T) {
 		`periodic-began -1 beat attempt=1 code=0 "" []`,
 		`periodic-ended -1 beat attempt=1 code=4 "exit code 4" []`,
 	}
-	if diff := cmp.Diff(want, seen.told()); diff != "" {
+	if diff := cmp.Diff(want, seen.reported()); diff != "" {
 		t.Error(diff)
 	}
 	for _, e := range seen.all()[:7] {
@@ -125,9 +125,9 @@ func TestEventsOfWhatNeverRan(t *testing.T) {
 	var seen observer
 	h.options.Observe = seen.observe
 	h.apply(plans.Plan{Instructions: []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "a", Command: "no-such-command"}}}})
-	told := seen.told()
-	if len(told) != 3 || !strings.HasPrefix(told[1], `instruction-ended 0 a attempt=1 code=-1 "instruction a: command \"no-such-command\" is not in`) {
-		t.Errorf("%q", told)
+	lines := seen.reported()
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], `instruction-ended 0 a attempt=1 code=-1 "instruction a: command \"no-such-command\" is not in`) {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestProgressOfStaging(t *testing.T) {
 	h.options.Observe = seen.observe
 	h.options.Images = progressing{}
 	h.apply(plans.Plan{Instructions: []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "a", Image: "i:1", Command: "true"}}}})
-	if told := seen.told(); len(told) < 2 || told[1] != `progress 0 a attempt=1 code=0 "image i:1: layer 1 of 1" []` {
-		t.Errorf("%q", told)
+	if lines := seen.reported(); len(lines) < 2 || lines[1] != `progress 0 a attempt=1 code=0 "image i:1: layer 1 of 1" []` {
+		t.Errorf("%q", lines)
 	}
 }
 
@@ -170,8 +170,8 @@ func logged(t *testing.T, log string) []string {
 	return all
 }
 
-// TestOutputAcrossLivesOfTheAgent: each life tells the whole output at the same offsets and
-// says what was told before; the log has each line once, and none in halves, also when the
+// TestOutputAcrossLivesOfTheAgent: each life reports the whole output at the same offsets and
+// says what was reported before; the log has each line once, and none in halves, also when the
 // life before was killed in the middle of one.
 func TestOutputAcrossLivesOfTheAgent(t *testing.T) {
 	for _, end := range []string{"while it runs", "while no agent lives"} {
@@ -186,7 +186,7 @@ func TestOutputAcrossLivesOfTheAgent(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			h.until("all that it prints is told", func() bool {
+			h.until("all that it prints is reported", func() bool {
 				names := h.glob("work", "*", "*", "told")
 				return len(names) == 1 && strings.HasPrefix(h.content(names[0]), fmt.Sprintf("%020d ", len("one\ntwerr\nor")))
 			})
@@ -224,14 +224,14 @@ func TestOutputAcrossLivesOfTheAgent(t *testing.T) {
 				if e.Offset != int64(len(before)+len(after)) {
 					t.Errorf("offset %d after %d bytes", e.Offset, len(before)+len(after))
 				}
-				if e.Told {
+				if e.Reported {
 					before += string(e.Data)
 				} else {
 					after += string(e.Data)
 				}
 			}
 			if before != "one\ntwerr\nor" || after != "o\nr\n" {
-				t.Errorf("told before %q, new %q", before, after)
+				t.Errorf("reported before %q, new %q", before, after)
 			}
 			if !strings.HasPrefix(kinds, "apply-resumed instruction-attached instruction-output ") || !strings.HasSuffix(kinds, " instruction-ended apply-ended ") {
 				t.Error(kinds)
@@ -246,7 +246,7 @@ func TestOutputAcrossLivesOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestWhatACancelledInstructionStillPrints is told, once.
+// TestWhatACancelledInstructionStillPrints is reported, once.
 func TestWhatACancelledInstructionStillPrints(t *testing.T) {
 	h := newHost(t)
 	var seen observer
@@ -262,12 +262,12 @@ func TestWhatACancelledInstructionStillPrints(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	h.until("it is up", func() bool { return strings.Contains(strings.Join(seen.told(), ""), "up") })
+	h.until("it is up", func() bool { return strings.Contains(strings.Join(seen.reported(), ""), "up") })
 	cancel(apply.ErrCancelled)
 	<-done
-	told := strings.Join(seen.told(), "|")
-	if strings.Count(told, "up") != 1 || strings.Count(told, "bye") != 1 || !strings.Contains(told, "instruction-ended 0 slow") || !strings.Contains(told, "the plan was cancelled") {
-		t.Error(told)
+	text := strings.Join(seen.reported(), "|")
+	if strings.Count(text, "up") != 1 || strings.Count(text, "bye") != 1 || !strings.Contains(text, "instruction-ended 0 slow") || !strings.Contains(text, "the plan was cancelled") {
+		t.Error(text)
 	}
 	if diff := cmp.Diff([]string{"slow stdout up", "slow stdout bye"}, logged(t, log.String())); diff != "" {
 		t.Error(diff)

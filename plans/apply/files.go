@@ -30,10 +30,10 @@ func (w *work) files(ctx context.Context) error {
 		switch {
 		case changed && f.Action == plans.ActionDelete:
 			w.log.Info("file removed", "path", f.Path)
-			w.tellFile(FileChanged, f)
+			w.emitFile(FileChanged, f)
 		case changed:
 			w.log.Info("file written", "path", f.Path)
-			w.tellFile(FileChanged, f)
+			w.emitFile(FileChanged, f)
 		default:
 			w.log.Debug("file is as wanted", "path", f.Path)
 		}
@@ -138,10 +138,10 @@ func faultOf(ctx context.Context, f plans.File, err error) error {
 	return failed("file %s: %s", f.Path, reason(err))
 }
 
-func (w *work) tellFile(kind EventKind, f plans.File) {
+func (w *work) emitFile(kind EventKind, f plans.File) {
 	event := w.event(kind)
 	event.Name = f.Path
-	w.tell(event)
+	w.emit(event)
 }
 
 // RestoreFiles brings the plan's files back to the wanted state, runs nothing, and returns
@@ -157,7 +157,7 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 		if was {
 			changed = append(changed, f.Path)
 			w.log.Info("file put back", "path", f.Path)
-			w.tellFile(FilePutBack, f)
+			w.emitFile(FilePutBack, f)
 		}
 		return nil
 	})

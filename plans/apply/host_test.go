@@ -225,7 +225,7 @@ func (h *host) waited() []apply.Wait {
 	return append([]apply.Wait{}, h.waits...)
 }
 
-// order is what the agent process of a test is told.
+// order is what the agent process of a test has to do.
 type order struct {
 	Dir    string
 	Plan   []byte
@@ -234,7 +234,7 @@ type order struct {
 	Limit  time.Duration
 }
 
-// agent is one life of an agent: it applies, and dies at a checkpoint if it is told to. It
+// agent is one life of an agent: it applies, and dies at a checkpoint if it is asked to. It
 // prints the result and the checkpoints it passed.
 func agent(orderFile string) error {
 	b, err := os.ReadFile(orderFile)

@@ -30,7 +30,7 @@ func (w *work) instructions(ctx context.Context) error {
 		}
 		if in.Result == nil {
 			err := w.instruction(ctx, i)
-			w.tellEnd(w.ledger, i, err)
+			w.emitEnd(w.ledger, i, err)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (w *work) instruction(ctx context.Context, i int) error {
 				return w.instructionFailed(i, -1, fmt.Sprintf("was started %d times and died with the host or its supervisor each time", in.Runs))
 			}
 			log.Warn("instruction was interrupted, it runs again", "times", in.Lost)
-			w.tellProgress(i, "was interrupted with the host or its supervisor, it runs again")
+			w.emitProgress(i, "was interrupted with the host or its supervisor, it runs again")
 		case errors.Is(err, supervise.ErrNeverStarted):
 			in.Open, w.dirty = false, true
 			in.Runs--
@@ -108,7 +108,7 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 			err = supervise.ErrLost
 		}
 		if !errors.Is(err, supervise.ErrNeverStarted) {
-			w.tell(w.eventOf(InstructionAttached, w.ledger, i))
+			w.emit(w.eventOf(InstructionAttached, w.ledger, i))
 		}
 		if running = r; r == nil {
 			return w.endedAlone(i, result, err)
@@ -120,16 +120,16 @@ func (w *work) try(ctx context.Context, i int) (supervise.Result, error) {
 			return supervise.Result{}, err
 		}
 		log.Info("instruction begins", "attempt", w.attemptOf(w.ledger, i), "supervisor", r.Identity.PID)
-		w.tell(w.eventOf(InstructionBegan, w.ledger, i))
+		w.emit(w.eventOf(InstructionBegan, w.ledger, i))
 		running = r
 	}
-	return w.await(ctx, running, w.teller(w.ledger, i, log), w.d.Superseded)
+	return w.await(ctx, running, w.reporter(w.ledger, i, log), w.d.Superseded)
 }
 
 // endedAlone is what became of a try that no agent saw the end of.
 func (w *work) endedAlone(i int, result *supervise.Result, err error) (supervise.Result, error) {
 	if !errors.Is(err, supervise.ErrNeverStarted) {
-		w.tellLeft(w.ledger, i)
+		w.emitLeft(w.ledger, i)
 	}
 	if err != nil {
 		return supervise.Result{}, err
@@ -139,7 +139,7 @@ func (w *work) endedAlone(i int, result *supervise.Result, err error) (supervise
 
 // await follows a running instruction to its end, or to the end of the context. When superseded is closed, the
 // instruction is killed as soon as it waits.
-func (w *work) await(ctx context.Context, running *supervise.Running, t *teller, superseded <-chan struct{}) (supervise.Result, error) {
+func (w *work) await(ctx context.Context, running *supervise.Running, t *reporter, superseded <-chan struct{}) (supervise.Result, error) {
 	defer w.linger(running)
 	q := &quiet{now: w.Now, limit: w.Quiet}
 	end := q.watch(superseded, running, func(err error) {
@@ -225,7 +225,7 @@ func (w *work) stage(ctx context.Context, i int) error {
 		}
 	}
 	dir := w.sandbox(w.ledger, i)
-	progress := func(line string) { w.tellProgress(i, line) }
+	progress := func(line string) { w.emitProgress(i, line) }
 	err := w.withRoom(ctx, dir, func() error { return w.fill(ctx, dir, image, progress) })
 	switch {
 	case err == nil:

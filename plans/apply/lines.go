@@ -57,7 +57,7 @@ func (l *lines) add(s supervise.Stream, data []byte, at int64) {
 	}
 }
 
-// gap tells that bytes of the output are missing before the offset at; n of them are news.
+// gap reports that bytes of the output are missing before the offset at; n of them are news.
 func (l *lines) gap(n, at int64) {
 	l.flush(at)
 	if n > 0 {

@@ -22,9 +22,9 @@ const markFormat = "%020d %020d %020d\n"
 // mark is how far the output of a try was reported.
 type mark struct {
 	file *os.File // nil when it cannot be kept; then a later life reports everything anew
-	// told is the offset up to which output was observed, out and err those up to which the
+	// reported is the offset up to which output was observed, out and err those up to which the
 	// lines of each stream are in the log.
-	told, out, err int64
+	reported, out, err int64
 }
 
 // openMark reads the mark in a try's directory, all zero when there is none.
@@ -39,9 +39,9 @@ func openMark(dir string) *mark {
 	if err != nil {
 		return m
 	}
-	var told, out, errOut int64
-	if _, err := fmt.Sscanf(string(b), markFormat, &told, &out, &errOut); err == nil && min(told, out, errOut) >= 0 {
-		m.told, m.out, m.err = told, out, errOut
+	var reported, out, errOut int64
+	if _, err := fmt.Sscanf(string(b), markFormat, &reported, &out, &errOut); err == nil && min(reported, out, errOut) >= 0 {
+		m.reported, m.out, m.err = reported, out, errOut
 	}
 	return m
 }
@@ -62,9 +62,9 @@ func (m *mark) setLogged(s supervise.Stream, offset int64) {
 	m.save()
 }
 
-func (m *mark) setTold(offset int64) {
-	if offset > m.told {
-		m.told = offset
+func (m *mark) setReported(offset int64) {
+	if offset > m.reported {
+		m.reported = offset
 		m.save()
 	}
 }
@@ -74,7 +74,7 @@ func (m *mark) save() {
 	if m.file == nil {
 		return
 	}
-	if _, err := m.file.WriteAt(fmt.Appendf(nil, markFormat, m.told, m.out, m.err), 0); err != nil {
+	if _, err := m.file.WriteAt(fmt.Appendf(nil, markFormat, m.reported, m.out, m.err), 0); err != nil {
 		m.close()
 	}
 }

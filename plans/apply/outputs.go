@@ -18,7 +18,7 @@ const (
 )
 
 // fit shortens the longest outputs until all together have at most limit bytes. The names
-// and the lines that tell the cuts are not counted.
+// and the lines that report the cuts are not counted.
 func fit(outputs map[string][]byte, limit int) {
 	most := share(outputs, limit)
 	for name, out := range outputs {

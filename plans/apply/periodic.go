@@ -29,7 +29,7 @@ const (
 	// periodicAtOnce is how many run at the same time.
 	periodicAtOnce = 4
 	// periodicDrain is how long a child's output and its end are awaited, after it exited or
-	// was told to.
+	// was asked to.
 	periodicDrain = 2 * time.Second
 	// busyTries and busyPause are for an executable that is open for writing.
 	busyTries = 100
@@ -66,7 +66,7 @@ func dueAt(in plans.PeriodicInstruction, record plans.PeriodicOutput, now time.T
 }
 
 // named are the periodic instructions with a name of their own: without one there is no
-// record to tell when it ran.
+// record of when it ran.
 func named(p *plans.Plan) []plans.PeriodicInstruction {
 	var usable []plans.PeriodicInstruction
 	seen := map[string]bool{"": true}
@@ -143,7 +143,7 @@ func (e *Engine) runPeriodic(ctx context.Context, s Standing, due []*longRun, no
 		}
 	}()
 	ok, err := e.interlock.Enter()
-	e.tellHeld(s.Source, !ok && err == nil, now)
+	e.logHeld(s.Source, !ok && err == nil, now)
 	if err != nil || !ok {
 		return err
 	}
@@ -192,9 +192,9 @@ func (e *Engine) leaveOnce() (leave func()) {
 	})
 }
 
-// tellHeld logs, when it begins and when it is over, that an installer holds the periodic
+// logHeld logs, when it begins and when it is over, that an installer holds the periodic
 // instructions of a source up.
-func (e *Engine) tellHeld(source string, held bool, now time.Time) {
+func (e *Engine) logHeld(source string, held bool, now time.Time) {
 	since, changed := e.long.hold(source, held, now)
 	switch {
 	case !changed:
@@ -210,7 +210,7 @@ func (e *Engine) tellHeld(source string, held bool, now time.Time) {
 // when the agent stopped meanwhile, which is nobody's failure.
 func (e *Engine) periodic(ctx context.Context, s Standing, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
 	attempt := before.Failures + 1
-	t := e.tellRun(s, id, in.Name, attempt)
+	t := e.reportRun(s, id, in.Name, attempt)
 	code, err := e.runDirectly(ctx, in.Instruction, filepath.Join(e.WorkDir, id), attempt, t.stream(supervise.Stdout), t.stream(supervise.Stderr))
 	if ctx.Err() != nil {
 		return before, false

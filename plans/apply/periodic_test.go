@@ -64,7 +64,7 @@ func TestPeriodicRecords(t *testing.T) {
 			want: plans.PeriodicOutput{Name: "p", Stdout: []byte{}, ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
 		},
 		{
-			name: "a name that is no file name",
+			name: "a name that is not a file name",
 			in:   periodic("../../p", "pwd | grep -c /work/"),
 			want: plans.PeriodicOutput{Name: "../../p", Stdout: []byte("1\n"), LastSuccessfulRunTime: noon},
 		},
@@ -163,7 +163,7 @@ func TestPeriodicInstructionsDoNotHoldEachOtherUp(t *testing.T) {
 }
 
 // TestPeriodicInstructionThatDoesNotEnd: the others go on at their own pace, it does not run
-// twice at once, it is told as a wait, and its record comes when it has ended after all.
+// twice at once, it is reported as a wait, and its record comes when it has ended after all.
 func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 	h := newHost(t)
 	h.options.PeriodicPatience = 50 * time.Millisecond
@@ -185,7 +185,7 @@ func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 	if _, known := records["hangs"]; known {
 		t.Errorf("it has a record: %+v", records)
 	}
-	h.until("the wait is told", func() bool {
+	h.until("the wait is reported", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, w := range h.waits {
@@ -210,7 +210,7 @@ func TestPeriodicInstructionThatDoesNotEnd(t *testing.T) {
 		said = said || event.Name == "hangs" && event.Source == "a.plan" && string(event.Data) == "why\n" && event.Text == "exit code 3"
 	}
 	if !said {
-		t.Errorf("its failure was not told: %+v", seen.all())
+		t.Errorf("its failure was not reported: %+v", seen.all())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,7 +241,7 @@ func TestPeriodicInstructionsAreKilledWithTheirGroup(t *testing.T) {
 		timeout time.Duration
 		want    map[string]plans.PeriodicOutput
 	}{
-		{"the agent stops, which is no failure", 0, map[string]plans.PeriodicOutput{}},
+		{"the agent stops, which is not a failure", 0, map[string]plans.PeriodicOutput{}},
 		{"its time limit", 5 * time.Second, map[string]plans.PeriodicOutput{
 			"p": {Name: "p", Stdout: []byte("up\n"), ExitCode: -1, Failures: 1, LastFailedRunTime: noon},
 		}},
@@ -304,7 +304,7 @@ func TestNothingPeriodicRunsUnderAnInstaller(t *testing.T) {
 		}
 	}
 	if text := log.String(); strings.Count(text, `msg=waiting source="periodic instructions of remote" for=`+pending) != 1 {
-		t.Errorf("the wait is not told once: %s", text)
+		t.Errorf("the wait is not logged once: %s", text)
 	}
 	if err := os.Remove(pending); err != nil {
 		t.Fatal(err)

@@ -15,13 +15,13 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// Recall tells, as events with the times of then, how the newest delivery of each source
+// Recall reports, as events with the times of then, how the newest delivery of each source
 // ended (ApplyEnded), in the order in which they did, and of the newest of all what its
-// instructions printed as well (InstructionAttached, InstructionOutput with Told, and
-// InstructionEnded). Of a newest one that was interrupted it tells only the instructions that
-// ended: Apply tells the rest when it goes on. It is for the beginning of the agent's life
-// and changes nothing. The error is of the ledgers that it could not read; the others are told.
-func (e *Engine) Recall(tell func(Event)) error {
+// instructions printed as well (InstructionAttached, InstructionOutput with Reported, and
+// InstructionEnded). Of a newest one that was interrupted it reports only the instructions that
+// ended: Apply reports the rest when it goes on. It is for the beginning of the agent's life
+// and changes nothing. The error is of the ledgers that it could not read; the others are reported.
+func (e *Engine) Recall(emit func(Event)) error {
 	paths, err := filepath.Glob(filepath.Join(e.LedgerDir, "*.json"))
 	if err != nil {
 		return fmt.Errorf("look for ledgers: %w", err)
@@ -40,16 +40,16 @@ func (e *Engine) Recall(tell func(Event)) error {
 	slices.SortFunc(all, func(a, b *ledger) int { return a.last().Compare(b.last()) })
 	for i, l := range all {
 		if i == len(all)-1 {
-			e.recallInstructions(l, tell)
+			e.recallInstructions(l, emit)
 		}
 		if l.Outcome != nil {
-			tell(e.recalledEnd(l))
+			emit(e.recalledEnd(l))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// last is when the delivery was worked on last, as far as the ledger tells.
+// last is when the delivery was worked on last, as far as the ledger says.
 func (l *ledger) last() time.Time {
 	if l.Outcome != nil {
 		return l.Outcome.Ended
@@ -57,8 +57,8 @@ func (l *ledger) last() time.Time {
 	return l.Begun
 }
 
-// recallInstructions tells of those that ended.
-func (e *Engine) recallInstructions(l *ledger, tell func(Event)) {
+// recallInstructions reports those that ended.
+func (e *Engine) recallInstructions(l *ledger, emit func(Event)) {
 	for i, in := range l.Instructions {
 		failed := l.Outcome != nil && l.Outcome.Instruction == i
 		if in.Result == nil && !failed {
@@ -70,25 +70,25 @@ func (e *Engine) recallInstructions(l *ledger, tell func(Event)) {
 		}
 		if r := in.Result; r != nil {
 			event.Kind, event.Time = InstructionAttached, r.Started
-			tell(event)
-			e.recallOutput(l, i, event, tell)
+			emit(event)
+			e.recallOutput(l, i, event, emit)
 			event.Time, event.ExitCode, event.Text = r.Ended, r.ExitCode, r.Reason()
 		} else {
 			event.ExitCode, event.Text = l.Outcome.ExitCode, l.Outcome.Reason
 		}
 		event.Kind = InstructionEnded
-		tell(event)
+		emit(event)
 	}
 }
 
-// recallOutput tells what is kept of an instruction's output.
-func (e *Engine) recallOutput(l *ledger, i int, event Event, tell func(Event)) {
-	event.Kind, event.Told = InstructionOutput, true
+// recallOutput reports what is kept of an instruction's output.
+func (e *Engine) recallOutput(l *ledger, i int, event Event, emit func(Event)) {
+	event.Kind, event.Reported = InstructionOutput, true
 	err := supervise.NewFollower(e.tryDir(l, i)).Next(func(c supervise.Chunk) {
 		event.Offset += c.Skipped
 		event.Stream, event.Data = c.Stream, c.Data
 		if len(c.Data) > 0 {
-			tell(event)
+			emit(event)
 		}
 		event.Offset += int64(len(c.Data))
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/plans/apply"
 )
 
-// TestRecall: the next life tells how plans ended as the life before told it.
+// TestRecall: the next life reports how plans ended as the life before did.
 func TestRecall(t *testing.T) {
 	h := newHost(t)
 	now := noon
@@ -36,14 +36,14 @@ func TestRecall(t *testing.T) {
 	want := []string{
 		`apply-ended -1  attempt=0 code=1 "instruction quiet: exit code 1" [] succeeded=false`,
 		`instruction-attached 0 talk attempt=1 code=0 "" []`,
-		"output 0 stdout told=true at 0: hello\noh\n",
+		"output 0 stdout reported=true at 0: hello\noh\n",
 		`instruction-ended 0 talk attempt=1 code=0 "" []`,
 		`instruction-attached 1 breaks attempt=1 code=0 "" []`,
-		"output 1 stdout told=true at 0: why\n",
+		"output 1 stdout reported=true at 0: why\n",
 		`instruction-ended 1 breaks attempt=1 code=3 "exit code 3" []`,
 		`apply-ended -1  attempt=0 code=3 "instruction breaks: exit code 3" [] succeeded=false`,
 	}
-	if diff := cmp.Diff(want, seen.told()); diff != "" {
+	if diff := cmp.Diff(want, seen.reported()); diff != "" {
 		t.Error(diff)
 	}
 	last := seen.all()[len(seen.all())-1]
@@ -73,7 +73,7 @@ func TestRecallWithoutOutputs(t *testing.T) {
 		`instruction-ended 0 talk attempt=1 code=3 "exit code 3" []`,
 		`apply-ended -1  attempt=0 code=3 "instruction talk: exit code 3" [] succeeded=false`,
 	}
-	if diff := cmp.Diff(want, seen.told()); diff != "" {
+	if diff := cmp.Diff(want, seen.reported()); diff != "" {
 		t.Error(diff)
 	}
 }

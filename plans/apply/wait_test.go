@@ -41,7 +41,7 @@ func smallDisk(t *testing.T, at string, free int64) (filler string) {
 	return filler
 }
 
-// applyUntil applies in the background and returns when a wait was told.
+// applyUntil applies in the background and returns when a wait was reported.
 func applyUntil(t *testing.T, h *host, ctx context.Context, p plans.Plan) (results chan apply.Result, errs chan error) {
 	t.Helper()
 	results, errs = make(chan apply.Result, 1), make(chan error, 1)
@@ -114,7 +114,7 @@ func TestADiskThatIsFull(t *testing.T) {
 			}
 			waits := h.waited()
 			if waits[len(waits)-1] != (apply.Wait{Source: "remote"}) {
-				t.Errorf("the end of the wait was not told: %+v", waits)
+				t.Errorf("the end of the wait was not reported: %+v", waits)
 			}
 		})
 	}

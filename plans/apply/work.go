@@ -74,7 +74,7 @@ func (w *work) open(ctx context.Context) error {
 	if old != nil && old.of(w.d) {
 		w.ledger = old
 		w.log.Info("apply resumed", "left", old.remaining())
-		w.tellWork(ApplyResumed)
+		w.emitWork(ApplyResumed)
 		return nil
 	}
 	if old != nil && old.Outcome == nil {
@@ -95,7 +95,7 @@ func (w *work) open(ctx context.Context) error {
 	if left := len(w.d.Plan.PeriodicInstructions) - len(named(w.d.Plan)); left > 0 {
 		w.log.Warn("periodic instructions without a name never run, for there would be no record of them", "number", left)
 	}
-	w.tellWork(ApplyBegan)
+	w.emitWork(ApplyBegan)
 	return nil
 }
 
@@ -115,10 +115,10 @@ func (w *work) settle(ctx context.Context, old *ledger) error {
 		if running == nil {
 			continue
 		}
-		w.tell(w.eventOf(InstructionAttached, old, i))
+		w.emit(w.eventOf(InstructionAttached, old, i))
 		wait := &waiter{e: w.Engine, source: w.d.Source}
 		wait.on("instruction "+label(i, in.Name)+" of the plan before", "it still runs", "the new plan begins when it ended or has printed nothing for "+w.Quiet.String())
-		result, err := w.await(ctx, running, w.teller(old, i, w.logOf(old, i)), superseded)
+		result, err := w.await(ctx, running, w.reporter(old, i, w.logOf(old, i)), superseded)
 		wait.over()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -128,7 +128,7 @@ func (w *work) settle(ctx context.Context, old *ledger) error {
 		}
 		if err == nil {
 			old.Instructions[i].Result = &result
-			w.tellEnd(old, i, nil)
+			w.emitEnd(old, i, nil)
 		}
 	}
 	return nil
@@ -211,17 +211,17 @@ func (w *work) takeBack(ctx context.Context) error {
 		}
 		in.Result, in.Open = result, false
 		cancelled.Instruction, cancelled.ExitCode = i, result.ExitCode
-		w.tellEnd(w.ledger, i, nil)
+		w.emitEnd(w.ledger, i, nil)
 	}
 	return w.end(ctx, cancelled)
 }
 
-// killRunning ends the instruction and tells what it still prints.
+// killRunning ends the instruction and reports what it still prints.
 func (w *work) killRunning(ctx context.Context, i int, running *supervise.Running) (*supervise.Result, error) {
 	if err := running.Kill(); err != nil {
 		w.log.Error("instruction cannot be killed", "error", err)
 	}
-	t := w.teller(w.ledger, i, w.logOf(w.ledger, i))
+	t := w.reporter(w.ledger, i, w.logOf(w.ledger, i))
 	t.newsOnly = true
 	result, err := w.await(ctx, running, t, nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/plans/drop"
 )
 
-// TestPlansBehindAnother: while one is applied, and be it for ever, the others are told: that
+// TestPlansBehindAnother: while one is applied, and be it for ever, the others are reported: that
 // they wait and for what, or what is wrong with them.
 func TestPlansBehindAnother(t *testing.T) {
 	b := newBench(t)

@@ -72,7 +72,7 @@ func TestEditors(t *testing.T) {
 			b.until("the new content is applied", func() bool { return len(b.engine.deliveries()) == 2 })
 			b.put("z.plan", numbered(3))
 			b.state("z.plan", drop.Applied)
-			b.until("all is told of the new content", func() bool {
+			b.until("all is reported of the new content", func() bool {
 				st := b.state("a.plan", drop.Applied)
 				return st.Checksum == plans.Checksum([]byte(numbered(2)))
 			})
@@ -155,11 +155,11 @@ func TestUnreadableDirectoryRemovesNothing(t *testing.T) {
 		t.Errorf("forgotten %s", got)
 	}
 	if n := b.log.count("directory cannot be read, what is in it is left alone"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
-// TestWatchLimit: without notifications the directory is looked at every few seconds, which is told once.
+// TestWatchLimit: without notifications the directory is looked at every few seconds, which is logged once.
 func TestWatchLimit(t *testing.T) {
 	b := newBench(t)
 	b.put("sub/a.plan", numbered(1))
@@ -177,7 +177,7 @@ func TestWatchLimit(t *testing.T) {
 		}
 	}
 	if n := b.log.count("directory cannot be watched"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 	full = false
 	if next := drop.Round(t.Context(), s); next != time.Minute {
@@ -205,7 +205,7 @@ func TestLostNotificationsLookAtEverything(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileNoAgentRan: the next life tells it once and forgets the ledger.
+// TestRemovedWhileNoAgentRan: the next life logs it once and forgets the ledger.
 func TestRemovedWhileNoAgentRan(t *testing.T) {
 	b := newBench(t)
 	b.engine.ledgers = []string{"a.plan", "deep/b.yaml", "here.plan", "remote", "/other/c.plan", "../d.plan"}
@@ -219,7 +219,7 @@ func TestRemovedWhileNoAgentRan(t *testing.T) {
 		t.Errorf("forgotten %s", got)
 	}
 	if n := b.log.count("was removed, what it did is not undone"); n != 2 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestFilesArePutBackAfterARestart(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	if n := b.log.count("were missing or changed and are put back"); n != 1 {
-		t.Errorf("told %d times that files were put back", n)
+		t.Errorf("logged %d times that files were put back", n)
 	}
 	b.clock.pass(time.Minute)
 	b.until("the trouble is over", func() bool { return b.state("b.plan", drop.Applied).Reason == "" })

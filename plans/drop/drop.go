@@ -245,8 +245,8 @@ func (s *Source) directory() error {
 	return nil
 }
 
-// tell keeps the status of a plan and logs it when it is news.
-func (s *Source) tell(st Status) {
+// report keeps the status of a plan and logs it when it is news.
+func (s *Source) report(st Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.status[st.Path]

@@ -87,12 +87,12 @@ func (s *Source) look(p *dropped, skip bool, untrusted string) (time.Duration, v
 	switch {
 	case skip:
 		p.stop()
-		s.tell(Status{Path: p.path, State: Skipped})
+		s.report(Status{Path: p.path, State: Skipped})
 		p.stamp = stamp{}
 		return s.o.Sweep, nothing
 	case untrusted != "":
 		p.stop()
-		s.tell(Status{Path: p.path, State: Refused, Reason: untrusted})
+		s.report(Status{Path: p.path, State: Refused, Reason: untrusted})
 		p.stamp = stamp{}
 		return s.o.Sweep, nothing
 	}
@@ -102,7 +102,7 @@ func (s *Source) look(p *dropped, skip bool, untrusted string) (time.Duration, v
 	there, err := p.load()
 	if err != nil {
 		p.stop()
-		s.tell(Status{Path: p.path, Checksum: p.checksum, State: Refused, Reason: err.Error()})
+		s.report(Status{Path: p.path, Checksum: p.checksum, State: Refused, Reason: err.Error()})
 		return s.o.Sweep, nothing
 	}
 	pos := p.snapshot()
@@ -125,7 +125,7 @@ func (s *Source) read(p *dropped) (wait time.Duration, ready bool) {
 		return s.o.Sweep, false // gone since the look at the directory; the next finds it out
 	case errors.Is(err, errBusy):
 		p.pause = min(max(2*p.pause, lookAgain), lookAgainMost)
-		s.tell(Status{Path: p.path, State: Writing})
+		s.report(Status{Path: p.path, State: Writing})
 		return p.pause, false
 	case errors.As(err, &refused):
 		p.take(stamp{}, "", nil, err, now)
@@ -142,7 +142,7 @@ func (s *Source) read(p *dropped) (wait time.Duration, ready bool) {
 	if refused == nil && now.Sub(p.readAt) < settle {
 		return settle, false
 	}
-	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Refused, Reason: p.fault.Error()})
+	s.report(Status{Path: p.path, Checksum: p.checksum, State: Refused, Reason: p.fault.Error()})
 	return s.o.Sweep, false
 }
 
@@ -171,7 +171,7 @@ func (s *Source) retryIn(p *dropped, pos position) time.Duration {
 	if !next.After(now) {
 		return 0
 	}
-	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Failed, Reason: pos.Failure, Failures: pos.FailureCount, Next: next})
+	s.report(Status{Path: p.path, Checksum: p.checksum, State: Failed, Reason: pos.Failure, Failures: pos.FailureCount, Next: next})
 	return next.Sub(now)
 }
 
@@ -191,7 +191,7 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 	if pos.concluded() || !strings.HasPrefix(pos.Delivery, p.checksum+"/") {
 		pos.Delivery = fmt.Sprintf("%s/%d", p.checksum, s.o.Now().UnixNano())
 		// Written down first, so that a result that came when nobody could record it any more is
-		// told from a position that was removed to have the plan applied again.
+		// distinguished from a position that was removed to have the plan applied again.
 		if err := p.change(func(now *position) { now.Delivery = pos.Delivery }); err != nil {
 			return s.hostFault(p, err)
 		}
@@ -199,10 +199,10 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 	if pos.FailedChecksum != p.checksum {
 		pos.FailureCount = 0
 	}
-	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applying, Failures: pos.FailureCount})
+	s.report(Status{Path: p.path, Checksum: p.checksum, State: Applying, Failures: pos.FailureCount})
 	var result apply.Result
 	var err error
-	s.during(func() time.Duration { return s.tellBehind(p) }, func() {
+	s.during(func() time.Duration { return s.reportBehind(p) }, func() {
 		result, err = s.o.Engine.Apply(ctx, apply.Delivery{
 			Source: p.source, ID: pos.Delivery, Checksum: p.checksum, Plan: p.plan, Attempt: pos.FailureCount,
 		})
@@ -220,7 +220,7 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 		return max(s.retryIn(p, p.snapshot()), time.Second)
 	}
 	p.restored = p.checksum
-	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Applied})
+	s.report(Status{Path: p.path, Checksum: p.checksum, State: Applied})
 	s.tend(ctx, p, true)
 	return s.o.Sweep
 }
@@ -228,7 +228,7 @@ func (s *Source) apply(ctx context.Context, p *dropped, pos position) time.Durat
 // hostFault says that not the plan but this host is to blame.
 func (s *Source) hostFault(p *dropped, err error) time.Duration {
 	p.hostWait = s.o.Now().Add(hostRetry)
-	s.tell(Status{Path: p.path, Checksum: p.checksum, State: Failed, Reason: err.Error(), Next: p.hostWait})
+	s.report(Status{Path: p.path, Checksum: p.checksum, State: Failed, Reason: err.Error(), Next: p.hostWait})
 	return hostRetry
 }
 
@@ -252,7 +252,7 @@ func (p *dropped) record(r apply.Result, was position, now time.Time) error {
 }
 
 // load takes up the position file; there is false when somebody removed it, which is the
-// wish to have the plan applied again.
+// request to have the plan applied again.
 func (p *dropped) load() (there bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,7 @@ func (s *Source) leftBehind(f *found) {
 // removed reports that a plan is gone and forgets what the engine holds of it. Its position
 // stays: whoever puts the plan back does not ask for it to be applied again.
 func (s *Source) removed(path, source, checksum string) {
-	s.tell(Status{Path: path, Checksum: checksum, State: Removed, Reason: "what it did is not undone"})
+	s.report(Status{Path: path, Checksum: checksum, State: Removed, Reason: "what it did is not undone"})
 	s.forgetRemoved()
 	if err := s.o.Engine.Forget(source); err != nil {
 		s.o.Logger.Warn("ledger of a removed plan stays", "path", path, "error", err)

@@ -118,7 +118,7 @@ func TestWithTheRealEngine(t *testing.T) {
 	}
 }
 
-// BenchmarkDrop tells how long it takes from a plan put into the directory until its
+// BenchmarkDrop measures how long it takes from a plan put into the directory until its
 // instruction runs.
 func BenchmarkDrop(b *testing.B) {
 	dir := b.TempDir()

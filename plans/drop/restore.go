@@ -23,7 +23,7 @@ func (s *Source) standing(ctx context.Context, p *dropped) time.Duration {
 		p.hostWait = s.o.Now().Add(retryFirst)
 		st.Reason, st.Next, next = "its files cannot be checked: "+err.Error(), p.hostWait, retryFirst
 	}
-	s.tell(st)
+	s.report(st)
 	s.tend(ctx, p, false)
 	return next
 }
@@ -35,7 +35,7 @@ func (s *Source) restore(ctx context.Context, p *dropped) error {
 	}
 	var changed []string
 	var err error
-	s.during(func() time.Duration { return s.tellBehind(p) }, func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
+	s.during(func() time.Duration { return s.reportBehind(p) }, func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
 	if len(changed) > 0 {
 		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", plans.Short(p.checksum), "files", changed)
 	}

@@ -66,9 +66,9 @@ func (s *Source) round(ctx context.Context) (next time.Duration) {
 	return next
 }
 
-// tellBehind tells, while a plan is applied, of the others that want something: whoever drops
+// reportBehind reports, while a plan is applied, the others that want something: whoever drops
 // a plan must not see nothing for as long as another one takes. It says when to look again.
-func (s *Source) tellBehind(applying *dropped) (next time.Duration) {
+func (s *Source) reportBehind(applying *dropped) (next time.Duration) {
 	next = laterLook
 	f := s.find()
 	for _, path := range f.plans {
@@ -80,7 +80,7 @@ func (s *Source) tellBehind(applying *dropped) (next time.Duration) {
 		case nothing:
 			next = min(next, max(wait, settle))
 		case wanted:
-			s.tell(Status{
+			s.report(Status{
 				Path: path, Checksum: p.checksum, State: Waiting, Failures: p.snapshot().FailureCount,
 				Reason: "for " + applying.source + ", whose turn it is; one plan at a time is applied",
 			})

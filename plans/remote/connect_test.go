@@ -174,7 +174,7 @@ func TestTokenFileIsReadAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.CloseClientConnections()
-	waitUntil(t, "the missing file is told", func() bool { return strings.Contains(src.Status().String(), "tokenFile") })
+	waitUntil(t, "the missing file is reported", func() bool { return strings.Contains(src.Status().String(), "tokenFile") })
 	write(t, token, "tok-1\n")
 	waitUntil(t, "it is well again", func() bool { return src.Status().Connected })
 }

@@ -183,7 +183,7 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// watch opens a watch and follows it to its end, which is no error when the server ends it in due time.
+// watch opens a watch and follows it to its end, which is not an error when the server ends it in due time.
 func (f *follower) watch(ctx context.Context, initial bool) error {
 	seconds := watchSeconds + rand.IntN(watchSeconds)
 	s, err := f.c.watch(ctx, f.version, initial, seconds)

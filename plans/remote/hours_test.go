@@ -178,7 +178,7 @@ func always(answer func(w http.ResponseWriter)) func(http.ResponseWriter, *http.
 	}
 }
 
-// TestLongTrouble has one kind of trouble last for an hour or some minutes: it is told in
+// TestLongTrouble has one kind of trouble last for an hour or some minutes: it is reported in
 // status and log, the server is asked at the pace of the longest pause, nothing is executed,
 // and all is well at the first try after its end.
 func TestLongTrouble(t *testing.T) {
@@ -252,7 +252,7 @@ func TestLongTrouble(t *testing.T) {
 					t.Errorf("next try in %v", next)
 				}
 				if !strings.Contains(said.String(), strings.Split(tc.want, `"`)[0]) {
-					t.Errorf("the log does not tell it:\n%.2000s", said)
+					t.Errorf("the log does not say it:\n%.2000s", said)
 				}
 				s.setTrap(nil)
 				s.set(map[string]string{"plan": planB, "plan-state": "pending"})
@@ -319,7 +319,7 @@ func TestFilesThatCannotAllBePutBack(t *testing.T) {
 	})
 }
 
-// TestPutThatHangs: the outcome is told at last, the plan executed once, and meanwhile people see why.
+// TestPutThatHangs: the outcome is reported at last, the plan executed once, and meanwhile people see why.
 func TestPutThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, inMemory)

@@ -107,7 +107,7 @@ func TestKubeconfigRefused(t *testing.T) {
 		{"another scheme", config("server: unix:///x", "token: a"), "no URL"},
 		{"query", config("server: 'https://h/?a=b'", "token: a"), "more than a host"},
 		{"no verification", config(https+", insecure-skip-tls-verify: true", "token: a"), "insecure-skip-tls-verify"},
-		{"CA that is no base64", config(https+", certificate-authority-data: '%'", "token: a"), "certificate-authority-data"},
+		{"CA that is not base64", config(https+", certificate-authority-data: '%'", "token: a"), "certificate-authority-data"},
 		{"truncated CA", config(https+", certificate-authority-data: "+b64(cert[:60]), "token: a"), "no PEM certificate"},
 		{"relative CA file", config(https+", certificate-authority: ca.crt", "token: a"), "absolute"},
 		{"missing token file", config(https, "tokenFile: /nowhere/token"), "tokenFile"},

@@ -254,7 +254,7 @@ func TestPendingPlanIsClaimedAppliedAndReported(t *testing.T) {
 	if labels := s.meta[1]["labels"]; fmt.Sprint(labels) != "map[rke.cattle.io/machine-name:m]" || s.meta[1]["managedFields"] == nil {
 		t.Errorf("metadata %v did not come back as it was sent", s.meta[1])
 	}
-	waitUntil(t, "the status tells it", func() bool { return strings.Contains(src.Status().String(), "is applied") })
+	waitUntil(t, "the status says it", func() bool { return strings.Contains(src.Status().String(), "is applied") })
 }
 
 func TestFailureIsReportedAndStays(t *testing.T) {
@@ -296,7 +296,7 @@ func TestUnreadablePlanIsReported(t *testing.T) {
 			s.set(map[string]string{"plan": tc.plan, "plan-state": tc.state})
 			e := &engine{}
 			follow(t, s, e)
-			waitUntil(t, "the failure is told", func() bool { return s.now()["failed-checksum"] == sum(tc.plan) })
+			waitUntil(t, "the failure is reported", func() bool { return s.now()["failed-checksum"] == sum(tc.plan) })
 			got := s.now()
 			if tc.state != "" && got["plan-state"] != "failed" {
 				t.Errorf("plan-state = %q", got["plan-state"])
@@ -522,7 +522,7 @@ func TestProbesAndPeriodicInstructions(t *testing.T) {
 	if got := s.now()["probe-statuses"]; got != `{"web":{}}` && got != `{"web":{}}`+"\n" {
 		t.Errorf("probe-statuses with the outcome = %s, want one not yet asked, for none at all would count as healthy", got)
 	}
-	waitUntil(t, "the periodic output is told", func() bool {
+	waitUntil(t, "the periodic output is reported", func() bool {
 		out, err := plans.DecodePeriodicOutputs([]byte(s.now()["applied-periodic-output"]))
 		return err == nil && string(out["beat"].Stdout) == "lub"
 	})
@@ -531,7 +531,7 @@ func TestProbesAndPeriodicInstructions(t *testing.T) {
 	}
 	<-healthy
 	healthy <- true
-	waitUntil(t, "health is told", func() bool { return s.now()["probe-statuses"] == `{"web":{"healthy":true}}` })
+	waitUntil(t, "health is reported", func() bool { return s.now()["probe-statuses"] == `{"web":{"healthy":true}}` })
 	settled := len(s.writes())
 	rounds := e.count("probes")
 	waitUntil(t, "two more rounds", func() bool { return e.count("probes") >= rounds+2 })

@@ -92,7 +92,7 @@ func (s *Source) disconnected(err error, next time.Duration) {
 	s.change(func(st *Status) bool {
 		switch now := s.o.Now(); {
 		case st.Connected && !s.down.IsZero() && now.Sub(st.Since) < steadyWatch:
-			st.Connected, st.Since = false, s.down // a moment in between is no end of the trouble
+			st.Connected, st.Since = false, s.down // a moment in between is not the end of the trouble
 		case st.Connected || st.Since.IsZero():
 			s.warnings.over(unwatched) // what stood for a while ends the row
 			st.Connected, st.Since = false, now
@@ -106,7 +106,7 @@ func (s *Source) disconnected(err error, next time.Duration) {
 	})
 }
 
-// renewed says that the watch begins anew, which is no trouble.
+// renewed says that the watch begins anew, which is not trouble.
 func (s *Source) renewed() {
 	s.aboutSecret().Info("plan Secret is watched anew, as the server's history ended before the last known version")
 }

@@ -195,12 +195,12 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-func TestServerDownTellsWhy(t *testing.T) {
+func TestServerDownSaysWhy(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	s.setTrap(func(w http.ResponseWriter, r *http.Request) bool { fail(w, 503, "ServiceUnavailable"); return true })
 	src, _ := follow(t, s, &engine{})
-	waitUntil(t, "the status tells it", func() bool {
+	waitUntil(t, "the status says it", func() bool {
 		st := src.Status()
 		return !st.Connected && st.Cause != nil && strings.Contains(st.String(), "503") && strings.Contains(st.String(), "not connected since")
 	})
@@ -237,7 +237,7 @@ func TestSecretDeletedAndMadeAnew(t *testing.T) {
 			src, _ := follow(t, s, e)
 			waitUntil(t, "it is applied", func() bool { return s.now()["applied-checksum"] == sum(planA) })
 			s.remove("u2")
-			waitUntil(t, "the status tells it", func() bool { return strings.Contains(src.Status().String(), "no plan Secret") })
+			waitUntil(t, "the status says it", func() bool { return strings.Contains(src.Status().String(), "no plan Secret") })
 			s.set(map[string]string{"plan": planA, "plan-state": flow, "applied-checksum": "x"})
 			waitUntil(t, "it is applied again", func() bool { return s.now()["applied-checksum"] == sum(planA) })
 			if got := e.count("apply"); got != 2 {
@@ -284,8 +284,8 @@ func TestSecretOfOthersIsIgnored(t *testing.T) {
 	wantCalls(t, e, "apply a u1/1 attempt 1")
 }
 
-// A server that drops empty values never holds what was written; it must not be told for ever.
-func TestServerThatDropsEmptyValuesIsNotToldForEver(t *testing.T) {
+// A server that drops empty values never holds what was written; it must not be written to for ever.
+func TestServerThatDropsEmptyValuesIsNotWrittenToForEver(t *testing.T) {
 	t.Parallel()
 	const plan = `{"probes":{"web":{"httpGet":{"url":"http://127.0.0.1:1/"}}}}`
 	s := newServer(t)

@@ -27,7 +27,7 @@ var (
 	// ErrUnauthenticated says that a request carries no credential that is valid now.
 	ErrUnauthenticated = errors.New("must authenticate")
 	// ErrExpired is ErrUnauthenticated for whoever has the right key of a token whose time is
-	// over; they may be told that.
+	// over; they may learn that.
 	ErrExpired = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
 	// ErrWrongPassword says that user and password of a login do not belong together.
 	ErrWrongPassword = errors.New("authentication failed")

@@ -112,7 +112,7 @@ func TestCarriers(t *testing.T) {
 		{"key of another", "Bearer " + strings.Split(one, ":")[0] + ":" + strings.Split(two, ":")[1], "", ""},
 		{"unknown name", "Bearer token-zzzzz:" + strings.Split(one, ":")[1], "", ""},
 		{"empty key", "Bearer " + strings.Split(one, ":")[0] + ":", "", ""},
-		{"the stored hash is no key", "Bearer " + hashAsKey(st, one), "", ""},
+		{"the stored hash is not a key", "Bearer " + hashAsKey(st, one), "", ""},
 		{"not base64", "Basic %%%", "", ""},
 		{"very long", "Bearer " + strings.Repeat("a", 600) + ":b", "", ""},
 	} {
@@ -237,7 +237,7 @@ func TestForgery(t *testing.T) {
 			header: map[string]string{"Upgrade": "websocket", "Origin": "https://example.com"},
 		},
 		{
-			name: "websocket of a stranger's page", method: "GET", target: "/v3/subscribe",
+			name: "websocket of another site's page", method: "GET", target: "/v3/subscribe",
 			header: map[string]string{"Upgrade": "websocket", "Origin": "https://evil.example"}, want: ErrOrigin,
 		},
 	} {

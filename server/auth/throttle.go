@@ -1,5 +1,5 @@
-// Guessing passwords is slowed down in two ways: by user and source together, so that a
-// stranger cannot lock a user out from where that user logs in, and by source over all
+// Guessing passwords is slowed down in two ways: by user and source together, so that an
+// attacker cannot lock a user out from where that user logs in, and by source over all
 // names, so that many names are no way around that.
 
 package auth
@@ -18,7 +18,7 @@ const (
 	maxFailures       = 10 // of one user from one source
 	maxSourceFailures = 50 // of all users from one source
 	failureWindow     = 5 * time.Minute
-	// maxThrottled bounds the memory that strangers can take: each entry has a hash and at
+	// maxThrottled bounds the memory that anonymous clients can take: each entry has a hash and at
 	// most maxSourceFailures times.
 	maxThrottled = 10_000
 	sweepEvery   = time.Minute

@@ -75,7 +75,7 @@ func (a *Auth) DescribeToken(ctx context.Context, name, description string) (rec
 	return d.Value, err
 }
 
-// RevokeToken deletes a token; one that is gone already is no error.
+// RevokeToken deletes a token; one that is gone already is not an error.
 func (a *Auth) RevokeToken(ctx context.Context, name string) error {
 	err := a.state.Tokens.Delete(ctx, name, 0)
 	if _, gone := errors.AsType[*store.NotFoundError](err); gone {

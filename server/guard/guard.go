@@ -30,7 +30,7 @@ const (
 // Options of a Guard. Zero limits have the defaults above.
 type Options struct {
 	// PerSource is how many connections one source, an IPv4 address or an IPv6 /64, may have
-	// without credentials; 0 is no limit. It is asked at each new connection.
+	// without credentials; 0 means no limit. It is asked at each new connection.
 	PerSource func() int
 	// Trusted says whether a request has good credentials. It is asked until the first of a
 	// connection does; from then on the connection is not counted.

@@ -17,7 +17,7 @@ import (
 )
 
 // bed is a guarded web server with TLS. /stream writes for as long as it may, /wait answers
-// when told, /hijack takes the connection over.
+// when asked, /hijack takes the connection over.
 type bed struct {
 	*Guard
 	web     *httptest.Server
@@ -118,7 +118,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestOneSourceHasSoManyConnections: those of a stranger make room for each other, those
+// TestOneSourceHasSoManyConnections: those of an anonymous client make room for each other, those
 // with credentials and those that were taken over are not counted.
 func TestOneSourceHasSoManyConnections(t *testing.T) {
 	b := newBed(t, Options{PerSource: func() int { return 5 }})
@@ -162,8 +162,8 @@ func TestOneSourceHasSoManyConnections(t *testing.T) {
 	}
 }
 
-// TestAStrangerWhoseConnectionsAllWaitGetsNoMore: none is idle, so that none makes room.
-func TestAStrangerWhoseConnectionsAllWaitGetsNoMore(t *testing.T) {
+// TestAnAnonymousClientWhoseConnectionsAllWaitGetsNoMore: none is idle, so that none makes room.
+func TestAnAnonymousClientWhoseConnectionsAllWaitGetsNoMore(t *testing.T) {
 	b := newBed(t, Options{PerSource: func() int { return 5 }})
 	defer close(b.release)
 	for range 5 {

@@ -139,10 +139,10 @@ func reflector(t *testing.T, lw *cache.ListWatch, store cache.ReflectorStore, st
 	return cache.NewReflectorWithOptions(lw, &corev1.Secret{}, store, cache.ReflectorOptions{})
 }
 
-// informer runs client-go's reflector over Secrets and tells each change.
+// informer runs client-go's reflector over Secrets and reports each change.
 func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, streamed bool) (cache.Store, <-chan string) {
 	t.Helper()
-	told := make(chan string, 1000)
+	changes := make(chan string, 1000)
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = fieldSelector
@@ -154,7 +154,7 @@ func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, stream
 		},
 	}
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	r := reflector(t, lw, tellingStore{store, told}, streamed)
+	r := reflector(t, lw, reportingStore{store, changes}, streamed)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -165,44 +165,44 @@ func informer(t *testing.T, c kubernetes.Interface, fieldSelector string, stream
 		cancel()
 		<-done
 	})
-	return store, told
+	return store, changes
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// tellingStore tells what a reflector does to it.
-type tellingStore struct {
+// reportingStore reports what a reflector does to it.
+type reportingStore struct {
 	cache.Store
-	told chan<- string
+	changes chan<- string
 }
 
-func (s tellingStore) Add(obj any) error { return s.tell("add", obj, s.Store.Add(obj)) }
-func (s tellingStore) Update(obj any) error {
-	return s.tell("update", obj, s.Store.Update(obj))
+func (s reportingStore) Add(obj any) error { return s.report("add", obj, s.Store.Add(obj)) }
+func (s reportingStore) Update(obj any) error {
+	return s.report("update", obj, s.Store.Update(obj))
 }
-func (s tellingStore) Delete(obj any) error { return s.tell("delete", obj, s.Store.Delete(obj)) }
-func (s tellingStore) Replace(all []any, version string) error {
+func (s reportingStore) Delete(obj any) error { return s.report("delete", obj, s.Store.Delete(obj)) }
+func (s reportingStore) Replace(all []any, version string) error {
 	err := s.Store.Replace(all, version)
-	s.told <- "replace"
+	s.changes <- "replace"
 	return err
 }
 
-func (s tellingStore) tell(what string, obj any, err error) error {
+func (s reportingStore) report(what string, obj any, err error) error {
 	if secret, ok := obj.(*corev1.Secret); ok {
-		s.told <- what + " " + string(secret.Data["plan"])
+		s.changes <- what + " " + string(secret.Data["plan"])
 	}
 	return err
 }
 
-func await(t *testing.T, told <-chan string, want string) {
+func await(t *testing.T, changes <-chan string, want string) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
 	var heard []string
 	for {
 		select {
-		case got := <-told:
+		case got := <-changes:
 			if got == want {
 				return
 			}
@@ -244,17 +244,17 @@ func TestClientGoInformer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, told := informer(t, client, fields.OneTermEqualSelector("metadata.name", one+suffix).String(), c.streamed)
-			await(t, told, "replace")
+			store, changes := informer(t, client, fields.OneTermEqualSelector("metadata.name", one+suffix).String(), c.streamed)
+			await(t, changes, "replace")
 			f.set(t, oneKey, "plan", "b")
-			await(t, told, "update b")
+			await(t, changes, "update b")
 			f.set(t, namespace+"/"+two+suffix, "plan", "other")
 			f.remove(t, oneKey)
-			await(t, told, "delete b")
+			await(t, changes, "delete b")
 			f.create(t, one)
-			await(t, told, "add ")
+			await(t, changes, "add ")
 			f.set(t, oneKey, "plan", "c")
-			await(t, told, "update c")
+			await(t, changes, "update c")
 			if keys := store.ListKeys(); len(keys) != 1 || keys[0] != oneKey {
 				t.Errorf("it has %q", keys)
 			}
@@ -288,22 +288,22 @@ func TestClientGoSurvivesRestart(t *testing.T) {
 			api := start()
 			f.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.Load().ServeHTTP(w, r) }))
 			t.Cleanup(f.server.Close)
-			store, told := informer(t, f.clientset(t, "admin"), "", streamed)
-			await(t, told, "replace")
+			store, changes := informer(t, f.clientset(t, "admin"), "", streamed)
+			await(t, changes, "replace")
 			f.set(t, oneKey, "plan", "a")
-			await(t, told, "update a")
+			await(t, changes, "update a")
 
 			handler.Store(http.NewServeMux()) // down
 			api.Close()
 			f.remove(t, oneKey)
 			api = start()
 			t.Cleanup(api.Close)
-			await(t, told, "replace")
+			await(t, changes, "replace")
 			if keys := store.ListKeys(); len(keys) != 1 || keys[0] != namespace+"/"+two+suffix {
 				t.Errorf("after the restart it has %q", keys)
 			}
 			f.set(t, namespace+"/"+two+suffix, "plan", "b")
-			await(t, told, "update b")
+			await(t, changes, "update b")
 		})
 	}
 }

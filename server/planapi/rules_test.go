@@ -137,7 +137,7 @@ func TestAgentWrite(t *testing.T) {
 			name:   "a checksum of another plan",
 			stored: data("plan", planA, "plan-state", "in-progress"),
 			steps: []step{
-				{"is no success of this one", data("plan-state", "succeeded", "applied-checksum", sumB),
+				{"is not a success of this one", data("plan-state", "succeeded", "applied-checksum", sumB),
 					map[string]string{"plan-state": "succeeded", "applied-checksum": sumB}},
 			},
 		},

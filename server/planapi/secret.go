@@ -285,7 +285,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) (content []byte, 
 			a.bodies.Put(read)
 		}
 	}
-	// A body whose length is told, and is not so long that telling it could be an attack, is
+	// A body whose length is given, and is not so long that giving it could be an attack, is
 	// read into one piece of memory.
 	read.Grow(int(min(max(r.ContentLength, 0), maxPooled/2)) + bytes.MinRead)
 	_, err = read.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))

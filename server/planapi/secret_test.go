@@ -134,7 +134,7 @@ func TestList(t *testing.T) {
 		want        []string
 	}{
 		{"all", "", []string{"1", "2", "3"}},
-		{"a limit is no refusal", "limit=1", []string{"1", "2", "3"}},
+		{"a limit is not a refusal", "limit=1", []string{"1", "2", "3"}},
 		{"one", nameQuery(two), []string{"2"}},
 		{"none", nameQuery("custom-x"), []string{}},
 		{"all but one", "fieldSelector=metadata.name!%3D" + two + suffix, []string{"1", "3"}},
@@ -273,7 +273,7 @@ func TestPutRefusals(t *testing.T) {
 		{name: "other UID", body: with(func(s *secret) { s.Metadata.UID = "x" }), code: 409, message: "UID"},
 		{name: "other type", body: with(func(s *secret) { s.Type = "Opaque" }), code: 422, message: "immutable"},
 		{name: "no version", body: with(func(s *secret) { s.Metadata.ResourceVersion = "" }), code: 422, message: "resourceVersion"},
-		{name: "version that is no number", body: with(func(s *secret) { s.Metadata.ResourceVersion = "x1" }), code: 400, message: "decimal"},
+		{name: "version that is not a number", body: with(func(s *secret) { s.Metadata.ResourceVersion = "x1" }), code: 400, message: "decimal"},
 		{name: "version of the future", body: with(func(s *secret) { s.Metadata.ResourceVersion = "99999" }), code: 409, message: "99999"},
 		{name: "no base64", body: with(func(s *secret) { s.Data = map[string]*string{"plan-revision": &percent} }), code: 400, message: "plan-revision"},
 		{name: "protobuf", contentType: "application/vnd.kubernetes.protobuf", body: "k8s\x00", code: 415, message: "application/json"},

@@ -153,7 +153,7 @@ func TestWatchRefusals(t *testing.T) {
 		{"streamed without match", "sendInitialEvents=true", 422},
 		{"match without streamed", "resourceVersionMatch=NotOlderThan", 422},
 		{"streamed with another match", "sendInitialEvents=true&resourceVersionMatch=Exact", 422},
-		{"version that is no number", "resourceVersion=x", 400},
+		{"version that is not a number", "resourceVersion=x", 400},
 		{"negative timeout", "timeoutSeconds=-1", 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
-// TestResumeTellsRemovals: an agent that was away while its Secret was made anew.
-func TestResumeTellsRemovals(t *testing.T) {
+// TestResumeReportsRemovals: an agent that was away while its Secret was made anew.
+func TestResumeReportsRemovals(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	f.create(t, "custom-000000000003")
@@ -315,7 +315,7 @@ func TestOldHTTP(t *testing.T) {
 	}
 }
 
-// presenceLog collects what OnPresence tells.
+// presenceLog collects what OnPresence reports.
 type presenceLog chan string
 
 func (l presenceLog) want(t *testing.T, texts ...string) {
@@ -324,10 +324,10 @@ func (l presenceLog) want(t *testing.T, texts ...string) {
 		select {
 		case got := <-l:
 			if got != text {
-				t.Errorf("told %q, want %q", got, text)
+				t.Errorf("reported %q, want %q", got, text)
 			}
 		case <-time.After(2 * time.Minute):
-			t.Fatalf("nothing was told, want %q", text)
+			t.Fatalf("nothing was reported, want %q", text)
 		}
 	}
 }
@@ -335,9 +335,9 @@ func (l presenceLog) want(t *testing.T, texts ...string) {
 func TestPresence(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	told := make(presenceLog, 100)
+	reported := make(presenceLog, 100)
 	f.OnPresence(func(key string, connected bool) {
-		told <- fmt.Sprintf("%s %v", strings.TrimPrefix(key, namespace+"/"), connected)
+		reported <- fmt.Sprintf("%s %v", strings.TrimPrefix(key, namespace+"/"), connected)
 	})
 	if since, connected := f.Watching(oneKey); connected || !since.IsZero() {
 		t.Errorf("before the first watch: %v %v", since, connected)
@@ -345,7 +345,7 @@ func TestPresence(t *testing.T) {
 	current := rv(f.state.Store.Revision())
 	f.watch(t, secrets, "admin", nameQuery(one)+"&"+current)
 	first := f.watch(t, secrets, one, nameQuery(one)+"&"+current)
-	told.want(t, one+suffix+" true")
+	reported.want(t, one+suffix+" true")
 	if since, connected := f.Watching(oneKey); !connected || !since.Equal(noon) {
 		t.Errorf("with a watch: %v %v", since, connected)
 	}
@@ -357,7 +357,7 @@ func TestPresence(t *testing.T) {
 		t.Error("gone right after its watch ended in order, although agents open a new one then")
 	}
 	f.watch(t, secrets, two, nameQuery(two)+"&"+current)
-	told.want(t, two+suffix+" true")
+	reported.want(t, two+suffix+" true")
 }
 
 // TestManyWatchesOfOneMachine: the oldest gives way, so that a lost connection cannot

@@ -181,7 +181,7 @@ func (m Machine) Subject() Subject {
 
 // DockerHost is what a node agent said of the Docker on its host when it connected last.
 type DockerHost struct {
-	// EngineID is Docker's own name for itself; empty when the agent did not tell.
+	// EngineID is Docker's own name for itself; empty when the agent did not report it.
 	EngineID        string `json:"engineID,omitempty"`
 	ServerVersion   string `json:"serverVersion,omitempty"`
 	OperatingSystem string `json:"operatingSystem,omitempty"`

@@ -264,7 +264,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 	}
 	if !settings.ValidHost(r.Host) {
 		return "", norman.Errorf(http.StatusBadRequest, norman.InvalidFormat,
-			"header Host: %.80q is no host name, and setting server-url is empty", r.Host)
+			"header Host: %.80q is not a valid host name, and setting server-url is empty", r.Host)
 	}
 	return "https://" + r.Host, nil
 }

@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 		{name: "machine id of other characters", header: map[string]string{"X-Cattle-Id": "../../x"}, status: 400, sentence: "X-Cattle-Id"},
 		{name: "long machine id", header: map[string]string{"X-Cattle-Id": strings.Repeat("a", 64)}, status: 400, sentence: "X-Cattle-Id"},
 		{name: "role neither true nor false", header: map[string]string{"X-Cattle-Role-Etcd": "maybe"}, status: 400, sentence: `"maybe" is neither true nor false`},
-		{name: "node name", header: map[string]string{"X-Cattle-Node-Name": "My_Node"}, status: 400, sentence: `"My_Node" is no node name`},
+		{name: "node name", header: map[string]string{"X-Cattle-Node-Name": "My_Node"}, status: 400, sentence: `"My_Node" is not a valid node name`},
 		{name: "address", header: map[string]string{"X-Cattle-Address": "eth0"}, status: 400, sentence: `X-Cattle-Address: "eth0" is no IP address`},
 		{name: "internal address", header: map[string]string{"X-Cattle-Internal-Address": "0.0.0.0"}, status: 400, sentence: "X-Cattle-Internal-Address"},
 		{name: "address with a zone", header: map[string]string{"X-Cattle-Address": "fe80::1%eth0"}, status: 400, sentence: "X-Cattle-Address"},

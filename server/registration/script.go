@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 )
 
-// installScript serves install.sh behind lines that tell it where it came from.
+// installScript serves install.sh behind lines that say where it came from.
 func (g *Registration) installScript(w http.ResponseWriter, r *http.Request) {
 	server, err := g.serverURL(r)
 	if err != nil {

@@ -140,7 +140,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestChecksumsFollowFiles: a replaced agent must not be told with the sum of the old one.
+// TestChecksumsFollowFiles: a replaced agent must not be reported with the sum of the old one.
 func TestChecksumsFollowFiles(t *testing.T) {
 	files := fstest.MapFS{"rancher-system-agent-amd64": {Data: []byte("old")}}
 	f := setUp(t, files)

@@ -223,7 +223,7 @@ func (s *Settings) StrictTLS() bool {
 	return s.CACerts() != "" && s.Get("agent-tls-mode").Value == "strict"
 }
 
-// Minutes is a setting that holds a number of minutes; 0 is no limit.
+// Minutes is a setting that holds a number of minutes; 0 means no limit.
 func (s *Settings) Minutes(name string) time.Duration {
 	n, err := strconv.Atoi(s.Get(name).Value)
 	if err != nil { // checked when it was stored

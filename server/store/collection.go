@@ -166,7 +166,7 @@ const modifyTries = 100
 // the document was not changed meanwhile; if it was, it begins again. When change
 // returns ErrUnchanged nothing is written and the current document is returned; any
 // other error of change is returned as it is. Modify returns *NotFoundError when there
-// is no document, and *ConflictError after 100 conflicts.
+// is not a document, and *ConflictError after 100 conflicts.
 func (c *Collection[T]) Modify(ctx context.Context, key string, change func(T) (T, error)) (Document[T], error) {
 	s, err := c.bound()
 	if err != nil {

@@ -236,7 +236,7 @@ func (s *Store) stopEmbedded(etcd *embed.Etcd) error {
 	}
 }
 
-// embeddedConfig is how the embedded etcd is tuned; died is told when it cannot go on.
+// embeddedConfig is how the embedded etcd is tuned; died is called when it cannot go on.
 func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "drover"

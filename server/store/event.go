@@ -1,6 +1,6 @@
 package store
 
-// This file holds events: what observers are told of a change. None is kept: thousands of
+// This file holds events: what observers get of a change. None is kept: thousands of
 // documents that change at once would otherwise be held as they were before.
 
 import "fmt"

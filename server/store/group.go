@@ -92,7 +92,7 @@ func (s *Store) drain() {
 }
 
 // nextGroup takes from the queue what may go together: no two writes of one document. What
-// nobody waits for any more is dropped: its writer was told that it failed, perhaps long ago,
+// nobody waits for any more is dropped: its writer was notified that it failed, perhaps long ago,
 // and a store that is cut off must not gather such writes and perform them when it is back.
 func (s *Store) nextGroup() (group []*waiting) {
 	s.groupLock.Lock()

@@ -206,6 +206,6 @@ func TestWhatNobodyWaitsForIsNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := plain.Get("late"); ok {
-		t.Error("it was written after its writer was told that it failed")
+		t.Error("it was written after its writer was notified that it failed")
 	}
 }

@@ -79,7 +79,7 @@ func (ls *leaderships) remove(l *Leadership) {
 	delete(ls.byKey, l.key)
 }
 
-// deleted tells the holder of a leader's key that it is gone.
+// deleted notifies the holder of a leader's key that it is gone.
 func (ls *leaderships) deleted(key string) {
 	ls.mu.Lock()
 	l := ls.byKey[key]
@@ -120,7 +120,7 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 		l.lose()
 		return nil, fmt.Errorf("campaign for %q: %w", name, ErrClosed)
 	}
-	// The view tells of the deletion of a leader's key only what comes after add, so one
+	// The view reports of the deletion of a leader's key only what comes after add, so one
 	// that came before it is looked for.
 	response, err := s.client.Get(ctx, l.key, clientv3.WithKeysOnly())
 	if err == nil && (len(response.Kvs) == 0 || response.Kvs[0].CreateRevision != l.revision) {

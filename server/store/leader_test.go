@@ -17,8 +17,8 @@ func TestFencedWrites(t *testing.T) {
 		t.Errorf("a fenced write with another conflict: %v", err)
 	}
 
-	// Another takes over behind the leader's back: its key is gone, and nobody told it.
-	// The condition in the transaction must refuse alone, so what tells is taken away.
+	// Another takes over behind the leader's back: its key is gone, and nobody notified it.
+	// The condition in the transaction must refuse alone, so what notifies is taken away.
 	s.leaders.remove(leader)
 	must(s.client.Delete(t.Context(), leader.key))(t)
 	next := must(s.Campaign(t.Context(), "controllers", "two"))(t)

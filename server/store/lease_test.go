@@ -59,6 +59,6 @@ func TestLostLeaseIsNoticed(t *testing.T) {
 	select {
 	case <-lease.Lost():
 	case <-time.After(30 * time.Second):
-		t.Error("nobody was told that the lease is lost")
+		t.Error("nobody was notified that the lease is lost")
 	}
 }

@@ -62,7 +62,7 @@ func encrypting(collections ...string) migration {
 }
 
 // batchSize is how many documents one transaction of a migration writes: an external
-// etcd takes 128 operations unless it was told otherwise.
+// etcd takes 128 operations unless configured otherwise.
 const batchSize = 100
 
 // migrate performs the migrations that the data has not seen, one server at a time.

@@ -226,7 +226,7 @@ func (s *Store) Err() error {
 func (s *Store) fail(err error) {
 	s.failOnce.Do(func() {
 		if s.ctx.Err() != nil {
-			return // closing: things end because they were told to
+			return // closing: things end because they were asked to
 		}
 		s.err = err
 		s.log.Error("the store cannot go on", "error", err)

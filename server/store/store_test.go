@@ -117,7 +117,7 @@ func TestRestart(t *testing.T) {
 	if diff := cmp.Diff(beforeNotes, notes.List()); diff != "" {
 		t.Error(diff)
 	}
-	// JSON does not tell an empty list that it leaves out from none.
+	// JSON does not distinguish an empty list that it leaves out from none.
 	if diff := cmp.Diff(beforeSecrets, secrets.List(), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}

@@ -15,7 +15,7 @@ import (
 // own operators.
 //
 // etcd ends the process (log level fatal) or panics where it cannot go on, for instance
-// when the disk is full. Here only the goroutine ends, after died has been told why, so
+// when the disk is full. Here only the goroutine ends, after died got the reason, so
 // that the server can say so and stop in its own way.
 func etcdLogger(log *slog.Logger, died func(error)) *zap.Logger {
 	hook := endGoroutine{died}

@@ -29,7 +29,7 @@ const (
 	RKE2 Runtime = "rke2"
 )
 
-// RuntimeOf tells the distribution of a version: one that contains "k3s" is k3s, anything else RKE2.
+// RuntimeOf returns the distribution of a version: one that contains "k3s" is k3s, anything else RKE2.
 func RuntimeOf(version string) Runtime {
 	if strings.Contains(version, "k3s") {
 		return K3s

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNoStrangerStopsTheServer takes about three minutes.
-func TestNoStrangerStopsTheServer(t *testing.T) {
+// TestNoAnonymousClientStopsTheServer takes about three minutes.
+func TestNoAnonymousClientStopsTheServer(t *testing.T) {
 	report, err := run(t.Context(), options{dir: t.TempDir(), memory: 512 << 20, each: 8 * time.Second})
 	t.Log("\n" + report.String())
 	if err != nil {

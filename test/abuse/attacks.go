@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// attack is one thing that a stranger does until ctx ends. What it returns stands in the
+// attack is one thing that an anonymous client does until ctx ends. What it returns stands in the
 // table; a text that begins with "!" is a broken promise.
 type attack struct {
 	name string

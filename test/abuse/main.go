@@ -1,4 +1,4 @@
-// Command abuse repeats against a real server what strangers have been seen to do: bodies
+// Command abuse repeats against a real server what anonymous clients have been seen to do: bodies
 // of aliases, names of a megabyte, bodies that stall, clients that never read, bogus logins,
 // floods of registrations. The server runs in a memory cgroup where one can be made. A
 // well-behaved client is timed before, during and after each; the table that is printed says

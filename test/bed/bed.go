@@ -73,7 +73,7 @@ func (b *Bed) Build(ctx context.Context, packages ...string) (string, error) {
 }
 
 // FreeAddress returns an address, host:port, that hosts of the bed reach and on which nothing listens now. A server
-// that is stopped and started again keeps its address by being told it.
+// that is stopped and started again keeps its address by being given it.
 func (b *Bed) FreeAddress(ctx context.Context) (string, error) {
 	return FreeAddress(ctx, b.Engine.Gateway())
 }
@@ -155,7 +155,7 @@ func Await(ctx context.Context, what string, every time.Duration, check func(con
 		if err == nil {
 			return nil
 		}
-		if last == nil || ctx.Err() == nil { // what a check says that was cut short is no obstacle
+		if last == nil || ctx.Err() == nil { // what a check says that was cut short is not an obstacle
 			last = err
 		}
 		select {

@@ -135,7 +135,7 @@ func greeted(ctx context.Context, t *testing.T, h *host.Host, p *process.Process
 	waiting, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if _, err := p.WaitLine(waiting, regexp.MustCompile("^greeted caller$")); err != nil {
-		journal, _ := h.Sh(ctx, `systemctl status --no-pager caller; journalctl --no-pager -n 50`) // the failure is told either way
+		journal, _ := h.Sh(ctx, `systemctl status --no-pager caller; journalctl --no-pager -n 50`) // the failure is reported either way
 		t.Fatalf("%v; the host says:\n%s", err, journal)
 	}
 }

@@ -100,7 +100,7 @@ func (c *conn) open(request []byte) (*http.Response, error) {
 	return http.ReadResponse(c.r, nil)
 }
 
-// statusError is an answer that is no success.
+// statusError is an answer that is not a success.
 type statusError struct {
 	status int
 	body   []byte

@@ -62,7 +62,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	for _, text := range strings.FieldsFunc(*agents, isComma) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return o, fmt.Errorf("-agents: %q is no number of agents", text)
+			return o, fmt.Errorf("-agents: %q is not a number of agents", text)
 		}
 		o.agents = append(o.agents, n)
 	}

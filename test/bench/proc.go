@@ -20,7 +20,7 @@ import (
 // memory is what a process has of the machine's memory, in bytes.
 type memory struct {
 	resident  int64 // VmRSS
-	anonymous int64 // RssAnon, the part that is no file's
+	anonymous int64 // RssAnon, the part that is not a file's
 	peak      int64 // VmHWM
 }
 

@@ -256,7 +256,7 @@ func (s *server) collect(ctx context.Context) (h heap, err error) {
 		h.live = n
 	}
 	if h.live == 0 || h.stacks == 0 {
-		return h, errors.New("the server's heap profile does not tell its sizes")
+		return h, errors.New("the server's heap profile does not show its sizes")
 	}
 	return h, nil
 }

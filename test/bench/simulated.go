@@ -61,7 +61,7 @@ func newShared(s *server, agents int) (*shared, error) {
 }
 
 // connect greets the server and opens the watch, on one connection, and returns once the
-// server has told everything that there is.
+// server has sent everything that there is.
 func (a *simulated) connect(ctx context.Context) (err error) {
 	if a.watch, err = a.dialer.dial(ctx); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (d *dockyard) simulate(r *replica, name string) simulated {
 
 // run serves the server until ctx ends; opened is called when the tunnel is open.
 func (s simulated) run(ctx context.Context, dial remotedialer.Dialer, opened func()) error {
-	tunnel.LogTo(slog.New(slog.DiscardHandler)) // the library tells each connection
+	tunnel.LogTo(slog.New(slog.DiscardHandler)) // the library logs each connection
 	all := func(string, string) bool { return true }
 	return remotedialer.ConnectToProxyWithDialer(ctx, s.url, s.header, all, s.dialer, dial, func(context.Context, *remotedialer.Session) error {
 		opened()
@@ -336,7 +336,7 @@ func (d *dockyard) bareServer() {
 	if conn, err := tunnels.Dialer(subject)(ctx, "tcp", "169.254.169.254:80"); err == nil {
 		must(d.T, conn.SetDeadline(time.Now().Add(patience)))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			d.Errorf("an address that is no host's is dialled: %v", err)
+			d.Errorf("an address that is not a host's is dialled: %v", err)
 		}
 		_ = conn.Close()
 	}

@@ -133,10 +133,10 @@ func (m *manager) paths() []string {
 }
 
 // connects waits until the agent has opened a tunnel more often than before, and makes sure that it registered with the
-// first one and no more. How often it connects is no concern of it: a tunnel may break on a busy machine.
-func (m *manager) connects(t *testing.T, before int, told func() string) {
+// first one and no more. How often it connects is not its concern: a tunnel may break on a busy machine.
+func (m *manager) connects(t *testing.T, before int, report func() string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("it connects once more than %d times", before), told, func() bool { return len(m.paths()) > before })
+	eventually(t, fmt.Sprintf("it connects once more than %d times", before), report, func() bool { return len(m.paths()) > before })
 	for i, path := range m.paths() {
 		if want := connect.Path; i > 0 && path != want || i == 0 && path != connect.RegisterPath {
 			t.Errorf("it opened %q", m.paths())
@@ -159,12 +159,12 @@ func (m *manager) get(node, network, address, path string) (string, error) {
 	return string(b), err
 }
 
-// eventually asks until something is so; told is what there is to say if it never is.
-func eventually(t *testing.T, what string, told func() string, ok func() bool) {
+// eventually asks until something is so; report is what there is to say if it never is.
+func eventually(t *testing.T, what string, report func() string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(nodeWaits); !ok(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("still not true: %s\n%s", what, told())
+			t.Fatalf("still not true: %s\n%s", what, report())
 		}
 	}
 }

@@ -3,7 +3,7 @@
 package e2e
 
 // The node config on a real Docker engine: what the stand-in of the unit tests cannot
-// know is what a real one makes of a wish.
+// know is what a real one makes of a request.
 
 import (
 	"archive/tar"

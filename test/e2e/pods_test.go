@@ -55,7 +55,7 @@ func (w *walk) pods() {
 func (w *walk) copies(kubectl func(...string) string) {
 	w.Helper()
 	there, back := filepath.Join(w.Dir, "there"), filepath.Join(w.Dir, "back")
-	content := strings.Repeat("0123456789abcdef", 1<<16) // a MiB, so that it is no single piece
+	content := strings.Repeat("0123456789abcdef", 1<<16) // a MiB, so that it is not a single piece
 	must(w.T, os.WriteFile(there, []byte(content), 0o600))
 	kubectl("cp", there, "quay:/tmp/there")
 	kubectl("cp", "quay:/tmp/there", back)

@@ -100,7 +100,7 @@ func TestTheOriginalIsTakenOver(t *testing.T) {
 			sum := sha256.Sum256([]byte{byte(i)})
 			o := *o
 			w := &takeover{T: t, office: &o, ctx: ctx, id: hex.EncodeToString(sum[:])[:63]}
-			w.furnish(fmt.Sprintf("original-%d", i))
+			w.prepare(fmt.Sprintf("original-%d", i))
 			tc.run(w)
 		})
 	}
@@ -274,8 +274,8 @@ func (w *takeover) awaitSh(what, script string) {
 	must(w.T, bed.Await(ctx, what, 200*time.Millisecond, func(ctx context.Context) error { _, err := w.host.Sh(ctx, script); return err }))
 }
 
-// furnish makes a host on which the original has run a plan of the server and a dropped one.
-func (w *takeover) furnish(name string) {
+// prepare makes a host on which the original has run a plan of the server and a dropped one.
+func (w *takeover) prepare(name string) {
 	var err error
 	w.host, err = w.bed.Host(w.ctx, host.Options{Name: name})
 	must(w.T, err)

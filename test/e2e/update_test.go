@@ -63,7 +63,7 @@ func TestTheAgentReplacesItself(t *testing.T) {
 	}{
 		{"installed", (*updates).install},
 		{"a running instruction goes on and runs once", (*updates).wellWhileWorking},
-		{"a file that is no program is refused", (*updates).refused},
+		{"a file that is not a program is refused", (*updates).refused},
 		{"one that crashes goes back", (*updates).crashes},
 		{"one that hangs goes back", (*updates).hangs},
 		{"one that cannot be executed goes back", (*updates).noProgram},
@@ -172,11 +172,11 @@ func (u *updates) failing(name, flags, reason string) {
 		u.Errorf("self-update said %v, want exit code 1 and %q", err, reason)
 	}
 	u.wantRunning("v2")
-	u.wantTold(reason)
+	u.wantReported(reason)
 }
 
-// wantTold looks whether the journal and the status tell of the update that was taken back.
-func (u *updates) wantTold(reason string) {
+// wantReported looks whether the journal and the status report the update that was taken back.
+func (u *updates) wantReported(reason string) {
 	u.Helper()
 	if last := u.last(); last.Updated || !strings.Contains(last.Reason, reason) {
 		u.Errorf("last = %+v, want the reason %q", last, reason)
@@ -229,7 +229,7 @@ func (u *updates) refused() {
 	}
 	u.wantRunning("v2")
 	if after := u.sh("cat " + updateDir + "/last.json"); after != before {
-		u.Errorf("a refused update is told as one: %s", after)
+		u.Errorf("a refused update is reported as one: %s", after)
 	}
 }
 
@@ -261,7 +261,7 @@ func (u *updates) noProgram() {
 		return nil
 	})
 	u.wantRunning("v2")
-	u.wantTold("in a row: exit code 203")
+	u.wantReported("in a row: exit code 203")
 }
 
 // begun begins an update to one that hangs and returns when that is in place.
@@ -280,7 +280,7 @@ func (u *updates) judgeKilled() {
 	u.sh("systemctl kill --signal KILL rancher-system-agent-update")
 	u.awaitSh("another judge", fmt.Sprintf("test $(%s) -gt %s", again, before))
 	u.wantRunning("v2")
-	u.wantTold("has not told systemd")
+	u.wantReported("has not told systemd")
 }
 
 func (u *updates) powerBeforeBack() {
@@ -288,7 +288,7 @@ func (u *updates) powerBeforeBack() {
 	must(u.T, u.host.Kill(u.ctx))
 	must(u.T, u.host.Boot(u.ctx))
 	u.wantRunning("v2")
-	u.wantTold("has not told systemd")
+	u.wantReported("has not told systemd")
 }
 
 func (u *updates) powerDuringGood() {

@@ -91,7 +91,7 @@ func TestOriginalAgent(t *testing.T) {
 		{"starts over after a conflict before the start", (*scene).conflictAtStart},
 		{"leaves a plan for a newer one", (*scene).newerPlan},
 		{"runs the same plan again when asked while it runs", (*scene).askedAgain},
-		{"ends at a conflict after a failure, and tells it after all", (*scene).conflictAfterFailure},
+		{"ends at a conflict after a failure, and reports it after all", (*scene).conflictAfterFailure},
 		{"goes on after a second registration", (*scene).registersAgain},
 		{"sees nothing with another machine's token", (*scene).stranger},
 	} {
@@ -117,7 +117,7 @@ func (c *scene) startUp() []string {
 		all = append(all, "WATCH from the start 200")
 	}
 	all = append(all, "GET /api 200", "GET /apis 200")
-	if c.server == nil { // Kubernetes tells all in these two
+	if c.server == nil { // Kubernetes reports all in these two
 		return all
 	}
 	return append(all, "GET /api/v1 200")
@@ -169,7 +169,7 @@ func (c *scene) appliesAndIsQuiet(env ...string) {
 		},
 	})
 	stored := c.awaitState(plans.StateSucceeded)
-	if c.ours { // it tells the end of the apply first, then what comes of probes and periodic instructions
+	if c.ours { // it reports the end of the apply first, then what comes of probes and periodic instructions
 		await(c.T, "the rest", func() error {
 			stored = c.secret()
 			o := stored.outcome(c.T)

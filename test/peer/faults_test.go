@@ -60,7 +60,7 @@ func (c *scene) ran(name string, times, starts int) {
 	}
 }
 
-// failureStays: the original tells a failure, and at once blanks what it told.
+// failureStays: the original reports a failure, and at once blanks what it reported.
 func (c *scene) failureStays() {
 	c.host.start()
 	checksum := c.deliver(c.oneStep("bad", `echo why; test -e "$MADE/fixed"`))
@@ -170,7 +170,7 @@ func (c *scene) newerPlan() {
 	checksum := c.deliver(c.oneStep("second", ":"))
 	c.release()
 	o := c.awaitState(plans.StateSucceeded).outcome(c.T)
-	if _, told := o.AppliedOutput["first"]; told || o.AppliedChecksum != checksum || o.Revision != 2 {
+	if _, reported := o.AppliedOutput["first"]; reported || o.AppliedChecksum != checksum || o.Revision != 2 {
 		c.Errorf("the outcome is %+v", o)
 	}
 	c.ran("first", 1, 2)
@@ -361,7 +361,7 @@ func TestOriginalAgentOutlivesTheServer(t *testing.T) {
 	c.awaitHeld()
 	s.kill()
 	c.release()
-	await(t, "the original to end, as it cannot tell its result", func() error {
+	await(t, "the original to end, as it cannot report its result", func() error {
 		if c.host.started() == 1 {
 			return errors.New("it runs")
 		}

@@ -34,7 +34,7 @@ func originalSource(t *testing.T) string {
 }
 
 // TestOriginalInstallScript joins a host by the original script. It runs in a mount namespace in
-// which /etc/systemd/system is a directory of the test; its other directories it is told.
+// which /etc/systemd/system is a directory of the test; its other directories are given to it.
 func TestOriginalInstallScript(t *testing.T) {
 	t.Parallel()
 	agent, script := original(t), filepath.Join(originalSource(t), "install.sh")

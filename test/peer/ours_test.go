@@ -142,7 +142,7 @@ func (c *scene) leavesForNewer() {
 		}
 		return nil
 	})
-	if _, told := o.AppliedOutput["first"]; told || o.State != plans.StateSucceeded {
+	if _, reported := o.AppliedOutput["first"]; reported || o.State != plans.StateSucceeded {
 		c.Errorf("the outcome is %+v", o)
 	}
 	c.ran("second", 1, 1)
@@ -156,7 +156,7 @@ func (c *scene) runsAgain() {
 	c.awaitHeld()
 	c.deliver(plan)
 	c.release()
-	await(c.T, "the second run to be told", func() error {
+	await(c.T, "the second run to be reported", func() error {
 		if o := c.secret().outcome(c.T); o.State != plans.StateSucceeded || o.Revision != 2 {
 			return fmt.Errorf("the outcome is %+v", o)
 		}
@@ -165,7 +165,7 @@ func (c *scene) runsAgain() {
 	c.ran("step", 2, 1)
 }
 
-// outlives: what was done while nobody could be told is told later, and not done again.
+// outlives: what was done while nothing could be reported is reported later, and not done again.
 func (c *scene) outlives(k *kubernetes) {
 	c.started()
 	checksum := c.deliver(c.oneStep("working", held+`; echo done`))

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// told is an event of a watch.
-type told struct {
+// watched is an event of a watch.
+type watched struct {
 	request int // the number of the watch
 	kind    string
 	version string
@@ -43,14 +43,14 @@ func (w *wire) hear(request int, text []byte) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = append(w.told, told{request, event.Type, event.Object.Metadata.ResourceVersion, event.Object.Code})
+	w.watched = append(w.watched, watched{request, event.Type, event.Object.Metadata.ResourceVersion, event.Object.Code})
 }
 
 // events are what watches said from the n-th request on.
-func (w *wire) events(n int) (all []told) {
+func (w *wire) events(n int) (all []watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, e := range w.told {
+	for _, e := range w.watched {
 		if e.request >= n {
 			all = append(all, e)
 		}

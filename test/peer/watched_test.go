@@ -47,7 +47,7 @@ func (c *scene) newSecret() {
 	if o := stored.outcome(c.T); stored.Metadata.UID != made.Metadata.UID || o.AppliedChecksum != checksum || o.Revision != 1 || o.SuccessCount != 1 || string(o.AppliedOutput["step"]) != "hello\n" {
 		c.Errorf("the outcome in Secret %s, made as %s, is %+v", stored.Metadata.UID, made.Metadata.UID, o)
 	}
-	if !slices.ContainsFunc(c.wire.events(0)[n:], func(e told) bool { return e.kind == "DELETED" }) {
+	if !slices.ContainsFunc(c.wire.events(0)[n:], func(e watched) bool { return e.kind == "DELETED" }) {
 		c.Errorf("the agent never saw the deletion: %v", c.wire.events(0))
 	}
 	c.ran("step", 2, 1)
@@ -65,14 +65,14 @@ func (c *scene) newSecretMeanwhile() {
 	c.release()
 	stored := c.awaitState(plans.StateSucceeded)
 	o := stored.outcome(c.T)
-	if _, told := o.AppliedOutput["first"]; told || stored.Metadata.UID != made.Metadata.UID || string(o.AppliedOutput["second"]) != "of the second\n" || o.Revision != 1 || o.SuccessCount != 1 {
+	if _, reported := o.AppliedOutput["first"]; reported || stored.Metadata.UID != made.Metadata.UID || string(o.AppliedOutput["second"]) != "of the second\n" || o.Revision != 1 || o.SuccessCount != 1 {
 		c.Errorf("the outcome in Secret %s, made as %s, is %+v", stored.Metadata.UID, made.Metadata.UID, o)
 	}
 	c.ran("first", 1, 1)
 	c.ran("second", 1, 1)
 }
 
-// bookmarks: a watch that is cut goes on from the last bookmark, as nothing else tells how far the server is when other
+// bookmarks: a watch that is cut goes on from the last bookmark, as nothing else says how far the server is when other
 // Secrets change.
 func (c *scene) bookmarks() {
 	c.started()
@@ -80,7 +80,7 @@ func (c *scene) bookmarks() {
 	mine := revision(c.T, c.awaitState(plans.StateSucceeded).Metadata.ResourceVersion)
 	other := map[string]any{"metadata": map[string]any{"name": c.given.SecretName + "-other"}}
 	must(c.T, c.api.call(http.MethodPost, "/api/v1/namespaces/"+namespace+"/secrets", bearer(c.api.admin), other, nil))
-	var last told
+	var last watched
 	await(c.T, "a bookmark behind the own Secret; a server sends one a minute", func() error {
 		all := c.wire.events(0)
 		if last = all[len(all)-1]; last.kind != "BOOKMARK" || revision(c.T, last.version) <= mine {
@@ -100,7 +100,7 @@ func (c *scene) bookmarks() {
 	})
 	// One that the wire heard at the very end may not have come to the agent any more.
 	bookmark := func(version string) bool {
-		return slices.ContainsFunc(c.wire.events(0), func(e told) bool {
+		return slices.ContainsFunc(c.wire.events(0), func(e watched) bool {
 			return e.request < n && e.kind == "BOOKMARK" && e.version == version && revision(c.T, version) > mine
 		})
 	}
@@ -108,7 +108,7 @@ func (c *scene) bookmarks() {
 		switch c.wire.texts(n)[i] {
 		case resumed:
 			if version := s.query.Get("resourceVersion"); !bookmark(version) {
-				c.Errorf("the watch goes on from version %s, which is no bookmark's behind the own %d: %v", version, mine, c.wire.events(0))
+				c.Errorf("the watch goes on from version %s, which is not a bookmark's behind the own %d: %v", version, mine, c.wire.events(0))
 			}
 		case "GET /version 200":
 		default:
@@ -137,7 +137,7 @@ func (c *scene) tooOld(forget func()) {
 	if o := stored.outcome(c.T); o.AppliedChecksum != checksum {
 		c.Errorf("the outcome is %+v", o)
 	}
-	if !slices.ContainsFunc(c.wire.events(n), func(e told) bool { return e.kind == "ERROR" && e.code == http.StatusGone }) && !slices.Contains(c.wire.texts(n), "WATCH from a version 410") {
+	if !slices.ContainsFunc(c.wire.events(n), func(e watched) bool { return e.kind == "ERROR" && e.code == http.StatusGone }) && !slices.Contains(c.wire.texts(n), "WATCH from a version 410") {
 		c.Errorf("the version was not gone, so this shows nothing: %q, %v", c.wire.texts(n), c.wire.events(n))
 	}
 	if got := c.wire.texts(n); !slices.Contains(got, "WATCH from the start 200") {

@@ -72,8 +72,8 @@ type wire struct {
 	// watchSeconds, if not 0, is how long each watch may last, instead of what the agent asks.
 	watchSeconds int
 
-	plug *plug
-	told []told // of all watches
+	plug    *plug
+	watched []watched // of all watches
 }
 
 type indexKey struct{}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that is told to skip or to fail.
+// recorder is a test that is asked to skip or to fail.
 type recorder struct{ name, did string }
 
 func (r *recorder) Helper()                           {}

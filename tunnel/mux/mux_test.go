@@ -36,7 +36,7 @@ func wires(t testing.TB) (host, server net.Conn) {
 	return host, server
 }
 
-// serve runs a session until the test ends and tells why it ended.
+// serve runs a session until the test ends and reports why it ended.
 func serve(t testing.TB, conn net.Conn, o Options) (s *Session, ended chan error) {
 	t.Helper()
 	if o.Streams == 0 {

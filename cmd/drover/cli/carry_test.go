@@ -86,7 +86,7 @@ func TestProgramThatIsGoneEndsTheConnection(t *testing.T) {
 	}
 	program.Close()
 	for {
-		// TCP tells only who writes; a connection that is half open takes it all.
+		// TCP reports the end only to a writer; a connection that is half open takes it all.
 		if _, err := host.Write(make([]byte, 64<<10)); err != nil {
 			break
 		}

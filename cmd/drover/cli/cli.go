@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/client"
 )
 
-// DefaultDataDir is where a server keeps everything unless told otherwise.
+// DefaultDataDir is where a server keeps everything unless configured otherwise.
 const DefaultDataDir = "/var/lib/drover"
 
 // Streams are the program's input and outputs.

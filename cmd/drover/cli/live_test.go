@@ -133,7 +133,7 @@ func TestMachinesOutput(t *testing.T) {
 	}()
 	l.await("what there is", func() bool { return strings.Count(out.String(), "\n") >= 3 })
 	stop()
-	l.await("the loss to be told", func() bool { return errs.String() != "" })
+	l.await("the loss to be reported", func() bool { return errs.String() != "" })
 	stop = a.start()
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)

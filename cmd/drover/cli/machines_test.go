@@ -191,7 +191,7 @@ func (a *agent) report(change func(*plans.Outcome)) {
 	}
 }
 
-func TestMachinesShowTellsWhyAndSinceWhen(t *testing.T) {
+func TestMachinesShowSaysWhyAndSinceWhen(t *testing.T) {
 	l := startLive(t)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	text := `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}`

@@ -1,6 +1,6 @@
 package cli
 
-// Profiles of a running server, for those who measure it. They tell what is in its memory, so they are served on
+// Profiles of a running server, for those who measure it. They show what is in its memory, so they are served on
 // loopback only and only when asked for.
 
 import (

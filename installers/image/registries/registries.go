@@ -82,7 +82,7 @@ func (r Rewrites) Apply(repository string) string {
 	return repository
 }
 
-// Load reads the first of the files that exists; none is no configuration.
+// Load reads the first of the files that exists; none means no configuration.
 func Load(files []string) (Registries, error) {
 	for _, file := range files {
 		b, err := durable.ReadFile(file, maxRegistries)

@@ -88,7 +88,7 @@ func setOpened(f *os.File, c Change) error {
 	return setOwnerAndMode(f, info, c.Want.Mode, c.Want.Owner)
 }
 
-// remove removes an entry. One that is gone already is no error.
+// remove removes an entry. One that is gone already is not an error.
 func (h FS) remove(dir *os.Root, base string, tree bool) error {
 	do := dir.Remove
 	if tree {

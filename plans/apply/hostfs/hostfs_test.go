@@ -90,7 +90,7 @@ func TestWriteFile(t *testing.T) {
 			write("etc/b", "other", 0o600)(t, root)
 			symlink("etc/a/f", "/etc/b")(t, root)
 		}, 0o600, true, 0o600},
-		{"a leftover of a crash is no obstacle", write("etc/a/.drover-252f10c83610ebca", "half", 0o666), 0o600, true, 0o600},
+		{"a leftover of a crash is not an obstacle", write("etc/a/.drover-252f10c83610ebca", "half", 0o666), 0o600, true, 0o600},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

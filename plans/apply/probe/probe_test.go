@@ -364,7 +364,7 @@ func TestProbesOfUnits(t *testing.T) {
 	}
 }
 
-// TestProbesOfOneNameInTwoPlans: what is said of one is no news of the other, and no
+// TestProbesOfOneNameInTwoPlans: what is said of one is not news of the other, and no
 // password gets into the log.
 func TestProbesOfOneNameInTwoPlans(t *testing.T) {
 	well := httptest.NewServer(http.NotFoundHandler())

@@ -63,7 +63,7 @@ func Start(argv []string, dir string) (*Running, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("look up the supervisor: %w", err), cmd.Process.Release())
 	}
-	// Waited for below like one of an earlier life, which is no child of ours.
+	// Waited for below like one of an earlier life, which is not a child of ours.
 	if err := cmd.Process.Release(); err != nil {
 		return nil, err
 	}

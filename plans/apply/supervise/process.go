@@ -1,4 +1,4 @@
-// Telling one process from another that got the same number later.
+// Distinguishing one process from another that got the same number later.
 
 package supervise
 

@@ -227,7 +227,7 @@ func (a *API) ListIn(word string) route.Handler {
 }
 
 // TypeIn is Type in the context of a cluster or project; it asks May itself, since whoever
-// does not see the context is not told more.
+// does not see the context learns no more.
 func (a *API) TypeIn(word string, do Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if _, _, _, err := a.context(c, word); err != nil {

@@ -85,7 +85,7 @@ func dialTarget(m records.Machine, target string) (network, address string, err 
 	return "tcp", target, nil
 }
 
-// noWay tells apart what is not allowed from what does not work now.
+// noWay distinguishes what is not allowed from what does not work now.
 func noWay(m records.Machine, err error) error {
 	if refused, ok := errors.AsType[*tunnel.RefusedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%v", refused)

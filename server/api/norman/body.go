@@ -23,7 +23,7 @@ const (
 
 // drain is how much of a body that is too long is still read, in bytes: many clients
 // send all of it before they look at the answer, and a connection that ends before is
-// all they would tell their user.
+// all they would report to their user.
 const drain = 16 << 20
 
 // ReadBody reads a body of at most limit bytes. The error is an *Error.
@@ -63,7 +63,7 @@ func ReadInput(w http.ResponseWriter, r *http.Request, limit int64) (Input, erro
 	var fields map[string]any
 	switch kind {
 	case "application/x-www-form-urlencoded":
-		// curl -d sends this type unless told otherwise, and most of those bodies are JSON.
+		// curl -d sends this type unless configured otherwise, and most of those bodies are JSON.
 		if fields, err = decodeJSON(data); err != nil {
 			fields, err = decodeForm(data)
 		}

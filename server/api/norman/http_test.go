@@ -54,7 +54,7 @@ func TestLinksFollowTheRequest(t *testing.T) {
 		{name: "server-url says https of this host", remote: "192.0.2.1:5", host: "h", serverURL: "https://H", want: "https://h", source: "192.0.2.1"},
 		{name: "server-url of another host", remote: "192.0.2.1:5", host: "h", serverURL: "https://g", want: "http://h", source: "192.0.2.1"},
 		{
-			name: "headers of a stranger", remote: "192.0.2.1:5", host: "h", want: "http://h", source: "192.0.2.1",
+			name: "headers of an untrusted client", remote: "192.0.2.1:5", host: "h", want: "http://h", source: "192.0.2.1",
 			header: map[string]string{"X-Forwarded-Proto": "https", "X-API-Host": "evil", "X-API-URL-Prefix": "/p", "X-Forwarded-For": "10.1.1.1"},
 		},
 		{

@@ -86,7 +86,7 @@ func Fields(own map[string]Field) map[string]Field {
 	return all
 }
 
-// isEnvelope says that clients send the key back though it is no field.
+// isEnvelope says that clients send the key back though it is not a field.
 func isEnvelope(name string) bool {
 	switch name {
 	case "actionLinks", "createdTS", "removedTS", "ownerReferences":
@@ -96,7 +96,7 @@ func isEnvelope(name string) bool {
 }
 
 // Ignored are the names in a body that the type does not have, sorted: a client that
-// misspells a field is told so. Fields that exist but cannot be written are not among
+// misspells a field is notified. Fields that exist but cannot be written are not among
 // them, since clients send back what they read.
 func (s Schema) Ignored(in Input) []string {
 	var names []string

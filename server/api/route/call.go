@@ -139,7 +139,7 @@ func (c *Call) Fail(err error) {
 	if answer.Status >= http.StatusInternalServerError {
 		say := c.env.Logger.Error
 		if answer.Status == http.StatusServiceUnavailable {
-			say = c.env.Logger.Warn // a host that is not connected is no fault of this server
+			say = c.env.Logger.Warn // a host that is not connected is not a fault of this server
 		}
 		say("request failed", "method", c.R.Method, "path", c.R.URL.EscapedPath(), "error", err)
 	}

@@ -71,8 +71,8 @@ func Own(credential string) Access { return Access{rule: own, Credential: creden
 // Login is for everybody who is logged in.
 func Login() Access { return Access{rule: login} }
 
-// Leaving is Login, but whoever asks by the cookie of a session that is over is told that
-// all is well: to log out again is no error.
+// Leaving is Login, but whoever asks by the cookie of a session that is over gets the answer that
+// all is well: to log out again is not an error.
 func Leaving() Access { return Access{rule: leaving} }
 
 // For names what the access is to, for the schemas that are made of the table.

@@ -296,7 +296,7 @@ func (c *Call) loggedOutAlready() bool {
 	return true
 }
 
-// isBrowser is how the peers tell pages from programs.
+// isBrowser is how the peers distinguish pages from programs.
 func isBrowser(r *http.Request) bool {
 	return strings.Contains(strings.ToLower(r.UserAgent()), "mozilla") && strings.Contains(r.Header.Get("Accept"), "*/*")
 }

@@ -119,7 +119,7 @@ func Select(all []Object, query url.Values) Page {
 // maxPage keeps products of page numbers and sizes within an int.
 const maxPage = 1 << 20
 
-// positive is a number greater than 0; anything else is no limit.
+// positive is a number greater than 0; anything else means no limit.
 func positive(text string) int {
 	if n := number(text); n > 0 {
 		return n

@@ -188,7 +188,7 @@ func TestRemovalIsNeverSkipped(t *testing.T) {
 	}
 }
 
-// TestFarBehind: a client that is too far behind is told to list again.
+// TestFarBehind: a client that is too far behind is asked to list again.
 func TestFarBehind(t *testing.T) {
 	f := setUp(t)
 	s := newGatedSink()
@@ -250,8 +250,8 @@ func TestStuckClientIsCut(t *testing.T) {
 	f := setUp(t)
 	f.sendTimeout = 50 * time.Millisecond
 	f.create(t, "ns/a")
-	told := make(chan bool, 10)
-	f.OnPresence(func(_ string, there bool) { told <- there })
+	notified := make(chan bool, 10)
+	f.OnPresence(func(_ string, there bool) { notified <- there })
 	server := f.serve(t, Watch{Scope: Scope{Key: "ns/a"}, Machine: true, Start: Start{Initial: true}, Duration: time.Hour})
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -259,16 +259,16 @@ func TestStuckClientIsCut(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if !<-told {
+	if !<-notified {
 		t.Fatal("not there")
 	}
 	big := strings.Repeat("x", 1<<20)
 	for i := 0; ; i++ {
 		f.set(t, "ns/a", strconv.Itoa(i)+big) // fills what the kernel holds for the client
 		select {
-		case there := <-told:
+		case there := <-notified:
 			if there {
-				t.Fatal("told twice that it is there")
+				t.Fatal("notified twice that it is there")
 			}
 			return
 		default:
@@ -279,8 +279,8 @@ func TestStuckClientIsCut(t *testing.T) {
 // TestClientThatLeaves is noticed without anything being sent.
 func TestClientThatLeaves(t *testing.T) {
 	f := setUp(t)
-	told := make(chan bool, 10)
-	f.OnPresence(func(_ string, there bool) { told <- there })
+	notified := make(chan bool, 10)
+	f.OnPresence(func(_ string, there bool) { notified <- there })
 	server := f.serve(t, Watch{Scope: Scope{Key: "ns/a"}, Machine: true, Start: Start{Initial: true}, Duration: time.Hour})
 	for _, how := range []string{"closes", "sends more"} {
 		t.Run(how, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestClientThatLeaves(t *testing.T) {
 			}
 			defer conn.Close()
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			if !<-told {
+			if !<-notified {
 				t.Fatal("not there")
 			}
 			if _, connected := f.Presence("ns/a"); !connected {
@@ -301,8 +301,8 @@ func TestClientThatLeaves(t *testing.T) {
 			} else {
 				fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			}
-			if <-told {
-				t.Error("told again that it is there")
+			if <-notified {
+				t.Error("notified again that it is there")
 			}
 			if since, connected := f.Presence("ns/a"); connected || since.IsZero() {
 				t.Errorf("Presence says %v %v", since, connected)
@@ -314,8 +314,8 @@ func TestClientThatLeaves(t *testing.T) {
 func TestPresenceGrace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := newPresence(func() time.Time { return now }, time.Hour)
-	var told []bool
-	p.tell(func(_ string, there bool) { told = append(told, there) })
+	var notified []bool
+	p.subscribe(func(_ string, there bool) { notified = append(notified, there) })
 	p.opened("a")
 	now = now.Add(time.Minute)
 	p.opened("a")
@@ -340,13 +340,13 @@ func TestPresenceGrace(t *testing.T) {
 	if since, there := p.of("a"); there || !since.IsZero() {
 		t.Errorf("after its Secret was removed: %v %v", since, there)
 	}
-	if diff := cmp.Diff([]bool{true, false, true}, told); diff != "" {
+	if diff := cmp.Diff([]bool{true, false, true}, notified); diff != "" {
 		t.Error(diff)
 	}
 	p.stop()
 	p.opened("b")
-	if len(told) != 3 {
-		t.Error("told after stop")
+	if len(notified) != 3 {
+		t.Error("notified after stop")
 	}
 }
 
@@ -460,7 +460,7 @@ func TestWaitSeesWhatCameBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b [1]byte
-	if _, err := server.Read(b[:]); err != nil { // the system has told us of "xy"; "y" is still there
+	if _, err := server.Read(b[:]); err != nil { // the system has notified us of "xy"; "y" is still there
 		t.Fatal(err)
 	}
 	awaitReadable(server)

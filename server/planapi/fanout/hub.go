@@ -43,7 +43,7 @@ type tombstone struct {
 	key      string
 }
 
-// maxTombstones bounds how many removals can be told later.
+// maxTombstones bounds how many removals can be reported later.
 const maxTombstones = 2048
 
 // machineStreams is how many watches one machine may have; the oldest gives way, since
@@ -119,7 +119,7 @@ func (h *Hub) Presence(key string) (since time.Time, connected bool) { return h.
 
 // OnPresence calls f whenever an agent comes or goes, one call at a time. f must not
 // block.
-func (h *Hub) OnPresence(f func(key string, connected bool)) { h.presence.tell(f) }
+func (h *Hub) OnPresence(f func(key string, connected bool)) { h.presence.subscribe(f) }
 
 // observe runs in the store's view, one change after the other.
 func (h *Hub) observe(e store.Event[records.PlanSecret]) {
@@ -150,7 +150,7 @@ func (h *Hub) bury(t tombstone) {
 	h.tombstones = append(h.tombstones, t)
 }
 
-// add makes a stream known, and is the removals after since that it has to tell about.
+// add makes a stream known, and is the removals after since that it has to report.
 // complete is false when some of them may be forgotten, open is false when the server
 // is closing. When open, the caller calls running.Done once it lets the connection go.
 func (h *Hub) add(s *stream, since int64) (gone []tombstone, complete, open bool) {

@@ -31,7 +31,7 @@ type Watch struct {
 type Start struct {
 	// Initial sends what there is as ADDED; Mark ends that with the marked bookmark.
 	Initial, Mark bool
-	// Since is the revision after which changes are told; unused with Initial.
+	// Since is the revision after which changes are reported; unused with Initial.
 	Since int64
 }
 
@@ -118,7 +118,7 @@ func (h *Hub) attach(s *stream, from Start) bool {
 }
 
 // opening is the events that a stream begins with, in the order of their revisions, and
-// the revision up to which they tell everything.
+// the revision up to which they report everything.
 func opening(s *Scope, present []Document, gone []tombstone, from Start) (frames []frame, last int64) {
 	for _, d := range present {
 		last = max(last, d.Revision)
@@ -138,7 +138,7 @@ func opening(s *Scope, present []Document, gone []tombstone, from Start) (frames
 		frames = append(frames, f)
 	}
 	for _, t := range gone {
-		// An object that is there again tells more than its removal.
+		// An object that is there again says more than its removal.
 		if !slices.ContainsFunc(present, func(d Document) bool { return d.Key == t.key }) {
 			d := Document{Key: t.key, Revision: t.revision, Value: records.PlanSecret{Object: t.object}}
 			frames = append(frames, frame{kind: deleted, change: &change{Document: d}})

@@ -13,7 +13,7 @@ type presence struct {
 	now   func() time.Time
 	grace time.Duration
 
-	// calls is held while subscribers are told, so that they hear things in their order.
+	// calls is held while subscribers are notified, so that they hear things in their order.
 	calls sync.Mutex
 
 	mu          sync.Mutex
@@ -26,7 +26,7 @@ type presence struct {
 type attendance struct {
 	open  int
 	since time.Time   // when there became what it is
-	there bool        // as subscribers were told
+	there bool        // as subscribers were notified
 	ended time.Time   // when the last watch ended
 	leave *time.Timer // runs while nothing is open and the agent is still there
 }
@@ -35,7 +35,7 @@ func newPresence(now func() time.Time, grace time.Duration) *presence {
 	return &presence{now: now, grace: grace, agents: map[string]*attendance{}}
 }
 
-func (p *presence) tell(f func(string, bool)) {
+func (p *presence) subscribe(f func(string, bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.subscribers = append(p.subscribers, f)
@@ -90,7 +90,7 @@ func (p *presence) left(key string) {
 	})
 }
 
-// change changes an attendance and tells subscribers when that made a difference.
+// change changes an attendance and notifies subscribers when that made a difference.
 func (p *presence) change(key string, f func(*attendance)) {
 	p.calls.Lock()
 	defer p.calls.Unlock()
@@ -128,7 +128,7 @@ func (p *presence) forget(key string) {
 	}
 }
 
-// stop ends everything that runs; nobody is told any more.
+// stop ends everything that runs; nobody is notified any more.
 func (p *presence) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -125,7 +125,7 @@ func watchNetwork(conn net.Conn) {
 	setUserTimeout(conn, peerTimeout)
 }
 
-// bottom is the connection below TLS and other layers that tell what is below them.
+// bottom is the connection below TLS and other layers that show what is below them.
 func bottom(conn net.Conn) net.Conn {
 	for {
 		c, ok := conn.(interface{ NetConn() net.Conn })

@@ -58,7 +58,7 @@ type sink interface {
 	begin() error
 	// send writes one event; it does not block for much longer than sendTimeout.
 	send(kind string, object []byte) error
-	// end tells the client that the stream is complete, and lets it go.
+	// end notifies the client that the stream is complete, and lets it go.
 	end()
 	// cut lets the client go at once; a send that is under way fails.
 	cut()
@@ -76,7 +76,7 @@ type stream struct {
 
 	mu      sync.Mutex
 	queue   []frame
-	last    int64 // changes up to this revision are told or not wanted
+	last    int64 // changes up to this revision are reported or not wanted
 	sending bool  // a goroutine sends what is in the queue
 	closing bool  // nothing is added any more; the stream ends when the queue is empty
 	ended   bool  // the client has gone; nothing is sent any more

@@ -178,7 +178,7 @@ func (r render) snapshots(config map[string]any) {
 	}
 }
 
-// addresses are those the host gave at registration. External ones are told only beside internal
+// addresses are those the host gave at registration. External ones are set only beside internal
 // ones, since a lone external address would make the runtime choose its own internal one.
 func (r render) addresses(config map[string]any) {
 	internal := unique(r.Machine.InternalAddress)

@@ -110,7 +110,7 @@ func (r *reader) machineID() string {
 		r.err = norman.Errorf(http.StatusBadRequest, norman.MissingRequired,
 			"header %s is missing: a host sends its machine id there, which install.sh keeps in its file cattle-id", headerID)
 	case !labelValue.MatchString(id):
-		r.refuse(headerID, "%s is no machine id: 1 to 63 letters, digits, dots, dashes and underscores belong there", quoted(id))
+		r.refuse(headerID, "%s is not a valid machine id: 1 to 63 letters, digits, dots, dashes and underscores belong there", quoted(id))
 	}
 	return id
 }
@@ -130,7 +130,7 @@ func (r *reader) flag(header string) bool {
 func (r *reader) nodeName() string {
 	name := r.value(headerNodeName)
 	if name != "" && (len(name) > 63 || !dnsName.MatchString(name)) {
-		r.refuse(headerNodeName, "%s is no node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(name))
+		r.refuse(headerNodeName, "%s is not a valid node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(name))
 	}
 	return name
 }

@@ -26,14 +26,14 @@ type Verdict struct {
 //
 //   - Until a plan was delivered, nothing stands on the host yet, and the newest
 //     registration counts, whole: roles, node name, addresses, labels and taints
-//     become what it says. What changed is told.
+//     become what it says. What changed is reported.
 //   - Afterwards the host stays what it is, since a runtime takes these only when its
 //     node registers. What a registration leaves out then says nothing: an upgrade
 //     registers again with fewer headers, without roles too.
 //   - Other roles than the machine has are refused: the host would come up as
 //     something else than its owner typed. Nothing changes, no token is issued.
 //   - Another node name, address, label, taint or operating system is kept as it was,
-//     and told; the registration itself succeeds.
+//     and reported; the registration itself succeeds.
 //   - A registration that asks for nothing new always succeeds, and ends an earlier complaint.
 func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
 	if !delivered {

@@ -190,7 +190,7 @@ func (e *Engine) Kill(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = slices.DeleteFunc(e.all, func(c *Container) bool { return c.Name == name })
-	e.tell("destroy", name)
+	e.emit("destroy", name)
 }
 
 func (e *Engine) find(name string) *Container {
@@ -202,7 +202,7 @@ func (e *Engine) find(name string) *Container {
 	return nil
 }
 
-func (e *Engine) tell(action, name string) {
+func (e *Engine) emit(action, name string) {
 	line := fmt.Sprintf(`{"Type":"container","Action":%q,"Actor":{"Attributes":{"name":%q}}}`+"\n", action, name)
 	for ch := range e.watch {
 		select {
@@ -319,7 +319,7 @@ func (e *Engine) create(w http.ResponseWriter, name string, body []byte) {
 	reply(w, 201, map[string]any{"Id": c.ID, "Warnings": []string{}})
 }
 
-// merge does to a wish what Docker does with the image's own configuration.
+// merge does to a request what Docker does with the image's own configuration.
 func merge(c *container.Config, i Image) {
 	if len(c.Entrypoint) == 0 {
 		if len(c.Cmd) == 0 {
@@ -376,7 +376,7 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 	switch {
 	case r.Method == http.MethodDelete:
 		e.all = slices.DeleteFunc(e.all, func(one *Container) bool { return one == c })
-		e.tell("destroy", c.Name)
+		e.emit("destroy", c.Name)
 		w.WriteHeader(204)
 	case verb == "json":
 		reply(w, 200, map[string]any{
@@ -389,7 +389,7 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 		w.WriteHeader(204)
 	case verb == "stop":
 		c.Running = false
-		e.tell("die", c.Name)
+		e.emit("die", c.Name)
 		w.WriteHeader(204)
 	case verb == "rename":
 		name := r.URL.Query().Get("name")

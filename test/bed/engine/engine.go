@@ -179,7 +179,7 @@ func (e *Engine) removeAll(ctx context.Context, list, remove []string) error {
 	return fmt.Errorf("after %d tries something is left; the last error: %v", removeTries, last)
 }
 
-// RunID tells this run from others: eight hexadecimal digits.
+// RunID distinguishes this run from others: eight hexadecimal digits.
 func (e *Engine) RunID() string { return e.run }
 
 // RunLabel is the label, as key=value, of everything this run makes.

@@ -1,6 +1,6 @@
 package engine
 
-// Packet forwarding for the networks of our own engine. That engine is told to leave iptables alone: two engines on one
+// Packet forwarding for the networks of our own engine. That engine is configured to leave iptables alone: two engines on one
 // machine replace each other's chains. What a run needs is three rules, marked with the engine's name and the run's id
 // and removed by the run. The rules of another engine of ours are not this one's to remove: its runs live.
 

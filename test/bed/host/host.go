@@ -154,7 +154,7 @@ func (h *Host) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Remove takes the host away, with its disk. A host that is gone already is no error.
+// Remove takes the host away, with its disk. A host that is gone already is not an error.
 func (h *Host) Remove(ctx context.Context) error {
 	id, err := h.engine.Docker(ctx, "container", "ls", "--all", "--quiet", "--filter", "name=^/"+h.container+"$")
 	if err == nil && id != "" {
@@ -175,7 +175,7 @@ func (h *Host) IP() string { return h.ip.String() }
 // Gateway is the address at which the host reaches servers of this machine that listen on it.
 func (h *Host) Gateway() string { return h.engine.Gateway().String() }
 
-// Console returns what the host wrote on its console in all its boots, or why that cannot be told.
+// Console returns what the host wrote on its console in all its boots, or why that cannot be read.
 func (h *Host) Console(ctx context.Context) string {
 	output, err := h.engine.Docker(ctx, "logs", h.container)
 	if err != nil {

@@ -31,7 +31,7 @@ var recipe []byte
 // baseImage is what the root file system is made from on machines that have a registry but no debootstrap.
 const baseImage = "debian:12"
 
-// packagesVariable tells the recipe what to install beyond the usual.
+// packagesVariable says to the recipe what to install beyond the usual.
 const packagesVariable = "DROVER_HOST_PACKAGES"
 
 // Image returns the name of the image of a test host with the given Debian packages on it, after building and importing

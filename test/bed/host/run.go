@@ -155,7 +155,7 @@ func (h *Host) Journal(ctx context.Context, unit string) (string, error) {
 }
 
 // Collect writes what one wants to see of a host on which a test failed into the directory dir: its journal, console,
-// units and processes. What cannot be had is told in its file.
+// units and processes. What cannot be had is reported in its file.
 func (h *Host) Collect(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("collect from host %s: %w", h.name, err)

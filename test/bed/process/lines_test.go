@@ -59,7 +59,7 @@ func TestFindGoesOn(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("a waiter is not told of new lines")
+		t.Error("a waiter is not notified of new lines")
 	}
 	_, next, _ = l.find(needle, next)
 	fmt.Fprintln(l, "needle")

@@ -178,7 +178,7 @@ func (p *Process) WaitLine(ctx context.Context, expression *regexp.Regexp) ([]st
 }
 
 // Stop asks the process to end (SIGTERM) and waits. If ctx ends first it kills the process, and says so with an error.
-// How the process ended is told by Wait. To stop what has ended already is no error.
+// How the process ended is reported by Wait. To stop what has ended already is not an error.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process at once (SIGKILL) and waits until it is gone. To kill what has ended already is no error.
+// Kill ends the process at once (SIGKILL) and waits until it is gone. To kill what has ended already is not an error.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err

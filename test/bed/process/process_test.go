@@ -156,7 +156,7 @@ func TestStartWaitsForAnAnswer(t *testing.T) {
 	o.ReadyURL = "http://" + listener.Addr().String()
 	start(t, o)
 	if len(asked) != 3 {
-		t.Errorf("asked %d times, want until the first answer that is no error, the third", len(asked))
+		t.Errorf("asked %d times, want until the first answer that is not an error, the third", len(asked))
 	}
 }
 

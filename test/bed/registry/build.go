@@ -68,7 +68,7 @@ func writeLayer(w io.Writer, files map[string]string) error {
 	for _, target := range slices.Sorted(maps.Keys(files)) {
 		entry := strings.TrimPrefix(path.Clean("/"+target), "/")
 		if entry == "" {
-			return fmt.Errorf("%q is no path of a file", target)
+			return fmt.Errorf("%q is not the path of a file", target)
 		}
 		if err := addParents(archive, entry, made); err != nil {
 			return err

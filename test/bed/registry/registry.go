@@ -49,7 +49,7 @@ func New(dir string) (*Registry, error) {
 }
 
 // Serve answers plain HTTP on the listener until ctx ends, closes the listener, and returns when all requests have
-// ended. An end by ctx is no error.
+// ended. An end by ctx is not an error.
 func (r *Registry) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)

@@ -4,7 +4,7 @@
 // A privileged container asks for every capability there is. On a machine whose capability bounding set lacks
 // CAP_SYS_RESOURCE the kernel refuses that, and runc fails with "unable to apply caps". The same machine also refuses
 // resource limits above the present hard limits and an OOM score below the present one, which need that capability.
-// This package takes these wishes out of the OCI runtime specification (the config.json of a bundle for `create`, the
+// This package takes these requests out of the OCI runtime specification (the config.json of a bundle for `create`, the
 // process file for `exec`); everything else in the document stays as it was.
 package dropcap
 
@@ -162,7 +162,7 @@ func read(path string) ([]byte, os.FileMode, error) {
 	return data, info.Mode().Perm(), nil
 }
 
-// Rewrite returns the document without the wishes that need the capability. A document without such wishes comes
+// Rewrite returns the document without the requests that need the capability. A document without such requests comes
 // back byte for byte.
 func Rewrite(document []byte, kind Kind, limits Limits) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(document))

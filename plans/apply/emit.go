@@ -1,4 +1,4 @@
-// Telling what happens: as events to whoever observes the engine, and what instructions
+// Reporting what happens: as events to whoever observes the engine, and what instructions
 // print as lines of the log too.
 
 package apply
@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// tell gives an event to the observer.
-func (e *Engine) tell(event Event) {
+// emit gives an event to the observer.
+func (e *Engine) emit(event Event) {
 	if e.Observe == nil {
 		return
 	}
@@ -34,22 +34,22 @@ func (w *work) eventOf(kind EventKind, l *ledger, i int) Event {
 	return event
 }
 
-// tellWork tells that the delivery is begun or gone on with.
-func (w *work) tellWork(kind EventKind) {
+// emitWork reports that the delivery is begun or gone on with.
+func (w *work) emitWork(kind EventKind) {
 	event := w.event(kind)
 	event.Remaining = w.ledger.remaining()
-	w.tell(event)
+	w.emit(event)
 }
 
-// tellProgress tells a step of an instruction on its way.
-func (w *work) tellProgress(i int, line string) {
+// emitProgress reports a step of an instruction on its way.
+func (w *work) emitProgress(i int, line string) {
 	event := w.eventOf(Progress, w.ledger, i)
 	event.Text = line
-	w.tell(event)
+	w.emit(event)
 }
 
-// tellEnd tells how an instruction ended, or why it could not run at all.
-func (w *work) tellEnd(l *ledger, i int, err error) {
+// emitEnd reports how an instruction ended, or why it could not run at all.
+func (w *work) emitEnd(l *ledger, i int, err error) {
 	event := w.eventOf(InstructionEnded, l, i)
 	var fault *planError
 	switch r := l.Instructions[i].Result; {
@@ -60,37 +60,37 @@ func (w *work) tellEnd(l *ledger, i int, err error) {
 	default:
 		return
 	}
-	w.tell(event)
+	w.emit(event)
 }
 
-// tellResult tells how the delivery ended.
-func (w *work) tellResult(r Result) {
+// emitResult reports how the delivery ended.
+func (w *work) emitResult(r Result) {
 	event := w.event(ApplyEnded)
 	event.Result = &r
 	if r.Failure != nil {
 		event.Text, event.ExitCode = r.Failure.Reason, r.Failure.ExitCode
 	}
-	w.tell(event)
+	w.emit(event)
 }
 
-// teller tells the output of one try.
-type teller struct {
-	tell  func(Event)
+// reporter reports the output of one try.
+type reporter struct {
+	emit  func(Event)
 	event Event // what its events have in common
 	lines *lines
 	mark  *mark
-	// before is how far an earlier life, or an earlier look of this one, had told it.
+	// before is how far an earlier life, or an earlier look of this one, had reported it.
 	before int64
 	next   int64 // offset of the next byte
-	// newsOnly leaves out what was told before.
+	// newsOnly leaves out what was reported before.
 	newsOnly bool
 }
 
-// teller begins to tell the last try of an instruction from the beginning of its output.
-func (w *work) teller(l *ledger, i int, log *slog.Logger) *teller {
+// reporter begins to report the last try of an instruction from the beginning of its output.
+func (w *work) reporter(l *ledger, i int, log *slog.Logger) *reporter {
 	m := openMark(w.tryDir(l, i))
-	return &teller{
-		tell: w.tell, event: w.eventOf(InstructionOutput, l, i), before: m.told,
+	return &reporter{
+		emit: w.emit, event: w.eventOf(InstructionOutput, l, i), before: m.reported,
 		lines: newLines(log, w.OutputLevel, m), mark: m,
 	}
 }
@@ -100,8 +100,8 @@ func (w *work) logOf(l *ledger, i int) *slog.Logger {
 	return w.Logger.With("source", w.d.Source, "plan", plans.Short(l.Checksum), "instruction", label(i, l.Instructions[i].Name))
 }
 
-// chunk tells the next piece of output.
-func (t *teller) chunk(c supervise.Chunk) {
+// chunk reports the next piece of output.
+func (t *reporter) chunk(c supervise.Chunk) {
 	if c.Skipped > 0 {
 		gap := t.next
 		t.next += c.Skipped
@@ -114,30 +114,30 @@ func (t *teller) chunk(c supervise.Chunk) {
 	t.piece(c.Stream, c.Data[old:], t.next+old, false)
 	t.lines.add(c.Stream, c.Data, t.next)
 	t.next += int64(len(c.Data))
-	t.mark.setTold(t.next)
+	t.mark.setReported(t.next)
 }
 
-func (t *teller) piece(s supervise.Stream, data []byte, at int64, told bool) {
+func (t *reporter) piece(s supervise.Stream, data []byte, at int64, reported bool) {
 	if len(data) == 0 {
 		return
 	}
 	event := t.event
-	event.Stream, event.Data, event.Offset, event.Told = s, data, at, told
-	t.tell(event)
+	event.Stream, event.Data, event.Offset, event.Reported = s, data, at, reported
+	t.emit(event)
 }
 
-// close ends the telling. Only when the try is over are incomplete lines logged: otherwise
+// close ends the report. Only when the try is over are incomplete lines logged: otherwise
 // their other half comes in the agent's next life.
-func (t *teller) close(over bool) {
+func (t *reporter) close(over bool) {
 	if over {
 		t.lines.flush(t.next)
 	}
 	t.mark.close()
 }
 
-// tellLeft tells the output of a try that ended while no agent lived.
-func (w *work) tellLeft(l *ledger, i int) {
-	t := w.teller(l, i, w.logOf(l, i))
+// emitLeft reports the output of a try that ended while no agent lived.
+func (w *work) emitLeft(l *ledger, i int) {
+	t := w.reporter(l, i, w.logOf(l, i))
 	defer t.close(true)
 	if err := supervise.NewFollower(w.tryDir(l, i)).Next(t.chunk); err != nil {
 		w.log.Debug("output cannot be read", "error", err)

@@ -65,7 +65,7 @@ func TestPeriodicOutputInTheLog(t *testing.T) {
 	}
 }
 
-// TestPeriodicOutputIsObserved: every run is told as it goes, both streams in the order they
+// TestPeriodicOutputIsObserved: every run is reported as it goes, both streams in the order they
 // came, under an ID of its own.
 func TestPeriodicOutputIsObserved(t *testing.T) {
 	h := newHost(t)
@@ -79,10 +79,10 @@ func TestPeriodicOutputIsObserved(t *testing.T) {
 	}
 	run := []string{
 		`periodic-began -1 beat attempt=1 code=0 "" []`,
-		"output -1 stdout told=false at 0: one\ntwo\nthree\n",
+		"output -1 stdout reported=false at 0: one\ntwo\nthree\n",
 		`periodic-ended -1 beat attempt=1 code=0 "" []`,
 	}
-	if diff := cmp.Diff(append(run, run...), seen.told()); diff != "" {
+	if diff := cmp.Diff(append(run, run...), seen.reported()); diff != "" {
 		t.Error(diff)
 	}
 	for _, event := range seen.all() {
@@ -96,7 +96,7 @@ func TestPeriodicOutputIsObserved(t *testing.T) {
 	}
 }
 
-// TestOutputOfAPeriodicInstructionThatIsKilled was told until then.
+// TestOutputOfAPeriodicInstructionThatIsKilled was reported until then.
 func TestOutputOfAPeriodicInstructionThatIsKilled(t *testing.T) {
 	h := newHost(t)
 	var seen observer
@@ -105,11 +105,11 @@ func TestOutputOfAPeriodicInstructionThatIsKilled(t *testing.T) {
 	defer cancel()
 	p := &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("beat", "echo up; exec sleep 600")}}
 	go func() {
-		h.until("it is told", func() bool { return strings.Contains(strings.Join(seen.told(), ""), "up\n") })
+		h.until("it is reported", func() bool { return strings.Contains(strings.Join(seen.reported(), ""), "up\n") })
 		cancel()
 	}()
 	h.engine().Periodic(ctx, standing(p), nil, true)
 	if n := seen.ofKind(apply.PeriodicOutput); n != 1 {
-		t.Errorf("told %d times: %q", n, seen.told())
+		t.Errorf("reported %d times: %q", n, seen.reported())
 	}
 }

@@ -1,4 +1,4 @@
-// Telling what periodic instructions print: to the observer while they do, run for run, and
+// Reporting what periodic instructions print: to the observer while they do, run for run, and
 // as lines of the log once a run ended, when they are worth a person's time. One that says
 // every minute that all is well would hide everything else.
 
@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
-// runTeller tells one run of a periodic instruction.
-type runTeller struct {
+// runReporter reports one run of a periodic instruction.
+type runReporter struct {
 	e     *Engine
 	log   *slog.Logger
 	event Event // what its events have in common
@@ -26,32 +26,32 @@ type runTeller struct {
 	stdout, stderr *supervise.Bounded
 }
 
-// tellRun begins to tell a run with that ID.
-func (e *Engine) tellRun(s Standing, id, name string, attempt int) *runTeller {
-	t := &runTeller{
+// reportRun begins to report a run with that ID.
+func (e *Engine) reportRun(s Standing, id, name string, attempt int) *runReporter {
+	t := &runReporter{
 		e: e, log: e.Logger.With("source", s.Source, "plan", plans.Short(s.Checksum), "instruction", name),
 		event:  Event{Source: s.Source, ID: id, Checksum: s.Checksum, Instruction: -1, Name: name, Attempt: attempt},
 		stdout: supervise.NewBounded(e.OutputLimit), stderr: supervise.NewBounded(e.OutputLimit),
 	}
-	t.tell(PeriodicBegan, nil)
+	t.emit(PeriodicBegan, nil)
 	return t
 }
 
-// tell tells an event; more adds to it.
-func (t *runTeller) tell(kind EventKind, more func(*Event)) {
+// emit reports an event; more adds to it.
+func (t *runReporter) emit(kind EventKind, more func(*Event)) {
 	event := t.event
 	event.Kind = kind
 	if more != nil {
 		more(&event)
 	}
-	t.e.tell(event)
+	t.e.emit(event)
 }
 
-// stream keeps and tells what is written to it.
-func (t *runTeller) stream(s supervise.Stream) io.Writer { return runStream{t, s} }
+// stream keeps and reports what is written to it.
+func (t *runReporter) stream(s supervise.Stream) io.Writer { return runStream{t, s} }
 
 type runStream struct {
-	t *runTeller
+	t *runReporter
 	s supervise.Stream
 }
 
@@ -63,14 +63,14 @@ func (w runStream) Write(p []byte) (int, error) {
 	if w.s == supervise.Stderr {
 		kept = t.stderr
 	}
-	t.tell(PeriodicOutput, func(e *Event) { e.Stream, e.Data, e.Offset = w.s, p, t.next })
+	t.emit(PeriodicOutput, func(e *Event) { e.Stream, e.Data, e.Offset = w.s, p, t.next })
 	t.next += int64(len(p))
 	return kept.Write(p)
 }
 
-// ended tells the end of the run. Its lines are logged when it failed, or printed something
+// ended reports the end of the run. Its lines are logged when it failed, or printed something
 // else than the run before; otherwise for who debugs only.
-func (t *runTeller) ended(r plans.PeriodicOutput, err error) {
+func (t *runReporter) ended(r plans.PeriodicOutput, err error) {
 	out, errs := t.stdout.Bytes(), t.stderr.Bytes()
 	why := periodicReason(r.ExitCode, err)
 	level := t.e.OutputLevel
@@ -86,7 +86,7 @@ func (t *runTeller) ended(r plans.PeriodicOutput, err error) {
 	} else {
 		t.log.Warn("periodic instruction failed", "exitCode", r.ExitCode, "failures", r.Failures, "reason", why)
 	}
-	t.tell(PeriodicEnded, func(e *Event) {
+	t.emit(PeriodicEnded, func(e *Event) {
 		e.ExitCode, e.Text = r.ExitCode, why
 		if why != "" {
 			e.Data = end(append(out, errs...), failureTail)
