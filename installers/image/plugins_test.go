@@ -211,8 +211,8 @@ func TestPluginsThatFail(t *testing.T) {
 // TestChildrenOfAPluginAreKilledWithIt: one that took too long leaves nothing running.
 func TestChildrenOfAPluginAreKilledWithIt(t *testing.T) {
 	bed := newPluginBed(t, "sleep 1000 & echo $! > ASKED.child; wait\n", "HOST", "1h")
-	bed.Plugins.Timeout = 300 * time.Millisecond
-	if err := bed.Stage(t.Context(), bed.host+"/inst/a:1", t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "did not answer within 300ms and was killed") {
+	bed.Plugins.Timeout = 2 * time.Second
+	if err := bed.Stage(t.Context(), bed.host+"/inst/a:1", t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "did not answer within 2s and was killed") {
 		t.Fatalf("error %v", err)
 	}
 	text, err := os.ReadFile(bed.asked + ".child")

@@ -255,7 +255,7 @@ func TestAnAnswerMayTakeLongerThanABody(t *testing.T) {
 
 // TestAClientThatReadsNothingIsCut, whatever the handler writes; one that reads slowly is not.
 func TestAClientThatReadsNothingIsCut(t *testing.T) {
-	b := newBed(t, Options{WriteStall: 300 * time.Millisecond})
+	b := newBed(t, Options{WriteStall: 2 * time.Second})
 	defer close(b.release)
 	c := b.dial(t)
 	fmt.Fprint(c, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
