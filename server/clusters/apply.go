@@ -82,15 +82,15 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creato
 
 // one is what applying a document does: the cluster as it is then, and the writes; none when it is so already.
 func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
-	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
-	existing, ok := a.State.Clusters.Get(key)
+	key := records.NewClusterKey(doc.Metadata.Namespace, doc.Metadata.Name)
+	existing, ok := a.State.Clusters.Get(string(key))
 	if !ok {
 		return a.create(key, doc, creatorID)
 	}
 	cluster := existing.Value
 	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
 	if !cluster.Deleting.IsZero() {
-		return result, cluster, nil, &RemovingError{Cluster: key}
+		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
 	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.running(cluster)...); err != nil {
 		return result, cluster, nil, err
@@ -128,7 +128,7 @@ func (a *Applier) running(cluster records.Cluster) []string {
 
 // create makes a cluster with all that belongs to it from the start: its join tokens
 // and its registration token, so that the first list already shows a usable cluster.
-func (a *Applier) create(key string, doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
+func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
 	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
 		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
 	}
@@ -145,9 +145,9 @@ func (a *Applier) create(key string, doc clusterspec.Document, creatorID string)
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: random.Secret(), Created: now,
 	}
-	ops := []store.Op{a.State.Clusters.Creating(key, cluster), a.State.RegistrationTokens.Creating(token.Key(), token)}
+	ops := []store.Op{a.State.Clusters.Creating(string(key), cluster), a.State.RegistrationTokens.Creating(token.Key(), token)}
 	if !doc.Spec.Docker() {
-		ops = append(ops, a.State.ClusterSecrets.Creating(key, records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
+		ops = append(ops, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
 	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
 }
@@ -170,8 +170,8 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 var ErrNotUnique = errors.New("names of clusters are unique")
 
 // Remove asks for a cluster's removal; the controller carries it out.
-func (a *Applier) Remove(ctx context.Context, key string) error {
-	_, err := a.State.Clusters.Modify(ctx, key, func(c records.Cluster) (records.Cluster, error) {
+func (a *Applier) Remove(ctx context.Context, key records.ClusterKey) error {
+	_, err := a.State.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
 		if !c.Deleting.IsZero() {
 			return c, store.ErrUnchanged
 		}
@@ -186,8 +186,8 @@ func (a *Applier) Remove(ctx context.Context, key string) error {
 
 // RemoveMachine asks for a machine's removal from its cluster; the controller carries it out.
 // The host itself keeps what runs on it.
-func (a *Applier) RemoveMachine(ctx context.Context, key string) error {
-	_, err := a.State.Machines.Modify(ctx, key, func(m records.Machine) (records.Machine, error) {
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey) error {
+	_, err := a.State.Machines.Modify(ctx, string(key), func(m records.Machine) (records.Machine, error) {
 		if !m.Deleting.IsZero() {
 			return m, store.ErrUnchanged
 		}

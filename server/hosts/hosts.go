@@ -42,7 +42,7 @@ type Watches interface {
 type Options struct {
 	State *state.State
 	// Machine finds the machine of a token, which its agent opens a tunnel with.
-	Machine func(token string) (machineKey string, ok bool)
+	Machine func(token string) (records.MachineKey, bool)
 	// Until calls end once the token of a request is no longer valid, until stop is called.
 	Until   func(r *http.Request, end func()) (stop func())
 	Watches Watches
@@ -63,7 +63,7 @@ type Options struct {
 // Hosts are all hosts that are connected to any server of the store.
 type Hosts struct {
 	state    *state.State
-	machine  func(string) (string, bool)
+	machine  func(string) (records.MachineKey, bool)
 	until    func(*http.Request, func()) func()
 	tunnels  *tunnel.Server
 	presence *presence.Presence
@@ -190,5 +190,5 @@ func (h *Hosts) authorize(r *http.Request) (tunnel.Peer, error) {
 	if !ok {
 		return tunnel.Peer{}, errors.New("this machine's token is not valid; run the cluster's join command on the host again")
 	}
-	return tunnel.Peer{Subject: key, Kind: SystemAgent}, nil
+	return tunnel.Peer{Subject: string(key), Kind: SystemAgent}, nil
 }

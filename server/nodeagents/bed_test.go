@@ -84,7 +84,7 @@ func newBed(t *testing.T) *bed {
 	}
 	b := &bed{T: t, state: st, changes: make(chan string, 100), now: time.Now()}
 	b.hosts = hosts.New(hosts.Options{
-		State: st, Machine: func(string) (string, bool) { return "", false }, Until: func(*http.Request, func()) func() { return func() {} }, Watches: noWatches{}, Alone: true,
+		State: st, Machine: func(string) (records.MachineKey, bool) { return "", false }, Until: func(*http.Request, func()) func() { return func() {} }, Watches: noWatches{}, Alone: true,
 		Logger: slog.New(slog.DiscardHandler), Now: b.clock,
 	})
 	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })

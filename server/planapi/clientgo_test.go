@@ -28,6 +28,7 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/records"
 )
 
 func (f *fixture) config(token string) *rest.Config {
@@ -277,7 +278,7 @@ func TestClientGoSurvivesRestart(t *testing.T) {
 			start := func() *planapi.API {
 				api := planapi.New(planapi.Options{
 					State:   f.state,
-					Machine: func(string) (string, bool) { return "", false },
+					Machine: func(string) (records.MachineKey, bool) { return "", false },
 					User:    func(*http.Request) (auth.Identity, error) { return auth.Identity{UserID: "u-1", Admin: true}, nil },
 				})
 				mux := http.NewServeMux()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/planapi/fanout"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
 
@@ -22,7 +23,7 @@ import (
 type Options struct {
 	State *state.State
 	// Machine finds the machine, "<namespace>/<name>", of a bearer token.
-	Machine func(bearer string) (machineKey string, ok bool)
+	Machine func(bearer string) (records.MachineKey, bool)
 	// User is the user whose token a request carries; some may read and change plan Secrets.
 	User func(r *http.Request) (auth.Identity, error)
 	// Until calls end once the credential of a request is no longer valid, until stop is
@@ -40,7 +41,7 @@ type Options struct {
 // API serves plan Secrets.
 type API struct {
 	state     *state.State
-	machine   func(string) (string, bool)
+	machine   func(string) (records.MachineKey, bool)
 	user      func(*http.Request) (auth.Identity, error)
 	until     func(*http.Request, func()) func()
 	now       func() time.Time
@@ -120,7 +121,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 func (a *API) caller(r *http.Request) (auth.Identity, error) {
 	if bearer, ok := bearerToken(r); ok {
 		if key, ok := a.machine(bearer); ok {
-			return auth.Identity{PlanSecret: key + secretSuffix}, nil
+			return auth.Identity{PlanSecret: key.PlanSecret()}, nil
 		}
 	}
 	if who, err := a.user(r); err == nil && may(who, auth.List, "") {
@@ -133,9 +134,6 @@ func (a *API) caller(r *http.Request) (auth.Identity, error) {
 func may(who auth.Identity, verb auth.Verb, key string) bool {
 	return auth.May(who, verb, auth.Object{Kind: auth.PlanSecret, Key: key})
 }
-
-// secretSuffix makes the key of the plan Secret of a machine's key; see records.Machine.PlanSecretName.
-const secretSuffix = "-machine-plan"
 
 // bearerToken is the token of the Authorization header; the scheme is read in any case.
 func bearerToken(r *http.Request) (string, bool) {

@@ -55,8 +55,8 @@ func setUp(t testing.TB, options ...option) *fixture {
 	o := planapi.Options{
 		State: st,
 		Now:   func() time.Time { return noon },
-		Machine: func(bearer string) (string, bool) {
-			return namespace + "/" + bearer, strings.HasPrefix(bearer, "custom-")
+		Machine: func(bearer string) (records.MachineKey, bool) {
+			return records.NewMachineKey(namespace, bearer), strings.HasPrefix(bearer, "custom-")
 		},
 		User: func(r *http.Request) (auth.Identity, error) {
 			if r.Header.Get("Authorization") != "Bearer admin" {

@@ -198,7 +198,7 @@ type DockerHost struct {
 }
 
 // PlanSecretName is the name of the machine's plan Secret.
-func (m Machine) PlanSecretName() string { return m.Name + "-machine-plan" }
+func (m Machine) PlanSecretName() string { return m.Name + planSecretSuffix }
 
 // MachineState is a registration state that a person sees.
 type MachineState string

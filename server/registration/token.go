@@ -101,12 +101,12 @@ func issue(m *records.Machine) (token string) {
 }
 
 // machineOf is the key of the machine that a token names.
-func machineOf(bearer string) (key string, ok bool) {
+func machineOf(bearer string) (key records.MachineKey, ok bool) {
 	parts := strings.Split(bearer, ".")
 	if len(parts) != 4 || parts[0] != tokenPrefix {
 		return "", false
 	}
-	return parts[1] + "/" + parts[2], true
+	return records.NewMachineKey(parts[1], parts[2]), true
 }
 
 // IsMachineToken says whether a token has the form of a machine's.
@@ -115,15 +115,14 @@ func IsMachineToken(bearer string) bool {
 	return ok
 }
 
-// MachineByToken finds the machine, "<namespace>/<name>", that a machine token belongs
-// to. The first use of a new token ends the previous one: at once in this process, and
+// MachineByToken finds the machine that a machine token belongs to. The first use of a new token ends the previous one: at once in this process, and
 // by Run for all servers and for good.
-func (g *Registration) MachineByToken(bearer string) (key string, ok bool) {
+func (g *Registration) MachineByToken(bearer string) (key records.MachineKey, ok bool) {
 	key, ok = machineOf(bearer)
 	if !ok {
 		return "", false
 	}
-	machine, found := g.state.Machines.Get(key)
+	machine, found := g.state.Machines.Get(string(key))
 	hash := random.Hash(bearer)
 	m := machine.Value
 	switch {
@@ -131,11 +130,11 @@ func (g *Registration) MachineByToken(bearer string) (key string, ok bool) {
 		return "", false
 	case same(hash, m.TokenHash):
 		if m.PreviousTokenHash != "" {
-			g.retiring.add(key, m.PreviousTokenHash)
+			g.retiring.add(string(key), m.PreviousTokenHash)
 		}
 		return key, true
 	case m.PreviousTokenHash != "" && same(hash, m.PreviousTokenHash):
-		return key, !g.retiring.has(key, hash)
+		return key, !g.retiring.has(string(key), hash)
 	}
 	return "", false
 }

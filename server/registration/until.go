@@ -18,9 +18,9 @@ func (g *Registration) Until(bearer string, end func()) (stop func()) {
 		return func() {}
 	}
 	hash := random.Hash(bearer)
-	return g.streams.Add(key, 0, func() bool {
-		m, ok := g.state.Machines.Get(key)
-		return ok && (same(hash, m.Value.TokenHash) || same(hash, m.Value.PreviousTokenHash) && !g.retiring.has(key, hash))
+	return g.streams.Add(string(key), 0, func() bool {
+		m, ok := g.state.Machines.Get(string(key))
+		return ok && (same(hash, m.Value.TokenHash) || same(hash, m.Value.PreviousTokenHash) && !g.retiring.has(string(key), hash))
 	}, end)
 }
 
