@@ -92,7 +92,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"the config stands in both places", (*walk).bothPlaces},
 		{"joining again changes nothing", (*walk).joinsAgain},
 		{"other roles are refused", (*walk).otherRoles},
-		{"a reboot changes nothing", (*walk).reboot},
+		{"a power cut is shown and changes nothing", (*walk).powerCut},
 		{"each instruction ran once", (*walk).ranOnce},
 		{"a changed config restarts k3s once", (*walk).changesConfig},
 		{"a dropped plan runs", (*walk).dropped},
@@ -357,26 +357,63 @@ func (w *walk) otherRoles() {
 	}))
 }
 
-func (w *walk) reboot() {
-	must(w.T, w.host.Reboot(w.ctx))
-	// The server sees the tunnel go; wait until the node is seen through a new one.
-	must(w.T, bed.Await(w.ctx, "the node to be Ready after the reboot", time.Second, func(ctx context.Context) error {
-		out, err := w.Kubectl(ctx, "--kubeconfig", filepath.Join(w.Dir, "kc"), "get", "nodes")
+// shows waits until the machine is in a state and its cause, or what to do next, has all of the texts in it.
+func (w *walk) shows(within time.Duration, state string, texts ...string) journey.Machine {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, within)
+	defer cancel()
+	var last journey.Machine
+	err := bed.Await(ctx, fmt.Sprintf("state %s with %q", state, texts), 300*time.Millisecond, func(ctx context.Context) error {
+		list, err := w.Machines(ctx)
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(out, " Ready ") {
-			return fmt.Errorf("nodes: %s", out)
+		if len(list) == 0 {
+			return fmt.Errorf("no machine is registered")
+		}
+		last = list[0]
+		said := last.Cause + "\n" + last.NextStep
+		for _, text := range texts {
+			if !strings.Contains(said, text) {
+				return fmt.Errorf("machine is %q: %s", last.DroverState, said)
+			}
+		}
+		if last.DroverState != state {
+			return fmt.Errorf("machine is %q: %s", last.DroverState, said)
 		}
 		return nil
-	}))
+	})
+	must(w.T, err)
+	w.Logf("%s: %s\n→ %s", last.DroverState, last.Cause, last.NextStep)
+	return last
+}
+
+// active waits for Active and says how long that took.
+func (w *walk) becomesActive(what string, since time.Time) {
+	w.Helper()
 	_, err := w.Await(w.ctx, "Active", nil)
 	must(w.T, err)
+	w.Logf("%s: Active after %s", what, time.Since(since).Round(100*time.Millisecond))
+}
+
+func (w *walk) powerCut() {
+	must(w.T, w.host.Kill(w.ctx))
+	cut := time.Now()
+	w.shows(time.Minute, "Unavailable", "nothing is seen of", "since")
+	w.Logf("shown as lost after %s", time.Since(cut).Round(100*time.Millisecond))
+	must(w.T, w.host.Boot(w.ctx))
+	w.becomesActive("back", time.Now())
+	status := w.sh("rancher-system-agent status")
+	for line := range strings.Lines(status) {
+		if strings.Contains(line, "healthy since") && strings.Contains(line, "refused") && !strings.Contains(line, "NOT") || strings.HasPrefix(line, "failed") {
+			w.Errorf("after the boot the status shows: %s", line)
+		}
+	}
 }
 
 func (w *walk) ranOnce() {
 	if starts := w.k3sStarts(); starts != 2 {
-		w.Errorf("k3s was started %d times, want once for the plan and once after the reboot", starts)
+		w.Errorf("k3s was started %d times, want once for the plan and once after the power cut", starts)
 	}
 }
 

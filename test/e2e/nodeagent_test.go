@@ -148,7 +148,7 @@ func (m *manager) connects(t *testing.T, before int, report func() string) {
 // get asks a target on a node through its tunnel.
 func (m *manager) get(node, network, address, path string) (string, error) {
 	client := http.Client{Timeout: nodeWaits, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return m.Dial(ctx, "c-abcde:"+connect.MachineName(node), network, address)
+		return m.Dial(ctx, "c-abcde:"+connect.MachineName(node), tunnel.Target{Network: network, Address: address})
 	}}}
 	answer, err := client.Get("http://node" + path)
 	if err != nil {
