@@ -145,7 +145,7 @@ func (c *checker) args(at string, config map[string]any, release versions.Releas
 		if !ok {
 			arg, ok = release.AgentArgs[key]
 		}
-		if isEmpty(config[key]) || !ok && !allow && (isZero(config[key]) || key == "cni") {
+		if IsEmpty(config[key]) || !ok && !allow && (isZero(config[key]) || key == "cni") {
 			// Rancher keeps a setting only where its data list it for the version: what a form for
 			// another distribution leaves behind (profile: null, and k3s has no cni) is dropped.
 			delete(config, key)
@@ -325,8 +325,8 @@ func dataDirectories(s Spec) DataDirectories {
 	return *s.RKEConfig.DataDirectories
 }
 
-// isEmpty says that a setting has no value at all.
-func isEmpty(value any) bool {
+// IsEmpty says that a setting has no value at all.
+func IsEmpty(value any) bool {
 	switch v := value.(type) {
 	case nil:
 		return true
@@ -350,7 +350,7 @@ func isZero(value any) bool {
 	case map[string]any:
 		return len(v) == 0
 	}
-	return isEmpty(value)
+	return IsEmpty(value)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

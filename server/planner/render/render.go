@@ -147,7 +147,7 @@ func (r render) userConfig() map[string]any {
 		for key, value := range from {
 			_, forServers := r.Release.ServerArgs[key]
 			_, forAll := r.Release.AgentArgs[key]
-			if key == clusterspec.AllowUnknownArgs || empty(value) || (forServers && !forAll && !r.server()) {
+			if key == clusterspec.AllowUnknownArgs || clusterspec.IsEmpty(value) || (forServers && !forAll && !r.server()) {
 				continue
 			}
 			config[key] = value
@@ -388,18 +388,6 @@ func stamp(renderer, generation int, version, machine string, config map[string]
 func indented(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	return append(b, '\n'), err
-}
-
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case []any:
-		return len(v) == 0
-	}
-	return false
 }
 
 // texts is a config value as a list of texts: a list, or one text.
