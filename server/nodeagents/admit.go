@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -37,6 +38,9 @@ func no(status int, format string, args ...any) *refusal {
 func explain(err error) *refusal {
 	if said, ok := errors.AsType[*refusal](err); ok {
 		return said
+	}
+	if full, ok := errors.AsType[*norman.Error](err); ok {
+		return &refusal{status: full.Status, text: full.Message, wait: full.RetryAfter}
 	}
 	return &refusal{status: http.StatusInternalServerError, text: "the server could not store this host; its log says why", wait: 5 * time.Second}
 }
@@ -86,7 +90,7 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 		return records.Machine{}, err
 	}
 	for range tries {
-		m, err := a.store(ctx, asked, register)
+		m, err := a.store(ctx, asked, register, func() (records.Origin, error) { return a.Tokens.Room(r.Header.Get(connect.TokenHeader), r.RemoteAddr) })
 		if _, exists := errors.AsType[*store.ExistsError](err); exists {
 			continue // another of its tunnels was quicker
 		}
@@ -112,12 +116,16 @@ func credential(r *http.Request) (hash string, err error) {
 	return random.Hash(text), nil
 }
 
-// store writes what the host says of itself, if its name is its own.
-func (a *Agents) store(ctx context.Context, asked records.Machine, register bool) (records.Machine, error) {
+// store writes what the host says of itself, if its name is its own. A new host needs room.
+func (a *Agents) store(ctx context.Context, asked records.Machine, register bool, room func() (records.Origin, error)) (records.Machine, error) {
 	now := a.Now().UTC().Truncate(time.Second)
 	if _, known := a.State.Machines.Get(asked.Key()); !known {
 		if !register {
 			return asked, no(http.StatusBadRequest, "node %s (%s) not found in cluster %s; it registers at %s", asked.NodeName, asked.Name, asked.ClusterName, connect.RegisterPath)
+		}
+		var err error
+		if asked.Origin, err = room(); err != nil {
+			return asked, err
 		}
 		d, err := a.State.Machines.Create(ctx, asked.Key(), created(asked, now))
 		if err != nil {

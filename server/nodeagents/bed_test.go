@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
@@ -40,6 +41,7 @@ type bed struct {
 	mu    sync.Mutex
 	now   time.Time
 	wrong int
+	full  bool // no further host is taken
 }
 
 func (b *bed) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
@@ -57,6 +59,18 @@ func (b *bed) ClusterByToken(token string) (records.Cluster, error) {
 		return records.Cluster{}, errors.New("no such token")
 	}
 	return records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: name}, ID: clusterID, Spec: spec}, nil
+}
+
+// Room is there until b.full is set.
+func (b *bed) Room(token, remote string) (records.Origin, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.full {
+		e := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "no room")
+		e.RetryAfter = 9 * time.Second
+		return records.Origin{}, e
+	}
+	return records.Origin{Token: token, Source: "here"}, nil
 }
 
 // WrongToken lets three pass.

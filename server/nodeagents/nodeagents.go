@@ -33,6 +33,9 @@ type Tokens interface {
 	ClusterByToken(token string) (records.Cluster, error)
 	// WrongToken notes a wrong token and is how long its sender has to wait; 0 for not.
 	WrongToken(remote string) time.Duration
+	// Room says whether one more host may come by a token from an address, and whom it registers by
+	// then. The error is a *norman.Error.
+	Room(token, remote string) (records.Origin, error)
 }
 
 // Options are what Agents stand on. All are required.

@@ -66,6 +66,31 @@ func TestAHostJoinsAndIsAtHand(t *testing.T) {
 	}
 }
 
+// TestHostsNeedRoom: a token brings no more Docker hosts than it may; those that are there are not asked.
+func TestHostsNeedRoom(t *testing.T) {
+	b := newBed(t)
+	join := func(name string) (int, string, http.Header) {
+		return b.ask(connect.RegisterPath, b.headers("good", connect.Params{Node: node(name, "203.0.113.10", "E-"+name)}))
+	}
+	join("node-a") // opens no tunnel, but the host is known then
+	if got := b.machine("node-a").Origin; got != (records.Origin{Token: "good", Source: "here"}) {
+		t.Errorf("the host came by %+v", got)
+	}
+	b.mu.Lock()
+	b.full = true
+	b.mu.Unlock()
+	status, text, header := join("node-b")
+	if status != http.StatusTooManyRequests || text != "no room" || header.Get("Retry-After") != "9" {
+		t.Errorf("one more host: %d %q, Retry-After %q", status, text, header.Get("Retry-After"))
+	}
+	if n := len(b.state.Machines.List()); n != 1 {
+		t.Errorf("%d machines are stored", n)
+	}
+	if status, text, _ := join("node-a"); status == http.StatusTooManyRequests {
+		t.Errorf("the host that is there: %d %s", status, text)
+	}
+}
+
 func TestWhoIsRefused(t *testing.T) {
 	b := newBed(t)
 	good := connect.Params{Node: node("node-a", "203.0.113.10", "E1")}

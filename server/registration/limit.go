@@ -96,6 +96,13 @@ func (g *Registration) origin(bearer, remote string) records.Origin {
 	return o
 }
 
+// Room says whether one more Docker host may come by a token from an address, and whom it registers by then.
+// The error is a *norman.Error.
+func (g *Registration) Room(token, remote string) (records.Origin, error) {
+	from := g.origin(token, remote)
+	return from, g.room(from)
+}
+
 // room says whether one more machine may come from there. A token that got into the wrong
 // hands cannot fill the store, and those that are hosts of its owner are not asked: a host
 // that registers again brings no machine.
