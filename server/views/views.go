@@ -158,7 +158,8 @@ func OfToken(t records.Token) Token {
 type Join struct {
 	Type    string `json:"type"` // join
 	Cluster string `json:"clusterName"`
-	// Command is without roles, which are appended as flags; empty where Problem says why.
+	// Command is without roles, which are appended as flags; empty where Problem says why. It has
+	// the token in no argument of a program.
 	Command string    `json:"command,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`

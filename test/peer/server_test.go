@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,15 +52,12 @@ func startServer(t *testing.T, args ...string) *server {
 	s.admin = strings.TrimSpace(string(token))
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust()}}, Timeout: soon}
 	s.drover("apply", "-f", "../../examples/k3s.yaml")
-	join := strings.Fields(s.drover("clusters", "join-command", cluster, "--worker"))
-	for i, field := range join {
-		if field == "--token" {
-			s.registrationToken = join[i+1]
-		}
-	}
-	if s.registrationToken == "" {
+	join := s.drover("clusters", "join-command", cluster, "--worker")
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(join)
+	if given == nil {
 		t.Fatalf("no token in the join command %q", join)
 	}
+	s.registrationToken = given[1]
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -127,13 +128,11 @@ type agent struct {
 
 func (l *live) register(cluster string) *agent {
 	l.Helper()
-	command := strings.Fields(l.drover("clusters", "join-command", cluster, "--all-roles"))
-	token := ""
-	for i, word := range command {
-		if word == "--token" {
-			token = command[i+1]
-		}
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(l.drover("clusters", "join-command", cluster, "--all-roles"))
+	if given == nil {
+		l.Fatal("the join command has no token")
 	}
+	token := given[1]
 	code, body := l.request(http.MethodGet, "/v3/connect/agent", token, map[string]string{
 		"X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
 		"X-Cattle-Internal-Address": "192.0.2.10",
