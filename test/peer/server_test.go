@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/test/bed/process"
 )
 
@@ -118,15 +120,20 @@ func (c connection) token(t *testing.T) string {
 }
 
 // register asks as the original install.sh does. The only role is worker, so that no plan
-// comes from the server itself.
-func (s *server) register(id string) connection {
+// comes from the server itself. A host that registers again has a connection already, which
+// drover's install.sh proves.
+func (s *server) register(id string, had ...connection) connection {
 	s.Helper()
 	var c connection
-	must(s.T, s.call(http.MethodGet, "/v3/connect/agent", map[string]string{
+	header := map[string]string{
 		"Authorization": "Bearer " + s.registrationToken, "X-Cattle-Id": id, "X-Cattle-Role-Etcd": "false",
 		"X-Cattle-Role-Control-Plane": "false", "X-Cattle-Role-Worker": "true", "X-Cattle-Node-Name": "node-" + id[:8],
 		"X-Cattle-Labels": "cattle.io/os=linux",
-	}, nil, &c))
+	}
+	for _, one := range had {
+		header[claim.Header] = claim.Proof(random.Hash(one.token(s.T)), s.registrationToken)
+	}
+	must(s.T, s.call(http.MethodGet, "/v3/connect/agent", header, nil, &c))
 	if c.Namespace != namespace || c.SecretName == "" {
 		s.Fatalf("the registration answered %q %q", c.Namespace, c.SecretName)
 	}
