@@ -552,10 +552,29 @@ machine_id() {
     [ ${#id} -le 63 ] || die "the machine id \"$id\" has more than 63 characters"
 }
 
+# machine_proof: that this host has the token of the machine that it is already, so that nobody else can take its place.
+# The token stays here: only its checksum together with the registration token's is sent, which is of use at no other server.
+machine_proof() {
+    known=''
+    [ ! -f "$CATTLE_ROOT$config_dir/config.yaml" ] ||
+        known=$(sed -n 's/^connectionInfoFile: *"\{0,1\}\([^"]*\).*/\1/p' "$CATTLE_ROOT$config_dir/config.yaml" | head -n 1)
+    known=$CATTLE_ROOT${known:-$var_dir/$INFO_NAME}
+    [ -f "$known" ] || return 0
+    sed -n 's/.*token: *\(drover-machine\.[A-Za-z0-9._-]*\).*/\1/p' "$known" | head -n 1 | tr -d '\n' >"$work/proof"
+    [ -s "$work/proof" ] || return 0
+    sha256 "$work/proof"
+    printf '%s.%s' "$REPLY" "$CATTLE_TOKEN" >"$work/proof"
+    sha256 "$work/proof" && rm -f "$work/proof"
+    header X-Drover-Machine-Proof "$REPLY"
+}
+
 # token_header: before tracing starts, so that DEBUG=1 does not print the token
 token_header() {
     : >"$work/headers"
-    ! "$remote" || header Authorization "Bearer $CATTLE_TOKEN"
+    if "$remote"; then
+        header Authorization "Bearer $CATTLE_TOKEN"
+        machine_proof
+    fi
     unset CATTLE_TOKEN
 }
 

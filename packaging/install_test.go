@@ -4,6 +4,7 @@ package packaging
 
 import (
 	"net/http"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
@@ -88,6 +89,42 @@ preserveWorkDirectory: false
 			}
 		}
 		h.wantNoLeftovers()
+	})
+}
+
+// tokenLine is what drover's join command writes before the script.
+const tokenLine = "CATTLE_TOKEN=" + testToken + "\n"
+
+// The token comes as a line before the script, and is in no argument and no environment of what
+// the script starts.
+func TestTokenOnStandardInput(t *testing.T) {
+	s := newServer(t, newAuthority(t, "drover"))
+	eachShell(t, func(t *testing.T, sh shell) {
+		h := newHost(t, sh)
+		for _, tool := range []string{"sed", "tr", "head", "mktemp", "grep"} {
+			real, err := exec.LookPath(tool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.tool(tool, `echo "${CATTLE_TOKEN:+environment: $CATTLE_TOKEN }$*" >>`+h.log+`/others
+exec `+real+` "$@"`)
+		}
+		res := h.run([]byte(tokenLine+string(readFile(installScript))), "--server", s.URL, "--ca-checksum", checksum(s.ca.pem), "--worker")
+		if res.code != 0 {
+			t.Fatal(res.stderr)
+		}
+		if got := s.last("/v3/connect/agent").Get("Authorization"); got != "Bearer "+testToken {
+			t.Errorf("the server got %q", got)
+		}
+		seen := append(h.logged("curl"), h.logged("others")...)
+		if len(seen) < 5 {
+			t.Errorf("only %d programs were seen", len(seen))
+		}
+		for _, line := range seen {
+			if strings.Contains(line, testToken) {
+				t.Errorf("a program gets the token: %s", line)
+			}
+		}
 	})
 }
 

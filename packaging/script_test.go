@@ -41,16 +41,18 @@ func TestTruncated(t *testing.T) {
 				h.write(h.root+"/etc/systemd/system/rancher-system-agent.service", "old", 0o644)
 				h.write(h.root+"/usr/local/bin/rancher-system-agent", "old", 0o755)
 				var args []string
+				before := ""
 				if path == installScript {
 					args = append(joinFlags(s), "--worker")
 					// Everything a run without any flag needs.
-					h.env = []string{"CATTLE_SERVER=" + s.URL, "CATTLE_TOKEN=" + testToken, "CATTLE_CA_CHECKSUM=" + args[5], "CATTLE_ROLE_WORKER=true"}
+					h.env = []string{"CATTLE_SERVER=" + s.URL, "CATTLE_CA_CHECKSUM=" + args[5], "CATTLE_ROLE_WORKER=true"}
+					before = tokenLine // as drover's join command has it
 				}
-				before := h.snapshot()
+				found := h.snapshot()
 				for _, at := range cuts {
-					h.run(script[:at], args...)
+					h.run([]byte(before+string(script[:at])), args...)
 				}
-				h.wantUntouched(before)
+				h.wantUntouched(found)
 				if got := s.paths(); got != nil {
 					t.Errorf("the server was asked for %q", got)
 				}

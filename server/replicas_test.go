@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/test/bed/sharedetcd"
 	"github.com/drover-project/drover/tunnel"
@@ -153,8 +155,8 @@ func (s *whole) apply(admin, document string) {
 }
 
 // register joins a host of its own to the only cluster, as an agent does, and returns its
-// token and the path of its plan Secret.
-func (s *whole) register(admin string) (token, namespace, secret string) {
+// token and the path of its plan Secret. A host that joins again has the tokens it had.
+func (s *whole) register(admin string, had ...string) (token, namespace, secret string) {
 	s.Helper()
 	_, text := s.ask(admin, http.MethodGet, "/v3/clusterRegistrationTokens", "")
 	var tokens struct{ Data []struct{ Token string } }
@@ -170,6 +172,9 @@ func (s *whole) register(admin string) (token, namespace, secret string) {
 		"X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
 	} {
 		r.Header.Set(name, value)
+	}
+	for _, token := range had {
+		r.Header.Set(claim.Header, claim.Proof(random.Hash(token), tokens.Data[0].Token))
 	}
 	answer, err := s.client().Do(r)
 	if err != nil {

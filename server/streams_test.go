@@ -121,7 +121,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	old, namespace, secret := s.register(admin)
 	_, ended = s.watch(old, namespace, secret)
 	through := s.tunnelOf(old)
-	token, _, _ = s.register(admin)
+	token, _, _ = s.register(admin, old)
 	var successor <-chan struct{}
 	endsSoon(t, "an agent's watch, token replaced", ended, func() { _, successor = s.watch(token, namespace, secret) })
 	alsoEnds(t, "a system agent's tunnel, token replaced", through)

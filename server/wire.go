@@ -48,7 +48,13 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	p := &s.parts
-	p.register = registration.New(registration.Options{State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger})
+	p.register = registration.New(registration.Options{
+		State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger,
+		Watching: func(secretKey string) bool {
+			_, connected := p.hosts.Watching(secretKey) // made below, before anything is served
+			return connected
+		},
+	})
 	p.plans = planapi.New(planapi.Options{State: s.state, Machine: p.register.MachineByToken, User: s.auth.Authenticate, Until: s.until, Now: s.Now, Logger: s.Logger})
 	if p.hosts, err = s.reach(ctx, p); err != nil {
 		return err

@@ -55,6 +55,10 @@ The variables, and more of them, are explained in docs/node-agent.md.
 `
 
 func main() {
+	if err := hideToken(os.Args); err != nil {
+		// The agent works without it.
+		fmt.Fprintf(os.Stderr, "%s: the token stays in the arguments, which every user of this host can read: %v; pass it by %s\n", name, err, tokenVariable)
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

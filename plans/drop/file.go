@@ -53,6 +53,10 @@ func (e *refusedError) Error() string { return e.reason }
 // readPlan reads a plan's file. It returns nil bytes when the file is the one of the stamp
 // already known; errBusy while it is being written; a *refusedError for one that is not to be trusted.
 func readPlan(path string, known stamp, now time.Time) ([]byte, stamp, error) {
+	// Before the file is opened: what cannot be replaced from here on is what will be opened.
+	if err := checkLink(path); err != nil {
+		return nil, stamp{}, err
+	}
 	// Without O_NONBLOCK a fifo of that name would hold everything up.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

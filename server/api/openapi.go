@@ -48,6 +48,9 @@ func operations() map[string]operation {
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Machine]{},
 		},
 		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: views.Machine{}},
+		"/v1-drover/machines/{namespace}/{name}/rejoin": {
+			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: views.Machine{},
+		},
 		"/v1-drover/machines/{namespace}/{name}/status": {
 			summary: "What the agent on the host does, waits for and failed at", stream: "application/json",
 		},

@@ -169,6 +169,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},

@@ -148,11 +148,22 @@ type Machine struct {
 	PreviousTokenHash string `json:"previousTokenHash,omitempty"`
 	// Refused is a change asked for by a later registration that the rules do not allow; empty when there is none.
 	Refused string `json:"refused,omitempty"`
+	// Claim is the last registration that asked for this machine's place without its token; nil
+	// when there was none since a registration was taken.
+	Claim *Claim `json:"claim,omitempty"`
+	// RejoinUntil is until when one registration is taken without that token; zero when none is.
+	RejoinUntil time.Time `json:"rejoinUntil,omitzero"`
 	// Origin is how the host registered for the first time.
 	Origin Origin `json:"origin,omitzero"`
 	// Docker is set for hosts whose Docker socket a node agent offers, and for no others.
 	Docker *DockerHost   `json:"docker,omitempty"`
 	Status MachineStatus `json:"status,omitzero"`
+}
+
+// Claim is a registration that did not show that it came from the machine's host.
+type Claim struct {
+	Source string    `json:"source"` // as in Origin
+	At     time.Time `json:"at"`
 }
 
 // Origin is whom a host registered by: registration token and network.

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/registration/hostrequest"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/source"
@@ -98,7 +99,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	var exists *store.ExistsError
 	for try := range tries {
 		var done registered
-		done, err = g.store(ctx, cluster, asked, from)
+		done, err = g.store(ctx, cluster, asked, from, claim.Asked{Proof: r.Header.Get(claim.Header), RegistrationToken: bearer, Source: from.Source})
 		if errors.As(err, &conflict) || errors.As(err, &exists) {
 			if err := pause(ctx, time.Duration(try+1)*5*time.Millisecond); err != nil {
 				return connection{}, nil, err
@@ -171,7 +172,7 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked hostrequest.Request, from records.Origin) (registered, error) {
+func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked hostrequest.Request, from records.Origin, by claim.Asked) (registered, error) {
 	if err := g.elsewhere(cluster, asked.MachineID); err != nil {
 		return registered{}, err
 	}
@@ -189,26 +190,34 @@ func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked
 		_, err := g.state.Store.Commit(ctx, g.state.Machines.Creating(key, m), g.state.PlanSecrets.Creating(secret.Key(), secret))
 		return registered{machine: m, token: token}, err
 	}
-	return g.storeAgain(ctx, current, asked, now)
+	return g.storeAgain(ctx, current, asked, by, now)
 }
 
 // storeAgain writes what becomes of a machine that registers again.
-func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, now time.Time) (registered, error) {
+func (g *Registration) storeAgain(ctx context.Context, current store.Document[records.Machine], asked hostrequest.Request, by claim.Asked, now time.Time) (registered, error) {
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
 			"machine %s is being removed from cluster %s since %s; register again when it is gone", old.Name, old.ClusterName, old.Deleting.Format(time.RFC3339))
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
+	proved, ok := g.retiring.proves(old, by)
+	if !ok && !claim.Allowed(old, now) && (claim.Settled(old) || g.watching(secretKey)) {
+		return registered{}, g.refuseClaim(ctx, current, by, now)
+	}
 	secret, hasSecret := g.state.PlanSecrets.Get(secretKey)
 	v := hostrequest.Weigh(old, len(secret.Value.Data[plans.KeyPlan]) > 0, asked)
 	if v.Refused {
 		return registered{}, g.record(ctx, current, v)
 	}
 	v.Machine.Labels = undescribe(old).Labels
-	current.Value = describe(v.Machine)
+	current.Value = claim.Done(describe(v.Machine))
 	if len(v.Applied) > 0 {
 		current.Value.Generation++
+	}
+	if proved != "" {
+		// What the host has on its disk stays valid until it has used what it gets now.
+		current.Value.PreviousTokenHash = proved
 	}
 	token := issue(&current.Value)
 	ops := []store.Op{g.state.Machines.Updating(current)}
@@ -221,6 +230,32 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	}
 	_, err := g.state.Store.Commit(ctx, ops...)
 	return registered{machine: current.Value, token: token, again: true, applied: v.Applied, kept: v.Kept}, err
+}
+
+// refuseClaim keeps who asked for the machine's place, and is the refusal.
+func (g *Registration) refuseClaim(ctx context.Context, current store.Document[records.Machine], by claim.Asked, now time.Time) error {
+	next, news := claim.Refuse(current.Value, by, now)
+	if news {
+		current.Value = next
+		if _, err := g.state.Machines.Update(ctx, current); err != nil {
+			return fmt.Errorf("store who asked for the place of machine %s: %w", current.Key, err)
+		}
+	}
+	return norman.Errorf(http.StatusConflict, norman.Conflict, "%s", claim.Sentence(next))
+}
+
+// AllowRejoin lets one registration have the machine's place without its token, for a while.
+func (g *Registration) AllowRejoin(ctx context.Context, key string) (store.Document[records.Machine], error) {
+	return g.state.Machines.Modify(ctx, key, func(m records.Machine) (records.Machine, error) {
+		switch {
+		case m.Docker != nil:
+			return m, norman.Errorf(http.StatusConflict, norman.Conflict,
+				"machine %s is a Docker host, which is known by a credential of its own: remove it (drover machines rm %s) and start its agent again", m.Name, m.Name)
+		case !m.Deleting.IsZero():
+			return m, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is being removed; its host may join as a new one when it is gone", m.Name)
+		}
+		return claim.Allow(m, g.now().UTC().Truncate(time.Second)), nil
+	})
 }
 
 // record keeps what was refused where the machine's owner sees it, and is the refusal.

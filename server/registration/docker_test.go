@@ -37,6 +37,11 @@ func TestJoinCommandOfDockerHosts(t *testing.T) {
 	if join.NodeCommand != want || join.InsecureNodeCommand != want {
 		t.Errorf("%+v\nwant %s", join, want)
 	}
+	line := "CATTLE_TOKEN=" + f.token["lab"] + " sudo --preserve-env=CATTLE_TOKEN " +
+		strings.NewReplacer("sudo ", "", "-e ", "-e CATTLE_TOKEN -e ", " --token "+f.token["lab"], "").Replace(want)
+	if join.Line != line {
+		t.Errorf("the line is %s\nwant %s", join.Line, line)
+	}
 	if err := f.settings.Set(t.Context(), "agent-image", "registry.lan:5000/agent@sha256:aa"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,10 @@ package registration
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/joinline"
 )
 
 // ErrNoServerURL says that join commands need the setting server-url.
@@ -34,6 +33,10 @@ type JoinCommand struct {
 	// run the node agent, which verifies the server in any case, and there are no others.
 	NodeCommand         string
 	InsecureNodeCommand string
+	// Line is NodeCommand as drover prints it for people: the token is in no argument of any
+	// program, which other users of the host could read, and curl trusts the server's authority,
+	// which the line carries.
+	Line string
 }
 
 // JoinCommand is the join command of a cluster's default token, or of its first valid
@@ -57,15 +60,18 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	if c, ok := g.state.Clusters.Get(token.ClusterNamespace + "/" + token.ClusterName); ok && c.Value.ID == token.ClusterID {
 		spec = c.Value.Spec
 	}
-	env, checksum := spec.AgentEnvVars, g.settings.CAChecksum()
+	host := joinline.Host{Server: server, Token: token.Token, Checksum: g.settings.CAChecksum(), Env: spec.AgentEnvVars}
 	if spec.Docker() {
-		command := dockerCommand(g.settings.Get("agent-image").Value, server, token.Token, checksum, env)
-		return JoinCommand{Token: token.Token, NodeCommand: command, InsecureNodeCommand: command}, nil
+		image := g.settings.Get("agent-image").Value
+		return JoinCommand{
+			Token: token.Token, NodeCommand: host.DockerCommand(image), InsecureNodeCommand: host.DockerCommand(image), Line: host.DockerLine(image),
+		}, nil
 	}
 	return JoinCommand{
 		Token:               token.Token,
-		NodeCommand:         linuxCommand("curl -fL", server, token.Token, checksum, env),
-		InsecureNodeCommand: linuxCommand("curl --insecure -fL", server, token.Token, checksum, env),
+		NodeCommand:         host.LinuxCommand("curl -fL"),
+		InsecureNodeCommand: host.LinuxCommand("curl --insecure -fL"),
+		Line:                host.LinuxLine(g.settings.CACerts()),
 	}, nil
 }
 
@@ -81,54 +87,4 @@ func (g *Registration) validToken(clusterID string) (records.RegistrationToken, 
 		}
 	}
 	return records.RegistrationToken{}, false
-}
-
-func linuxCommand(curl, server, token, checksum string, env []clusterspec.EnvVar) string {
-	pairs := ""
-	for _, e := range usable(env) {
-		pairs += e.Name + "=" + shellQuoted(e.Value) + " "
-	}
-	command := fmt.Sprintf("%s%s %s/system-agent-install.sh | sudo %ssh -s - --server %s --label 'cattle.io/os=linux' --token %s",
-		pairs, curl, server, pairs, server, token)
-	if checksum != "" {
-		command += " --ca-checksum " + checksum
-	}
-	return command
-}
-
-// dockerCommand runs the node agent. The host pulls the image by itself: passwords of
-// registries do not belong into a command.
-func dockerCommand(image, server, token, checksum string, env []clusterspec.EnvVar) string {
-	pairs := ""
-	for _, e := range usable(env) {
-		pairs += "-e " + shellQuoted(e.Name+"="+e.Value) + " "
-	}
-	command := fmt.Sprintf("sudo docker run -d --privileged --restart=unless-stopped --net=host "+
-		"-v /etc/kubernetes:/etc/kubernetes -v /var/run:/var/run %s%s --server %s --token %s", pairs, image, server, token)
-	if checksum != "" {
-		command += " --ca-checksum " + checksum
-	}
-	return command
-}
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// usable leaves out what no shell could set: invalid names, empty values.
-func usable(env []clusterspec.EnvVar) []clusterspec.EnvVar {
-	var all []clusterspec.EnvVar
-	for _, e := range env {
-		if envName.MatchString(e.Name) && e.Value != "" && !strings.ContainsRune(e.Value, 0) {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// shellQuoted is the double-quoted form that users know from Rancher. A "!" or a line
-// break cannot be made safe in there for interactive shells, so those get single quotes.
-func shellQuoted(s string) string {
-	if strings.ContainsAny(s, "!\n\r") {
-		return singleQuoted(s)
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(s) + `"`
 }

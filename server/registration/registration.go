@@ -32,6 +32,9 @@ type Options struct {
 	Settings *settings.Settings
 	// Assets are the files below /assets/, such as rancher-system-agent-amd64; nil serves the scripts only.
 	Assets fs.FS
+	// Watching says whether the agent of a plan Secret, "<namespace>/<name>", is connected to any
+	// server now; nil is no.
+	Watching func(secretKey string) bool
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets who registered and who was refused; default is to drop it.
@@ -43,6 +46,7 @@ type Registration struct {
 	state    *state.State
 	settings *settings.Settings
 	assets   *assets
+	watching func(secretKey string) bool
 	now      func() time.Time
 	log      *slog.Logger
 	reply    norman.Replier
@@ -59,6 +63,9 @@ func New(o Options) *Registration {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Watching == nil {
+		o.Watching = func(string) bool { return false }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +73,7 @@ func New(o Options) *Registration {
 		state:    o.State,
 		settings: o.Settings,
 		assets:   newAssets(o.Assets),
+		watching: o.Watching,
 		now:      o.Now,
 		log:      o.Logger,
 		retiring: newRetiring(),

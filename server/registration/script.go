@@ -13,6 +13,7 @@ import (
 
 	drover "github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/registration/joinline"
 )
 
 // installScript serves install.sh behind lines that say where it came from.
@@ -36,15 +37,12 @@ func (g *Registration) scriptHeader(server string) string {
 	}
 	var b strings.Builder
 	b.WriteString("#!/usr/bin/env sh\n")
-	fmt.Fprintf(&b, "export STRICT_VERIFY=%s\n", singleQuoted(strict))
-	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=%s\n", singleQuoted(server+"/assets"))
-	fmt.Fprintf(&b, "CATTLE_SERVER=%s\n", singleQuoted(server))
-	fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=%s\n", singleQuoted(g.settings.CAChecksum()))
+	fmt.Fprintf(&b, "export STRICT_VERIFY=%s\n", joinline.SingleQuoted(strict))
+	fmt.Fprintf(&b, "CATTLE_AGENT_BINARY_BASE_URL=%s\n", joinline.SingleQuoted(server+"/assets"))
+	fmt.Fprintf(&b, "CATTLE_SERVER=%s\n", joinline.SingleQuoted(server))
+	fmt.Fprintf(&b, "CATTLE_CA_CHECKSUM=%s\n", joinline.SingleQuoted(g.settings.CAChecksum()))
 	return b.String()
 }
-
-// singleQuoted is the text as one word of a POSIX shell in which nothing is expanded.
-func singleQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // maxNonce bounds what is mixed into a proof, in bytes.
 const maxNonce = 1024

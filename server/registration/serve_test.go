@@ -170,6 +170,9 @@ func TestJoinCommand(t *testing.T) {
 	rest := " https://drover.example:8443/system-agent-install.sh | sudo " + env + "sh -s - --server https://drover.example:8443 --label 'cattle.io/os=linux' --token " + token + " --ca-checksum " + checksum
 	want := registration.JoinCommand{
 		Token: token, NodeCommand: env + "curl -fL" + rest, InsecureNodeCommand: env + "curl --insecure -fL" + rest,
+		Line: "{ echo CATTLE_TOKEN=" + token + "; echo " + base64.StdEncoding.EncodeToString([]byte(f.settings.CACerts())) + " | base64 -d | " + env +
+			"curl -fL --cacert /dev/stdin " + serverURL + "/system-agent-install.sh; } | sudo " + env + "sh -s - --server " + serverURL +
+			" --label 'cattle.io/os=linux' --ca-checksum " + checksum,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

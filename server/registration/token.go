@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 )
@@ -167,6 +168,15 @@ func (t *retiring) has(key, hash string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.hashes[key] == hash
+}
+
+// proves says which of the machine's tokens, by its hash, the host of a registration has.
+func (t *retiring) proves(m records.Machine, by claim.Asked) (hash string, ok bool) {
+	previous := m.PreviousTokenHash
+	if t.has(m.Key(), previous) {
+		previous = ""
+	}
+	return by.Proves(m.TokenHash, previous)
 }
 
 func (t *retiring) done(key, hash string) {

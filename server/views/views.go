@@ -42,6 +42,8 @@ type Machine struct {
 	Created         time.Time            `json:"created"`
 	Deleting        time.Time            `json:"deleting,omitzero"`
 	Refused         string               `json:"refused,omitempty"`
+	Claim           *records.Claim       `json:"claim,omitempty"` // of the machine's place, without its token
+	RejoinUntil     time.Time            `json:"rejoinUntil,omitzero"`
 	State           records.MachineState `json:"state"`
 	Cause           string               `json:"cause,omitempty"`
 	WaitingFor      string               `json:"waitingFor,omitempty"`
@@ -62,7 +64,7 @@ func OfMachine(d store.Document[records.Machine]) Machine {
 		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
 		Cluster: m.ClusterName, ClusterID: m.ClusterID, MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
-		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused,
+		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
 		State: conditions.MachineState(m), Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
 		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
 	}
@@ -158,7 +160,8 @@ func OfToken(t records.Token) Token {
 type Join struct {
 	Type    string `json:"type"` // join
 	Cluster string `json:"clusterName"`
-	// Command is without roles, which are appended as flags; empty where Problem says why.
+	// Command is without roles, which are appended as flags; empty where Problem says why. It has
+	// the token in no argument of a program.
 	Command string    `json:"command,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`

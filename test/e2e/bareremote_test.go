@@ -63,7 +63,7 @@ type simulated struct {
 func (d *dockyard) simulate(r *replica, name string) simulated {
 	d.Helper()
 	line := d.drover(r, "clusters", "join-command", simulatedCluster, "--docker", "--worker")
-	token := regexp.MustCompile(`--token (\S+)`).FindStringSubmatch(line)
+	token := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(line)
 	if token == nil {
 		d.Fatal("the printed line has no token")
 	}

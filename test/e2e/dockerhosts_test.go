@@ -69,7 +69,7 @@ func TestDockerHosts(t *testing.T) {
 
 // redact takes registration tokens out of a text.
 func redact(text string) string {
-	return regexp.MustCompile(`--token \S+`).ReplaceAllString(text, "--token …")
+	return regexp.MustCompile(`CATTLE_TOKEN=\w+`).ReplaceAllString(text, "CATTLE_TOKEN=…")
 }
 
 func (d *dockyard) names3() []string { return []string{"dock-1", "dock-2", "dock-3"} }
@@ -96,11 +96,11 @@ func (d *dockyard) makeCluster() {
 func (d *dockyard) joinLine(r *replica, cluster string) string {
 	d.Helper()
 	line := strings.TrimSpace(d.drover(r, "clusters", "join-command", cluster, "--docker", "--all-roles"))
-	run, ok := strings.CutPrefix(line, "sudo docker run ")
+	token, run, ok := strings.Cut(line, " sudo --preserve-env=CATTLE_TOKEN docker run ")
 	if !ok || !strings.Contains(run, " --server "+d.url+" ") || !strings.Contains(run, " "+agentImage+" ") {
 		d.Fatalf("the printed line is %s", redact(line))
 	}
-	return "docker run --name " + agentName + " " + run
+	return token + " docker run --name " + agentName + " " + run
 }
 
 func (d *dockyard) join() {
@@ -213,7 +213,7 @@ func (d *dockyard) logsAndForward() {
 		}
 	}
 	line := d.drover(d.servers[0], "clusters", "join-command", dockyardCluster, "--docker", "--worker")
-	token := regexp.MustCompile(`--token (\S+)`).FindStringSubmatch(line)
+	token := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(line)
 	log := d.drover(d.servers[1], "machines", "logs", "dock-1", "--container", agentName)
 	if token == nil || strings.Contains(log, token[1]) || !strings.Contains(log, "tunnel is open") {
 		d.Errorf("the agent's log, which must not have the token:\n%s", redact(log))

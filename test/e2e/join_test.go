@@ -193,7 +193,7 @@ func (w *walk) badJoins() {
 	}
 	for _, tc := range []struct{ name, line, want string }{
 		{"checksum", replaceAfter("--ca-checksum", strings.Repeat("0", 64)), strings.Repeat("0", 64)},
-		{"token", replaceAfter("--token", strings.Repeat("b", 54)), "token"},
+		{"token", regexp.MustCompile(`CATTLE_TOKEN=\w+`).ReplaceAllString(w.join, "CATTLE_TOKEN="+strings.Repeat("b", 54)), "token"},
 		{"plain http", replaceAfter("--server", strings.Replace(w.URL, "https", "http", 1)), "http"},
 	} {
 		out, err := w.host.Sh(w.ctx, "("+tc.line+") 2>&1")

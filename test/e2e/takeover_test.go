@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -156,15 +157,12 @@ func newOffice(ctx context.Context, t *testing.T) *office {
 	o.admin = strings.TrimSpace(string(token))
 	env := []string{"DROVER_DATA_DIR=" + o.data, "DROVER_SERVER=", "DROVER_TOKEN=", "DROVER_CONFIG=" + dir + "/contexts"}
 	command(env, o.bin+"/drover", "apply", "-f", "examples/k3s.yaml")
-	join := strings.Fields(command(env, o.bin+"/drover", "clusters", "join-command", "harbour", "--worker"))
-	for i, field := range join {
-		switch field {
-		case "--token":
-			o.registration = join[i+1]
-		case "--ca-checksum":
-			o.caSum = join[i+1]
-		}
+	join := command(env, o.bin+"/drover", "clusters", "join-command", "harbour", "--worker")
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+).* --ca-checksum (\w+)`).FindStringSubmatch(join)
+	if given == nil {
+		t.Fatal("the printed line has no token or no checksum")
 	}
+	o.registration, o.caSum = given[1], given[2]
 	return o
 }
 

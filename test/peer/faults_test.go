@@ -265,7 +265,7 @@ func (c *scene) registersAgain() {
 	c.started()
 	c.deliver(c.oneStep("step", ":"))
 	before := c.awaitState(plans.StateSucceeded)
-	again := c.server.register(c.id)
+	again := c.server.register(c.id, c.given)
 	if again.SecretName != c.given.SecretName || again.token(c.T) == c.given.token(c.T) {
 		c.Fatalf("registered again as %s", again.SecretName)
 	}

@@ -11,9 +11,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/test/bed/process"
 )
 
@@ -51,15 +54,12 @@ func startServer(t *testing.T, args ...string) *server {
 	s.admin = strings.TrimSpace(string(token))
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.trust()}}, Timeout: soon}
 	s.drover("apply", "-f", "../../examples/k3s.yaml")
-	join := strings.Fields(s.drover("clusters", "join-command", cluster, "--worker"))
-	for i, field := range join {
-		if field == "--token" {
-			s.registrationToken = join[i+1]
-		}
-	}
-	if s.registrationToken == "" {
+	join := s.drover("clusters", "join-command", cluster, "--worker")
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(join)
+	if given == nil {
 		t.Fatalf("no token in the join command %q", join)
 	}
+	s.registrationToken = given[1]
 	return s
 }
 
@@ -120,15 +120,20 @@ func (c connection) token(t *testing.T) string {
 }
 
 // register asks as the original install.sh does. The only role is worker, so that no plan
-// comes from the server itself.
-func (s *server) register(id string) connection {
+// comes from the server itself. A host that registers again has a connection already, which
+// drover's install.sh proves.
+func (s *server) register(id string, had ...connection) connection {
 	s.Helper()
 	var c connection
-	must(s.T, s.call(http.MethodGet, "/v3/connect/agent", map[string]string{
+	header := map[string]string{
 		"Authorization": "Bearer " + s.registrationToken, "X-Cattle-Id": id, "X-Cattle-Role-Etcd": "false",
 		"X-Cattle-Role-Control-Plane": "false", "X-Cattle-Role-Worker": "true", "X-Cattle-Node-Name": "node-" + id[:8],
 		"X-Cattle-Labels": "cattle.io/os=linux",
-	}, nil, &c))
+	}
+	for _, one := range had {
+		header[claim.Header] = claim.Proof(random.Hash(one.token(s.T)), s.registrationToken)
+	}
+	must(s.T, s.call(http.MethodGet, "/v3/connect/agent", header, nil, &c))
 	if c.Namespace != namespace || c.SecretName == "" {
 		s.Fatalf("the registration answered %q %q", c.Namespace, c.SecretName)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/url"
 	"strings"
@@ -167,6 +166,9 @@ func (a *app) joinCommand() *cobra.Command {
 	var o joinOptions
 	cmd := &cobra.Command{
 		Use: "join-command NAME", Short: "Print the command that makes a host join", Args: needs("NAME"),
+		Long: `Print the command that makes a host join. It has the registration token, which no
+program on the host gets as an argument: install.sh reads it from its standard
+input, the node agent from its environment.`,
 		Example: "  drover clusters join-command harbour --all-roles\n  drover clusters join-command dockyard --docker --worker",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if err := o.fits(one); err != nil {
@@ -183,14 +185,7 @@ func (a *app) joinCommand() *cobra.Command {
 			if join.Command == "" {
 				return fmt.Errorf("cluster %s has no join command: %s", one.Name, join.Problem)
 			}
-			var ca setting
-			if err := c.Get(ctx, "/v3/settings/cacerts", &ca); err != nil {
-				return fmt.Errorf("get the server's authority: %w", err)
-			}
 			line := join.Command + flags
-			if !o.docker { // whose agent needs no more than the checksum
-				line = trusting(join.Command, ca.Value) + flags
-			}
 			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
 		}),
 	}
@@ -206,16 +201,6 @@ func (a *app) joinCommand() *cobra.Command {
 	f.StringArrayVar(&o.labels, "label", nil, "label of the node, k=v (repeat)")
 	f.StringArrayVar(&o.taints, "taints", nil, "taint of the node, k=v:Effect (repeat)")
 	return cmd
-}
-
-// trusting lets the command's curl trust the server's own authority. The host has never seen
-// that authority, so the line carries it: whoever pastes the line trusts where it came from.
-func trusting(command, ca string) string {
-	if ca == "" {
-		return command
-	}
-	return "echo " + base64.StdEncoding.EncodeToString([]byte(ca)) + " | base64 -d | " +
-		strings.Replace(command, "curl -fL ", "curl -fL --cacert /dev/stdin ", 1)
 }
 
 type joinOptions struct {

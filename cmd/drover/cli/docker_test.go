@@ -88,6 +88,9 @@ func playNodeAgent() {
 	words := strings.Fields(string(command))
 	for i, word := range words[:len(words)-1] {
 		said[word] = words[i+1]
+		if token, ok := strings.CutPrefix(word, "CATTLE_TOKEN="); ok {
+			said["token"] = token
+		}
 	}
 	name := os.Args[2]
 	params, err := connect.Encode(connect.Params{Node: &connect.Node{
@@ -110,7 +113,7 @@ func playNodeAgent() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	header := http.Header{connect.TokenHeader: {said["--token"]}, connect.ParamsHeader: {params}}
+	header := http.Header{connect.TokenHeader: {said["token"]}, connect.ParamsHeader: {params}}
 	_ = tunnel.NewClient(tunnel.ClientOptions{
 		URL: "wss" + strings.TrimPrefix(said["--server"], "https") + connect.RegisterPath, Header: func() http.Header { return header },
 		TLS: &tls.Config{RootCAs: roots}, Dial: targets,

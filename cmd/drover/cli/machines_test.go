@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -122,18 +123,17 @@ func (l *live) request(method, path, token string, headers map[string]string, bo
 type agent struct {
 	*live
 	path, token string
+	joining     string // the registration token
 	connection  string // what the server answered to the registration
 }
 
 func (l *live) register(cluster string) *agent {
 	l.Helper()
-	command := strings.Fields(l.drover("clusters", "join-command", cluster, "--all-roles"))
-	token := ""
-	for i, word := range command {
-		if word == "--token" {
-			token = command[i+1]
-		}
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(l.drover("clusters", "join-command", cluster, "--all-roles"))
+	if given == nil {
+		l.Fatal("the join command has no token")
 	}
+	token := given[1]
 	code, body := l.request(http.MethodGet, "/v3/connect/agent", token, map[string]string{
 		"X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
 		"X-Cattle-Internal-Address": "192.0.2.10",
@@ -148,7 +148,49 @@ func (l *live) register(cluster string) *agent {
 	if err := yaml.Unmarshal([]byte(info.KubeConfig), &config); err != nil || len(config.Users) != 1 {
 		l.Fatalf("kubeconfig: %v", err)
 	}
-	return &agent{live: l, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token, connection: string(body)}
+	return &agent{live: l, joining: token, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token, connection: string(body)}
+}
+
+// TestRejoin: a registration that does not prove to come from the machine's host is refused and
+// shown, and taken once after the owner allowed it.
+func TestRejoin(t *testing.T) {
+	l := startLive(t)
+	l.drover("apply", "-f", "../../../examples/k3s.yaml")
+	a := l.register("harbour")
+	watch, err := http.NewRequestWithContext(t.Context(), http.MethodGet, l.url+strings.Replace(a.path, "/secrets/", "/secrets?watch=true&fieldSelector=metadata.name%3D", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch.Header.Set("Authorization", "Bearer "+a.token)
+	open, err := l.client.Do(watch)
+	if err != nil || open.StatusCode != http.StatusOK {
+		t.Fatal(err, open)
+	}
+	defer open.Body.Close()
+	again := func() (int, string) {
+		code, body := l.request(http.MethodGet, "/v3/connect/agent", a.joining, map[string]string{"X-Cattle-Id": strings.Repeat("a1", 31)}, nil)
+		return code, string(body)
+	}
+	l.await("the machine to be held", func() bool { code, _ := again(); return code == http.StatusConflict })
+	name := regexp.MustCompile(`(?m)^custom-\w+`).FindString(l.drover("machines", "ls"))
+	if show := l.drover("machines", "show", name); !regexp.MustCompile(`(?m)^refused +127\.0\.0\.1/32 asked for this machine's place at .* without this machine's token\. .*drover machines rejoin `+name).MatchString(show) || strings.Contains(show, "\nrejoin ") {
+		t.Errorf("show:\n%s", show)
+	}
+	if out := l.drover("machines", "rejoin", name); !strings.Contains(out, "the next registration of machine "+name+" needs no token of it, until ") || !strings.Contains(out, "drover clusters join-command harbour") {
+		t.Errorf("rejoin: %s", out)
+	}
+	if show := l.drover("machines", "show", name); !strings.Contains(show, "\nrejoin ") {
+		t.Errorf("show after it was allowed:\n%s", show)
+	}
+	if code, body := again(); code != http.StatusOK {
+		t.Errorf("allowed: %d %s", code, body)
+	}
+	if show := l.drover("machines", "show", name); strings.Contains(show, "\nrejoin ") || strings.Contains(show, "\nrefused ") {
+		t.Errorf("show after the registration:\n%s", show)
+	}
+	if code, body := again(); code != http.StatusConflict {
+		t.Errorf("a second time: %d %s", code, body)
+	}
 }
 
 func (a *agent) secret() map[string]any {

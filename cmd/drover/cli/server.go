@@ -30,7 +30,11 @@ func (a *app) serverCommand() *cobra.Command {
 		Long: `Run the management server: https on --listen, documents in an etcd of its own below
 the data directory (or in --etcd-endpoints), an authority of its own unless a
 certificate is given. The first start makes the administrator: its password is
-DROVER_BOOTSTRAP_PASSWORD or is printed once.`,
+generated and printed once, or taken from DROVER_BOOTSTRAP_PASSWORD (or
+CATTLE_BOOTSTRAP_PASSWORD). The server drops these variables from its environment
+as soon as it has read them, but root still finds the first value in
+/proc/PID/environ and in the unit or manifest that set it: leave them out where
+that matters, and set the variable at the first start alone.`,
 		Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := f.options(a)
@@ -91,10 +95,25 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 	}
 	o.ServerURL, o.PeerURL = strings.TrimRight(o.ServerURL, "/"), strings.TrimRight(o.PeerURL, "/")
 	o.DataDir = a.given.DataDir
-	o.BootstrapPassword = firstOf(a.environ("DROVER_BOOTSTRAP_PASSWORD"), a.environ("CATTLE_BOOTSTRAP_PASSWORD"))
+	var err error
+	if o.BootstrapPassword, err = bootstrapPassword(a.environ); err != nil {
+		return o, err
+	}
 	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
 	o.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	return o, nil
+}
+
+// bootstrapPassword takes the first administrator's password out of the environment, so that no
+// program that the server starts inherits it.
+func bootstrapPassword(environ func(string) string) (password string, err error) {
+	for _, name := range []string{"DROVER_BOOTSTRAP_PASSWORD", "CATTLE_BOOTSTRAP_PASSWORD"} {
+		password = firstOf(password, environ(name))
+		if err := os.Unsetenv(name); err != nil {
+			return "", fmt.Errorf("remove %s from the environment: %w", name, err)
+		}
+	}
+	return password, nil
 }
 
 // checkListen says what is wrong with an address to listen on before the first start makes

@@ -88,7 +88,7 @@ func (a *API) Join(c *route.Call) (route.Answer, error) {
 	case !token.Value.Expires.IsZero() && !a.Now().Before(token.Value.Expires):
 		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
 	default:
-		answer.Command = command.NodeCommand
+		answer.Command = command.Line
 	}
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }

@@ -103,6 +103,19 @@ func (a *API) GetMachine(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
 }
 
+// AllowRejoin is POST /v1-drover/machines/{namespace}/{name}/rejoin.
+func (a *API) AllowRejoin(c *route.Call) (route.Answer, error) {
+	d, err := a.findMachine(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if d, err = a.Registration.AllowRejoin(c.Ctx(), d.Key); err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("a registration without the machine's token is allowed", "machine", d.Key, "user", c.Who.UserID, "until", d.Value.RejoinUntil)
+	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+}
+
 // findMachine is the machine of the path, for those who may do with it what the row is for.
 func (a *API) findMachine(c *route.Call) (store.Document[records.Machine], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
