@@ -48,20 +48,20 @@ func TestWithoutToken(t *testing.T) {
 // value read as the next flag.
 func TestValueFlagsAreThoseOfTheSettings(t *testing.T) {
 	for _, flag := range valueFlags {
-		var all told
+		var all inputs
 		if err := all.parse([]string{"-" + flag}); err == nil || !strings.Contains(err.Error(), "needs an argument") {
 			t.Errorf("-%s takes no value: %v", flag, err)
 		}
 	}
 	for _, flag := range strings.Fields("e p w a r o d etcd controlplane worker all-roles no-register only-write-certs debug") {
-		if err := new(told).parse([]string{"-" + flag}); err != nil {
+		if err := new(inputs).parse([]string{"-" + flag}); err != nil {
 			t.Errorf("-%s: %v", flag, err)
 		}
 	}
 	for line := range strings.Lines(usage) {
 		for _, word := range strings.Fields(line) {
 			if name, ok := strings.CutPrefix(word, "--"); ok && name != "" && name != "set" && name != "socket-location" && name != "ready" {
-				err := new(told).parse([]string{"-" + name})
+				err := new(inputs).parse([]string{"-" + name})
 				if takes := err != nil; takes != slices.Contains(valueFlags, name) {
 					t.Errorf("--%s takes a value: %v", name, takes)
 				}

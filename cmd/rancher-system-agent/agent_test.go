@@ -20,6 +20,7 @@ import (
 
 	"github.com/drover-project/drover/daemon/selfupdate"
 	"github.com/drover-project/drover/test/skips"
+	"github.com/drover-project/drover/tunnel"
 )
 
 const patience = 2 * time.Minute
@@ -205,7 +206,7 @@ func TestLife(t *testing.T) {
 	t.Run("the tunnel", func(t *testing.T) {
 		waitUntil(t, "it is open", func() bool { _, ok := m.tunnels.Connected("m1"); return ok })
 		client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return m.tunnels.Dial(ctx, "m1", network, address)
+			return m.tunnels.Dial(ctx, "m1", tunnel.Target{Network: network, Address: address})
 		}}}
 		defer client.CloseIdleConnections()
 		answer, err := client.Get("http://drover-agent/v1/kubeconfig?runtime=elsewhere")

@@ -253,7 +253,7 @@ func TestDockerIsAway(t *testing.T) {
 	h.cause(t, onDocker, "is missing: start Docker")
 	ping := func() (string, error) {
 		client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return m.ours.Dial(ctx, "c-abcde:"+connect.MachineName("n1"), "unix", dockerTarget)
+			return m.ours.Dial(ctx, "c-abcde:"+connect.MachineName("n1"), tunnel.Target{Network: "unix", Address: dockerTarget})
 		}}}
 		answer, err := client.Get("http://docker/_ping")
 		if err != nil {
