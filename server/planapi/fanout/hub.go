@@ -43,8 +43,12 @@ type tombstone struct {
 	key      string
 }
 
-// maxTombstones bounds how many removals can be reported later.
-const maxTombstones = 2048
+// maxTombstones bounds how many removals can be reported later, maxShared how many revisions of
+// several Secrets are remembered.
+const (
+	maxTombstones = 2048
+	maxShared     = 2048
+)
 
 // machineStreams is how many watches one machine may have; the oldest gives way, since
 // it may be one whose host is gone without a word.
@@ -86,6 +90,12 @@ type Hub struct {
 	tombstones []tombstone          // oldest first
 	// floor is the revision up to which removals may be forgotten.
 	floor int64
+	// shared are the newest revisions in which several Secrets changed, oldest first, and
+	// sharedFloor the newest one that is forgotten. A watch of several Secrets that was cut
+	// between the events of such a revision has seen some of them only.
+	shared      []int64
+	sharedFloor int64
+	newest      int64 // the revision of the last change
 }
 
 // New makes a Hub that follows the store from now on; Close ends that.
@@ -126,6 +136,7 @@ func (h *Hub) observe(e store.Event[records.PlanSecret]) {
 	c := &change{Document: Document{Key: e.Key, Revision: e.Revision, Value: e.Value}}
 	gone := e.Type == store.Deleted
 	h.mu.Lock()
+	h.noteShared(e.Revision)
 	c.shared = len(h.byKey[e.Key])+len(h.wide) > 1
 	if gone {
 		h.bury(tombstone{revision: e.Revision, key: e.Key, object: e.Value.Object})
@@ -142,6 +153,18 @@ func (h *Hub) observe(e store.Event[records.PlanSecret]) {
 	}
 }
 
+// noteShared remembers a revision that the change before had too. h.mu is held.
+func (h *Hub) noteShared(revision int64) {
+	if n := len(h.shared); revision == h.newest && (n == 0 || h.shared[n-1] != revision) {
+		if n == maxShared {
+			h.sharedFloor = h.shared[0]
+			h.shared = slices.Delete(h.shared, 0, 1)
+		}
+		h.shared = append(h.shared, revision)
+	}
+	h.newest = revision
+}
+
 func (h *Hub) bury(t tombstone) {
 	if len(h.tombstones) == maxTombstones {
 		h.floor = h.tombstones[0].revision
@@ -150,14 +173,15 @@ func (h *Hub) bury(t tombstone) {
 	h.tombstones = append(h.tombstones, t)
 }
 
-// add makes a stream known, and is the removals after since that it has to report.
-// complete is false when some of them may be forgotten, open is false when the server
-// is closing. When open, the caller calls running.Done once it lets the connection go.
-func (h *Hub) add(s *stream, since int64) (gone []tombstone, complete, open bool) {
+// add makes a stream known, and is the removals that it has to report: those after the
+// revision from, which is since or just before it when others may be missing in since itself.
+// complete is false when some may be forgotten, open is false when the server is closing. When
+// open, the caller calls running.Done once it lets the connection go.
+func (h *Hub) add(s *stream, since int64) (gone []tombstone, from int64, complete, open bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, false, false
+		return nil, since, false, false
 	}
 	h.running.Add(2) // the stream, which leave ends, and the caller
 	if s.scope.Key == "" {
@@ -166,14 +190,21 @@ func (h *Hub) add(s *stream, since int64) (gone []tombstone, complete, open bool
 		h.byKey[s.scope.Key] = append(h.byKey[s.scope.Key], s)
 	}
 	if since < 0 {
-		return nil, true, true
+		return nil, since, true, true
+	}
+	complete = since >= h.floor
+	if s.scope.Key == "" {
+		complete = complete && since > h.sharedFloor
+		if _, shared := slices.BinarySearch(h.shared, since); shared {
+			since--
+		}
 	}
 	for _, t := range h.tombstones {
 		if t.revision > since && s.scope.Covers(t.key) && s.scope.Matches(t.object) {
 			gone = append(gone, t)
 		}
 	}
-	return gone, since >= h.floor, true
+	return gone, since, complete, true
 }
 
 // Remembers says whether all removals after a revision are known.

@@ -88,7 +88,7 @@ func (h *Hub) attach(s *stream, from Start) bool {
 	if from.Initial {
 		since = -1
 	}
-	gone, complete, open := h.add(s, since)
+	gone, since, complete, open := h.add(s, since)
 	if !open {
 		s.mu.Unlock()
 		if s.machine {
@@ -97,6 +97,9 @@ func (h *Hub) attach(s *stream, from Start) bool {
 		return false
 	}
 	revision := h.options.Store.Revision() // before the snapshot, which then has everything up to it
+	if !from.Initial {
+		from.Since = since
+	}
 	frames, last := opening(s.scope, h.covered(s.scope), gone, from)
 	s.last = max(last, from.Since)
 	if from.Mark {
