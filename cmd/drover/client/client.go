@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -172,6 +173,9 @@ func (c *Client) explain(err error) error {
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &unknown) || errors.As(err, &verification) {
 		return fmt.Errorf("the certificate of %s is not trusted (%w); give its authority with --ca-file or DROVER_CA_FILE, or log in with --ca-checksum", c.context.Server, err)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("reach %s: %w: no server listens there; start one (drover server), or name another with --server or `drover login`", c.context.Server, err)
 	}
 	return fmt.Errorf("reach %s: %w", c.context.Server, err)
 }
