@@ -147,7 +147,7 @@ func (a *app) await(ctx context.Context, c *client.Client, path string, timeout 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limit.Done():
-			return fmt.Errorf("it is not so after %s: %s", timeout, last)
+			return fmt.Errorf("timed out after %s; last seen as %s", timeout, last)
 		case <-time.After(time.Second):
 		}
 	}

@@ -141,7 +141,7 @@ func (a *app) clustersRemove() *cobra.Command {
 		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if !yes {
-				return fmt.Errorf("cluster %s (%s) has %d machines; their records and tokens and the cluster's join tokens, which encrypt its snapshots, are deleted from the server; say --yes to do it", one.Name, one.ID, one.Machines)
+				return usage("cluster %s (%s) has %d machines; their records and tokens and the cluster's join tokens, which encrypt its snapshots, are deleted from the server; say --yes to do it", one.Name, one.ID, one.Machines)
 			}
 			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID), nil, nil); err != nil {
 				return fmt.Errorf("remove cluster %s: %w", one.Name, err)
@@ -232,7 +232,7 @@ func (o joinOptions) flags() (string, error) {
 		}
 	}
 	if flags.Len() == 0 {
-		return "", fmt.Errorf("which roles has the host? --all-roles, or some of --etcd --controlplane --worker")
+		return "", usage("which roles has the host? --all-roles, or some of --etcd --controlplane --worker")
 	}
 	for _, pair := range []struct{ flag, value string }{{" --node-name ", o.nodeName}, {" --address ", o.address}, {" --internal-address ", o.internalAddress}} {
 		if pair.value != "" {

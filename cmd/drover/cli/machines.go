@@ -296,7 +296,7 @@ func (a *app) machinesRemove() *cobra.Command {
 		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: needs("NAME"),
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 			if !yes {
-				return fmt.Errorf("machine %s of cluster %s is %s; its record and its token are deleted from the server; say --yes to do it", m.Name, m.Cluster, m.State)
+				return usage("machine %s of cluster %s is %s; its record and its token are deleted from the server; say --yes to do it", m.Name, m.Cluster, m.State)
 			}
 			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.NodeID), nil, nil); err != nil {
 				return fmt.Errorf("remove machine %s: %w", m.Name, err)

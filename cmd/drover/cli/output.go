@@ -60,7 +60,7 @@ func (a *app) show(value any, fill func(*table)) error {
 		}
 		return w.Flush()
 	default:
-		return fmt.Errorf("-o %s: the formats are table, json and yaml", a.format)
+		return usage("-o %s: the formats are table, json and yaml", a.format)
 	}
 }
 

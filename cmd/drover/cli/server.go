@@ -78,13 +78,13 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 	o := f.Options
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return o, fmt.Errorf("--log-level %q is none of debug, info, warn, error", f.logLevel)
+		return o, usage("--log-level %q is none of debug, info, warn, error", f.logLevel)
 	}
 	if err := checkListen(o.Listen, a.given.DataDir); err != nil {
 		return o, err
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return o, errors.New("--tls-cert and --tls-key go together")
+		return o, usage("--tls-cert and --tls-key go together")
 	}
 	if len(o.Store.Endpoints) > 0 {
 		config, err := f.etcdTLS()

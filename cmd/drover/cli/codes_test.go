@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// against is the command line beside a server of a test.
+type against struct {
+	*testing.T
+	url, ca string
+}
+
+func playServer(t *testing.T, routes map[string]http.HandlerFunc) against {
+	t.Helper()
+	mux := http.NewServeMux()
+	for pattern, answer := range routes {
+		mux.HandleFunc(pattern, answer)
+	}
+	server := httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return against{t, server.URL, ca}
+}
+
+// run runs a command with a token.
+func (a against) run(ctx context.Context, args ...string) (code int, out, errs string) {
+	a.Helper()
+	var stdout, stderr strings.Builder
+	home := a.TempDir()
+	environ := func(name string) string {
+		return map[string]string{"DROVER_SERVER": a.url, "DROVER_TOKEN": "t", "DROVER_CA_FILE": a.ca, "HOME": home}[name]
+	}
+	code = Main(ctx, args, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, environ)
+	return code, stdout.String(), stderr.String()
+}
+
+func says(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) }
+}
+
+func refuses(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"error","status":%d,"code":"X","message":"the server says %d"}`, status, status)
+	}
+}
+
+const onePier = `{"data":[{"id":"fleet-default/pier","name":"pier","clusterName":"harbour","state":"Active"}]}`
+
+// TestExitCodes are those of docs/cli.md.
+func TestExitCodes(t *testing.T) {
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "docker"), []byte("#!/bin/sh\nexit 57\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	good := map[string]http.HandlerFunc{
+		"GET /v1-drover/machines":                         says(onePier),
+		"GET /v1-drover/machines/fleet-default/pier/dial": says(""),
+		"GET /v1-drover/clusters":                         says(`{"data":[{"id":"c-m-1","namespace":"fleet-default","name":"harbour","distribution":"k3s"}]}`),
+	}
+	for _, test := range []struct {
+		command string
+		status  int // that the server refuses everything with; 0: it does not
+		code    int
+		says    string
+	}{
+		{"machines ls", 0, 0, ""},
+		{"version", 0, 0, ""},
+		{"clusters ls", 500, 1, "the server says 500"},
+		{"apply -f /nonexistent.yaml", 0, 1, "no such file"},
+		{"nothing", 0, 2, "unknown command"},
+		{"machines ls --nonsense", 0, 2, "--nonsense"},
+		{"machines show", 0, 2, "needs NAME"},
+		{"machines show a b", 0, 2, "one more"},
+		{"machines ls -o xml", 0, 2, "table, json and yaml"},
+		{"machines rm pier", 0, 2, "say --yes"},
+		{"machines logs pier", 0, 2, "whose log?"},
+		{"clusters rm harbour", 0, 2, "say --yes"},
+		{"clusters join-command harbour", 0, 2, "which roles"},
+		{"apply", 0, 2, "which clusters?"},
+		{"server --listen nonsense", 0, 2, "is not an address"},
+		{"server --listen 127.0.0.1:0 --log-level loud", 0, 2, "none of debug"},
+		{"server --listen 127.0.0.1:0 --tls-cert x", 0, 2, "go together"},
+		{"machines ls", 401, 3, "the server says 401"},
+		{"machines ls", 403, 3, "the server says 403"},
+		{"settings get nothing", 404, 4, "the server says 404"},
+		{"machines show nobody", 0, 4, `there is no machine "nobody"`},
+		{"clusters show nobody", 0, 4, `there is no cluster "nobody"`},
+		{"machines docker pier -- ps", 0, 57, ""},
+	} {
+		t.Run(fmt.Sprintf("%s %d", test.command, test.status), func(t *testing.T) {
+			routes := good
+			if test.status != 0 {
+				routes = map[string]http.HandlerFunc{"/": refuses(test.status)}
+			}
+			code, out, errs := playServer(t, routes).run(t.Context(), strings.Fields(test.command)...)
+			if code != test.code || !strings.Contains(errs, test.says) {
+				t.Errorf("%d, want %d: %s%s", code, test.code, out, errs)
+			}
+			if (test.says == "") != (errs == "") || errs != "" && !strings.HasPrefix(errs, "error: ") {
+				t.Errorf("standard error has %q", errs)
+			}
+		})
+	}
+	t.Run("no server", func(t *testing.T) {
+		a := playServer(t, nil)
+		a.url = "https://127.0.0.1:1"
+		if code, _, errs := a.run(t.Context(), "machines", "ls"); code != 1 || errs == "" {
+			t.Errorf("%d: %s", code, errs)
+		}
+	})
+	t.Run("Ctrl-C", func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		a := playServer(t, map[string]http.HandlerFunc{"/": func(_ http.ResponseWriter, r *http.Request) {
+			interrupt()
+			<-r.Context().Done()
+		}})
+		if code, _, errs := a.run(ctx, "machines", "ls"); code != 130 || errs != "" {
+			t.Errorf("%d: %s", code, errs)
+		}
+	})
+}
+
+// TestLogsOfAUnitThatIsNotThere: journalctl has no error for it.
+func TestLogsOfAUnitThatIsNotThere(t *testing.T) {
+	for _, test := range []struct {
+		name, answer, out, errs string
+		code                    int
+	}{
+		{"as journalctl says it", "-- No entries --\n", "", "error: there is no log of nosuch on pier: it does not exist there, or never wrote anything\n", 4},
+		{"nothing", "", "", "error: there is no log of nosuch on pier: it does not exist there, or never wrote anything\n", 4},
+		{"a short log", "x\n", "x\n", "", 0},
+		{"a log that begins like it", "-- No entries yet\nbut this\n", "-- No entries yet\nbut this\n", "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := playServer(t, map[string]http.HandlerFunc{
+				"GET /v1-drover/machines": says(onePier),
+				"GET /v1-drover/machines/fleet-default/pier/logs": func(w http.ResponseWriter, r *http.Request) {
+					if got := r.URL.RawQuery; got != "tail=200&unit=nosuch" {
+						t.Errorf("asked for %s", got)
+					}
+					io.WriteString(w, test.answer)
+				},
+			})
+			code, out, errs := a.run(t.Context(), "machines", "logs", "pier", "--unit", "nosuch")
+			if code != test.code || out != test.out || errs != test.errs {
+				t.Errorf("%d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// TestApplyWaits for the cluster, and says meanwhile and in the end what it waits for.
+func TestApplyWaits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte("kind: Cluster\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type state struct{ State, Message string }
+	waiting := state{"provisioning", "pier-1 is applying its plan"}
+	for _, test := range []struct {
+		name    string
+		states  []state // one a look; the last one stays
+		gone    bool    // after the states
+		timeout string
+		code    int
+		errs    string
+	}{
+		{name: "it becomes active", states: []state{{"pending", "no machine"}, waiting, {State: "active"}}, timeout: "1m",
+			errs: "pending: no machine\nprovisioning: pier-1 is applying its plan\n"},
+		{name: "it does not", states: []state{waiting}, timeout: "1500ms", code: 1,
+			errs: "provisioning: pier-1 is applying its plan\nerror: wait for cluster harbour: timed out after 1.5s; last seen as provisioning: pier-1 is applying its plan\n"},
+		{name: "somebody removes it", states: []state{waiting}, gone: true, timeout: "1500ms", code: 1,
+			errs: "provisioning: pier-1 is applying its plan\nit does not exist any more\nerror: wait for cluster harbour: timed out after 1.5s; last seen as it does not exist any more\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var looks atomic.Int64
+			a := playServer(t, map[string]http.HandlerFunc{
+				"POST /v1-drover/apply": says(`{"results":[{"namespace":"fleet-default","name":"harbour","action":"created"}]}`),
+				"GET /v1-drover/clusters/fleet-default/harbour": func(w http.ResponseWriter, r *http.Request) {
+					i := int(looks.Add(1)) - 1
+					if i >= len(test.states) && test.gone {
+						refuses(http.StatusNotFound)(w, r)
+						return
+					}
+					now := test.states[min(i, len(test.states)-1)]
+					_ = json.NewEncoder(w).Encode(map[string]string{"name": "harbour", "state": now.State, "message": now.Message})
+				},
+			})
+			code, out, errs := a.run(t.Context(), "apply", "-f", file, "--wait", "--timeout", test.timeout)
+			if code != test.code || errs != test.errs || !strings.Contains(out, "cluster fleet-default/harbour") {
+				t.Errorf("%d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
