@@ -5,6 +5,7 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -175,6 +176,9 @@ func (c *scene) appliesAndIsQuiet(env ...string) {
 			o := stored.outcome(c.T)
 			if o.ProbeStatuses["sick"].FailureCount == 0 || !o.ProbeStatuses["well"].Healthy || len(o.PeriodicOutput) == 0 {
 				return fmt.Errorf("the outcome is %+v", o)
+			}
+			if len(stored.Data[plans.KeyHostReport]) == 0 {
+				return errors.New("a probe fails, and there is no report on the host yet")
 			}
 			return nil
 		})
