@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,12 +101,17 @@ func (c config) delegate() ([]byte, error) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		subnet[key] = value
 	}
+	pods, err := netip.ParsePrefix(subnet["FLANNEL_SUBNET"])
+	if err != nil {
+		return nil, fmt.Errorf("read flannel's subnet: %w", err)
+	}
 	d := map[string]any{
 		"cniVersion": c.Version, "name": c.Name, "type": "bridge", "isGateway": true,
 		// What flannel masquerades itself the bridge does not.
 		"ipMasq": subnet["FLANNEL_IPMASQ"] != "true",
 		"ipam": map[string]any{
-			"type": "host-local", "ranges": [][]any{{map[string]any{"subnet": subnet["FLANNEL_SUBNET"]}}},
+			// flannel names its subnet by the bridge's address, host-local wants that of the network.
+			"type": "host-local", "ranges": [][]any{{map[string]any{"subnet": pods.Masked().String()}}},
 			"routes": []any{map[string]any{"dst": subnet["FLANNEL_NETWORK"]}},
 		},
 	}

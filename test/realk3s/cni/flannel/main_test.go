@@ -59,7 +59,7 @@ func TestAddAndDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Type != "bridge" || got.Mtu != 1450 || got.IPMasq || !got.IsGateway || !got.HairpinMode || !got.IsDefaultGateway ||
-		got.Ipam.Type != "host-local" || got.Ipam.Ranges[0][0]["subnet"] != "10.42.0.1/24" {
+		got.Ipam.Type != "host-local" || got.Ipam.Ranges[0][0]["subnet"] != "10.42.0.0/24" {
 		t.Errorf("the bridge was called with %+v", got)
 	}
 }
