@@ -3,7 +3,7 @@
 #
 #   setup.sh          everything below
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
-#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables
+#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
 #
 # Go itself is not installed. A machine that has everything needs neither root nor a network for this script.
 set -eu
@@ -62,6 +62,8 @@ bed_needs() {
 		ip iproute2
 		iptables iptables
 		tar tar
+		pkg-config pkg-config
+		/usr/include/seccomp.h libseccomp-dev
 	NEEDS
 	# Where the kernel enforces AppArmor, Docker cannot start containers without this.
 	if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then

@@ -37,9 +37,9 @@ func (b *builder) programs(ctx context.Context) error {
 		{what: "containerd's shim", dir: b.src, env: static, args: []string{
 			"build", "-mod=mod", "-trimpath", "-tags", serverTags, "-ldflags=-s -w", "-o", b.binDir(), "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"}},
 		{what: "the CNI plugins", dir: b.dir, env: static, args: plugins},
-		// What runc does between fork and exec is C. Static, because hosts have another C library.
+		// What runc does between fork and exec is C, and pods have a seccomp profile. Static, because hosts have another C library.
 		{what: "runc", dir: b.dir, env: []string{"CGO_ENABLED=1", "GOBIN=" + b.binDir()}, args: []string{
-			"install", "-trimpath", "-tags", "netgo osusergo", `-ldflags=-s -w -extldflags "-static"`, runcModule}},
+			"install", "-trimpath", "-tags", "netgo osusergo seccomp", `-ldflags=-s -w -extldflags "-static"`, runcModule}},
 		{what: "our own programs", dir: b.Module, env: static, args: []string{
 			"install", "-trimpath", "-ldflags=-s -w", "./test/realk3s/cni/flannel", "./test/realk3s/pause", "./test/bed/engine/runc-dropcap"}},
 	}
