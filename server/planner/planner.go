@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/k3s"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/render"
@@ -106,8 +107,9 @@ type verdict struct {
 	node    *records.NodeRef
 	failure *records.PlanFailure // without time
 	unseen  time.Time            // of the next status
-	// relabelled is of the next status.
+	// relabelled and restarts are of the next status.
 	relabelled bool
+	restarts   int
 	again      time.Duration // when to look again though nothing changed; zero: not
 }
 
@@ -244,6 +246,12 @@ func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict)
 		m.Machine = &relabelled
 	}
 	wanted, err := render.Plan(s.input(m), cluster.renderer)
+	if err == nil && takenBack(m, wanted) {
+		restarted := *m.Machine
+		restarted.Status.Restarts++
+		m.Machine = &restarted
+		wanted, err = render.Plan(s.input(m), cluster.renderer)
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -257,7 +265,7 @@ func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict)
 	}
 	var status string
 	d.verdict, status = judge(s, m, wanted, isDelivered, changed)
-	d.relabelled = m.Status.Relabelled
+	d.relabelled, d.restarts = m.Status.Relabelled, m.Status.Restarts
 	if hasStale && d.State != records.Failed {
 		d.Cause = staleCause(m, stale) + "; " + d.Cause
 	}
@@ -265,6 +273,25 @@ func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict)
 		d.retry = nextRetry(m)
 	}
 	return d, shown(s, m, d.verdict, status, cluster)
+}
+
+// takenBack says whether the wanted plan restarts nothing after the one that was applied last, while the one that
+// was delivered since would have: the runtime may run with what that one left, and did not come to an end.
+func takenBack(m Machine, wanted plans.Plan) bool {
+	applied, err := plans.Parse(m.data()[plans.KeyAppliedPlan])
+	if err != nil {
+		return false // none was applied
+	}
+	between, _ := deliveredPlan(m.data())
+	_, changed := k3s.Restarted(applied.Instructions, between.Instructions)
+	_, changes := k3s.Restarted(applied.Instructions, wanted.Instructions)
+	return changed && !changes && !untouched(m)
+}
+
+// untouched says whether no agent has begun with the delivered plan.
+func untouched(m Machine) bool {
+	failure := m.Status.LastFailure
+	return plans.State(m.data()[plans.KeyPlanState]) == plans.StatePending && (failure == nil || failure.Checksum != plans.Checksum(m.plan()))
 }
 
 // staleNode is the node of this machine's host that still has the label of a machine that was removed: the host joined

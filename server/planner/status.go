@@ -65,6 +65,7 @@ func nextStatus(before records.MachineStatus, v verdict, now time.Time) records.
 	next := before
 	next.Condition, next.Node, next.Unseen = v.Condition, v.node, v.unseen
 	next.Relabelled = before.Relabelled || v.relabelled
+	next.Restarts = max(before.Restarts, v.restarts)
 	if before.State != next.State || before.WaitingFor != next.WaitingFor {
 		next.Since = now
 	}
@@ -106,7 +107,7 @@ func passed(from, to records.MachineState) []records.MachineState {
 
 func sameStatus(a, b records.MachineStatus) bool {
 	sameFailure := a.LastFailure == b.LastFailure || (a.LastFailure != nil && b.LastFailure != nil && *a.LastFailure == *b.LastFailure)
-	return a.Condition == b.Condition && a.Since.Equal(b.Since) && sameNode(a.Node, b.Node) && a.Unseen.Equal(b.Unseen) && a.Relabelled == b.Relabelled && sameFailure &&
+	return a.Condition == b.Condition && a.Since.Equal(b.Since) && sameNode(a.Node, b.Node) && a.Unseen.Equal(b.Unseen) && a.Relabelled == b.Relabelled && a.Restarts == b.Restarts && sameFailure &&
 		a.Retries == b.Retries && a.RetriedChecksum == b.RetriedChecksum && a.NextRetry.Equal(b.NextRetry)
 }
 

@@ -260,6 +260,9 @@ type MachineStatus struct {
 	// Relabelled says that the node of this host had the label of another machine, one that was removed, and that
 	// k3s is restarted for it once: a node takes its labels when it starts.
 	Relabelled bool `json:"relabelled,omitempty"`
+	// Restarts is how often a plan was taken back to one that had been applied before. The installer
+	// on the host does not know of the plan between, with which the runtime may run: it has to restart it.
+	Restarts int `json:"restarts,omitempty"`
 	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
 	LastFailure *PlanFailure `json:"lastFailure,omitempty"`
 	// RetriedChecksum and Retries count automatic new tries of a failed plan.

@@ -94,8 +94,8 @@ func (r render) plan(version int) (plans.Plan, error) {
 	return plans.Plan{
 		Files: files,
 		Instructions: []plans.OneTimeInstruction{k3s.Install(image,
-			stamp(version, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, r.relabelled(), config, files, restartKeys),
-			stamp(version, r.rke.ProvisionGeneration, r.Cluster.Spec.KubernetesVersion, "", config, files, drainKeys),
+			r.stamp(version, r.restarts(), config, files, restartKeys),
+			r.stamp(version, restarts{}, config, files, drainKeys),
 			r.dataDir, r.server(), r.environment())},
 		Probes: k3s.Probes(k3s.Node{
 			Etcd: r.Machine.Roles.Etcd, ControlPlane: r.Machine.Roles.ControlPlane, Worker: r.Machine.Roles.Worker,
@@ -348,26 +348,34 @@ var (
 	drainKeys   = []string{"node-label", "node-taint", "server", "cluster-init"}
 )
 
-// relabelled is the machine whose label the node has to take by a restart; empty for all others.
-func (r render) relabelled() string {
-	if !r.Machine.Status.Relabelled {
-		return ""
+// restarts are reasons to restart that are not in what is rendered.
+type restarts struct {
+	// Machine is the one whose label the node has to take; empty for all others.
+	Machine string `json:"machine,omitempty"`
+	// Restarts is that of the machine's status.
+	Restarts int `json:"restarts,omitempty"`
+}
+
+func (r render) restarts() restarts {
+	why := restarts{Restarts: r.Machine.Status.Restarts}
+	if r.Machine.Status.Relabelled {
+		why.Machine = r.Machine.UID
 	}
-	return r.Machine.UID
+	return why
 }
 
 // stamp is the hash that makes a node restart when it changes. Its input is a document of
 // values, not rendered bytes, so that a new layout of a file is no reason to restart; and it has
 // the version in it instead of the image, so that another registry is none either.
-func stamp(renderer, generation int, version, machine string, config map[string]any, files []plans.File, leaveOut []string) string {
+func (r render) stamp(version int, why restarts, config map[string]any, files []plans.File, leaveOut []string) string {
 	input := struct {
-		Renderer   int               `json:"renderer"`
-		Generation int               `json:"provisionGeneration"`
-		Version    string            `json:"kubernetesVersion"`
-		Machine    string            `json:"machine,omitempty"`
-		Config     map[string]any    `json:"config"`
-		Files      map[string]string `json:"files"`
-	}{Renderer: renderer, Generation: generation, Version: version, Machine: machine, Config: maps.Clone(config), Files: map[string]string{}}
+		Renderer   int    `json:"renderer"`
+		Generation int    `json:"provisionGeneration"`
+		Version    string `json:"kubernetesVersion"`
+		restarts
+		Config map[string]any    `json:"config"`
+		Files  map[string]string `json:"files"`
+	}{Renderer: version, Generation: r.rke.ProvisionGeneration, Version: r.Cluster.Spec.KubernetesVersion, restarts: why, Config: maps.Clone(config), Files: map[string]string{}}
 	for _, key := range leaveOut {
 		delete(input.Config, key)
 	}
