@@ -38,8 +38,9 @@ type Start struct {
 // Serve answers 200 and streams. On HTTP/1.1 it takes the connection over and returns;
 // otherwise it returns when the watch ends.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, q Watch) {
+	scope := q.Scope // a pointer into q would keep the request alive, which q.Until stands on, as long as the watch
 	s := &stream{
-		hub: h, scope: &q.Scope, bookmarks: q.Bookmarks, machine: q.Machine,
+		hub: h, scope: &scope, bookmarks: q.Bookmarks, machine: q.Machine,
 		until: time.Now().Add(q.Duration), // real time, see left
 		done:  make(chan struct{}),
 	}
