@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -133,6 +134,10 @@ func DecodeProbeStatuses(b []byte) (map[string]ProbeStatus, error) {
 	return statuses, nil
 }
 
+// compressors are used again: making one takes most of a millisecond, which whoever waits for an
+// outcome would wait for, and 800 KiB.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // pack gzips the JSON of v. The header of a new gzip.Writer has neither time nor
 // name and JSON objects are sorted by key, so equal values give equal bytes.
 func pack(what string, v any) ([]byte, error) {
@@ -141,7 +146,9 @@ func pack(what string, v any) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s: %w", what, err)
 	}
 	var buf bytes.Buffer
-	w := gzip.NewWriter(&buf)
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&buf)
 	if _, err := w.Write(plain); err != nil {
 		return nil, fmt.Errorf("compress %s: %w", what, err)
 	}
