@@ -74,17 +74,19 @@ func OfMachine(d store.Document[records.Machine]) Machine {
 type Cluster struct {
 	Type string `json:"type"` // cluster
 	// ID is the management id, as in c-m-4xk2vbcd.
-	ID          string            `json:"id"`
-	Namespace   string            `json:"namespace"`
-	Name        string            `json:"name"`
-	UID         string            `json:"uid"`
-	Revision    int64             `json:"revision"`
-	Generation  int64             `json:"generation"`
-	Labels      map[string]string `json:"labels"`
-	Annotations map[string]string `json:"annotations"`
-	Created     time.Time         `json:"created"`
-	CreatorID   string            `json:"creatorId,omitempty"`
-	Deleting    time.Time         `json:"deleting,omitzero"`
+	ID         string `json:"id"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Revision   int64  `json:"revision"`
+	Generation int64  `json:"generation"`
+	// ObservedGeneration is the generation that State and Message are of.
+	ObservedGeneration int64             `json:"observedGeneration"`
+	Labels             map[string]string `json:"labels"`
+	Annotations        map[string]string `json:"annotations"`
+	Created            time.Time         `json:"created"`
+	CreatorID          string            `json:"creatorId,omitempty"`
+	Deleting           time.Time         `json:"deleting,omitzero"`
 	// Distribution is k3s, rke2, or docker for hosts that run Docker.
 	Distribution string `json:"distribution"`
 	// KubernetesVersion is the wanted one, Version the one that runs.
@@ -108,7 +110,7 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 	cl := d.Value
 	shown := conditions.Cluster(cl)
 	c := Cluster{
-		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation,
+		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation, ObservedGeneration: cl.Status.ObservedGeneration,
 		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
 		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
 		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected,

@@ -112,6 +112,8 @@ func active(c views.Cluster, gone bool) (done bool, waits string) {
 	switch {
 	case gone:
 		return false, "it does not exist any more"
+	case c.ObservedGeneration < c.Generation:
+		return false, "the server has not looked at the change yet"
 	case c.State == "active":
 		return true, ""
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/drover-project/drover/server/views"
 )
 
 // against is the command line beside a server of a test.
@@ -172,8 +174,11 @@ func TestApplyWaits(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kind: Cluster\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	type state struct{ State, Message string }
-	waiting := state{"provisioning", "pier-1 is applying its plan"}
+	type state struct {
+		State, Message string
+		unseen         bool // the server has not looked at what was applied
+	}
+	waiting := state{State: "provisioning", Message: "pier-1 is applying its plan"}
 	for _, test := range []struct {
 		name    string
 		states  []state // one a look; the last one stays
@@ -182,8 +187,10 @@ func TestApplyWaits(t *testing.T) {
 		code    int
 		errs    string
 	}{
-		{name: "it becomes active", states: []state{{"pending", "no machine"}, waiting, {State: "active"}}, timeout: "1m",
+		{name: "it becomes active", states: []state{{State: "pending", Message: "no machine"}, waiting, {State: "active"}}, timeout: "1m",
 			errs: "pending: no machine\nprovisioning: pier-1 is applying its plan\n"},
+		{name: "it was active before", states: []state{{State: "active", unseen: true}, waiting, {State: "active"}}, timeout: "1m",
+			errs: "the server has not looked at the change yet\nprovisioning: pier-1 is applying its plan\n"},
 		{name: "it does not", states: []state{waiting}, timeout: "1500ms", code: 1,
 			errs: "provisioning: pier-1 is applying its plan\nerror: wait for cluster harbour: timed out after 1.5s; last seen as provisioning: pier-1 is applying its plan\n"},
 		{name: "somebody removes it", states: []state{waiting}, gone: true, timeout: "1500ms", code: 1,
@@ -201,7 +208,11 @@ func TestApplyWaits(t *testing.T) {
 						return
 					}
 					now := test.states[min(i, len(test.states)-1)]
-					_ = json.NewEncoder(w).Encode(map[string]string{"name": "harbour", "state": now.State, "message": now.Message})
+					cluster := views.Cluster{Name: "harbour", State: now.State, Message: now.Message, Generation: 2, ObservedGeneration: 2}
+					if now.unseen {
+						cluster.ObservedGeneration = 1
+					}
+					_ = json.NewEncoder(w).Encode(cluster)
 				},
 			})
 			code, out, errs := a.run(t.Context(), "apply", "-f", file, "--wait", "--timeout", test.timeout)
