@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	drover "github.com/drover-project/drover"
@@ -25,7 +26,11 @@ func (g *Registration) installScript(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	norman.Uncached(w.Header())
-	text(w, http.StatusOK, g.scriptHeader(server)+string(drover.InstallScript))
+	// In two pieces, as a copy of the whole for each client that takes its time adds up.
+	head := g.scriptHeader(server)
+	w.Header().Set("Content-Length", strconv.Itoa(len(head)+len(drover.InstallScript)))
+	text(w, http.StatusOK, head)
+	_, _ = w.Write(drover.InstallScript) // the client has gone when this fails
 }
 
 // scriptHeader sets what a host should not have to type. Names and order are those of

@@ -30,8 +30,9 @@ const (
 	mostAfter = 160 << 20 // bytes
 	// slowest is how long the well-behaved client may wait during an attack, 99 times of 100.
 	slowest = 10 * time.Second
-	// settles is how long the server has to let go of what an attack left behind.
-	settles = 40 * time.Second
+	// settles is how long the server has to let go of what an attack left behind. Go collects what
+	// nobody asks for any more after two minutes at the latest.
+	settles = 150 * time.Second
 	// leftOpen is how many connections may be left then.
 	leftOpen = 20
 )
