@@ -93,6 +93,7 @@ func New(o Options) (*Engine, error) {
 		prober:    &probe.Prober{Host: hostfs.FS{Root: o.Root}, Units: o.Units, Logger: o.Logger, Now: o.Now},
 	}
 	e.spares.engine = e
+	e.lingering.closed = make(chan struct{})
 	if err := e.interlock.Clear(); err != nil {
 		return nil, err
 	}
@@ -106,6 +107,7 @@ func New(o Options) (*Engine, error) {
 // have ended. One-time instructions that run stay running.
 func (e *Engine) Close() {
 	e.spares.close()
+	e.lingering.close()
 	e.background.Wait()
 }
 

@@ -16,7 +16,13 @@ const reapSoon = 200 * time.Millisecond
 type lingering struct {
 	mu  sync.Mutex
 	all []*supervise.Running
+
+	closed chan struct{} // by the engine's Close
+	once   sync.Once
 }
+
+// close has nobody wait any more for those that have not ended.
+func (l *lingering) close() { l.once.Do(func() { close(l.closed) }) }
 
 func (l *lingering) add(r *supervise.Running) {
 	l.mu.Lock()

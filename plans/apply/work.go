@@ -235,5 +235,11 @@ func (w *work) killRunning(ctx context.Context, i int, running *supervise.Runnin
 func (w *work) linger(r *supervise.Running) {
 	w.lingering.add(r)
 	w.lingering.reap()
-	time.AfterFunc(reapSoon, w.lingering.reap)
+	w.background.Go(func() {
+		select {
+		case <-time.After(reapSoon):
+			w.lingering.reap()
+		case <-w.lingering.closed:
+		}
+	})
 }
