@@ -57,8 +57,9 @@ func (l *link) serveLibrary(ctx context.Context, c *Client, ended func(error)) {
 	session := remotedialer.NewClientSessionWithDialer(acceptOnTheWire, l.ws, l.targets.dial)
 	boundControls(l.ws, c.now)
 	_, err := session.Serve(ctx)
+	// The session is not closed, see target.abandon. Its pings end with ctx, and the
+	// copies with their targets, which are closed next.
 	ended(err)
-	session.Close() // the websocket is closed by now, so that this waits for nobody
 }
 
 // explain adds what the socket knows of the end of a websocket.

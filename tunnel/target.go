@@ -84,49 +84,70 @@ func (t *targets) close() {
 	t.open = nil
 	t.mu.Unlock()
 	for one := range open {
-		one.Close()
+		one.abandon()
 	}
 }
 
 // target is one local connection. The library copies from it to its own connection
 // and never wakes that copy when the peer had asked it to pause; as the source of the
-// copy, target knows the destination and closes it.
+// copy, target knows the destination and wakes it.
 type target struct {
 	net.Conn
 	all  *targets
 	once sync.Once
 	err  error
 	mu   sync.Mutex
-	sink io.Closer // the library's connection while a copy to it runs
+	sink pausable // nil while no copy to it runs
+}
+
+// pausable is the library's connection, which a peer may have paused.
+type pausable interface {
+	io.Closer
+	OnResume()
 }
 
 // WriteTo is what io.Copy calls.
 func (t *target) WriteTo(w io.Writer) (int64, error) {
-	sink, _ := w.(io.Closer)
-	t.mu.Lock()
-	t.sink = sink
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		t.sink = nil
-		t.mu.Unlock()
-	}()
+	one, _ := w.(pausable)
+	t.setSink(one)
+	defer t.setSink(nil)
 	return io.Copy(w, readerOnly{t.Conn})
 }
 
-// Close is of io.Closer.
+func (t *target) setSink(one pausable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sink = one
+}
+
+func (t *target) getSink() pausable {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sink
+}
+
+// Close is of io.Closer. The library calls it once it has marked its connection as closed.
 func (t *target) Close() error {
 	t.once.Do(func() {
 		t.all.forget(t)
 		t.err = t.Conn.Close()
-		t.mu.Lock()
-		sink := t.sink
-		t.mu.Unlock()
-		if sink != nil {
-			sink.Close()
+		if to := t.getSink(); to != nil {
+			to.Close()
 		}
 	})
 	return t.err
+}
+
+// abandon ends a connection whose websocket is gone. A paused copy goes on and fails.
+// Closing the library's connection is not for us here: it is marked as closed without a
+// lock (remotedialer v0.6.1), and the copy may do the same at this moment.
+func (t *target) abandon() {
+	t.once.Do(func() {
+		t.err = t.Conn.Close()
+		if to := t.getSink(); to != nil {
+			to.OnResume()
+		}
+	})
 }
 
 // refusalDelay holds a refusal back until the server has written its first request: the
