@@ -377,6 +377,12 @@ func TestDeadTunnelHoldsUpNobody(t *testing.T) {
 func TestNothingIsLeftRunning(t *testing.T) { overEach(t, testNothingIsLeftRunning) }
 
 func testNothingIsLeftRunning(t *testing.T, b *bed) {
+	t.Run("stopped", func(t *testing.T) { testNothingIsLeftAfter(t, b, false) })
+	t.Run("cut", func(t *testing.T) { testNothingIsLeftAfter(t, b, true) })
+}
+
+// testNothingIsLeftAfter ends a client in good order, or after its websocket was cut.
+func testNothingIsLeftAfter(t *testing.T, b *bed, cut bool) {
 	over := make(chan struct{})
 	settled := runtime.NumGoroutine()
 	targets := inProcess(map[string]func(net.Conn){
@@ -390,6 +396,11 @@ func testNothingIsLeftRunning(t *testing.T, b *bed) {
 	b.dial(t, "m1", "flood:1")                              // fills our buffer, so that the host is paused
 	go b.dial(t, "m1", "hang:1").Write(make([]byte, 8<<20)) // fills the host's, so that we are
 	<-time.After(200 * time.Millisecond)                    // until the buffers are full
+	if cut {
+		for _, s := range b.sessionsOf("m1") {
+			s.socket.Close()
+		}
+	}
 	stop()
 	close(over)
 	b.web.CloseClientConnections()
