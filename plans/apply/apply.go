@@ -22,6 +22,10 @@ import (
 // that ends for any other reason leaves the instruction running for the agent's next life.
 var ErrCancelled = errors.New("the plan was cancelled")
 
+// ErrUnclaimed says that a delivery was not claimed, so that nothing of it was begun; see
+// Delivery.Claimed. The ledger is what it was.
+var ErrUnclaimed = errors.New("the plan was not claimed")
+
 // Stager unpacks the image ref into the directory dir, which exists and is empty. progress is
 // called with a short line now and then; it may be nil.
 type Stager interface {
@@ -117,6 +121,13 @@ type Delivery struct {
 	// Superseded is closed when a newer plan waits for the end of this one: no further instruction is started, and the
 	// running one is killed once it has printed nothing for Options.Quiet. Nil: that does not happen.
 	Superseded <-chan struct{}
+	// Claimed has an entry once it is known whether the delivery is really to be applied: its
+	// source asks while the host makes ready for it. Nothing is begun before, and after false,
+	// or when it takes too long, nothing is: Apply then returns ErrUnclaimed. Nil: it is.
+	Claimed <-chan bool
+	// Ended is called with the result as soon as it is known, while it is being written down
+	// on this host: a report that is durable elsewhere need not wait for that. Nil: it is not called.
+	Ended func(Result)
 }
 
 // Result is how an apply ended.

@@ -140,6 +140,9 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 		return Result{}, err
 	}
 	err = w.run(ctx)
+	if errors.Is(err, ErrUnclaimed) {
+		err = w.unclaim()
+	}
 	if w.done != nil {
 		w.done() // from here on the ledger speaks of it
 	}
@@ -165,7 +168,7 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	if err != nil || l == nil || l.Outcome != nil {
 		return err
 	}
-	w := &work{Engine: e, ledger: l, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", plans.Short(l.Checksum))}
+	w := &work{Engine: e, ledger: l, begun: true, d: Delivery{Source: source, ID: l.ID, Checksum: l.Checksum}, log: e.Logger.With("source", source, "plan", plans.Short(l.Checksum))}
 	if err := w.takeBack(ctx); err != nil {
 		return err
 	}
@@ -176,6 +179,36 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	}
 	w.emitResult(gone)
 	return nil
+}
+
+// Conclude writes down how a delivery ended whose source knows that and whose ledger does
+// not: the agent was killed between the two. Nothing is started or ended by it. One
+// that the ledger does not speak of, or has the outcome of, is left alone.
+func (e *Engine) Conclude(ctx context.Context, d Delivery, succeeded bool, reason string) error {
+	release, err := e.acquire(ctx, d.Source)
+	if err != nil {
+		return err
+	}
+	defer release()
+	l, err := e.load(d.Source)
+	if err != nil || l == nil || !l.of(d) || l.Outcome != nil {
+		return err
+	}
+	w := &work{Engine: e, ledger: l, d: d, begun: true, log: e.Logger.With("source", d.Source, "plan", plans.Short(d.Checksum))}
+	for i := range l.Instructions {
+		in := &l.Instructions[i]
+		if !in.Open {
+			continue
+		}
+		running, result, _ := supervise.Attach(w.tryDir(l, i), in.Supervisor)
+		if running != nil {
+			w.linger(running)
+		}
+		if result != nil { // otherwise its end went with the host; the source has its output
+			in.Result, in.Open = result, false
+		}
+	}
+	return w.end(ctx, outcome{Succeeded: succeeded, Instruction: -1, Reason: reason})
 }
 
 // acquire waits for its turn. Supervisors that ended meanwhile are reaped.

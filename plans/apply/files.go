@@ -22,6 +22,11 @@ func (w *work) files(ctx context.Context) error {
 			return err
 		}
 	}
+	if len(w.ledger.Files) > 0 {
+		if err := w.mayBegin(ctx); err != nil {
+			return err
+		}
+	}
 	all := w.d.Plan.Files
 	return w.bring(ctx, all[len(all)-len(w.ledger.Files):], func(f plans.File, changed bool) error {
 		w.ledger.Files = w.ledger.Files[1:]

@@ -170,27 +170,47 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if err != nil {
 		return nil, w.instructionFailed(i, -1, err.Error())
 	}
-	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
-	if err := w.save(ctx); err != nil {
-		return nil, err
-	}
-	err = w.withRoom(ctx, dir, func() error { return prepare(dir, command, script) })
+	err = w.withRoom(ctx, dir, func() error { return write(dir, command, script) })
 	if err != nil {
 		return nil, fmt.Errorf("prepare the instruction in %s: %w", dir, err)
 	}
-	w.at("prepared")
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	spare := w.expecting(dir)
+	running, err := w.begin(ctx, i, dir, spare)
+	if running == nil && spare != nil {
+		spare.Close()
 	}
-	running, err := w.supervisor(dir, i+1 < len(w.ledger.Instructions))
 	if err != nil {
-		return nil, w.unstarted(dir, err)
+		return nil, err
 	}
 	in.Supervisor = running.Identity
 	w.dirty = true
 	w.at("started")
 	if err := w.noteSupervisor(i); err != nil {
 		w.log.Warn("supervisor is not noted beside the ledger", "error", err)
+	}
+	return running, nil
+}
+
+// begin writes down that the instruction written in dir starts, and has it started.
+func (w *work) begin(ctx context.Context, i int, dir string, spare *supervise.Spare) (*supervise.Running, error) {
+	in := &w.ledger.Instructions[i]
+	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
+	if err := w.save(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.mayBegin(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.withRoom(ctx, dir, func() error { return supervise.Offer(dir) }); err != nil {
+		return nil, fmt.Errorf("offer the instruction in %s: %w", dir, err)
+	}
+	w.at("prepared")
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	running, err := w.supervisor(dir, spare, i+1 < len(w.ledger.Instructions))
+	if err != nil {
+		return nil, w.unstarted(dir, err)
 	}
 	return running, nil
 }
@@ -204,7 +224,8 @@ func (w *work) unstarted(dir string, cause error) error {
 	return cause
 }
 
-func prepare(dir string, c supervise.Command, script string) error {
+// write puts the command and its script into dir, which it makes.
+func write(dir string, c supervise.Command, script string) error {
 	if script != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -213,14 +234,19 @@ func prepare(dir string, c supervise.Command, script string) error {
 			return err
 		}
 	}
-	return supervise.Prepare(dir, c)
+	return supervise.Write(dir, c)
 }
 
 // stage makes the sandbox anew and unpacks the image into it.
 func (w *work) stage(ctx context.Context, i int) error {
 	image := w.d.Plan.Instructions[i].Image
+	if image != "" { // fetching may take minutes, and is the first trace on the host
+		if err := w.mayBegin(ctx); err != nil {
+			return err
+		}
+	}
 	if image != "" && w.dirty {
-		if err := w.save(ctx); err != nil { // fetching may take minutes, and is the first trace on the host
+		if err := w.save(ctx); err != nil {
 			return err
 		}
 	}

@@ -44,6 +44,8 @@ type ledger struct {
 	Files        []string `json:"files"`
 	Instructions []item   `json:"instructions"`
 	Outcome      *outcome `json:"outcome,omitempty"`
+
+	raw []byte // the file, of one that was read
 }
 
 // item is one one-time instruction.
@@ -180,6 +182,7 @@ func readLedger(path string) (*ledger, error) {
 	if o := l.Outcome; o != nil && (o.Instruction < -1 || o.Instruction >= len(l.Instructions)) {
 		return nil, &damagedError{fmt.Errorf("outcome of instruction %d of %d", o.Instruction, len(l.Instructions))}
 	}
+	l.raw = b
 	l.recallSupervisor(path)
 	return &l, nil
 }

@@ -68,16 +68,6 @@ func (s *spares) putBack(started chan *supervise.Spare) {
 	s.engine.unused(started)
 }
 
-// drop ends the supervisor that waits, if it is this one and none is to be kept.
-func (s *spares) drop(started chan *supervise.Spare) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if started != nil && s.started == started && !s.engine.Ready {
-		s.started = nil
-		s.engine.unused(started)
-	}
-}
-
 // close ends the supervisor that waits; no other is started.
 func (s *spares) close() {
 	s.mu.Lock()
@@ -90,26 +80,6 @@ func (s *spares) close() {
 		s.engine.unused(s.started)
 		s.started = nil
 	}
-}
-
-// Expect says that the plan will be applied as soon as some other thing is done, so that
-// what its first instruction needs can start beside that. Call over when the plan was
-// applied, or will not be.
-func (e *Engine) Expect(p *plans.Plan) (over func()) {
-	if !needsSupervisor(p) {
-		return func() {}
-	}
-	e.spares.mu.Lock()
-	waits := e.spares.started != nil
-	e.spares.mu.Unlock()
-	if waits {
-		return func() {}
-	}
-	e.spares.fill()
-	e.spares.mu.Lock()
-	defer e.spares.mu.Unlock()
-	mine := e.spares.started
-	return func() { e.spares.drop(mine) }
 }
 
 // needsSupervisor says whether a supervisor is needed soon: an image is fetched for seconds
@@ -153,25 +123,40 @@ func (e *Engine) unused(started <-chan *supervise.Spare) {
 	})
 }
 
-// supervisor starts the supervisor of the command prepared in dir; more says that another
-// instruction comes after it.
-func (w *work) supervisor(dir string, more bool) (*supervise.Running, error) {
+// expecting is a supervisor that waits for the command in dir; nil when there is none.
+func (w *work) expecting(dir string) *supervise.Spare {
 	started := w.spare
 	w.spare = nil
 	if started == nil {
 		started = w.spares.take()
 	}
-	if started != nil {
-		if spare := <-started; spare != nil {
-			running, err := spare.Take(dir)
-			if err == nil {
-				if w.Ready && more {
-					w.spares.fill() // beside the instruction that begins
-				}
-				return running, nil
+	if started == nil {
+		return nil
+	}
+	spare := <-started
+	if spare == nil {
+		return nil
+	}
+	if err := spare.Expect(dir); err != nil {
+		w.log.Debug("spare supervisor cannot be used", "error", err)
+		spare.Close()
+		return nil
+	}
+	return spare
+}
+
+// supervisor has the command in dir begun by the spare that expects it, or starts a supervisor if
+// there is none; more says that another instruction comes after it.
+func (w *work) supervisor(dir string, spare *supervise.Spare, more bool) (*supervise.Running, error) {
+	if spare != nil {
+		running, err := spare.Begin()
+		if err == nil {
+			if w.Ready && more {
+				w.spares.fill() // beside the instruction that begins
 			}
-			w.log.Debug("spare supervisor cannot be used, starting another", "error", err)
+			return running, nil
 		}
+		w.log.Debug("spare supervisor cannot be used, starting another", "error", err)
 	}
 	return supervise.Start(w.Supervisor, dir)
 }

@@ -31,6 +31,9 @@ type work struct {
 	dirty  bool      // the ledger differs from the disk
 	done   func()    // gives up a directory made anew; nil when it was there
 	spare  chan *supervise.Spare
+	// begun says that it is known that the apply begins, resumed that an earlier call began it.
+	begun, resumed bool
+	before           []byte // the ledger that this delivery's replaces; nil: none
 }
 
 // planError is a fault of the plan or the host that ends the apply as failed.
@@ -72,15 +75,19 @@ func (w *work) open(ctx context.Context) error {
 		return err
 	}
 	if old != nil && old.of(w.d) {
-		w.ledger = old
-		w.log.Info("apply resumed", "left", old.remaining())
-		w.emitWork(ApplyResumed)
-		return nil
+		w.ledger, w.resumed = old, true
+		return w.mayBegin(ctx)
 	}
 	if old != nil && old.Outcome == nil {
+		if err := w.awaitClaim(ctx); err != nil {
+			return err
+		}
 		if err := w.settle(ctx, old); err != nil {
 			return err
 		}
+	}
+	if old != nil {
+		w.before = old.raw
 	}
 	w.ledger = newLedger(w.d, w.Now())
 	w.dirty = true
@@ -91,11 +98,9 @@ func (w *work) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
-	w.log.Info("apply begins", "files", len(w.ledger.Files), "instructions", len(w.ledger.Instructions), "id", w.d.ID)
-	if left := len(w.d.Plan.PeriodicInstructions) - len(named(w.d.Plan)); left > 0 {
-		w.log.Warn("periodic instructions without a name never run, for there would be no record of them", "number", left)
+	if w.d.Claimed == nil {
+		return w.mayBegin(ctx)
 	}
-	w.emitWork(ApplyBegan)
 	return nil
 }
 
@@ -155,8 +160,14 @@ func (w *work) run(ctx context.Context) error {
 
 // end writes the outcome down, and the history's entry before it.
 func (w *work) end(ctx context.Context, o outcome) error {
+	if err := w.mayBegin(ctx); err != nil {
+		return err
+	}
 	o.Ended = w.Now().UTC()
 	w.ledger.Outcome = &o
+	if w.d.Ended != nil {
+		w.d.Ended(w.result(w.d, w.ledger))
+	}
 	if err := w.saveOutcome(ctx, w.entry(o)); err != nil {
 		w.ledger.Outcome = nil
 		return err

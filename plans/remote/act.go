@@ -30,6 +30,9 @@ func (s *Source) settle(ctx context.Context) {
 		if d.Note {
 			s.noteReported(pending.ID)
 		}
+		if d.Conclude {
+			s.conclude(ctx, d, pending.ID)
+		}
 		if !s.act(ctx, d) {
 			return
 		}
@@ -43,16 +46,25 @@ func (s *Source) noteReported(id string) {
 	}
 }
 
+// conclude has the ledger know how a delivery ended whose outcome is in the Secret.
+func (s *Source) conclude(ctx context.Context, d Decision, id string) {
+	outcome, _ := plans.ReadOutcome(s.current.Data)
+	reason := ""
+	if outcome.State == plans.StateFailed {
+		reason = firstLine(outcome.FailedOutput[plans.FailureOutput])
+	}
+	delivery := apply.Delivery{Source: SourceName, ID: id, Checksum: d.Checksum, Plan: d.Plan}
+	if err := s.o.Engine.Conclude(ctx, delivery, outcome.State == plans.StateSucceeded, reason); err != nil {
+		s.o.Logger.Warn("end of the plan cannot be written down on this host", "delivery", id, "error", err)
+	}
+}
+
 // act performs one decision and says whether another has to be made now.
 func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 	switch d.Action {
 	case Take:
 		s.stopTending()
-		defer s.o.Engine.Expect(d.Plan)()
-		if claimed, again := s.claim(ctx, d); !claimed {
-			return again
-		}
-		return s.apply(ctx, d)
+		return s.take(ctx, d)
 	case Apply:
 		if d.Confirm {
 			if confirmed, again := s.confirm(ctx); !confirmed {
@@ -60,7 +72,7 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 			}
 		}
 		s.stopTending()
-		return s.apply(ctx, d)
+		return s.perform(ctx, d, s.apply(ctx, d, nil))
 	case Reject:
 		s.stopTending()
 		return s.reject(ctx, d)
@@ -121,58 +133,6 @@ func (s *Source) goesOn(err error, what string) bool {
 	s.aboutSecret().Error("plan Secret cannot be written", "what", what, "error", err)
 	s.wake(s.pace.retryMax)
 	return false
-}
-
-// apply performs the plan and reports the outcome. It always asks for another decision,
-// unless the host or the context stood in the way.
-func (s *Source) apply(ctx context.Context, d Decision) bool {
-	before, _ := plans.ReadOutcome(s.current.Data)
-	log := s.o.Logger.With("plan", plans.Short(d.Checksum), "delivery", d.ID, "attempt", d.Attempt)
-	log.Info("plan is being applied")
-	s.doing(d.Checksum, "applying the plan %s, attempt %d", plans.Short(d.Checksum), d.Attempt)
-
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	superseded := make(chan struct{})
-	supersede := sync.OnceFunc(func() {
-		log.Info("a newer plan waits for the end of this one")
-		close(superseded)
-	})
-	var result apply.Result
-	var err error
-	s.working(ctx, d, func() {
-		result, err = s.o.Engine.Apply(work, apply.Delivery{
-			Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt, Superseded: superseded,
-		})
-	}, func() {
-		if s.current == nil || s.current.UID != s.memory.UID {
-			return
-		}
-		newest := plans.ReadDelivery(s.current.Data)
-		switch {
-		case newest.Checksum() != d.Checksum && len(newest.Plan) > 0:
-			supersede()
-		case newest.State == plans.StateCancelled:
-			cancel(apply.ErrCancelled)
-		}
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			s.hostFault(d.Checksum, "the plan cannot be worked on", err)
-		}
-		return false
-	}
-	s.faults = 0
-	if result.Succeeded {
-		log.Info("plan succeeded")
-	} else {
-		log.Error("plan failed", "instruction", result.Failure.Instruction, "reason", result.Failure.Reason, "exitCode", result.Failure.ExitCode)
-	}
-	o := ended(before, d, result, s.o.Now())
-	s.firstRounds(work, d, &o)
-	goesOn := s.report(ctx, d, before.State, o)
-	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, d.Checksum, d.Checksum
-	return goesOn
 }
 
 // firstRounds adds to an outcome what the first round of the plan's periodic instructions

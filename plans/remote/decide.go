@@ -72,6 +72,8 @@ type Decision struct {
 	Periodic bool
 	// Note asks to note that the ledger's outcome is in the Secret.
 	Note bool
+	// Conclude asks to write down in the ledger the end of a delivery that only the Secret knows.
+	Conclude bool
 	// Restore asks to put the plan's files back first where they are missing or differ.
 	Restore bool
 	// Fault is why a plan cannot be read.
@@ -225,11 +227,17 @@ func (c *cause) failures() int {
 // reason is what the failure of this plan was reported with, in brackets; empty when that
 // is not known.
 func (c *cause) reason() string {
-	said, _, _ := bytes.Cut(c.outcome.FailedOutput[plans.FailureOutput], []byte{'\n'})
-	if c.outcome.FailedChecksum != c.checksum || len(said) == 0 {
+	said := firstLine(c.outcome.FailedOutput[plans.FailureOutput])
+	if c.outcome.FailedChecksum != c.checksum || said == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (%s)", said[:min(len(said), maxReason)])
+	return fmt.Sprintf(" (%s)", said)
+}
+
+// firstLine is that of a failure's output, bounded.
+func firstLine(output []byte) string {
+	said, _, _ := bytes.Cut(output, []byte{'\n'})
+	return string(said[:min(len(said), maxReason)])
 }
 
 // id names a delivery of the flow with states: the plan-revision grows with each one taken.
@@ -255,11 +263,14 @@ func (c *cause) running(revision int) (id string, confirm bool) {
 	return fmt.Sprintf("%s.%d", id, n+1), true
 }
 
-// known has it noted that the outcome of the ledger's delivery is in the Secret.
+// known has it noted that the outcome of the ledger's delivery is in the Secret, and the
+// outcome itself where the agent was killed between its report and its ledger.
 func (c *cause) known(d Decision) Decision {
 	p := c.memory.Pending
 	base, _, _ := strings.Cut(p.ID, ".")
-	d.Note = p.Finished && !p.Reported && base == c.id(c.outcome.Revision)
+	ours := p.ID != "" && base == c.id(c.outcome.Revision) && p.Checksum == c.checksum
+	d.Note = ours && p.Finished && !p.Reported
+	d.Conclude = ours && !p.Finished && c.plan != nil
 	return d
 }
 

@@ -49,6 +49,7 @@ type wanted struct {
 	Confirm  bool
 	Periodic bool
 	Restore  bool
+	Conclude bool
 	Again    time.Time
 }
 
@@ -127,6 +128,14 @@ func TestDecide(t *testing.T) {
 		{"failed stays failed",
 			secretOf(map[string]string{"plan": planA, "plan-state": "failed", "failed-checksum": sum(planA), "failure-count": "1"}), Memory{},
 			wanted{Action: Tend, Periodic: true}},
+		{"an end that only the Secret knows is written down",
+			secretOf(map[string]string{"plan": planA, "plan-state": "failed", "plan-revision": "3", "failed-checksum": sum(planA), "failure-count": "1"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3", Checksum: sum(planA)}},
+			wanted{Action: Tend, Periodic: true, Conclude: true}},
+		{"the ledger of another delivery is left alone",
+			secretOf(map[string]string{"plan": planA, "plan-state": "failed", "plan-revision": "4", "failed-checksum": sum(planA), "failure-count": "1"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3", Checksum: sum(planA)}},
+			wanted{Action: Tend, Periodic: true}},
 		{"max-failures is not for this flow",
 			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "max-failures": "1", "failed-checksum": sum(planA), "failure-count": "1"}), known,
 			wanted{Action: Take, ID: "u1/1", Attempt: 1, Revision: 1, Periodic: true}},
@@ -200,7 +209,7 @@ func TestDecide(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			d := Decide(tc.secret, tc.memory, noon)
 			got := wanted{Action: d.Action, ID: d.ID, Attempt: d.Attempt, Revision: d.Revision,
-				Confirm: d.Confirm, Periodic: d.Periodic, Restore: d.Restore, Again: d.Again}
+				Confirm: d.Confirm, Periodic: d.Periodic, Restore: d.Restore, Conclude: d.Conclude, Again: d.Again}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}

@@ -28,9 +28,9 @@ const SourceName = "remote"
 
 // Applier is what performs plans; *apply.Engine is one.
 type Applier interface {
-	Expect(p *plans.Plan) (over func())
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	Abandon(ctx context.Context, source string) error
+	Conclude(ctx context.Context, d apply.Delivery, succeeded bool, reason string) error
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)

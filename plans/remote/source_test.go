@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,11 +28,9 @@ type engine struct {
 	mu      sync.Mutex
 	calls   []string
 	pending apply.Pending
-	// expected are the plans that were said to come; over how many of them are over.
-	expected []*plans.Plan
-	over     int
 	// The answers; nil is a success without findings.
 	onApply    func(ctx context.Context, d apply.Delivery) (apply.Result, error)
+	onEnded    func() error // while the outcome is being written down
 	onProbes   func() map[string]plans.ProbeStatus
 	onPeriodic func(force bool) map[string]plans.PeriodicOutput
 	onRestore  func(ctx context.Context) ([]string, error)
@@ -68,6 +67,9 @@ func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, err
 	if strings.Count(id, "/") == 2 {
 		id = "legacy"
 	}
+	if d.Claimed != nil && !<-d.Claimed {
+		return apply.Result{}, apply.ErrUnclaimed
+	}
 	e.mu.Lock()
 	done := e.pending.ID == d.ID && e.pending.Finished
 	e.pending = apply.Pending{ID: d.ID, Checksum: d.Checksum}
@@ -83,21 +85,16 @@ func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, err
 	if answer != nil && !done {
 		result, err = answer(ctx, d)
 	}
+	if err == nil && !done && d.Ended != nil {
+		d.Ended(result)
+		if e.onEnded != nil {
+			err = e.onEnded()
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pending.Finished = err == nil
 	return result, err
-}
-
-func (e *engine) Expect(p *plans.Plan) (over func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.expected = append(e.expected, p)
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.over++
-	}
 }
 
 func (e *engine) Abandon(context.Context, string) error {
@@ -105,6 +102,14 @@ func (e *engine) Abandon(context.Context, string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pending.Finished = true
+	return nil
+}
+
+func (e *engine) Conclude(_ context.Context, d apply.Delivery, succeeded bool, reason string) error {
+	e.note("conclude succeeded=%t %s", succeeded, reason)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pending.Finished = e.pending.ID == d.ID
 	return nil
 }
 
@@ -225,12 +230,6 @@ func TestPendingPlanIsClaimedAppliedAndReported(t *testing.T) {
 	src, _ := follow(t, s, e)
 	s.wantState(t, "succeeded")
 	wantCalls(t, e, "apply a u1/1 attempt 1")
-	waitUntil(t, "the one plan that was expected is over", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return len(e.expected) == 1 && e.expected[0].Instructions[0].Name == "a" && e.over == 1
-	})
-
 	writes := s.writes()
 	if len(writes) != 2 {
 		t.Fatalf("%d writes, want the claim and the outcome", len(writes))
@@ -402,6 +401,50 @@ func TestStopDuringAnApplyReportsNothing(t *testing.T) {
 	}
 	// The next life goes on with the same delivery.
 	e.onApply = nil
+	follow(t, s, e)
+	s.wantState(t, "succeeded")
+	wantCalls(t, e, "apply a u1/1 attempt 1", "apply a u1/1 attempt 1")
+}
+
+// TestOutcomeIsReportedWhileItIsWrittenDown: what is durable on the server need not wait for
+// this host's disk.
+func TestOutcomeIsReportedWhileItIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
+	written := make(chan struct{})
+	e := &engine{onEnded: func() error { <-written; return nil }}
+	follow(t, s, e)
+	s.wantState(t, "succeeded")
+	close(written)
+	wantCalls(t, e, "apply a u1/1 attempt 1")
+}
+
+// TestOutcomeThatOnlyTheServerHas: the host could not write it down, or the agent was killed
+// before it had. The ledger gets it from the Secret, and nothing runs again.
+func TestOutcomeThatOnlyTheServerHas(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
+	e := &engine{onEnded: func() error { return errors.New("no ledger today") }}
+	follow(t, s, e)
+	s.wantState(t, "succeeded")
+	waitUntil(t, "the ledger has the outcome", func() bool { return slices.Contains(e.said(), "conclude succeeded=true ") })
+	wantCalls(t, e, "apply a u1/1 attempt 1", "conclude succeeded=true ")
+}
+
+// TestClaimSlowerThanTheEngineWaits has the plan begun once it is claimed nevertheless.
+func TestClaimSlowerThanTheEngineWaits(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
+	var gaveUp atomic.Bool
+	e := &engine{onApply: func(context.Context, apply.Delivery) (apply.Result, error) {
+		if gaveUp.CompareAndSwap(false, true) {
+			return apply.Result{}, apply.ErrUnclaimed
+		}
+		return apply.Result{Succeeded: true}, nil
+	}}
 	follow(t, s, e)
 	s.wantState(t, "succeeded")
 	wantCalls(t, e, "apply a u1/1 attempt 1", "apply a u1/1 attempt 1")

@@ -5,6 +5,7 @@ package supervise
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,8 +41,10 @@ type Running struct {
 	Identity Identity
 	dir      string
 	pidfd    *os.File // nil when the kernel has none
-	// announced has a byte when the result is there; nil when the supervisor cannot announce it.
+	// announced has the result when it is there; nil when the supervisor cannot announce it.
 	announced *os.File
+	heard     []byte  // of an announcement
+	result    *Result // announced
 	follower  *Follower
 }
 
@@ -94,9 +97,11 @@ func Attach(dir string, known Identity) (*Running, *Result, error) {
 		return nil, nil, err
 	}
 	id := known
-	if err := readJSON(filepath.Join(dir, identityFile), maxResultSize, &id); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = readJSON(filepath.Join(dir, identityFile), maxResultSize, &id)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
+	there := err == nil
 	if id.Alive() {
 		return watch(dir, id), nil, nil
 	}
@@ -104,7 +109,8 @@ func Attach(dir string, known Identity) (*Running, *Result, error) {
 	if r, ok, err := readResult(dir); err != nil || ok {
 		return nil, &r, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, claimedFile)); errors.Is(err, fs.ErrNotExist) && known.PID == 0 {
+	// A directory that is gone says nothing; in one that is there, whoever ran it claimed it.
+	if _, err := os.Stat(filepath.Join(dir, claimedFile)); errors.Is(err, fs.ErrNotExist) && (there || known.PID == 0) {
 		return nil, nil, ErrNeverStarted
 	}
 	return nil, nil, ErrLost
@@ -159,7 +165,7 @@ func (r *Running) deaf() {
 func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 	for {
 		gone := r.exited(ctx, look)
-		result, ok, err := readResult(r.dir)
+		result, ok, err := r.ended()
 		if err != nil {
 			return Result{}, err
 		}
@@ -175,6 +181,28 @@ func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 		case ctx.Err() != nil:
 			return Result{}, ctx.Err()
 		}
+	}
+}
+
+// ended is the result, announced or in its file; ok is false while there is none.
+func (r *Running) ended() (result Result, ok bool, err error) {
+	if r.result != nil {
+		return *r.result, true, nil
+	}
+	return readResult(r.dir)
+}
+
+// hear takes up what the supervisor has announced of its result so far.
+func (r *Running) hear(b []byte) {
+	r.heard = append(r.heard, b...)
+	line, _, whole := bytes.Cut(r.heard, []byte{'\n'})
+	var result Result
+	switch {
+	case whole && json.Unmarshal(line, &result) == nil && result.Schema == schema:
+		r.result = &result
+		r.deaf()
+	case whole || len(r.heard) > maxResultSize:
+		r.deaf() // the file says it
 	}
 }
 
@@ -241,10 +269,11 @@ func (r *Running) exited(ctx context.Context, d time.Duration) bool {
 	if r.announced != nil && r.announced.SetReadDeadline(time.Now().Add(d)) == nil {
 		stop := context.AfterFunc(ctx, func() { _ = r.announced.SetReadDeadline(time.Unix(1, 0)) })
 		defer stop()
-		n, err := r.announced.Read(make([]byte, 1))
+		b := make([]byte, 4<<10)
+		n, err := r.announced.Read(b)
 		switch {
 		case n > 0:
-			r.deaf()
+			r.hear(b[:n])
 			return false
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return false

@@ -102,10 +102,18 @@ func (r Result) Reason() string {
 	return ""
 }
 
-// Prepare makes dir and writes the command into it. It is whole or not there for any
-// process, but not synced: after a crash of the host nothing of it runs any more, and what
-// had been started is known to the caller.
+// Prepare makes dir and writes the command into it, for a supervisor to run. It is whole or
+// not there for any process, but not synced: after a crash of the host nothing of it runs any
+// more, and what had been started is known to the caller.
 func Prepare(dir string, c Command) error {
+	if err := Write(dir, c); err != nil {
+		return err
+	}
+	return Offer(dir)
+}
+
+// Write makes dir and writes the command into it under a name that no supervisor looks for.
+func Write(dir string, c Command) error {
 	c.Schema = schema
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -114,7 +122,13 @@ func Prepare(dir string, c Command) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return rename(filepath.Join(dir, commandFile), b)
+	return os.WriteFile(filepath.Join(dir, commandFile)+".tmp", b, 0o600)
+}
+
+// Offer has the command written in dir run by whichever supervisor finds it first.
+func Offer(dir string) error {
+	path := filepath.Join(dir, commandFile)
+	return os.Rename(path+".tmp", path)
 }
 
 // rename puts a file in its place in one step, without syncing it.

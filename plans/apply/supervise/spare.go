@@ -1,11 +1,15 @@
 // A supervisor that is started before its command is known. It is a program of the
 // agent's size, whose start takes as long as all else that stands between a plan and its
-// first instruction, so it waits ready. A socket joins the two: by it the supervisor gets
-// its directory, and announces that the result is there.
+// first instruction, so it waits ready. A socket joins the two. By it the supervisor gets
+// its directory, in which it makes itself at home while the agent still writes down what it
+// is about to do; then the word to begin; and it announces the result, while that is
+// being made durable.
 
 package supervise
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +23,12 @@ import (
 // unknown in place of a directory has a supervisor read it from its standard input.
 const unknown = "-"
 
-// maxPath is the longest directory's name, which is also what a pipe takes in one piece.
-const maxPath = 4096
+const (
+	// maxPath is the longest directory's name.
+	maxPath = 4096
+	// beginWord has a spare supervisor begin.
+	beginWord = 'b'
+)
 
 // Spare is a supervisor that waits for the directory of its command. It ends by itself
 // when the process that started it does.
@@ -28,6 +36,7 @@ type Spare struct {
 	identity Identity
 	process  *exec.Cmd
 	socket   *os.File
+	dir      string // of the command, once it is known
 }
 
 // StartSpare starts a supervisor as Start does. It must be taken or closed.
@@ -59,34 +68,39 @@ func StartSpare(argv []string) (*Spare, error) {
 // Take gives the supervisor the command prepared in dir. After an error the command did
 // not start, and will not.
 func (s *Spare) Take(dir string) (*Running, error) {
-	if len(dir) > maxPath {
+	if err := s.Expect(dir); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("the directory's name is longer than %d bytes", maxPath)
+		return nil, err
 	}
-	if err := s.send(dir); err != nil {
+	return s.Begin()
+}
+
+// Expect gives the supervisor the directory of its command, which exists. The command need
+// not be there before Begin.
+func (s *Spare) Expect(dir string) error {
+	if len(dir) > maxPath {
+		return fmt.Errorf("the directory's name is longer than %d bytes", maxPath)
+	}
+	if _, err := s.socket.WriteString(dir + "\x00"); err != nil {
+		return fmt.Errorf("send the spare supervisor its directory: %w", err)
+	}
+	s.dir = dir
+	return nil
+}
+
+// Begin has the supervisor begin, after Expect. After an error the command did not start,
+// and will not.
+func (s *Spare) Begin() (*Running, error) {
+	if _, err := s.socket.Write([]byte{beginWord}); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("send the spare supervisor its directory: %w", err)
+		return nil, fmt.Errorf("have the spare supervisor begin: %w", err)
 	}
 	if err := s.process.Process.Release(); err != nil {
 		return nil, errors.Join(err, s.socket.Close())
 	}
-	running := watch(dir, s.identity)
+	running := watch(s.dir, s.identity)
 	running.announced = s.socket
 	return running, nil
-}
-
-// send writes the directory and that no more will come.
-func (s *Spare) send(dir string) error {
-	if _, err := s.socket.WriteString(dir); err != nil {
-		return err
-	}
-	conn, err := s.socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var shut error
-	err = conn.Control(func(fd uintptr) { shut = unix.Shutdown(int(fd), unix.SHUT_WR) })
-	return errors.Join(err, shut)
 }
 
 // Close ends a supervisor that is not needed, and waits for its end.
@@ -95,13 +109,26 @@ func (s *Spare) Close() {
 	_ = s.process.Wait() // it did nothing, so there is nothing to learn from how it ended
 }
 
-// readDirectory waits for the directory of the command; ok is false when none came.
-func readDirectory() (dir string, ok bool, err error) {
-	b, err := io.ReadAll(io.LimitReader(os.Stdin, maxPath+1))
-	if err != nil || len(b) == 0 || len(b) > maxPath {
+// caller is the agent that started a spare supervisor, as that sees it.
+type caller struct {
+	words *bufio.Reader
+	to    io.Writer
+}
+
+func newCaller(socket *os.File) *caller {
+	return &caller{words: bufio.NewReaderSize(socket, maxPath+2), to: socket}
+}
+
+// directory waits for the directory of the command; ok is false when none came.
+func (c *caller) directory() (dir string, ok bool, err error) {
+	b, err := c.words.ReadSlice(0)
+	switch {
+	case errors.Is(err, io.EOF):
+		return "", false, nil
+	case err != nil:
 		return "", false, err
 	}
-	dir = string(b)
+	dir = string(b[:len(b)-1])
 	log, err := os.OpenFile(filepath.Join(dir, supervisorLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return "", false, err
@@ -109,6 +136,16 @@ func readDirectory() (dir string, ok bool, err error) {
 	return dir, true, errors.Join(unix.Dup3(int(log.Fd()), int(os.Stderr.Fd()), 0), log.Close())
 }
 
-// announce lets an agent that waits know that the result is in its place. One that has gone,
-// or that started this supervisor in another way, finds out by itself.
-func announce() { _, _ = os.Stdin.Write([]byte{1}) }
+// mayBegin waits for the word; false is the end of the agent, or that it does not want
+// the command any more.
+func (c *caller) mayBegin() bool {
+	word, err := c.words.ReadByte()
+	return err == nil && word == beginWord
+}
+
+// announce sends an agent that waits the result. One that has gone finds it in its file.
+func (c *caller) announce(r Result) {
+	if b, err := json.Marshal(r); err == nil {
+		_, _ = c.to.Write(append(b, '\n'))
+	}
+}

@@ -40,8 +40,76 @@ func TestSpareRunsItsCommand(t *testing.T) {
 	if result.ExitCode != 3 || !strings.Contains(string(out), "out\n") || !strings.Contains(string(out), "err\n") {
 		t.Errorf("%+v %q", result, out)
 	}
-	if again, known, err := supervise.Attach(dir, running.Identity); again != nil || known == nil || known.ExitCode != 3 {
+	// The result was announced; whoever comes later waits for its file.
+	again, known, err := supervise.Attach(dir, running.Identity)
+	if again != nil {
+		found := wait(t, again, nothing)
+		known = &found
+	}
+	if err != nil || known == nil || known.ExitCode != 3 {
 		t.Errorf("attach: %v %v %v", again, known, err)
+	}
+}
+
+// TestSpareBeginsWhenItIsSaid gives a spare its directory before the command is there.
+func TestSpareBeginsWhenItIsSaid(t *testing.T) {
+	s := spare(t)
+	dir := filepath.Join(t.TempDir(), "try")
+	ran := filepath.Join(t.TempDir(), "ran")
+	if err := supervise.Write(dir, shell(t, "touch "+ran)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Expect(dir); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(dir, "result.json.tmp")) // it has made itself at home
+	if _, err := os.Stat(ran); err == nil {
+		t.Fatal("the command ran before it was offered")
+	}
+	if err := supervise.Offer(dir); err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Reap(); running.Close() })
+	if result := wait(t, running, nothing); !result.Succeeded() {
+		t.Errorf("%+v", result)
+	}
+	if _, err := os.Stat(ran); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSpareThatIsNotSaidToBegin loses the agent between the directory and the word: the
+// command did not start, never will, and that is known, whatever else is remembered.
+func TestSpareThatIsNotSaidToBegin(t *testing.T) {
+	s := spare(t)
+	dir := filepath.Join(t.TempDir(), "try")
+	if err := supervise.Write(dir, shell(t, "exit 3")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Expect(dir); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, filepath.Join(dir, "result.json.tmp"))
+	known := supervise.Identity{PID: s.PID()}
+	s.Close()
+	if running, result, err := supervise.Attach(dir, known); !errors.Is(err, supervise.ErrNeverStarted) {
+		t.Errorf("attach: %v %v %v", running, result, err)
+	}
+}
+
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", path)
+		}
 	}
 }
 

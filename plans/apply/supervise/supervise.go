@@ -39,7 +39,7 @@ func Supervise(dir string) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
 	// The command dies with the thread that started it (Pdeathsig), so that thread has to stay.
 	runtime.LockOSThread()
-	ready := func() {} // nobody waits for an announcement
+	var agent *caller // nil: nobody waits for an announcement
 	id, err := identify(os.Getpid())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "supervise: find out who this is:", err)
@@ -51,7 +51,8 @@ func Supervise(dir string) int {
 		if self, err := os.FindProcess(id.PID); err == nil {
 			_ = self.Release()
 		}
-		known, ok, err := readDirectory()
+		agent = newCaller(os.Stdin)
+		known, ok, err := agent.directory()
 		switch {
 		case err != nil:
 			fmt.Fprintln(os.Stderr, "supervise: read the directory:", err)
@@ -59,19 +60,30 @@ func Supervise(dir string) int {
 		case !ok:
 			return 0 // not needed
 		}
-		dir, ready = known, announce
+		dir = known
 	}
-	if err := supervise(dir, id, signals, ready); err != nil {
+	if err := supervise(dir, id, signals, agent); err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
 		return 1
 	}
 	return 0
 }
 
-// supervise runs the command of dir; ready is called when its result is in its place.
-func supervise(dir string, id Identity, signals <-chan os.Signal, ready func()) error {
+// supervise runs the command of dir, and announces its result to the agent if that waits.
+func supervise(dir string, id Identity, signals <-chan os.Signal, agent *caller) error {
 	if err := writeIdentity(dir, id); err != nil {
 		return err
+	}
+	var file *os.File
+	var err error
+	if agent != nil { // nobody else has this directory
+		if file, err = reserveResult(dir); err != nil {
+			return err
+		}
+		defer file.Close()
+		if !agent.mayBegin() {
+			return nil
+		}
 	}
 	command, err := readCommand(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,11 +92,12 @@ func supervise(dir string, id Identity, signals <-chan os.Signal, ready func()) 
 	if err != nil {
 		return err
 	}
-	file, err := reserveResult(dir)
-	if err != nil {
-		return err
+	if file == nil {
+		if file, err = reserveResult(dir); err != nil {
+			return err
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	claimed := filepath.Join(dir, claimedFile)
 	if err := os.Rename(filepath.Join(dir, commandFile), claimed); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -95,7 +108,10 @@ func supervise(dir string, id Identity, signals <-chan os.Signal, ready func()) 
 	result := r.do(func() {
 		_ = os.Truncate(claimed, 0) // the command's environment may hold secrets
 	})
-	if err := r.writeResult(file, result, ready); err != nil {
+	if agent != nil {
+		agent.announce(result)
+	}
+	if err := r.writeResult(file, result); err != nil {
 		return err
 	}
 	// A process that the command left behind may go on writing; with nobody to read it would
@@ -245,16 +261,14 @@ func reserveResult(dir string) (*os.File, error) {
 // writeResult writes the result for as long as it takes: without it the command would run
 // a second time. It gives up only when its directory is gone, for then nobody asks.
 //
-// Output and result are synced before the result has its name. That the name itself is
-// durable is not waited for by the agent, which puts the result into its ledger, synced,
-// before it acts on it; it is for an agent that is not there.
-func (r *run) writeResult(f *os.File, result Result, ready func()) error {
+// Output and result are synced before the result has its name.
+func (r *run) writeResult(f *os.File, result Result) error {
 	b, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	for {
-		err := r.putResult(f, padded(b), ready)
+		err := r.putResult(f, padded(b))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -262,7 +276,7 @@ func (r *run) writeResult(f *os.File, result Result, ready func()) error {
 	}
 }
 
-func (r *run) putResult(f *os.File, b []byte, ready func()) error {
+func (r *run) putResult(f *os.File, b []byte) error {
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return err
 	}
@@ -274,7 +288,6 @@ func (r *run) putResult(f *os.File, b []byte, ready func()) error {
 	if err := os.Rename(f.Name(), filepath.Join(r.dir, resultFile)); err != nil {
 		return err
 	}
-	ready()
 	return durable.SyncDir(r.dir)
 }
 
