@@ -125,9 +125,11 @@ type Delivery struct {
 	// source asks while the host makes ready for it. Nothing is begun before, and after false,
 	// or when it takes too long, nothing is: Apply then returns ErrUnclaimed. Nil: it is.
 	Claimed <-chan bool
-	// Ended is called with the result as soon as it is known, while it is being written down
-	// on this host: a report that is durable elsewhere need not wait for that. Nil: it is not called.
-	Ended func(Result)
+	// Ended is called with the result as soon as it is known. It is written down on this host
+	// when the channel that Ended returns is closed, or a moment later: a report that becomes
+	// durable elsewhere does not wait for this disk, nor for a server that shares it. Nil: it is
+	// written down at once.
+	Ended func(Result) (reported <-chan struct{})
 }
 
 // Result is how an apply ended.

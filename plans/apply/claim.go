@@ -73,13 +73,13 @@ func (w *work) unclaim() error {
 	path := w.ledgerPath(w.d.Source)
 	var err error
 	switch {
-	case w.saved.IsZero():
-	case w.before == nil:
+	case w.saved.IsZero(): // nothing of it is on disk
+	case w.old == nil:
 		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	default:
-		err = durable.WriteFile(path, w.before, 0o600)
+		err = durable.WriteFile(path, w.old.raw, 0o600)
 	}
 	if w.ledger.Run != "" {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(w.WorkDir, w.ledger.Run)))

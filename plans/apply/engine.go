@@ -140,6 +140,10 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 		return Result{}, err
 	}
 	err = w.run(ctx)
+	if err != nil && w.early != nil {
+		w.early.cancel()
+		_ = w.awaitEarly() // err is why the ledger does not matter
+	}
 	if errors.Is(err, ErrUnclaimed) {
 		err = w.unclaim()
 	}

@@ -163,8 +163,7 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if err := w.stage(ctx, i); err != nil {
 		return nil, err
 	}
-	in.Tries++
-	in.Runs++
+	w.opened(in)
 	dir := w.tryDir(w.ledger, i)
 	command, script, err := w.command(i, dir)
 	if err != nil {
@@ -191,10 +190,15 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	return running, nil
 }
 
+// opened is what the ledger says of an instruction when another try of it starts.
+func (w *work) opened(in *item) {
+	in.Tries++
+	in.Runs++
+	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
+}
+
 // begin writes down that the instruction written in dir starts, and has it started.
 func (w *work) begin(ctx context.Context, i int, dir string, spare *supervise.Spare) (*supervise.Running, error) {
-	in := &w.ledger.Instructions[i]
-	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
 	if err := w.save(ctx); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@
 package apply
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -185,26 +184,6 @@ func readLedger(path string) (*ledger, error) {
 	l.raw = b
 	l.recallSupervisor(path)
 	return &l, nil
-}
-
-// save puts the ledger on disk, waiting for room when there is none.
-func (w *work) save(ctx context.Context) error {
-	return w.withRoom(ctx, w.ledgerPath(w.d.Source), func() error { return w.saveNow() })
-}
-
-// saveNow puts the ledger on disk, and other files before it, in their order.
-func (w *work) saveNow(before ...durable.File) error {
-	b, err := json.Marshal(w.ledger)
-	if err != nil {
-		return fmt.Errorf("encode the ledger: %w", err)
-	}
-	ledger := durable.File{Path: w.ledgerPath(w.d.Source), Data: append(b, '\n'), Mode: 0o600}
-	if err := durable.WriteFiles(append(before, ledger)...); err != nil {
-		return fmt.Errorf("write the ledger: %w", err)
-	}
-	w.saved, w.dirty = w.Now(), false
-	w.at("ledger")
-	return nil
 }
 
 // Pending says what the ledger of a source holds; ok is false when there is none.

@@ -85,7 +85,7 @@ func TestUnclaimedPlan(t *testing.T) {
 			no := make(chan bool, 1)
 			d.Claimed = no
 			time.AfterFunc(20*time.Millisecond, func() { no <- false })
-			d.Ended = func(r apply.Result) { t.Errorf("a result: %+v", r) }
+			d.Ended = func(r apply.Result) <-chan struct{} { t.Errorf("a result: %+v", r); return nil }
 			if _, err := e.Apply(t.Context(), d); !errors.Is(err, apply.ErrUnclaimed) {
 				t.Fatalf("Apply() = %v", err)
 			}
@@ -122,11 +122,12 @@ func TestResultBeforeItIsWrittenDown(t *testing.T) {
 	e := h.engine()
 	d := delivery(t, plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "echo out")}})
 	times := 0
-	d.Ended = func(r apply.Result) {
+	d.Ended = func(r apply.Result) <-chan struct{} {
 		times++
 		if p, _, err := e.Pending(d.Source); err != nil || p.Finished || !r.Succeeded {
 			t.Errorf("pending %+v, %v, result %+v", p, err, r)
 		}
+		return nil // it is written down all the same
 	}
 	if _, err := e.Apply(t.Context(), d); err != nil || times != 1 {
 		t.Errorf("%v, the result was handed out %d times", err, times)

@@ -21,6 +21,9 @@ const strikeEvery = time.Second
 // drain of its output, and time for a slow disk.
 const killPatience = 30 * time.Second
 
+// reportFirst is how long an outcome is held back from the disk for its report.
+const reportFirst = 25 * time.Millisecond
+
 // work is one delivery being applied.
 type work struct {
 	*Engine
@@ -33,7 +36,8 @@ type work struct {
 	spare  chan *supervise.Spare
 	// begun says that it is known that the apply begins, resumed that an earlier call began it.
 	begun, resumed bool
-	before           []byte // the ledger that this delivery's replaces; nil: none
+	old            *ledger    // that this delivery's replaces; nil: none
+	early          *earlySave // nil: none is under way
 }
 
 // planError is a fault of the plan or the host that ends the apply as failed.
@@ -53,6 +57,7 @@ func failed(format string, args ...any) error {
 func (w *work) ended() (bool, error) {
 	l, err := w.load(w.d.Source)
 	if err != nil || l == nil || !l.of(w.d) {
+		w.old = l
 		return false, err
 	}
 	w.ledger = l
@@ -67,37 +72,31 @@ func (w *work) report(err error) (Result, error) {
 	return w.result(w.d, w.ledger), nil
 }
 
-// open takes up the ledger of this delivery or begins one. A new one is saved before the
-// first step that touches the host, together with that step's own mark where it has one.
+// open takes up the ledger of this delivery, which ended has read, or begins one. A new one is saved
+// before the first step that touches the host, together with that step's own mark where it has one.
 func (w *work) open(ctx context.Context) error {
-	old, err := w.load(w.d.Source)
-	if err != nil {
-		return err
-	}
-	if old != nil && old.of(w.d) {
-		w.ledger, w.resumed = old, true
+	if w.ledger != nil {
+		w.resumed = true
 		return w.mayBegin(ctx)
 	}
-	if old != nil && old.Outcome == nil {
+	if w.old != nil && w.old.Outcome == nil {
 		if err := w.awaitClaim(ctx); err != nil {
 			return err
 		}
-		if err := w.settle(ctx, old); err != nil {
+		if err := w.settle(ctx, w.old); err != nil {
 			return err
 		}
 	}
-	if old != nil {
-		w.before = old.raw
-	}
 	w.ledger = newLedger(w.d, w.Now())
 	w.dirty = true
-	err = w.withRoom(ctx, w.WorkDir, func() (err error) {
+	err := w.withRoom(ctx, w.WorkDir, func() (err error) {
 		w.ledger.Run, w.done, err = w.newRun()
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
+	w.saveEarly(ctx)
 	if w.d.Claimed == nil {
 		return w.mayBegin(ctx)
 	}
@@ -166,7 +165,12 @@ func (w *work) end(ctx context.Context, o outcome) error {
 	o.Ended = w.Now().UTC()
 	w.ledger.Outcome = &o
 	if w.d.Ended != nil {
-		w.d.Ended(w.result(w.d, w.ledger))
+		moment := time.NewTimer(reportFirst)
+		defer moment.Stop()
+		select {
+		case <-w.d.Ended(w.result(w.d, w.ledger)):
+		case <-moment.C:
+		}
 	}
 	if err := w.saveOutcome(ctx, w.entry(o)); err != nil {
 		w.ledger.Outcome = nil
@@ -186,7 +190,7 @@ func (w *work) saveOutcome(ctx context.Context, h *historyEntry) error {
 	if h == nil {
 		return w.save(ctx)
 	}
-	if err := w.saveNow(h.file); err != nil {
+	if err := w.saveWith(h.file); err != nil {
 		if fault := durable.WriteFiles(h.file); fault != nil {
 			w.historyFailed(fault)
 		}

@@ -18,6 +18,7 @@ type applying struct {
 	cancel    context.CancelCauseFunc
 	supersede func()            // lets the engine know that a newer plan waits
 	known     chan apply.Result // has the result once it is known
+	reported  chan struct{}     // closed when the result was reported, or is not to be waited for
 	done      chan struct{}     // closed when the engine is done with the delivery
 	result    apply.Result      // these two are written before done is closed
 	err       error
@@ -28,7 +29,7 @@ func (s *Source) apply(ctx context.Context, d Decision, claimed <-chan bool) *ap
 	work, cancel := context.WithCancelCause(ctx)
 	superseded := make(chan struct{})
 	a := &applying{
-		cancel: cancel, known: make(chan apply.Result, 1), done: make(chan struct{}),
+		cancel: cancel, known: make(chan apply.Result, 1), reported: make(chan struct{}), done: make(chan struct{}),
 		supersede: sync.OnceFunc(func() {
 			s.o.Logger.Info("a newer plan waits for the end of this one", "plan", plans.Short(d.Checksum), "delivery", d.ID)
 			close(superseded)
@@ -39,7 +40,7 @@ func (s *Source) apply(ctx context.Context, d Decision, claimed <-chan bool) *ap
 		defer cancel(nil)
 		a.result, a.err = s.o.Engine.Apply(work, apply.Delivery{
 			Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt,
-			Superseded: superseded, Claimed: claimed, Ended: func(r apply.Result) { a.known <- r },
+			Superseded: superseded, Claimed: claimed, Ended: func(r apply.Result) <-chan struct{} { a.known <- r; return a.reported },
 		})
 	}()
 	return a
@@ -102,6 +103,7 @@ func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 	o := ended(before, d, result, s.o.Now())
 	s.firstRounds(ctx, d, &o)
 	goesOn := s.report(ctx, d, before.State, o)
+	close(a.reported)
 	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, d.Checksum, d.Checksum
 	s.during(func() { <-a.done }, func() {})
 	if a.err != nil {

@@ -30,7 +30,7 @@ type engine struct {
 	pending apply.Pending
 	// The answers; nil is a success without findings.
 	onApply    func(ctx context.Context, d apply.Delivery) (apply.Result, error)
-	onEnded    func() error // while the outcome is being written down
+	onEnded    func(reported <-chan struct{}) error // while the outcome is being written down
 	onProbes   func() map[string]plans.ProbeStatus
 	onPeriodic func(force bool) map[string]plans.PeriodicOutput
 	onRestore  func(ctx context.Context) ([]string, error)
@@ -86,9 +86,9 @@ func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, err
 		result, err = answer(ctx, d)
 	}
 	if err == nil && !done && d.Ended != nil {
-		d.Ended(result)
+		reported := d.Ended(result)
 		if e.onEnded != nil {
-			err = e.onEnded()
+			err = e.onEnded(reported)
 		}
 	}
 	e.mu.Lock()
@@ -413,7 +413,7 @@ func TestOutcomeIsReportedWhileItIsWrittenDown(t *testing.T) {
 	s := newServer(t)
 	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
 	written := make(chan struct{})
-	e := &engine{onEnded: func() error { <-written; return nil }}
+	e := &engine{onEnded: func(reported <-chan struct{}) error { <-reported; <-written; return nil }}
 	follow(t, s, e)
 	s.wantState(t, "succeeded")
 	close(written)
@@ -426,7 +426,7 @@ func TestOutcomeThatOnlyTheServerHas(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
-	e := &engine{onEnded: func() error { return errors.New("no ledger today") }}
+	e := &engine{onEnded: func(<-chan struct{}) error { return errors.New("no ledger today") }}
 	follow(t, s, e)
 	s.wantState(t, "succeeded")
 	waitUntil(t, "the ledger has the outcome", func() bool { return slices.Contains(e.said(), "conclude succeeded=true ") })

@@ -199,8 +199,7 @@ func (r *Running) hear(b []byte) {
 	var result Result
 	switch {
 	case whole && json.Unmarshal(line, &result) == nil && result.Schema == schema:
-		r.result = &result
-		r.deaf()
+		r.result = &result // the socket stays open until Close: the supervisor takes its end for the agent's
 	case whole || len(r.heard) > maxResultSize:
 		r.deaf() // the file says it
 	}
