@@ -169,7 +169,7 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if err != nil {
 		return nil, w.instructionFailed(i, -1, err.Error())
 	}
-	err = w.withRoom(ctx, dir, func() error { return write(dir, command, script) })
+	err = w.withRoom(ctx, dir, func() error { return stow(dir, command, script) })
 	if err != nil {
 		return nil, fmt.Errorf("prepare the instruction in %s: %w", dir, err)
 	}
@@ -228,8 +228,8 @@ func (w *work) unstarted(dir string, cause error) error {
 	return cause
 }
 
-// write puts the command and its script into dir, which it makes.
-func write(dir string, c supervise.Command, script string) error {
+// stow puts the command and its script into dir, which it makes.
+func stow(dir string, c supervise.Command, script string) error {
 	if script != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

@@ -199,12 +199,10 @@ func (e *Engine) Pending(source string) (p Pending, ok bool, err error) {
 func (e *Engine) Forget(source string) error {
 	e.long.forget(source)
 	path := e.ledgerPath(source)
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err = errors.Join(err, forgetSupervisor(path), forgetReported(path)); err != nil {
-		return fmt.Errorf("remove the ledger of %s: %w", source, err)
+	for _, name := range []string{path, path + ".tmp", runnerPath(path), reportedPath(path)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the ledger of %s: %w", source, err)
+		}
 	}
 	return nil
 }

@@ -4,9 +4,7 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -33,11 +31,4 @@ func (e *Engine) Reported(source, id string) error {
 func (e *Engine) isReported(source, id string) bool {
 	b, err := durable.ReadFile(reportedPath(e.ledgerPath(source)), maxLedgerSize)
 	return err == nil && string(b) == id
-}
-
-func forgetReported(ledger string) error {
-	if err := os.Remove(reportedPath(ledger)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -6,8 +6,6 @@ package apply
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -53,12 +51,4 @@ func (l *ledger) recallSupervisor(path string) {
 	if in := &l.Instructions[r.Instruction]; in.Open && in.Tries == r.Try && in.Supervisor.PID == 0 {
 		in.Supervisor = r.Supervisor
 	}
-}
-
-// forgetSupervisor removes the note of a source.
-func forgetSupervisor(ledger string) error {
-	if err := os.Remove(runnerPath(ledger)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

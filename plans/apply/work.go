@@ -184,24 +184,17 @@ func (w *work) end(ctx context.Context, o outcome) error {
 	return nil
 }
 
-// saveOutcome saves the ledger and the entry, which share their wait for the disk. An entry
-// that cannot be written holds nothing up.
+// saveOutcome saves the entry of the history, then the ledger. An entry that cannot be written
+// holds nothing up.
 func (w *work) saveOutcome(ctx context.Context, h *historyEntry) error {
-	if h == nil {
-		return w.save(ctx)
-	}
-	if err := w.saveWith(h.file); err != nil {
-		if fault := durable.WriteFiles(h.file); fault != nil {
-			w.historyFailed(fault)
-		}
-		if err := w.save(ctx); err != nil {
-			return err
+	if h != nil {
+		if err := durable.WriteFiles(h.file); err != nil {
+			w.historyFailed(err)
+		} else if err := h.shorten(); err != nil {
+			w.historyFailed(err)
 		}
 	}
-	if err := h.shorten(); err != nil {
-		w.historyFailed(err)
-	}
-	return nil
+	return w.save(ctx)
 }
 
 // takeBack kills the running instruction, if there is one, and ends the delivery as cancelled.
