@@ -131,15 +131,7 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	w.spare = e.early(d)
 	defer e.spares.fillSoon()
 	defer func() { e.spares.putBack(w.spare) }()
-	leave, err := w.enterWaiting(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	defer leave()
-	if err := w.open(ctx); err != nil {
-		return Result{}, err
-	}
-	err = w.run(ctx)
+	err = w.perform(ctx)
 	if err != nil && w.early != nil {
 		w.early.cancel()
 		_ = w.awaitEarly() // err is why the ledger does not matter

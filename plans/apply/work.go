@@ -72,12 +72,30 @@ func (w *work) report(err error) (Result, error) {
 	return w.result(w.d, w.ledger), nil
 }
 
+// perform does the delivery, or what is left of it, once no installer is in the way.
+func (w *work) perform(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	leave, err := w.enterWaiting(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if w.resumed || w.d.Claimed == nil {
+		if err := w.mayBegin(ctx); err != nil {
+			return err
+		}
+	}
+	return w.run(ctx)
+}
+
 // open takes up the ledger of this delivery, which ended has read, or begins one. A new one is saved
 // before the first step that touches the host, together with that step's own mark where it has one.
 func (w *work) open(ctx context.Context) error {
 	if w.ledger != nil {
 		w.resumed = true
-		return w.mayBegin(ctx)
+		return nil
 	}
 	if w.old != nil && w.old.Outcome == nil {
 		if err := w.awaitClaim(ctx); err != nil {
@@ -97,9 +115,6 @@ func (w *work) open(ctx context.Context) error {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
 	w.saveEarly(ctx)
-	if w.d.Claimed == nil {
-		return w.mayBegin(ctx)
-	}
 	return nil
 }
 
