@@ -26,10 +26,10 @@ var oversized = map[string]struct {
 }{
 	"plans/apply":        {4000, "its steps share one ledger and one order of writes, which the kill tests hold; what stands alone (files, supervisor, interlock, probes) has left"},
 	"plans/apply.Engine": {50, "the same: one owner of the ledgers, the periodic runs and the interlock"},
-	"plans/apply.work":   {42, "one delivery on its way; its steps are methods so that each strikes off what it did"},
+	"plans/apply.work":   {52, "one delivery on its way; its steps are methods so that each strikes off what it did"},
 
-	"plans/remote":        {2800, "one conversation with one Secret, whose decision, report and watch are each a file"},
-	"plans/remote.Source": {46, "the same"},
+	"plans/remote":        {2900, "one conversation with one Secret, whose decision, report and watch are each a file"},
+	"plans/remote.Source": {50, "the same"},
 	"daemon/node":         {2600, "the node agent's conversation with the server is one protocol in one place; to be split when the cluster agent shares half of it"},
 	"tunnel":              {3500, "client and server are two ends of one protocol and are tested against each other with their insides"},
 

@@ -12,8 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 const (
@@ -74,7 +75,7 @@ type ending struct {
 
 type piece struct {
 	offset int64
-	stream supervise.Stream
+	stream output.Stream
 	data   []byte
 }
 
@@ -149,7 +150,7 @@ func roomFor(runs []*track, t *track) []*track {
 }
 
 // add keeps what it does not have yet. The oldest bytes make room.
-func (t *track) add(offset int64, stream supervise.Stream, data []byte) {
+func (t *track) add(offset int64, stream output.Stream, data []byte) {
 	if known := t.end - offset; known > 0 {
 		if known >= int64(len(data)) {
 			return // reported again after a restart
@@ -169,7 +170,7 @@ func (t *track) add(offset int64, stream supervise.Stream, data []byte) {
 }
 
 // extend puts the beginning of data to the newest piece or into one of its own, and says how much that was.
-func (t *track) extend(offset int64, stream supervise.Stream, data []byte) int {
+func (t *track) extend(offset int64, stream output.Stream, data []byte) int {
 	if last := len(t.pieces) - 1; last >= 0 {
 		p := &t.pieces[last]
 		if room := maxPiece - len(p.data); room > 0 && p.stream == stream && p.offset+int64(len(p.data)) == offset {

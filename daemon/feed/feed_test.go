@@ -14,10 +14,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // try makes events of one try of an instruction.
@@ -37,7 +38,7 @@ func (t try) emit(e apply.Event) {
 	t.f.Observe(e)
 }
 
-func (t try) prints(offset int64, s supervise.Stream, text string) {
+func (t try) prints(offset int64, s output.Stream, text string) {
 	t.emit(apply.Event{Kind: apply.InstructionOutput, Offset: offset, Stream: s, Data: []byte(text)})
 }
 
@@ -81,15 +82,15 @@ func TestPlaces(t *testing.T) {
 	f := New()
 	begin(f, "old", 0, 1).ends(0)
 	a := begin(f, "new", 0, 1)
-	a.prints(0, supervise.Stdout, "one ")
-	a.prints(4, supervise.Stdout, "two")
-	a.prints(7, supervise.Stderr, "three")
+	a.prints(0, output.Stdout, "one ")
+	a.prints(4, output.Stdout, "two")
+	a.prints(7, output.Stderr, "three")
 	a.emit(apply.Event{Kind: apply.Progress, Text: "layer 1"})
 	a.ends(0)
 	b := begin(f, "new", 1, 1)
-	b.prints(0, supervise.Stdout, "lost")
+	b.prints(0, output.Stdout, "lost")
 	c := begin(f, "new", 1, 2)
-	c.prints(0, supervise.Stdout, "again")
+	c.prints(0, output.Stdout, "again")
 	tests := []struct {
 		name  string
 		place Place
@@ -128,7 +129,7 @@ func TestTooLate(t *testing.T) {
 	line := strings.Repeat("x", 1023) + "\n"
 	const printed = 1000 << 10
 	for at := int64(0); at < printed; at += 1 << 10 {
-		a.prints(at, supervise.Stdout, line)
+		a.prints(at, output.Stdout, line)
 	}
 	r := f.Read(open())
 	var gone, got int64
@@ -156,7 +157,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 3 * maxTracks {
 		a := begin(f, "d", i, 1)
 		for at := range int64(20_000) { // one byte at a time is the worst
-			a.prints(at, supervise.Stream(1+at%2), "x")
+			a.prints(at, output.Stream(1+at%2), "x")
 		}
 	}
 	cost := 0
@@ -178,8 +179,8 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestBytesThatWereNotKept(t *testing.T) {
 	f := New()
 	a := begin(f, "d", 0, 1)
-	a.prints(0, supervise.Stdout, "head")
-	a.prints(100, supervise.Stdout, "tail")
+	a.prints(0, output.Stdout, "head")
+	a.prints(100, output.Stdout, "tail")
 	want := []string{"d/0/1 began", "d/0/1 stdout@0 head", "d/0/1 gone@4 96", "d/0/1 stdout@100 tail"}
 	if d := cmp.Diff(want, said(t, f.Read(open()))); d != "" {
 		t.Error(d)
@@ -193,7 +194,7 @@ func TestBytesThatWereNotKept(t *testing.T) {
 func TestReaderOutlivesTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := New()
-		begin(before, "d", 0, 1).prints(0, supervise.Stdout, "hello ")
+		begin(before, "d", 0, 1).prints(0, output.Stdout, "hello ")
 		r := before.Read(open())
 		r.Next(t.Context())
 		got, err := r.Next(t.Context())
@@ -208,9 +209,9 @@ func TestReaderOutlivesTheAgent(t *testing.T) {
 		other := try{after, apply.Event{Source: "x.plan", ID: "y", Name: "other", Attempt: 1}}
 		other.emit(apply.Event{Kind: apply.InstructionBegan})
 		a := begin(after, "d", 0, 1)
-		a.prints(0, supervise.Stdout, "hel")
-		a.prints(3, supervise.Stdout, "lo world")
-		a.prints(3, supervise.Stdout, "lo")
+		a.prints(0, output.Stdout, "hel")
+		a.prints(3, output.Stdout, "lo world")
+		a.prints(3, output.Stdout, "lo")
 		a.ends(3)
 		if d := cmp.Diff([]string{"d/0/1 stdout@6 world", "d/0/1 ended 3"}, <-records); d != "" {
 			t.Error(d)
@@ -247,7 +248,7 @@ func TestFollow(t *testing.T) {
 	a := begin(f, "d", 0, 1)
 	want("d/0/1 began")
 	for at := int64(0); at < 100; at += 2 {
-		a.prints(at, supervise.Stdout, "x\n")
+		a.prints(at, output.Stdout, "x\n")
 		want(fmt.Sprintf("d/0/1 stdout@%d x\n", at))
 	}
 	a.ends(0)

@@ -11,16 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // periodicRun makes events of one run of a periodic instruction.
 func periodicRun(f *Feed, id, name string) (emit func(kind apply.EventKind, offset int64, text string)) {
 	emit = func(kind apply.EventKind, offset int64, text string) {
-		f.Observe(apply.Event{Kind: kind, Source: "remote", ID: id, Instruction: -1, Name: name, Attempt: 1, Offset: offset, Stream: supervise.Stdout, Data: []byte(text)})
+		f.Observe(apply.Event{Kind: kind, Source: "remote", ID: id, Instruction: -1, Name: name, Attempt: 1, Offset: offset, Stream: output.Stdout, Data: []byte(text)})
 	}
 	emit(apply.PeriodicBegan, 0, "")
 	return emit
@@ -43,7 +44,7 @@ func withRuns(p Place) Place {
 func TestRunsBesideATry(t *testing.T) {
 	f := New()
 	a := begin(f, "new", 0, 1)
-	a.prints(0, supervise.Stdout, "one")
+	a.prints(0, output.Stdout, "one")
 	wholeRun(f, "r1", "beat", "pulse")
 	hangs := periodicRun(f, "r2", "hangs")
 	hangs(apply.PeriodicOutput, 0, "up")
@@ -58,7 +59,7 @@ func TestRunsBesideATry(t *testing.T) {
 	if d := cmp.Diff(want, said(t, with)); d != "" {
 		t.Error(d)
 	}
-	a.prints(3, supervise.Stdout, "two")
+	a.prints(3, output.Stdout, "two")
 	hangs(apply.PeriodicOutput, 2, "down")
 	wholeRun(f, "r3", "beat", "pulse")
 	want = []string{"new/0/1 stdout@3 two", "r2/-1/1 stdout@2 down", "r3/-1/1 began", "r3/-1/1 stdout@0 pulse", "r3/-1/1 ended 0"}
@@ -77,7 +78,7 @@ func TestRunsBesideATry(t *testing.T) {
 // TestRunsTakeNoTrysPlace, and one that comes often not that of one that comes seldom.
 func TestRunsTakeNoTrysPlace(t *testing.T) {
 	f := New()
-	begin(f, "new", 0, 1).prints(0, supervise.Stdout, "one")
+	begin(f, "new", 0, 1).prints(0, output.Stdout, "one")
 	wholeRun(f, "seldom", "seldom", "here")
 	for i := range 100 {
 		wholeRun(f, fmt.Sprintf("often%d", i), "often", "again")
@@ -108,7 +109,7 @@ func TestFollowingRunsAfterALoss(t *testing.T) {
 	server := httptest.NewServer(f.Handler())
 	defer server.Close()
 	a := begin(f, "new", 0, 1)
-	a.prints(0, supervise.Stdout, "one\n")
+	a.prints(0, output.Stdout, "one\n")
 	beat := periodicRun(f, "r1", "beat")
 	beat(apply.PeriodicOutput, 0, "pulse\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +139,7 @@ func TestFollowingRunsAfterALoss(t *testing.T) {
 			cut = true
 			beat(apply.PeriodicOutput, 6, "more\n")
 			beat(apply.PeriodicEnded, 0, "")
-			a.prints(4, supervise.Stdout, "two\n")
+			a.prints(4, output.Stdout, "two\n")
 			wholeRun(f, "r2", "beat", "third\n")
 			if err := bodies[0].Close(); err != nil {
 				t.Error(err)

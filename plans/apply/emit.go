@@ -7,8 +7,9 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // emit gives an event to the observer.
@@ -101,7 +102,7 @@ func (w *work) logOf(l *ledger, i int) *slog.Logger {
 }
 
 // chunk reports the next piece of output.
-func (t *reporter) chunk(c supervise.Chunk) {
+func (t *reporter) chunk(c output.Chunk) {
 	if c.Skipped > 0 {
 		gap := t.next
 		t.next += c.Skipped
@@ -117,7 +118,7 @@ func (t *reporter) chunk(c supervise.Chunk) {
 	t.mark.setReported(t.next)
 }
 
-func (t *reporter) piece(s supervise.Stream, data []byte, at int64, reported bool) {
+func (t *reporter) piece(s output.Stream, data []byte, at int64, reported bool) {
 	if len(data) == 0 {
 		return
 	}
@@ -139,7 +140,7 @@ func (t *reporter) close(over bool) {
 func (w *work) emitLeft(l *ledger, i int) {
 	t := w.reporter(l, i, w.logOf(l, i))
 	defer t.close(true)
-	if err := supervise.NewFollower(w.tryDir(l, i)).Next(t.chunk); err != nil {
+	if err := output.NewFollower(w.tryDir(l, i)).Next(t.chunk); err != nil {
 		w.log.Debug("output cannot be read", "error", err)
 	}
 }

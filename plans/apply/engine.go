@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/plans/apply/probe"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/plans/durable"
 )
 
 // defaultOutputLimit is how much of an instruction's output is kept: more than a Secret takes
@@ -78,7 +79,7 @@ func New(o Options) (*Engine, error) {
 		o.PeriodicPatience = defaultPatience
 	}
 	// Ledgers name the host's files and instructions.
-	if err := closedDir(o.LedgerDir, func(name string) bool {
+	if err := durable.ClosedDir(o.LedgerDir, func(name string) bool {
 		return strings.Contains(name, ".json") || strings.Contains(name, ".supervisor") || strings.Contains(name, ".reported")
 	}); err != nil {
 		return nil, fmt.Errorf("make the ledger directory: %w", err)

@@ -5,7 +5,7 @@ package apply
 import (
 	"time"
 
-	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/apply/output"
 )
 
 // EventKind is what kind of thing happened.
@@ -70,7 +70,7 @@ type Event struct {
 	Attempt int
 
 	// Stream, Offset and Data are of InstructionOutput and PeriodicOutput, Reported of the former.
-	Stream supervise.Stream
+	Stream output.Stream
 	// Offset is the position of Data's first byte in all that this try of the instruction
 	// printed, both streams in the order they came; bytes that were not kept count.
 	Offset int64

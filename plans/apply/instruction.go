@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -146,7 +148,7 @@ func (w *work) await(ctx context.Context, running *supervise.Running, t *reporte
 		w.log.Warn("instruction is ended: a newer plan came, and it has printed nothing for a while", "quiet", w.Quiet, "error", err)
 	})
 	defer end()
-	result, err := running.Wait(ctx, func(c supervise.Chunk) {
+	result, err := running.Wait(ctx, func(c output.Chunk) {
 		q.say()
 		t.chunk(c)
 	})

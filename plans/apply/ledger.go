@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/durable"
@@ -246,7 +248,7 @@ func (e *Engine) result(d Delivery, l *ledger) Result {
 // output is what the last run of an instruction printed. Its loss is stated in its place: an
 // operator who removed the work directory must not make a plan fail that ended well.
 func (e *Engine) output(l *ledger, i int) []byte {
-	out, err := supervise.ReadOutput(e.tryDir(l, i), e.OutputLimit, *l.Instructions[i].Result)
+	out, err := output.Read(e.tryDir(l, i), e.OutputLimit, l.Instructions[i].Result.Written)
 	if err != nil {
 		return fmt.Appendf(out, "\n[the output cannot be read: %v]\n", reason(err))
 	}

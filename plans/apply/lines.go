@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"log/slog"
 
-	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/apply/output"
 )
 
 // maxLine is where a longer line is broken, so that one without end does not fill the memory.
@@ -16,7 +16,7 @@ const maxLine = 16 << 10
 // lines collects both streams until their lines are complete.
 type lines struct {
 	say  func(message string, attributes ...any)
-	part map[supervise.Stream][]byte
+	part map[output.Stream][]byte
 	// mark remembers how far each stream is in the log.
 	mark *mark
 }
@@ -27,11 +27,11 @@ func newLines(log *slog.Logger, level slog.Level, m *mark) *lines {
 	if level < slog.LevelInfo {
 		say = log.Debug
 	}
-	return &lines{say: say, part: map[supervise.Stream][]byte{}, mark: m}
+	return &lines{say: say, part: map[output.Stream][]byte{}, mark: m}
 }
 
 // add takes the next piece of a stream; at is its offset. What is in the log is passed over.
-func (l *lines) add(s supervise.Stream, data []byte, at int64) {
+func (l *lines) add(s output.Stream, data []byte, at int64) {
 	if old := min(max(l.mark.logged(s)-at, 0), int64(len(data))); old > 0 {
 		data, at = data[old:], at+old
 	}
@@ -68,7 +68,7 @@ func (l *lines) gap(n, at int64) {
 // flush logs what is there of incomplete lines, when nothing more of them will come; at is
 // the offset of whatever comes next.
 func (l *lines) flush(at int64) {
-	for _, s := range []supervise.Stream{supervise.Stdout, supervise.Stderr} {
+	for _, s := range []output.Stream{output.Stdout, output.Stderr} {
 		if len(l.part[s]) > 0 {
 			l.put(s, l.part[s], at)
 			delete(l.part, s)
@@ -77,7 +77,7 @@ func (l *lines) flush(at int64) {
 }
 
 // put logs a line of a stream, of which everything before the offset next is logged then.
-func (l *lines) put(s supervise.Stream, line []byte, next int64) {
+func (l *lines) put(s output.Stream, line []byte, next int64) {
 	l.say("output", "stream", s.String(), "line", string(line))
 	l.mark.setLogged(s, next)
 }

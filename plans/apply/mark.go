@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/apply/output"
 )
 
 // markFile is the file's name. It has three numbers, see mark.
@@ -46,15 +46,15 @@ func openMark(dir string) *mark {
 	return m
 }
 
-func (m *mark) logged(s supervise.Stream) int64 {
-	if s == supervise.Stderr {
+func (m *mark) logged(s output.Stream) int64 {
+	if s == output.Stderr {
 		return m.err
 	}
 	return m.out
 }
 
-func (m *mark) setLogged(s supervise.Stream, offset int64) {
-	if s == supervise.Stderr {
+func (m *mark) setLogged(s output.Stream, offset int64) {
+	if s == output.Stderr {
 		m.err = max(m.err, offset)
 	} else {
 		m.out = max(m.out, offset)

@@ -4,7 +4,9 @@
 // something else. TestOrder and TestOrderOfTheResult trace it, TestKilledAtEveryWrite kills
 // between any two steps.
 //
-//  1. The ledger with the delivery is durable before anything is changed on the host.
+//  1. The ledger with the delivery is durable, and the delivery claimed, before anything is
+//     changed on the host. What only the agent sees (its working directory, a supervisor that
+//     waits) may be made beside both.
 //  2. Each regular file: new content under a hidden name that only its owner can read; owner
 //     and mode; durable; its name; the name durable. The old file is there until the new one
 //     takes its name. Of the files of a plan each step may be done for several before the next.
@@ -12,10 +14,14 @@
 //     before them are durable.
 //  4. The ledger says that an instruction is open, durably, before its command can be found
 //     by a supervisor.
-//  5. A result: output and result durable, then the result's name, then that name durable. An
-//     agent that waits may act on the result once it has its name, for it acts by 6.
-//  6. The ledger with a result or an outcome is durable before the next instruction starts or
-//     anybody learns of it. The history's entry is durable before the outcome is.
+//  5. A result in its file: output and result durable, then the result's name, then that name
+//     durable. An agent that waits gets the result by a socket and acts by 6; the file is for
+//     one that does not, and is written as soon as the agent is seen to be gone.
+//  6. The ledger with a result is durable before the next instruction starts. An outcome is
+//     durable before the next delivery is begun and before the drop source says it; the remote
+//     source sends it to the server first, which makes it durable there, and the ledger follows.
+//     A Secret with an outcome is never acted on again, whatever the ledger says, and the ledger
+//     gets it from there (Engine.Conclude). The history's entry is durable before the outcome is.
 //
 // What need not be durable: who supervises an instruction, how far its output was logged, and
 // that an outcome was reported. They have to outlive the agent and not the host.

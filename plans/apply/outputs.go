@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/apply/output"
 )
 
 const (
@@ -23,7 +23,7 @@ func fit(outputs map[string][]byte, limit int) {
 	most := share(outputs, limit)
 	for name, out := range outputs {
 		if len(out) > most {
-			short := supervise.NewBounded(most)
+			short := output.NewBounded(most)
 			short.Write(out)
 			outputs[name] = short.Bytes()
 		}

@@ -15,9 +15,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply/interlock"
-	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/backoff"
 )
 
@@ -211,7 +212,7 @@ func (e *Engine) logHeld(source string, held bool, now time.Time) {
 func (e *Engine) periodic(ctx context.Context, s Standing, in plans.PeriodicInstruction, before plans.PeriodicOutput, id string, now time.Time) (record plans.PeriodicOutput, ran bool) {
 	attempt := before.Failures + 1
 	t := e.reportRun(s, id, in.Name, attempt)
-	code, err := e.runDirectly(ctx, in.Instruction, filepath.Join(e.WorkDir, id), attempt, t.stream(supervise.Stdout), t.stream(supervise.Stderr))
+	code, err := e.runDirectly(ctx, in.Instruction, filepath.Join(e.WorkDir, id), attempt, t.stream(output.Stdout), t.stream(output.Stderr))
 	if ctx.Err() != nil {
 		return before, false
 	}

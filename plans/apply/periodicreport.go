@@ -11,8 +11,9 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // runReporter reports one run of a periodic instruction.
@@ -23,7 +24,7 @@ type runReporter struct {
 
 	mu             sync.Mutex // both streams are read at the same time
 	next           int64      // offset of the next byte
-	stdout, stderr *supervise.Bounded
+	stdout, stderr *output.Bounded
 }
 
 // reportRun begins to report a run with that ID.
@@ -31,7 +32,7 @@ func (e *Engine) reportRun(s Standing, id, name string, attempt int) *runReporte
 	t := &runReporter{
 		e: e, log: e.Logger.With("source", s.Source, "plan", plans.Short(s.Checksum), "instruction", name),
 		event:  Event{Source: s.Source, ID: id, Checksum: s.Checksum, Instruction: -1, Name: name, Attempt: attempt},
-		stdout: supervise.NewBounded(e.OutputLimit), stderr: supervise.NewBounded(e.OutputLimit),
+		stdout: output.NewBounded(e.OutputLimit), stderr: output.NewBounded(e.OutputLimit),
 	}
 	t.emit(PeriodicBegan, nil)
 	return t
@@ -48,11 +49,11 @@ func (t *runReporter) emit(kind EventKind, more func(*Event)) {
 }
 
 // stream keeps and reports what is written to it.
-func (t *runReporter) stream(s supervise.Stream) io.Writer { return runStream{t, s} }
+func (t *runReporter) stream(s output.Stream) io.Writer { return runStream{t, s} }
 
 type runStream struct {
 	t *runReporter
-	s supervise.Stream
+	s output.Stream
 }
 
 func (w runStream) Write(p []byte) (int, error) {
@@ -60,7 +61,7 @@ func (w runStream) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := t.stdout
-	if w.s == supervise.Stderr {
+	if w.s == output.Stderr {
 		kept = t.stderr
 	}
 	t.emit(PeriodicOutput, func(e *Event) { e.Stream, e.Data, e.Offset = w.s, p, t.next })
@@ -78,8 +79,8 @@ func (t *runReporter) ended(r plans.PeriodicOutput, err error) {
 		level = slog.LevelDebug
 	}
 	l := newLines(t.log, level, &mark{})
-	l.add(supervise.Stdout, out, 0)
-	l.add(supervise.Stderr, errs, 0)
+	l.add(output.Stdout, out, 0)
+	l.add(output.Stderr, errs, 0)
 	l.flush(0)
 	if why == "" {
 		t.log.Debug("periodic instruction succeeded")

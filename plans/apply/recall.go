@@ -11,8 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
 // Recall reports, as events with the times of then, how the newest delivery of each source
@@ -84,7 +85,7 @@ func (e *Engine) recallInstructions(l *ledger, emit func(Event)) {
 // recallOutput reports what is kept of an instruction's output.
 func (e *Engine) recallOutput(l *ledger, i int, event Event, emit func(Event)) {
 	event.Kind, event.Reported = InstructionOutput, true
-	err := supervise.NewFollower(e.tryDir(l, i)).Next(func(c supervise.Chunk) {
+	err := output.NewFollower(e.tryDir(l, i)).Next(func(c output.Chunk) {
 		event.Offset += c.Skipped
 		event.Stream, event.Data = c.Stream, c.Data
 		if len(c.Data) > 0 {

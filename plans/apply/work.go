@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/apply/supervise"
-	"github.com/drover-project/drover/plans/durable"
 )
 
 // strikeEvery is how long struck-off files may stay unsaved. Doing them again is harmless,
@@ -187,7 +186,8 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		case <-moment.C:
 		}
 	}
-	if err := w.saveOutcome(ctx, w.entry(o)); err != nil {
+	w.remember(o)
+	if err := w.save(ctx); err != nil {
 		w.ledger.Outcome = nil
 		return err
 	}
@@ -197,19 +197,6 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		w.log.Error("apply failed", "reason", o.Reason)
 	}
 	return nil
-}
-
-// saveOutcome saves the entry of the history, then the ledger. An entry that cannot be written
-// holds nothing up.
-func (w *work) saveOutcome(ctx context.Context, h *historyEntry) error {
-	if h != nil {
-		if err := durable.WriteFiles(h.file); err != nil {
-			w.historyFailed(err)
-		} else if err := h.shorten(); err != nil {
-			w.historyFailed(err)
-		}
-	}
-	return w.save(ctx)
 }
 
 // takeBack kills the running instruction, if there is one, and ends the delivery as cancelled.

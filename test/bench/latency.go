@@ -22,8 +22,8 @@ import (
 
 // Budgets of one plan on one machine, as medians.
 const (
-	maxRunning = 15 * time.Millisecond
-	maxStored  = 25 * time.Millisecond
+	maxRunning = 12 * time.Millisecond
+	maxStored  = 20 * time.Millisecond
 	maxDropped = 20 * time.Millisecond
 )
 

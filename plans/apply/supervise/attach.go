@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover/plans/durable"
@@ -45,7 +47,7 @@ type Running struct {
 	announced *os.File
 	heard     []byte  // of an announcement
 	result    *Result // announced
-	follower  *Follower
+	follower  *output.Follower
 }
 
 // Start starts a supervisor for the command prepared in dir, in a session of its own. argv
@@ -126,7 +128,7 @@ func KillLeftovers(dir string, known Identity, env string) int {
 }
 
 func watch(dir string, id Identity) *Running {
-	r := &Running{Identity: id, dir: dir, follower: NewFollower(dir)}
+	r := &Running{Identity: id, dir: dir, follower: output.NewFollower(dir)}
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
 		return r
@@ -162,7 +164,7 @@ func (r *Running) deaf() {
 
 // Wait returns the result of the command once it ended, ErrNeverStarted or ErrLost when its
 // supervisor died without one, or the context's error. Output is handed to each as it comes.
-func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
+func (r *Running) Wait(ctx context.Context, each func(output.Chunk)) (Result, error) {
 	for {
 		gone := r.exited(ctx, look)
 		result, ok, err := r.ended()
@@ -170,7 +172,7 @@ func (r *Running) Wait(ctx context.Context, each func(Chunk)) (Result, error) {
 			return Result{}, err
 		}
 		if r.follower != nil && r.follower.Next(each) != nil {
-			r.follower = nil // damaged: the end still counts, and ReadOutput reports the damage
+			r.follower = nil // damaged: the end still counts, and output.Read reports the damage
 		}
 		switch {
 		case ok:

@@ -10,26 +10,28 @@ import (
 	"errors"
 	"os"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"golang.org/x/sys/unix"
 )
 
 // drain is two pipes and where their bytes go.
 type drain struct {
-	record  func(Stream, []byte)
+	record  func(output.Stream, []byte)
 	epoll   int
-	streams map[int32]Stream // by descriptor; those that have not ended
+	streams map[int32]output.Stream // by descriptor; those that have not ended
 	buf     []byte
 }
 
 // newDrain makes the pipes and returns the ends that the command writes to.
-func newDrain(record func(Stream, []byte)) (d *drain, stdout, stderr *os.File, err error) {
+func newDrain(record func(output.Stream, []byte)) (d *drain, stdout, stderr *os.File, err error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	d = &drain{record: record, epoll: epoll, streams: map[int32]Stream{}, buf: make([]byte, maxRecord)}
-	stdout, errOut := d.pipe(Stdout)
-	stderr, errErr := d.pipe(Stderr)
+	d = &drain{record: record, epoll: epoll, streams: map[int32]output.Stream{}, buf: make([]byte, output.MaxRecord)}
+	stdout, errOut := d.pipe(output.Stdout)
+	stderr, errErr := d.pipe(output.Stderr)
 	if err := errors.Join(errOut, errErr); err != nil {
 		d.close()
 		return nil, nil, nil, errors.Join(err, closeAny(stdout), closeAny(stderr))
@@ -37,7 +39,7 @@ func newDrain(record func(Stream, []byte)) (d *drain, stdout, stderr *os.File, e
 	return d, stdout, stderr, nil
 }
 
-func (d *drain) pipe(s Stream) (writer *os.File, err error) {
+func (d *drain) pipe(s output.Stream) (writer *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, err

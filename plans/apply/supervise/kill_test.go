@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -19,7 +21,7 @@ func TestKillEndsTheWholeGroup(t *testing.T) {
 	c := shell(t, "trap 'exit 0' TERM; (trap '' TERM; echo up; while :; do sleep 0.05; done) & echo $! > "+left+"; wait")
 	c.Grace, c.Drain = 10*time.Second, 10*time.Second
 	running := start(t, prepare(t, c))
-	result := wait(t, running, func(supervise.Chunk) {
+	result := wait(t, running, func(output.Chunk) {
 		if err := running.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -53,7 +55,7 @@ func TestANumberThatIsUsedAgain(t *testing.T) {
 	c := shell(t, "echo up; sleep 60")
 	c.Env = append(c.Env, "MARK=here")
 	running := start(t, prepare(t, c))
-	wait(t, running, func(supervise.Chunk) { // once it runs
+	wait(t, running, func(output.Chunk) { // once it runs
 		usedAgain(t, running.Identity)
 		if err := running.Kill(); err != nil {
 			t.Error(err)

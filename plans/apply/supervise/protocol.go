@@ -4,7 +4,7 @@
 //	claimed        command.json, renamed by the supervisor before it starts the command
 //	void           command.json, renamed by an agent that will not have it started any more
 //	supervisor.json  the supervisor: who it is, written before the claim
-//	output.NNNNNN  the supervisor: what the command printed, see output.go
+//	output.NNNNNN  the supervisor: what the command printed, see package output
 //	result.json    the supervisor: how it ended
 //	kill           the agent: the command is to be killed
 //	told           the agent: how far the output was reported, see apply

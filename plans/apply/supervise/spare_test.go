@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/apply/supervise"
 )
 
@@ -33,7 +35,7 @@ func TestSpareRunsItsCommand(t *testing.T) {
 	}
 	t.Cleanup(func() { running.Reap(); running.Close() })
 	result := wait(t, running, nothing)
-	out, err := supervise.ReadOutput(dir, limit, result)
+	out, err := output.Read(dir, limit, result.Written)
 	if err != nil {
 		t.Fatal(err)
 	}

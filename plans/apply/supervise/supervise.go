@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/durable"
 )
 
@@ -104,7 +106,7 @@ func supervise(dir string, id Identity, signals <-chan os.Signal, agent *caller)
 	} else if err != nil {
 		return err
 	}
-	r := run{command: command, dir: dir, signals: signals, recorder: newRecorder(dir, command.OutputLimit)}
+	r := run{command: command, dir: dir, signals: signals, recorder: output.NewRecorder(dir, command.OutputLimit)}
 	result := r.do(func() {
 		_ = os.Truncate(claimed, 0) // the command's environment may hold secrets
 	})
@@ -127,7 +129,7 @@ type run struct {
 	command  Command
 	dir      string
 	signals  <-chan os.Signal
-	recorder *recorder
+	recorder *output.Recorder
 	process  *exec.Cmd
 	pipes    <-chan struct{} // closed when both streams ended
 	result   Result
@@ -154,7 +156,7 @@ func (r *run) do(started func()) Result {
 	case <-r.pipes:
 	case <-time.After(or(r.command.Drain, defaultDrain)):
 	}
-	r.result.Written = r.recorder.finish()
+	r.result.Written = r.recorder.Finish()
 	return r.result
 }
 
@@ -163,7 +165,7 @@ func (r *run) start() error {
 	if _, err := os.Stat(r.command.Dir); err != nil {
 		return err // the kernel's error would blame the executable
 	}
-	drain, stdout, stderr, err := newDrain(r.recorder.record)
+	drain, stdout, stderr, err := newDrain(r.recorder.Record)
 	if err != nil {
 		return err
 	}
@@ -281,7 +283,7 @@ func (r *run) putResult(f *os.File, b []byte) error {
 		return err
 	}
 	durable.Begin(f)
-	r.recorder.sync()
+	r.recorder.Sync()
 	if err := f.Sync(); err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/plans/apply/output"
+
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/test/skips"
 )
@@ -56,7 +58,7 @@ func start(t *testing.T, dir string) *supervise.Running {
 	return running
 }
 
-func wait(t *testing.T, r *supervise.Running, each func(supervise.Chunk)) supervise.Result {
+func wait(t *testing.T, r *supervise.Running, each func(output.Chunk)) supervise.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -67,13 +69,13 @@ func wait(t *testing.T, r *supervise.Running, each func(supervise.Chunk)) superv
 	return result
 }
 
-func nothing(supervise.Chunk) {}
+func nothing(output.Chunk) {}
 
 func run(t *testing.T, c supervise.Command) (supervise.Result, string) {
 	t.Helper()
 	dir := prepare(t, c)
 	result := wait(t, start(t, dir), nothing)
-	out, err := supervise.ReadOutput(dir, limit, result)
+	out, err := output.Read(dir, limit, result.Written)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestAProcessLeftBehindHoldsNothingUpAndIsNotKilled(t *testing.T) {
 	dir := prepare(t, c)
 	running := start(t, dir)
 	result := wait(t, running, nothing)
-	out, err := supervise.ReadOutput(dir, limit, result)
+	out, err := output.Read(dir, limit, result.Written)
 	if err != nil || string(out) != "done\n" {
 		t.Errorf("output %q, %v", out, err)
 	}
@@ -210,7 +212,7 @@ func TestFollowingWhileItRuns(t *testing.T) {
 	c.Args = append(c.Args, fifo)
 	running := start(t, prepare(t, c))
 	var got []string
-	result := wait(t, running, func(c supervise.Chunk) {
+	result := wait(t, running, func(c output.Chunk) {
 		got = append(got, c.Stream.String()+" "+string(c.Data))
 		if len(got) == 2 { // seen before the command can end
 			if err := os.WriteFile(fifo, []byte("three\n"), 0o600); err != nil {
@@ -266,7 +268,7 @@ func TestAnotherProcessAttaches(t *testing.T) {
 		}
 	}()
 	var got strings.Builder
-	r := wait(t, running, func(c supervise.Chunk) { got.Write(c.Data) })
+	r := wait(t, running, func(c output.Chunk) { got.Write(c.Data) })
 	if r.ExitCode != 3 || got.String() != "begun\nthere\n" {
 		t.Errorf("exit code %d, output %q", r.ExitCode, got.String())
 	}
@@ -324,7 +326,7 @@ func TestTheSupervisorIsKilled(t *testing.T) {
 	running := start(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := running.Wait(ctx, func(supervise.Chunk) {
+	_, err := running.Wait(ctx, func(output.Chunk) {
 		_ = syscall.Kill(running.Identity.PID, syscall.SIGKILL)
 	})
 	if !errors.Is(err, supervise.ErrLost) {
@@ -352,7 +354,7 @@ func TestKill(t *testing.T) {
 	c.Grace = time.Second
 	dir := prepare(t, c)
 	running := start(t, dir)
-	result := wait(t, running, func(supervise.Chunk) {
+	result := wait(t, running, func(output.Chunk) {
 		if err := running.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -378,7 +380,7 @@ func TestCancelledWaitLeavesTheCommandRunning(t *testing.T) {
 	dir := prepare(t, shell(t, "echo up; sleep 0.3; echo end"))
 	running := start(t, dir)
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := running.Wait(ctx, func(supervise.Chunk) { cancel() }); !errors.Is(err, context.Canceled) {
+	if _, err := running.Wait(ctx, func(output.Chunk) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if !running.Identity.Alive() {
@@ -433,7 +435,7 @@ func TestAFullDisk(t *testing.T) {
 	if result.ExitCode != 5 || result.Written != 500004 {
 		t.Errorf("%+v", result)
 	}
-	out, err := supervise.ReadOutput(dir, limit, result)
+	out, err := output.Read(dir, limit, result.Written)
 	if err != nil || !strings.Contains(string(out), "bytes cut]") {
 		t.Errorf("%d bytes, %v", len(out), err)
 	}

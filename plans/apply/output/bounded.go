@@ -1,7 +1,7 @@
 // A buffer for output of unknown length: the beginning says what was tried, the end
 // says how it went wrong, and the middle can be missed.
 
-package supervise
+package output
 
 import "fmt"
 

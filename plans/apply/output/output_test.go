@@ -1,4 +1,4 @@
-package supervise_test
+package output_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/plans/apply/supervise"
+	"github.com/drover-project/drover/plans/apply/output"
 )
 
 func TestFollowerOfDamagedOutput(t *testing.T) {
@@ -31,7 +31,7 @@ func TestFollowerOfDamagedOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			err := supervise.NewFollower(dir).Next(func(c supervise.Chunk) { got.Write(c.Data) })
+			err := output.NewFollower(dir).Next(func(c output.Chunk) { got.Write(c.Data) })
 			if message, fails := strings.CutPrefix(test.want, "!"); fails {
 				if err == nil || !strings.HasSuffix(err.Error(), message) {
 					t.Errorf("error %v, want %s", err, message)
@@ -47,14 +47,14 @@ func TestFollowerGoesOnWhereItStopped(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "output.000000")
 	segment := "drvout1\n" + strings.Repeat("\x00", 8) + "\x01\x00\x00\x00\x03one" + "\x02\x00\x00\x00\x03two"
-	f := supervise.NewFollower(dir)
+	f := output.NewFollower(dir)
 	var got strings.Builder
 	// The file grows a byte at a time, as the slowest writer's would.
 	for n := range len(segment) + 1 {
 		if err := os.WriteFile(path, []byte(segment[:n]), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Next(func(c supervise.Chunk) { got.WriteString(c.Stream.String() + ":" + string(c.Data) + " ") }); err != nil {
+		if err := f.Next(func(c output.Chunk) { got.WriteString(c.Stream.String() + ":" + string(c.Data) + " ") }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestBounded(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			b := supervise.NewBounded(8)
+			b := output.NewBounded(8)
 			for _, w := range test.writes {
 				if n, err := b.Write([]byte(w)); n != len(w) || err != nil {
 					t.Fatal(n, err)

@@ -1,12 +1,11 @@
-// What a command prints, on disk: a row of segment files "output.NNNNNN". Each begins
+// Package output is what a command prints, on disk: a row of segment files "output.NNNNNN". Each begins
 // with a magic word and the number of bytes printed before it (big endian, 8 bytes);
 // then come records of one byte stream, four bytes length (big endian) and the bytes.
 //
 // The first segment is the beginning of the output and stays; the others are a ring of
 // which only the newest stay. So the end is kept without anything ever being rewritten,
 // a reader can follow along, and what it misses shows as a gap between the numbers.
-
-package supervise
+package output
 
 import (
 	"bytes"
@@ -43,7 +42,7 @@ const (
 	segmentMagic  = "drvout1\n"
 	segmentHeader = len(segmentMagic) + 8
 	recordHeader  = 5
-	maxRecord     = 32 << 10
+	MaxRecord     = 32 << 10
 	// segmentsKept of a quarter of the limit each hold the end of the output: half the limit
 	// and the one that is being written.
 	segmentsKept = 3
@@ -51,9 +50,9 @@ const (
 	minLimit = 4 << 10
 )
 
-// recorder writes segments. What cannot be written, because the disk is full, is counted
+// Recorder writes segments. What cannot be written, because the disk is full, is counted
 // and lost: the command must not be held up.
-type recorder struct {
+type Recorder struct {
 	mu    sync.Mutex
 	dir   string
 	limit int
@@ -65,12 +64,13 @@ type recorder struct {
 	done  bool
 }
 
-func newRecorder(dir string, limit int) *recorder {
-	return &recorder{dir: dir, limit: max(limit, minLimit)}
+// NewRecorder records into dir, which exists, at most limit bytes.
+func NewRecorder(dir string, limit int) *Recorder {
+	return &Recorder{dir: dir, limit: max(limit, minLimit)}
 }
 
-// record writes b as one or more records.
-func (r *recorder) record(s Stream, b []byte) {
+// Record writes b as one or more records.
+func (r *Recorder) Record(s Stream, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done {
@@ -80,7 +80,7 @@ func (r *recorder) record(s Stream, b []byte) {
 		if r.file == nil || r.room == 0 {
 			r.rotate()
 		}
-		n := min(len(b), maxRecord)
+		n := min(len(b), MaxRecord)
 		if r.file != nil {
 			n = min(n, r.room)
 			r.write(s, b[:n])
@@ -90,7 +90,7 @@ func (r *recorder) record(s Stream, b []byte) {
 	}
 }
 
-func (r *recorder) write(s Stream, b []byte) {
+func (r *Recorder) write(s Stream, b []byte) {
 	frame := make([]byte, recordHeader+len(b))
 	frame[0] = byte(s)
 	binary.BigEndian.PutUint32(frame[1:], uint32(len(b)))
@@ -108,7 +108,7 @@ func (r *recorder) write(s Stream, b []byte) {
 
 // rotate begins a new segment and removes the oldest of the ring. After an error there is
 // no segment, and the next record tries again.
-func (r *recorder) rotate() {
+func (r *Recorder) rotate() {
 	r.closeSegment()
 	f, err := os.OpenFile(segmentPath(r.dir, r.seq), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -129,15 +129,15 @@ func (r *recorder) rotate() {
 	r.seq++
 }
 
-func (r *recorder) closeSegment() {
+func (r *Recorder) closeSegment() {
 	if r.file != nil {
 		r.file.Close()
 		r.file = nil
 	}
 }
 
-// finish drops whatever comes later. It returns the number of bytes printed.
-func (r *recorder) finish() int64 {
+// Finish drops whatever comes later. It returns the number of bytes printed.
+func (r *Recorder) Finish() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done = true
@@ -147,8 +147,8 @@ func (r *recorder) finish() int64 {
 	return r.total
 }
 
-// sync makes the output durable, after finish.
-func (r *recorder) sync() {
+// Sync makes the output durable, after Finish.
+func (r *Recorder) Sync() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file != nil {
@@ -279,7 +279,7 @@ func readRecord(file *os.File, off int64) (Stream, []byte, error) {
 	}
 	n := binary.BigEndian.Uint32(header[1:])
 	s := Stream(header[0])
-	if n == 0 || n > maxRecord || (s != Stdout && s != Stderr) {
+	if n == 0 || n > MaxRecord || (s != Stdout && s != Stderr) {
 		return 0, nil, fmt.Errorf("%s is damaged at byte %d", file.Name(), off)
 	}
 	data := make([]byte, n)
@@ -291,16 +291,16 @@ func readRecord(file *os.File, off int64) (Stream, []byte, error) {
 	return s, data, nil
 }
 
-// ReadOutput is the output kept of a command that ended, both streams in the order they
+// Read is the output kept of a command that ended and printed so many bytes, both streams in the order they
 // came, at most limit bytes and a line that says how many were cut.
-func ReadOutput(dir string, limit int, r Result) ([]byte, error) {
+func Read(dir string, limit int, written int64) ([]byte, error) {
 	kept := NewBounded(limit)
 	follower := NewFollower(dir)
 	err := follower.Next(func(c Chunk) {
 		kept.Skip(c.Skipped)
 		kept.Write(c.Data)
 	})
-	if missing := r.Written - follower.read; missing > 0 {
+	if missing := written - follower.read; missing > 0 {
 		kept.Skip(missing)
 	}
 	return kept.Bytes(), err
