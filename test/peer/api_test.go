@@ -18,7 +18,7 @@ import (
 
 // api is a server and an administrator of it.
 type api struct {
-	*testing.T
+	testing.TB
 	url    string
 	client *http.Client
 	admin  string // token
@@ -49,11 +49,11 @@ func (a *api) call(method, path string, header map[string]string, body, into any
 	var reader io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
-		must(a.T, err)
+		must(a.TB, err)
 		reader = bytes.NewReader(b)
 	}
 	r, err := http.NewRequestWithContext(a.Context(), method, a.url+path, reader)
-	must(a.T, err)
+	must(a.TB, err)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -100,7 +100,7 @@ type secret struct {
 
 func (s *secret) state() plans.State { return plans.State(s.Data[plans.KeyPlanState]) }
 
-func (s *secret) outcome(t *testing.T) plans.Outcome {
+func (s *secret) outcome(t testing.TB) plans.Outcome {
 	t.Helper()
 	o, err := plans.ReadOutcome(s.Data)
 	must(t, err)
@@ -113,7 +113,7 @@ func secretPath(name string) string { return "/api/v1/namespaces/" + namespace +
 func (a *api) secret(name string) *secret {
 	a.Helper()
 	found := new(secret)
-	must(a.T, a.call(http.MethodGet, secretPath(name), bearer(a.admin), nil, found))
+	must(a.TB, a.call(http.MethodGet, secretPath(name), bearer(a.admin), nil, found))
 	return found
 }
 
@@ -128,7 +128,7 @@ func (a *api) change(name string, change func(*secret)) *secret {
 		if statusOf(err) == http.StatusConflict {
 			continue
 		}
-		must(a.T, err)
+		must(a.TB, err)
 		return stored
 	}
 }

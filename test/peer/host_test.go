@@ -23,7 +23,7 @@ import (
 // host is a directory that stands for a host: the agent's configuration and state in it,
 // and what plans make.
 type host struct {
-	*testing.T
+	testing.TB
 	dir, binary string
 	env         []string
 
@@ -34,9 +34,9 @@ type host struct {
 }
 
 // newHost makes a host whose agent would connect as c says; it does not start it.
-func newHost(t *testing.T, binary string, c connection) *host {
+func newHost(t testing.TB, binary string, c connection) *host {
 	t.Helper()
-	h := &host{T: t, dir: t.TempDir(), binary: binary, stop: func() {}}
+	h := &host{TB: t, dir: t.TempDir(), binary: binary, stop: func() {}}
 	for _, dir := range []string{"interlock", "images", "made"} {
 		must(t, os.Mkdir(h.path(dir), 0o700))
 	}
@@ -67,8 +67,8 @@ func (h *host) log() string { return h.path("agent.log") }
 func (h *host) connect(c connection) {
 	h.Helper()
 	text, err := json.MarshalIndent(c, "", "  ")
-	must(h.T, err)
-	must(h.T, os.WriteFile(h.path("rancher2_connection_info.json"), text, 0o600))
+	must(h.TB, err)
+	must(h.TB, os.WriteFile(h.path("rancher2_connection_info.json"), text, 0o600))
 }
 
 // environment is what the unit gives the agent; the rest of the variables keeps either
@@ -103,7 +103,7 @@ func (h *host) start(env ...string) {
 		return p, err
 	}
 	p, err := begin()
-	must(h.T, err)
+	must(h.TB, err)
 	go func() {
 		defer close(over)
 		for err == nil {
@@ -130,7 +130,7 @@ func (h *host) restart() {
 	h.mu.Lock()
 	p := h.process
 	h.mu.Unlock()
-	must(h.T, p.Kill())
+	must(h.TB, p.Kill())
 }
 
 // started is how often the agent's process was started.
@@ -172,7 +172,7 @@ func (h *host) file(name, content, mode string) plans.File {
 	return plans.File{Path: filepath.Join(h.dir, "made", name), Content: plans.EncodeContent([]byte(content)), Permissions: mode}
 }
 
-func encode(t *testing.T, p plans.Plan) []byte {
+func encode(t testing.TB, p plans.Plan) []byte {
 	t.Helper()
 	b, err := p.Marshal()
 	must(t, err)

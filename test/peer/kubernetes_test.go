@@ -41,10 +41,10 @@ type kubernetes struct {
 }
 
 // startKubernetes starts etcd and kube-apiserver, built out of the parts of k3s.
-func startKubernetes(t *testing.T) *kubernetes {
+func startKubernetes(t testing.TB) *kubernetes {
 	t.Helper()
 	k := &kubernetes{dir: t.TempDir(), address: freeAddress(t), etcd: "http://" + freeAddress(t)}
-	k.T, k.url, k.admin = t, "https://"+k.address, "an-administrator"
+	k.TB, k.url, k.admin = t, "https://"+k.address, "an-administrator"
 	kit, err := realk3s.Build(t.Context(), realk3s.Options{Module: "../..", CacheDir: cacheDir(), Components: true, Say: t.Logf})
 	must(t, err)
 	k.binary = kit.Components()
@@ -78,12 +78,12 @@ unsafe-no-fsync: true
 func (k *kubernetes) file(name string, content []byte) (path string) {
 	k.Helper()
 	path = filepath.Join(k.dir, name)
-	must(k.T, os.WriteFile(path, content, 0o600))
+	must(k.TB, os.WriteFile(path, content, 0o600))
 	return path
 }
 
 // component starts the binary under a name, which makes it that component, for all tests of this Kubernetes.
-func (k *kubernetes) component(t *testing.T, name string, o process.Options) *process.Process {
+func (k *kubernetes) component(t testing.TB, name string, o process.Options) *process.Process {
 	t.Helper()
 	o.Path, o.LogFile = filepath.Join(k.dir, name), filepath.Join(k.dir, name+".log")
 	if _, err := os.Lstat(o.Path); err != nil {
@@ -102,13 +102,13 @@ func (k *kubernetes) component(t *testing.T, name string, o process.Options) *pr
 }
 
 // restartAPI ends kube-apiserver as a power cut would and starts it again, with flags that it did not have.
-func (k *kubernetes) restartAPI(t *testing.T, flags ...string) {
+func (k *kubernetes) restartAPI(t testing.TB, flags ...string) {
 	t.Helper()
 	must(t, k.apiserver.Kill())
 	k.startAPI(t, flags...)
 }
 
-func (k *kubernetes) startAPI(t *testing.T, flags ...string) {
+func (k *kubernetes) startAPI(t testing.TB, flags ...string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(k.address)
 	must(t, err)
@@ -132,14 +132,14 @@ func (k *kubernetes) certify() {
 	k.Helper()
 	sign := func(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(k.T, err)
+		must(k.TB, err)
 		if parent == nil {
 			parent, parentKey = template, key
 		}
 		raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-		must(k.T, err)
+		must(k.TB, err)
 		cert, err := x509.ParseCertificate(raw)
-		must(k.T, err)
+		must(k.TB, err)
 		return cert, key
 	}
 	from, until := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
@@ -149,21 +149,21 @@ func (k *kubernetes) certify() {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, ca, caKey)
 	keyDER, err := x509.MarshalECPrivateKey(key)
-	must(k.T, err)
+	must(k.TB, err)
 	k.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 	k.file("server.crt", certPEM)
 	k.file("server.key", keyPEM)
 	k.pair, err = tls.X509KeyPair(certPEM, keyPEM)
-	must(k.T, err)
+	must(k.TB, err)
 	k.pool = x509.NewCertPool()
 	k.pool.AddCert(ca)
 }
 
 func (k *kubernetes) create(path string, object map[string]any) {
 	k.Helper()
-	must(k.T, k.call(http.MethodPost, path, bearer(k.admin), object, nil))
+	must(k.TB, k.call(http.MethodPost, path, bearer(k.admin), object, nil))
 }
 
 // machine makes what Rancher makes for a machine: an empty plan Secret, and an account that may get, list, watch and
@@ -187,7 +187,7 @@ func (k *kubernetes) machine(name string) connection {
 			Token string `json:"token"`
 		} `json:"status"`
 	}
-	must(k.T, k.call(http.MethodPost, "/api/v1"+inNamespace+"/serviceaccounts/"+name+"/token", bearer(k.admin), map[string]any{"spec": map[string]any{}}, &request))
+	must(k.TB, k.call(http.MethodPost, "/api/v1"+inNamespace+"/serviceaccounts/"+name+"/token", bearer(k.admin), map[string]any{"spec": map[string]any{}}, &request))
 	return connection{Namespace: namespace, SecretName: name, KubeConfig: fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters:

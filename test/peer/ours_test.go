@@ -23,7 +23,7 @@ import (
 func (k *kubernetes) scene(t *testing.T, agent string) *scene {
 	t.Helper()
 	own := *k
-	own.T = t
+	own.TB = t
 	name := path.Base(t.Name())
 	c := &scene{T: t, api: &own.api, ours: !strings.Contains(name, "original")}
 	c.given = own.machine(strings.Trim(notInAName.ReplaceAllString(strings.ToLower(name), "-"), "-"))
@@ -35,9 +35,9 @@ func (k *kubernetes) scene(t *testing.T, agent string) *scene {
 func TestAgentUnderKubernetes(t *testing.T) {
 	t.Parallel()
 	k := startKubernetes(t)
-	ours := func(t *testing.T) string { return build(t, "rancher-system-agent") }
+	ours := func(t testing.TB) string { return build(t, "rancher-system-agent") }
 	t.Run("while it serves", func(t *testing.T) {
-		for name, agent := range map[string]func(*testing.T) string{"original": original, "drover": ours} {
+		for name, agent := range map[string]func(testing.TB) string{"original": original, "drover": ours} {
 			for _, tc := range []struct {
 				name string
 				run  func(*scene)

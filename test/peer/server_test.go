@@ -38,7 +38,7 @@ func startServer(t *testing.T, args ...string) *server {
 		t.Fatal("the original agent refuses to run as anybody but root; run this test as root")
 	}
 	s := &server{bin: build(t, "drover"), dataDir: filepath.Join(t.TempDir(), "data"), address: freeAddress(t), args: args}
-	s.T, s.url = t, "https://"+s.address
+	s.TB, s.url = t, "https://"+s.address
 	t.Cleanup(func() {
 		if t.Failed() && s.process != nil {
 			t.Logf("the server's log:\n%s", tail(s.process.LogFile(), 60))
@@ -75,13 +75,13 @@ func (s *server) start() {
 		Path: s.bin, Args: append([]string{"server", "--data-dir", s.dataDir, "--listen", s.address, "--server-url", s.url, "--log-level", "debug"}, s.args...),
 		LogFile: filepath.Join(filepath.Dir(s.dataDir), "server.log"), ReadyURL: s.url + "/ping", Client: client,
 	})
-	must(s.T, err)
+	must(s.TB, err)
 }
 
 // kill ends the server as a power cut would.
 func (s *server) kill() {
 	s.Helper()
-	must(s.T, s.process.Kill())
+	must(s.TB, s.process.Kill())
 	s.client.CloseIdleConnections()
 }
 
@@ -89,7 +89,7 @@ func (s *server) kill() {
 func (s *server) trust() *x509.CertPool {
 	s.Helper()
 	pem, err := os.ReadFile(filepath.Join(s.dataDir, "tls", "ca.crt"))
-	must(s.T, err)
+	must(s.TB, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	return pool
@@ -98,7 +98,7 @@ func (s *server) trust() *x509.CertPool {
 // drover runs a command of the command line as root on the server's host does.
 func (s *server) drover(args ...string) string {
 	s.Helper()
-	return runWith(s.T, []string{"DROVER_DATA_DIR=" + s.dataDir, "DROVER_SERVER=", "DROVER_TOKEN=", "DROVER_CONFIG=" + s.dataDir + ".contexts"}, s.bin, args...)
+	return runWith(s.TB, []string{"DROVER_DATA_DIR=" + s.dataDir, "DROVER_SERVER=", "DROVER_TOKEN=", "DROVER_CONFIG=" + s.dataDir + ".contexts"}, s.bin, args...)
 }
 
 // connection is the answer to a registration: the file that an agent connects with.
@@ -109,7 +109,7 @@ type connection struct {
 	TunnelURL  string `json:"tunnelURL,omitempty"`
 }
 
-func (c connection) token(t *testing.T) string {
+func (c connection) token(t testing.TB) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(c.KubeConfig, "token: ")
 	token, _, _ := strings.Cut(rest, "\n")
@@ -131,9 +131,9 @@ func (s *server) register(id string, had ...connection) connection {
 		"X-Cattle-Labels": "cattle.io/os=linux",
 	}
 	for _, one := range had {
-		header[claim.Header] = claim.Proof(random.Hash(one.token(s.T)), s.registrationToken)
+		header[claim.Header] = claim.Proof(random.Hash(one.token(s.TB)), s.registrationToken)
 	}
-	must(s.T, s.call(http.MethodGet, "/v3/connect/agent", header, nil, &c))
+	must(s.TB, s.call(http.MethodGet, "/v3/connect/agent", header, nil, &c))
 	if c.Namespace != namespace || c.SecretName == "" {
 		s.Fatalf("the registration answered %q %q", c.Namespace, c.SecretName)
 	}
@@ -143,6 +143,6 @@ func (s *server) register(id string, had ...connection) connection {
 // in is the server as a subtest uses it.
 func (s *server) in(t *testing.T) *server {
 	next := *s
-	next.T = t
+	next.TB = t
 	return &next
 }

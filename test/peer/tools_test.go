@@ -26,7 +26,7 @@ const (
 	soon = 4 * time.Minute
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +34,12 @@ func must(t *testing.T, err error) {
 }
 
 // await waits for something that happens soon.
-func await(t *testing.T, what string, check func() error) {
+func await(t testing.TB, what string, check func() error) {
 	t.Helper()
 	awaitFor(t, soon, what, check)
 }
 
-func awaitFor(t *testing.T, limit time.Duration, what string, check func() error) {
+func awaitFor(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 var building sync.Mutex
 
 // build builds a command of this module, once for all tests.
-func build(t *testing.T, name string) (path string) {
+func build(t testing.TB, name string) (path string) {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
@@ -85,7 +85,7 @@ func cacheDir() string {
 }
 
 // original builds the original agent unless that is done.
-func original(t *testing.T) (path string) {
+func original(t testing.TB) (path string) {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
@@ -93,12 +93,12 @@ func original(t *testing.T) (path string) {
 }
 
 // run runs a command that must succeed, and is its standard output.
-func run(t *testing.T, name string, args ...string) string {
+func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	return runWith(t, nil, name, args...)
 }
 
-func runWith(t *testing.T, env []string, name string, args ...string) string {
+func runWith(t testing.TB, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -112,7 +112,7 @@ func runWith(t *testing.T, env []string, name string, args ...string) string {
 }
 
 // freeAddress is a loopback address that nobody listens on now.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := bed.FreeAddress(t.Context(), netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	must(t, err)

@@ -59,7 +59,7 @@ func (s seen) String() string {
 
 // wire is a proxy with the server's own certificate.
 type wire struct {
-	*testing.T
+	testing.TB
 	url string
 
 	mu   sync.Mutex
@@ -83,13 +83,13 @@ func newWire(s *server) *wire {
 	s.Helper()
 	tlsDir := filepath.Join(s.dataDir, "tls")
 	pair, err := tls.LoadX509KeyPair(filepath.Join(tlsDir, "server.crt"), filepath.Join(tlsDir, "server.key"))
-	must(s.T, err)
-	return wireTo(s.T, s.url, pair, &tls.Config{RootCAs: s.trust()})
+	must(s.TB, err)
+	return wireTo(s.TB, s.url, pair, &tls.Config{RootCAs: s.trust()})
 }
 
-func wireTo(t *testing.T, target string, pair tls.Certificate, trust *tls.Config) *wire {
+func wireTo(t testing.TB, target string, pair tls.Certificate, trust *tls.Config) *wire {
 	t.Helper()
-	w := &wire{T: t}
+	w := &wire{TB: t}
 	to, err := url.Parse(target)
 	must(t, err)
 	transport := &http.Transport{TLSClientConfig: trust, ForceAttemptHTTP2: true}
