@@ -185,10 +185,13 @@ func (p *pending) write() error {
 	if p.file != nil {
 		return nil
 	}
-	if err := removeIfThere(p.dir, temporary(p.base)); err != nil {
-		return err
-	}
 	f, err := fill(p.dir, temporary(p.base), p.want)
+	if errors.Is(err, fs.ErrExist) { // a crash left it
+		if err := removeIfThere(p.dir, temporary(p.base)); err != nil {
+			return err
+		}
+		f, err = fill(p.dir, temporary(p.base), p.want)
+	}
 	if err != nil {
 		return errors.Join(err, removeIfThere(p.dir, temporary(p.base)))
 	}
@@ -226,21 +229,21 @@ type dirID struct{ dev, ino uint64 }
 
 // add notes a directory, of which the caller may close its own handle.
 func (d *dirtyDirs) add(dir *os.Root) {
+	info, err := dir.Stat(".")
+	if err != nil {
+		d.err = errors.Join(d.err, err)
+		return
+	}
+	id, ok := idOf(info)
+	if ok && d.seen[id] {
+		return
+	}
 	f, err := dir.Open(".")
 	if err != nil {
 		d.err = errors.Join(d.err, err)
 		return
 	}
-	info, err := f.Stat()
-	if err != nil {
-		d.err = errors.Join(d.err, err, f.Close())
-		return
-	}
-	if id, ok := idOf(info); ok {
-		if d.seen[id] {
-			d.err = errors.Join(d.err, f.Close())
-			return
-		}
+	if ok {
 		if d.seen == nil {
 			d.seen = map[dirID]bool{}
 		}
