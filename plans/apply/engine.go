@@ -98,6 +98,9 @@ func New(o Options) (*Engine, error) {
 	if err := e.interlock.Clear(); err != nil {
 		return nil, err
 	}
+	if err := e.clearHomes(); err != nil {
+		e.Logger.Warn("directories of supervisors cannot be removed", "directory", e.WorkDir, "error", err)
+	}
 	if e.Ready {
 		e.spares.fill()
 	}
@@ -131,7 +134,7 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	defer release()
 	w.spare = e.early(d)
 	defer e.spares.fillSoon()
-	defer func() { e.spares.putBack(w.spare) }()
+	defer func() { e.spares.putBack(w.waiting, w.spare) }()
 	err = w.perform(ctx)
 	if err != nil && w.early != nil {
 		w.early.cancel()

@@ -165,38 +165,53 @@ func (w *work) start(ctx context.Context, i int) (*supervise.Running, error) {
 	if err := w.stage(ctx, i); err != nil {
 		return nil, err
 	}
-	w.opened(in)
+	w.opened(in, w.ready())
 	dir := w.tryDir(w.ledger, i)
 	command, script, err := w.command(i, dir)
 	if err != nil {
 		return nil, w.instructionFailed(i, -1, err.Error())
 	}
+	spare := w.expecting(dir)
 	err = w.withRoom(ctx, dir, func() error { return stow(dir, command, script) })
 	if err != nil {
-		return nil, fmt.Errorf("prepare the instruction in %s: %w", dir, err)
+		err = fmt.Errorf("prepare the instruction in %s: %w", dir, err)
 	}
-	spare := w.expecting(dir)
-	running, err := w.begin(ctx, i, dir, spare)
+	var running *supervise.Running
+	if err == nil {
+		running, err = w.begin(ctx, i, dir, spare)
+	}
 	if running == nil && spare != nil {
 		spare.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
-	in.Supervisor = running.Identity
-	w.dirty = true
 	w.at("started")
-	if err := w.noteSupervisor(i); err != nil {
-		w.log.Warn("supervisor is not noted beside the ledger", "error", err)
-	}
+	w.supervisedBy(i, running.Identity)
 	return running, nil
 }
 
-// opened is what the ledger says of an instruction when another try of it starts.
-func (w *work) opened(in *item) {
+// opened is what the ledger says of an instruction when another try of it starts, below spare
+// if that is not nil.
+func (w *work) opened(in *item, spare *supervise.Spare) {
 	in.Tries++
 	in.Runs++
 	in.Open, in.Boot, in.Supervisor = true, w.boot, supervise.Identity{}
+	if spare != nil {
+		in.Supervisor = spare.Identity()
+	}
+}
+
+// supervisedBy notes who runs the last try of an instruction, unless the ledger on disk says so.
+func (w *work) supervisedBy(i int, who supervise.Identity) {
+	in := &w.ledger.Instructions[i]
+	if in.Supervisor == who {
+		return
+	}
+	in.Supervisor, w.dirty = who, true
+	if err := w.noteSupervisor(i); err != nil {
+		w.log.Warn("supervisor is not noted beside the ledger", "error", err)
+	}
 }
 
 // begin writes down that the instruction written in dir starts, and has it started.

@@ -56,7 +56,7 @@ func (w *work) saveEarly(ctx context.Context) {
 	first := *w.ledger
 	if len(first.Files) == 0 && len(first.Instructions) > 0 && w.d.Plan.Instructions[0].Image == "" {
 		first.Instructions = slices.Clone(first.Instructions)
-		w.opened(&first.Instructions[0])
+		w.opened(&first.Instructions[0], w.ready())
 	}
 	text, err := json.Marshal(&first)
 	if err != nil {

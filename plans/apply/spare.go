@@ -5,6 +5,10 @@
 package apply
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -54,8 +58,14 @@ func (s *spares) fill() {
 	}
 }
 
-// putBack gives back a supervisor that was taken and not used; nil is none.
-func (s *spares) putBack(started chan *supervise.Spare) {
+// putBack gives back a supervisor that was taken and not used, one that runs or one that is
+// being started; nil is none.
+func (s *spares) putBack(waiting *supervise.Spare, started chan *supervise.Spare) {
+	if waiting != nil {
+		started = make(chan *supervise.Spare, 1)
+		started <- waiting
+		close(started)
+	}
 	if started == nil {
 		return
 	}
@@ -104,7 +114,7 @@ func (e *Engine) startSpare() chan *supervise.Spare {
 	started := make(chan *supervise.Spare, 1)
 	e.background.Go(func() {
 		defer close(started)
-		spare, err := supervise.StartSpare(e.Supervisor)
+		spare, err := e.spareAtHome()
 		if err != nil {
 			e.Logger.Debug("spare supervisor did not start", "error", err)
 			return
@@ -112,6 +122,28 @@ func (e *Engine) startSpare() chan *supervise.Spare {
 		started <- spare
 	})
 	return started
+}
+
+// spareHome begins the name of a directory in which a supervisor waits.
+const spareHome = "spare."
+
+func (e *Engine) spareAtHome() (*supervise.Spare, error) {
+	if err := os.MkdirAll(e.WorkDir, 0o755); err != nil {
+		return nil, err
+	}
+	home := fmt.Sprintf("%s%d.%d", spareHome, os.Getpid(), time.Now().UnixNano())
+	return supervise.StartSpare(e.Supervisor, filepath.Join(e.WorkDir, home))
+}
+
+// clearHomes removes the directories of supervisors that ended with an earlier life.
+func (e *Engine) clearHomes() error {
+	homes, err := filepath.Glob(filepath.Join(e.WorkDir, spareHome+"*"))
+	for _, home := range homes {
+		if !supervise.Alive(home) {
+			err = errors.Join(err, os.RemoveAll(home))
+		}
+	}
+	return err
 }
 
 // unused ends a supervisor that was started early and not needed.
@@ -123,17 +155,32 @@ func (e *Engine) unused(started <-chan *supervise.Spare) {
 	})
 }
 
+// ready is the supervisor that already waits for the delivery's next instruction; nil when
+// none does, or it is only being started.
+func (w *work) ready() *supervise.Spare {
+	if w.waiting == nil {
+		select {
+		case w.waiting = <-w.spare:
+		default:
+		}
+	}
+	return w.waiting
+}
+
 // expecting is a supervisor that waits for the command in dir; nil when there is none.
 func (w *work) expecting(dir string) *supervise.Spare {
-	started := w.spare
-	w.spare = nil
-	if started == nil {
-		started = w.spares.take()
+	spare := w.waiting
+	if spare == nil {
+		started := w.spare
+		if started == nil {
+			started = w.spares.take()
+		}
+		if started == nil {
+			return nil
+		}
+		spare = <-started
 	}
-	if started == nil {
-		return nil
-	}
-	spare := <-started
+	w.waiting, w.spare = nil, nil
 	if spare == nil {
 		return nil
 	}

@@ -32,7 +32,10 @@ type work struct {
 	saved  time.Time // when the ledger was last put on disk
 	dirty  bool      // the ledger differs from the disk
 	done   func()    // gives up a directory made anew; nil when it was there
-	spare  chan *supervise.Spare
+	// spare has a supervisor for the next instruction once it runs; waiting is that supervisor
+	// once it was received. Nil: there is none.
+	spare   chan *supervise.Spare
+	waiting *supervise.Spare
 	// begun says that it is known that the apply begins, resumed that an earlier call began it.
 	begun, resumed bool
 	old            *ledger    // that this delivery's replaces; nil: none

@@ -3,6 +3,7 @@ package supervise_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/drover-project/drover/plans/apply/supervise"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(r.Identity.PID)
 			os.Exit(0)
 		case "spare-and-die":
-			s, err := supervise.StartSpare(supervisor())
+			s, err := supervise.StartSpare(supervisor(), filepath.Join(os.TempDir(), fmt.Sprint("spare-", os.Getpid())))
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)

@@ -1,9 +1,9 @@
 // A supervisor that is started before its command is known. It is a program of the
 // agent's size, whose start takes as long as all else that stands between a plan and its
-// first instruction, so it waits ready. A socket joins the two. By it the supervisor gets
-// its directory, in which it makes itself at home while the agent still writes down what it
-// is about to do; then the word to begin; and it announces the result, while that is
-// being made durable.
+// first instruction, so it waits ready, in a directory that has all that a supervisor makes.
+// A socket joins the two. By it the supervisor gets the name that its directory is given
+// for a command, and the word to begin; and it announces the result, while that is being
+// made durable.
 
 package supervise
 
@@ -29,6 +29,8 @@ const (
 	maxPath = 4096
 	// agentFirst is how long an announced result is held back from the disk.
 	agentFirst = 25 * time.Millisecond
+	// settleLimit is how long a spare supervisor may take to start.
+	settleLimit = time.Minute
 	// beginWord has a spare supervisor begin.
 	beginWord = 'b'
 )
@@ -39,11 +41,26 @@ type Spare struct {
 	identity Identity
 	process  *exec.Cmd
 	socket   *os.File
-	dir      string // of the command, once it is known
+	dir      string // where it waits, and then that of its command
 }
 
-// StartSpare starts a supervisor as Start does. It must be taken or closed.
-func StartSpare(argv []string) (*Spare, error) {
+// StartSpare starts a supervisor as Start does, to wait in home, which it makes. It must be
+// taken or closed.
+func StartSpare(argv []string, home string) (*Spare, error) {
+	if len(home) > maxPath {
+		return nil, fmt.Errorf("the directory's name is longer than %d bytes", maxPath)
+	}
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return nil, fmt.Errorf("make a directory for a spare supervisor: %w", err)
+	}
+	s, err := startSpare(argv, home)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(home))
+	}
+	return s, nil
+}
+
+func startSpare(argv []string, home string) (*Spare, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket to a spare supervisor: %w", err)
@@ -60,34 +77,45 @@ func StartSpare(argv []string) (*Spare, error) {
 	if err = errors.Join(err, theirs.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a spare supervisor: %w", err), ours.Close())
 	}
-	s := &Spare{process: cmd, socket: ours}
-	if s.identity, err = identify(cmd.Process.Pid); err != nil {
+	s := &Spare{process: cmd, socket: ours, dir: home}
+	if s.identity, err = identify(cmd.Process.Pid); err == nil {
+		err = s.welcome()
+	}
+	if err != nil {
 		s.Close()
-		return nil, fmt.Errorf("look up the spare supervisor: %w", err)
+		return nil, fmt.Errorf("wait for the spare supervisor: %w", err)
 	}
 	return s, nil
 }
 
-// Take gives the supervisor the command prepared in dir. After an error the command did
-// not start, and will not.
-func (s *Spare) Take(dir string) (*Running, error) {
-	if err := s.Expect(dir); err != nil {
-		s.Close()
-		return nil, err
+// welcome gives the supervisor its home and waits until it has settled there.
+func (s *Spare) welcome() error {
+	if _, err := s.socket.WriteString(s.dir + "\x00"); err != nil {
+		return err
 	}
-	return s.Begin()
+	if err := s.socket.SetReadDeadline(time.Now().Add(settleLimit)); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(s.socket, make([]byte, 1))
+	return err
 }
 
-// Expect gives the supervisor the directory of its command, which exists. The command need
-// not be there before Begin.
+// Identity is that of the supervisor.
+func (s *Spare) Identity() Identity { return s.identity }
+
+// Expect gives the supervisor's directory the name dir, which is not there. The command is
+// written into it before Begin.
 func (s *Spare) Expect(dir string) error {
 	if len(dir) > maxPath {
 		return fmt.Errorf("the directory's name is longer than %d bytes", maxPath)
 	}
+	if err := os.Rename(s.dir, dir); err != nil {
+		return fmt.Errorf("give the spare supervisor its directory: %w", err)
+	}
+	s.dir = dir
 	if _, err := s.socket.WriteString(dir + "\x00"); err != nil {
 		return fmt.Errorf("send the spare supervisor its directory: %w", err)
 	}
-	s.dir = dir
 	return nil
 }
 
@@ -106,10 +134,11 @@ func (s *Spare) Begin() (*Running, error) {
 	return running, nil
 }
 
-// Close ends a supervisor that is not needed, and waits for its end.
+// Close ends a supervisor that is not needed, waits for its end and removes its directory.
 func (s *Spare) Close() {
 	_ = s.socket.Close()
 	_ = s.process.Wait() // it did nothing, so there is nothing to learn from how it ended
+	_ = os.RemoveAll(s.dir)
 }
 
 // caller is the agent that started a spare supervisor, as that sees it.
@@ -122,7 +151,7 @@ func newCaller(socket *os.File) *caller {
 	return &caller{words: bufio.NewReaderSize(socket, maxPath+2), to: socket}
 }
 
-// directory waits for the directory of the command; ok is false when none came.
+// directory waits for the name of a directory; ok is false when none came.
 func (c *caller) directory() (dir string, ok bool, err error) {
 	b, err := c.words.ReadSlice(0)
 	switch {
@@ -131,12 +160,29 @@ func (c *caller) directory() (dir string, ok bool, err error) {
 	case err != nil:
 		return "", false, err
 	}
-	dir = string(b[:len(b)-1])
-	log, err := os.OpenFile(filepath.Join(dir, supervisorLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return string(b[:len(b)-1]), true, nil
+}
+
+// settle makes in the directory in which a spare supervisor waits what any makes in that of its
+// command: its log, which its standard error becomes, who it is, and room for the result.
+func settle(home string, id Identity) (result *os.File, err error) {
+	log, err := os.OpenFile(filepath.Join(home, supervisorLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", false, err
+		return nil, err
 	}
-	return dir, true, errors.Join(unix.Dup3(int(log.Fd()), int(os.Stderr.Fd()), 0), log.Close())
+	if err := errors.Join(unix.Dup3(int(log.Fd()), int(os.Stderr.Fd()), 0), log.Close()); err != nil {
+		return nil, err
+	}
+	if err := writeIdentity(home, id); err != nil {
+		return nil, err
+	}
+	return reserveResult(home)
+}
+
+// settled says that the first directory can be given another name.
+func (c *caller) settled() error {
+	_, err := c.to.Write([]byte{beginWord})
+	return err
 }
 
 // mayBegin waits for the word; false is the end of the agent, or that it does not want

@@ -19,17 +19,30 @@ import (
 
 func spare(t *testing.T) *supervise.Spare {
 	t.Helper()
-	s, err := supervise.StartSpare(supervisor())
+	s, err := supervise.StartSpare(supervisor(), filepath.Join(t.TempDir(), "home"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
+// take gives a spare a command, whose directory it returns.
+func take(t *testing.T, s *supervise.Spare, c supervise.Command) (string, *supervise.Running, error) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "try")
+	if err := s.Expect(dir); err != nil {
+		return dir, nil, err
+	}
+	if err := supervise.Prepare(dir, c); err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Begin()
+	return dir, running, err
+}
+
 func TestSpareRunsItsCommand(t *testing.T) {
 	s := spare(t)
-	dir := prepare(t, shell(t, "cat; echo out; echo err >&2; exit 3"))
-	running, err := s.Take(dir)
+	dir, running, err := take(t, s, shell(t, "cat; echo out; echo err >&2; exit 3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +71,13 @@ func TestSpareBeginsWhenItIsSaid(t *testing.T) {
 	s := spare(t)
 	dir := filepath.Join(t.TempDir(), "try")
 	ran := filepath.Join(t.TempDir(), "ran")
-	if err := supervise.Write(dir, shell(t, "touch "+ran)); err != nil {
-		t.Fatal(err)
-	}
 	if err := s.Expect(dir); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, filepath.Join(dir, "result.json.tmp")) // it has made itself at home
+	if err := supervise.Write(dir, shell(t, "touch "+ran)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
 	if _, err := os.Stat(ran); err == nil {
 		t.Fatal("the command ran before it was offered")
 	}
@@ -89,29 +102,16 @@ func TestSpareBeginsWhenItIsSaid(t *testing.T) {
 func TestSpareThatIsNotSaidToBegin(t *testing.T) {
 	s := spare(t)
 	dir := filepath.Join(t.TempDir(), "try")
-	if err := supervise.Write(dir, shell(t, "exit 3")); err != nil {
-		t.Fatal(err)
-	}
 	if err := s.Expect(dir); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, filepath.Join(dir, "result.json.tmp"))
+	if err := supervise.Write(dir, shell(t, "exit 3")); err != nil {
+		t.Fatal(err)
+	}
+	s.Abandon()
 	known := supervise.Identity{PID: s.PID()}
-	s.Close()
 	if running, result, err := supervise.Attach(dir, known); !errors.Is(err, supervise.ErrNeverStarted) {
 		t.Errorf("attach: %v %v %v", running, result, err)
-	}
-}
-
-func waitFor(t *testing.T, path string) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not come", path)
-		}
 	}
 }
 
@@ -133,8 +133,7 @@ func TestSpareThatDied(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	dir := prepare(t, shell(t, "touch ran"))
-	running, err := s.Take(dir)
+	_, running, err := take(t, s, shell(t, "touch ran"))
 	if err != nil {
 		return
 	}

@@ -41,51 +41,26 @@ func Supervise(dir string) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGUSR1)
 	// The command dies with the thread that started it (Pdeathsig), so that thread has to stay.
 	runtime.LockOSThread()
-	var agent *caller // nil: nobody waits for an announcement
 	id, err := identify(os.Getpid())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "supervise: find out who this is:", err)
 		return 1
 	}
+	work := supervise
 	if dir == unknown {
-		// The first look for a process has the runtime try out what the kernel can, which takes
-		// as long as starting one; so does it now and not when a command waits.
-		if self, err := os.FindProcess(id.PID); err == nil {
-			_ = self.Release()
-		}
-		agent = newCaller(os.Stdin)
-		known, ok, err := agent.directory()
-		switch {
-		case err != nil:
-			fmt.Fprintln(os.Stderr, "supervise: read the directory:", err)
-			return 1
-		case !ok:
-			return 0 // not needed
-		}
-		dir = known
+		work = superviseLater
 	}
-	if err := supervise(dir, id, signals, agent); err != nil {
+	if err := work(dir, id, signals); err != nil {
 		fmt.Fprintln(os.Stderr, "supervise:", err)
 		return 1
 	}
 	return 0
 }
 
-// supervise runs the command of dir, and announces its result to the agent if that waits.
-func supervise(dir string, id Identity, signals <-chan os.Signal, agent *caller) error {
+// supervise runs the command of dir.
+func supervise(dir string, id Identity, signals <-chan os.Signal) error {
 	if err := writeIdentity(dir, id); err != nil {
 		return err
-	}
-	var file *os.File
-	var err error
-	if agent != nil { // nobody else has this directory
-		if file, err = reserveResult(dir); err != nil {
-			return err
-		}
-		defer file.Close()
-		if !agent.mayBegin() {
-			return nil
-		}
 	}
 	command, err := readCommand(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,26 +69,77 @@ func supervise(dir string, id Identity, signals <-chan os.Signal, agent *caller)
 	if err != nil {
 		return err
 	}
-	if file == nil {
-		if file, err = reserveResult(dir); err != nil {
-			return err
-		}
-		defer file.Close()
+	result, err := reserveResult(dir)
+	if err != nil {
+		return err
 	}
-	claimed := filepath.Join(dir, claimedFile)
-	if err := os.Rename(filepath.Join(dir, commandFile), claimed); errors.Is(err, fs.ErrNotExist) {
+	defer result.Close()
+	r := run{command: command, dir: dir, signals: signals, file: result, announce: func(Result) {}}
+	return r.once()
+}
+
+// superviseLater runs a command that is not known yet; see Spare.
+func superviseLater(_ string, id Identity, signals <-chan os.Signal) error {
+	// The first look for a process has the runtime try out what the kernel can, which takes
+	// as long as starting one; so does it now and not when a command waits.
+	if self, err := os.FindProcess(id.PID); err == nil {
+		_ = self.Release()
+	}
+	agent := newCaller(os.Stdin)
+	home, ok, err := agent.directory()
+	if err != nil || !ok {
+		return err
+	}
+	result, err := settle(home, id)
+	if err != nil {
+		return err
+	}
+	defer result.Close()
+	if err := agent.settled(); err != nil {
+		return nil // nobody waits any more
+	}
+	dir, ok, err := agent.directory()
+	if err != nil || !ok || !agent.mayBegin() {
+		return err
+	}
+	command, err := readCommand(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nobody may have it any more
+	}
+	if err != nil {
+		return err
+	}
+	r := run{command: command, dir: dir, signals: signals, file: result, announce: agent.announce}
+	return r.once()
+}
+
+// run is one command on its way.
+type run struct {
+	command  Command
+	dir      string
+	signals  <-chan os.Signal
+	file     *os.File     // that becomes the result's
+	announce func(Result) // to an agent that waits
+	recorder *output.Recorder
+	process  *exec.Cmd
+	pipes    <-chan struct{} // closed when both streams ended
+	result   Result
+}
+
+// once runs the command if nobody else has it, and writes down how it ended.
+func (r *run) once() error {
+	claimed := filepath.Join(r.dir, claimedFile)
+	if err := os.Rename(filepath.Join(r.dir, commandFile), claimed); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	r := run{command: command, dir: dir, signals: signals, recorder: output.NewRecorder(dir, command.OutputLimit)}
+	r.recorder = output.NewRecorder(r.dir, r.command.OutputLimit)
 	result := r.do(func() {
 		_ = os.Truncate(claimed, 0) // the command's environment may hold secrets
 	})
-	if agent != nil {
-		agent.announce(result)
-	}
-	if err := r.writeResult(file, result); err != nil {
+	r.announce(result)
+	if err := r.writeResult(result); err != nil {
 		return err
 	}
 	// A process that the command left behind may go on writing; with nobody to read it would
@@ -122,17 +148,6 @@ func supervise(dir string, id Identity, signals <-chan os.Signal, agent *caller)
 		<-r.pipes
 	}
 	return nil
-}
-
-// run is one command on its way.
-type run struct {
-	command  Command
-	dir      string
-	signals  <-chan os.Signal
-	recorder *output.Recorder
-	process  *exec.Cmd
-	pipes    <-chan struct{} // closed when both streams ended
-	result   Result
 }
 
 // do runs the command to its end. started is called when it runs, or could not be started.
@@ -264,13 +279,13 @@ func reserveResult(dir string) (*os.File, error) {
 // a second time. It gives up only when its directory is gone, for then nobody asks.
 //
 // Output and result are synced before the result has its name.
-func (r *run) writeResult(f *os.File, result Result) error {
+func (r *run) writeResult(result Result) error {
 	b, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
 	for {
-		err := r.putResult(f, padded(b))
+		err := r.putResult(padded(b))
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -278,7 +293,8 @@ func (r *run) writeResult(f *os.File, result Result) error {
 	}
 }
 
-func (r *run) putResult(f *os.File, b []byte) error {
+func (r *run) putResult(b []byte) error {
+	f := r.file
 	if _, err := f.WriteAt(b, 0); err != nil {
 		return err
 	}
@@ -287,7 +303,8 @@ func (r *run) putResult(f *os.File, b []byte) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), filepath.Join(r.dir, resultFile)); err != nil {
+	result := filepath.Join(r.dir, resultFile)
+	if err := os.Rename(result+".tmp", result); err != nil {
 		return err
 	}
 	return durable.SyncDir(r.dir)
