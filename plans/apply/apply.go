@@ -122,8 +122,9 @@ type Delivery struct {
 	// running one is killed once it has printed nothing for Options.Quiet. Nil: that does not happen.
 	Superseded <-chan struct{}
 	// Claimed has an entry once it is known whether the delivery is really to be applied: its
-	// source asks while the host makes ready for it. Nothing is begun before, and after false,
-	// or when it takes too long, nothing is: Apply then returns ErrUnclaimed. Nil: it is.
+	// source asks while the host makes ready for it. Nothing is begun before. After false, when
+	// it takes too long, or when the context ends with ErrUnclaimed as its cause, nothing is, and
+	// Apply returns ErrUnclaimed. Nil: it is.
 	Claimed <-chan bool
 	// Ended is called with the result as soon as it is known. It is written down on this host
 	// when the channel that Ended returns is closed, or a moment later: a report that becomes

@@ -1,6 +1,6 @@
 // A delivery whose source still asks whether it may be applied. The engine makes ready
-// meanwhile: a working directory, the ledger, a supervisor. None of that is seen by anybody
-// but the agent, and it is taken back when the answer is no.
+// meanwhile: the interlock is taken, then a working directory, the ledger and a supervisor are
+// the agent's own affair. All of it is taken back when the answer is no.
 
 package apply
 
@@ -65,10 +65,18 @@ func (w *work) sayBegun() {
 	w.emitWork(ApplyBegan)
 }
 
-// unclaim takes back what was made ready for a delivery that is not applied.
-func (w *work) unclaim() error {
-	if w.resumed || w.ledger == nil {
+// refusal is ErrUnclaimed in place of the end of a context that has it as its cause.
+func refusal(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), ErrUnclaimed) {
 		return ErrUnclaimed
+	}
+	return err
+}
+
+// unmake takes back what was made ready for a delivery that is not begun.
+func (w *work) unmake() {
+	if w.resumed || w.ledger == nil {
+		return
 	}
 	path := w.ledgerPath(w.d.Source)
 	var err error
@@ -79,10 +87,12 @@ func (w *work) unclaim() error {
 			err = nil
 		}
 	default:
-		err = durable.WriteFile(path, w.old.raw, 0o600)
+		err = durable.Rewrite(path, w.old.raw)
 	}
 	if w.ledger.Run != "" {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(w.WorkDir, w.ledger.Run)))
 	}
-	return errors.Join(ErrUnclaimed, err)
+	if err != nil {
+		w.log.Warn("what was made ready for a plan that is not begun cannot be taken back", "error", err)
+	}
 }

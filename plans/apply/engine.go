@@ -98,6 +98,10 @@ func New(o Options) (*Engine, error) {
 	if err := e.interlock.Clear(); err != nil {
 		return nil, err
 	}
+	// What an earlier life named may not be durable, and is not to be written over before it is.
+	if err := durable.SyncDir(o.LedgerDir); err != nil {
+		return nil, fmt.Errorf("sync the ledger directory: %w", err)
+	}
 	if err := e.clearHomes(); err != nil {
 		e.Logger.Warn("directories of supervisors cannot be removed", "directory", e.WorkDir, "error", err)
 	}
@@ -129,7 +133,7 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 	}
 	release, err := e.acquire(ctx, d.Source)
 	if err != nil {
-		return Result{}, err
+		return Result{}, refusal(ctx, err)
 	}
 	defer release()
 	w.spare = e.early(d)
@@ -140,8 +144,9 @@ func (e *Engine) Apply(ctx context.Context, d Delivery) (Result, error) {
 		w.early.cancel()
 		_ = w.awaitEarly() // err is why the ledger does not matter
 	}
-	if errors.Is(err, ErrUnclaimed) {
-		err = w.unclaim()
+	if err != nil && !w.begun {
+		w.unmake()
+		err = refusal(ctx, err)
 	}
 	if w.done != nil {
 		w.done() // from here on the ledger speaks of it
@@ -181,10 +186,18 @@ func (e *Engine) Abandon(ctx context.Context, source string) error {
 	return nil
 }
 
+// Ending is how a delivery ended, as its source knows it.
+type Ending struct {
+	Succeeded bool
+	Reason    string    // of a failure
+	At        time.Time // the zero time is now
+}
+
 // Conclude writes down how a delivery ended whose source knows that and whose ledger does
-// not: the agent was killed between the two. Nothing is started or ended by it. One
-// that the ledger does not speak of, or has the outcome of, is left alone.
-func (e *Engine) Conclude(ctx context.Context, d Delivery, succeeded bool, reason string) error {
+// not: the agent was killed between the two. Nothing is started or ended by it. A delivery
+// that the ledger does not speak of, whose outcome it has, or of which an instruction still
+// runs is left alone.
+func (e *Engine) Conclude(ctx context.Context, d Delivery, end Ending) error {
 	release, err := e.acquire(ctx, d.Source)
 	if err != nil {
 		return err
@@ -202,13 +215,24 @@ func (e *Engine) Conclude(ctx context.Context, d Delivery, succeeded bool, reaso
 		}
 		running, result, _ := supervise.Attach(w.tryDir(l, i), in.Supervisor)
 		if running != nil {
-			w.linger(running)
+			running.Close()
+			return nil
 		}
 		if result != nil { // otherwise its end went with the host; the source has its output
 			in.Result, in.Open = result, false
 		}
 	}
-	return w.end(ctx, outcome{Succeeded: succeeded, Instruction: -1, Reason: reason})
+	o := outcome{Succeeded: end.Succeeded, Ended: end.At.UTC(), Instruction: -1, Reason: end.Reason}
+	ended := Result{Succeeded: end.Succeeded}
+	if !end.Succeeded {
+		o.ExitCode = -1
+		ended.Failure = &Failure{Reason: end.Reason, ExitCode: -1}
+	}
+	if err := w.end(ctx, o); err != nil {
+		return err
+	}
+	w.emitResult(ended)
+	return nil
 }
 
 // acquire waits for its turn. Supervisors that ended meanwhile are reaped.

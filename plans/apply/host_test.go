@@ -269,7 +269,14 @@ func agent(orderFile string) error {
 			select {} // until the signal is there
 		}
 	})
-	d := apply.Delivery{Source: "remote", ID: o.ID, Checksum: plans.Checksum(o.Plan), Plan: p, Attempt: 1}
+	// As a plan of a server comes: claimed while it is made ready for, and reported before it is written down.
+	claimed, reported := make(chan bool, 1), make(chan struct{})
+	time.AfterFunc(time.Millisecond, func() { claimed <- true })
+	close(reported)
+	d := apply.Delivery{
+		Source: "remote", ID: o.ID, Checksum: plans.Checksum(o.Plan), Plan: p, Attempt: 1,
+		Claimed: claimed, Ended: func(apply.Result) <-chan struct{} { return reported },
+	}
 	r, err := e.Apply(context.Background(), d)
 	if err != nil {
 		return err

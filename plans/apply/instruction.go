@@ -32,6 +32,9 @@ func (w *work) instructions(ctx context.Context) error {
 		}
 		if in.Result == nil {
 			err := w.instruction(ctx, i)
+			if fault := w.faultBeforeBeginning(ctx, err); fault != nil {
+				return fault
+			}
 			w.emitEnd(w.ledger, i, err)
 			if err != nil {
 				return err
@@ -48,12 +51,21 @@ func (w *work) instructions(ctx context.Context) error {
 	return nil
 }
 
+// faultBeforeBeginning waits for the claim of a plan that turns out to be faulty before it is begun.
+func (w *work) faultBeforeBeginning(ctx context.Context, err error) error {
+	var fault *planError
+	if !errors.As(err, &fault) {
+		return nil
+	}
+	return w.mayBegin(ctx)
+}
+
 func (w *work) instructionFailed(i, code int, why string) error {
 	return &planError{instruction: i, exitCode: code, reason: fmt.Sprintf("instruction %s: %s", label(i, w.ledger.Instructions[i].Name), why)}
 }
 
 // instruction runs one to its end and puts the result into the ledger, not yet on disk: the
-// supervisor's own file holds it too.
+// supervisor's own file has it too, soon.
 func (w *work) instruction(ctx context.Context, i int) error {
 	in := &w.ledger.Instructions[i]
 	log := w.logOf(w.ledger, i)

@@ -52,12 +52,12 @@ type ledger struct {
 // item is one one-time instruction.
 type item struct {
 	Name string `json:"name"`
-	// Tries counts the directories that were prepared for it, Runs how often it was started,
-	// Lost how often it was gone without a result.
+	// Tries counts the directories that were prepared for it, Runs how often it was started or
+	// was about to be, Lost how often it was gone without a result.
 	Tries int `json:"tries"`
 	Runs  int `json:"runs"`
 	Lost  int `json:"lost,omitempty"`
-	// Open says that the last try was written down as started and its end is not known yet.
+	// Open says that the last try may have started and its end is not known yet.
 	Open bool `json:"open,omitempty"`
 	// Boot is the boot of the host in which the last try was made.
 	Boot string `json:"boot,omitempty"`
@@ -160,7 +160,18 @@ func (e *Engine) load(source string) (*ledger, error) {
 // damagedError is a ledger whose content is not one.
 type damagedError struct{ error }
 
+// readLedger reads a ledger. Its file is one of two that are written in turn, so whoever reads
+// while it is written twice sees both: it is looked at again before it counts as damaged.
 func readLedger(path string) (*ledger, error) {
+	l, err := readLedgerOnce(path)
+	var damaged *damagedError
+	if errors.As(err, &damaged) {
+		return readLedgerOnce(path)
+	}
+	return l, err
+}
+
+func readLedgerOnce(path string) (*ledger, error) {
 	b, err := durable.ReadFile(path, maxLedgerSize)
 	if err != nil {
 		return nil, err

@@ -5,8 +5,8 @@
 // between any two steps.
 //
 //  1. The ledger with the delivery is durable, and the delivery claimed, before anything is
-//     changed on the host. What only the agent sees (its working directory, a supervisor that
-//     waits) may be made beside both.
+//     changed on the host. What is the agent's own (the interlock, its working directory, a
+//     supervisor that waits) may be made beside both.
 //  2. Each regular file: new content under a hidden name that only its owner can read; owner
 //     and mode; durable; its name; the name durable. The old file is there until the new one
 //     takes its name. Of the files of a plan each step may be done for several before the next.
@@ -17,11 +17,12 @@
 //  5. A result in its file: output and result durable, then the result's name, then that name
 //     durable. An agent that waits gets the result by a socket and acts by 6; the file is for
 //     one that does not, and is written as soon as the agent is seen to be gone.
-//  6. The ledger with a result is durable before the next instruction starts. An outcome is
-//     durable before the next delivery is begun and before the drop source says it; the remote
-//     source sends it to the server first, which makes it durable there, and the ledger follows.
-//     A Secret with an outcome is never acted on again, whatever the ledger says, and the ledger
-//     gets it from there (Engine.Conclude). The history's entry is durable before the outcome is.
+//  6. The ledger with a result is durable before the next instruction starts. The history's
+//     entry is durable before the ledger's outcome is. The outcome is durable before the next
+//     delivery is begun and before anybody learns of it, but for a server that keeps a
+//     plan-state: that gets it first and makes it durable there, and the ledger follows. A Secret
+//     whose plan-state is an end is not acted on again, whatever the ledger says, and the
+//     ledger gets the end from there (Engine.Conclude).
 //
 // What need not be durable: who supervises an instruction, how far its output was logged, and
 // that an outcome was reported. They have to outlive the agent and not the host.

@@ -1,10 +1,13 @@
 package apply_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,6 +99,122 @@ func TestUnclaimedPlan(t *testing.T) {
 				t.Errorf("old=%t: ledger %s instead of %s, %d directories instead of %d, ran %q, file: %v", old, has, had, len(left), len(runs), h.runs("a"), missing)
 			}
 		}
+	}
+}
+
+// TestRefusedPlanWaitsForNobody is refused while another plan is applied, and while an
+// installer is in the way.
+func TestRefusedPlanWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	refused := func(e *apply.Engine, d apply.Delivery) {
+		t.Helper()
+		d.Claimed = make(chan bool)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(20*time.Millisecond, func() { cancel(apply.ErrUnclaimed) })
+		done := make(chan error, 1)
+		go func() {
+			_, err := e.Apply(ctx, d)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, apply.ErrUnclaimed) {
+				t.Errorf("Apply() = %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("it still waits")
+		}
+		if p, ok, _ := e.Pending(d.Source); ok {
+			t.Errorf("the ledger says %+v", p)
+		}
+	}
+	h := newHost(t)
+	e := h.engine()
+	release := h.fifo("go")
+	other := delivery(t, plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("other", "read line < "+release)}}, func(d *apply.Delivery) { d.Source = "other" })
+	var applying sync.WaitGroup
+	applying.Go(func() {
+		if _, err := e.Apply(t.Context(), other); err != nil {
+			t.Error(err)
+		}
+	})
+	h.until("the other plan runs", func() bool { return h.runs("other") != "" })
+	refused(e, delivery(t, plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "true")}}))
+	if err := os.WriteFile(release, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	applying.Wait()
+	if err := os.WriteFile(filepath.Join(h.options.InterlockDir, "restart-pending"), fmt.Appendf(nil, "pid %d\n", os.Getpid()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(e, delivery(t, plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "true")}}))
+	if h.runs("a") != "" {
+		t.Error("it ran")
+	}
+}
+
+// TestEndBeforeTheClaim: an agent that ends before it knows whether the plan is its own leaves no trace of it.
+func TestEndBeforeTheClaim(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	e := h.engine()
+	d := delivery(t, plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("a", "true")}})
+	d.Claimed = make(chan bool)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := e.Apply(ctx, d); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Apply() = %v", err)
+	}
+	if p, ok, _ := e.Pending(d.Source); ok {
+		t.Errorf("the ledger says %+v", p)
+	}
+}
+
+// TestConclude writes down an end that only the source knows, and runs nothing for it.
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	p := plans.Plan{Instructions: []plans.OneTimeInstruction{h.counting("slow", "read line < "+h.fifo("go"))}}
+	agent := begun(t, h, p)
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait()
+	var ended []apply.Event
+	h.options.Observe = func(e apply.Event) {
+		if e.Kind == apply.ApplyEnded {
+			ended = append(ended, e)
+		}
+	}
+	e := h.engine()
+	d := delivery(t, p)
+	at := time.Now().Add(-time.Hour).Round(0)
+	end := apply.Ending{Reason: "exit code 3", At: at}
+	if err := e.Conclude(t.Context(), d, end); err != nil {
+		t.Fatal(err)
+	}
+	if p, _, _ := e.Pending(d.Source); p.Finished {
+		t.Error("an end is written down while the instruction runs")
+	}
+	if err := os.WriteFile(h.path("go"), []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	h.until("the supervisor has ended", func() bool { return len(h.glob("work", "*", "*", "result.json")) == 1 })
+	h.until("it is concluded", func() bool {
+		if err := e.Conclude(t.Context(), d, end); err != nil {
+			t.Fatal(err)
+		}
+		p, _, _ := e.Pending(d.Source)
+		return p.Finished
+	})
+	if len(ended) != 1 || ended[0].Result.Succeeded || ended[0].Text != "exit code 3" || ended[0].ExitCode != -1 {
+		t.Errorf("events %+v", ended)
+	}
+	if entries := h.applied(); len(entries) != 1 || !strings.HasPrefix(entries[0], at.UTC().Format("20060102-150405")) {
+		t.Errorf("history %v", entries)
+	}
+	if other := delivery(t, p, id("uid-2")); e.Conclude(t.Context(), other, end) != nil || h.runs("slow") != "1" {
+		t.Error("another delivery is concluded, or something ran")
 	}
 }
 

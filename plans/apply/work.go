@@ -84,6 +84,9 @@ func (w *work) perform(ctx context.Context) error {
 		return err
 	}
 	defer leave()
+	if !w.resumed {
+		w.saveEarly(ctx)
+	}
 	if w.resumed || w.d.Claimed == nil {
 		if err := w.mayBegin(ctx); err != nil {
 			return err
@@ -116,7 +119,6 @@ func (w *work) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a working directory: %w", err)
 	}
-	w.saveEarly(ctx)
 	return nil
 }
 
@@ -179,7 +181,9 @@ func (w *work) end(ctx context.Context, o outcome) error {
 	if err := w.mayBegin(ctx); err != nil {
 		return err
 	}
-	o.Ended = w.Now().UTC()
+	if o.Ended.IsZero() {
+		o.Ended = w.Now().UTC()
+	}
 	w.ledger.Outcome = &o
 	if w.d.Ended != nil {
 		moment := time.NewTimer(reportFirst)

@@ -37,7 +37,11 @@ func Rewrite(path string, data []byte) (err error) {
 	if err := exchange(temp, path); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		// What is beside it now may still have the name on disk, and must not be written over.
+		return errors.Join(err, removeIfThere(temp))
+	}
+	return nil
 }
 
 // openOwn opens a file that only its owner can read and that has no other name, made anew

@@ -46,16 +46,28 @@ func (s *Source) noteReported(id string) {
 	}
 }
 
-// conclude has the ledger know how a delivery ended whose outcome is in the Secret.
+// concludeLimit is how long the end of a plan may wait for the host: nothing depends on it.
+const concludeLimit = 5 * time.Second
+
+// conclude has the ledger know how a delivery ended whose outcome is in the Secret. It is
+// tried once; the next plan's ledger replaces this one anyway.
 func (s *Source) conclude(ctx context.Context, d Decision, id string) {
+	if s.concluded == id {
+		return
+	}
+	s.concluded = id
 	outcome, _ := plans.ReadOutcome(s.current.Data)
-	reason := ""
-	if outcome.State == plans.StateFailed {
-		reason = firstLine(outcome.FailedOutput[plans.FailureOutput])
+	end := apply.Ending{Succeeded: outcome.State == plans.StateSucceeded, At: outcome.LastApplyTime}
+	if !end.Succeeded {
+		end.Reason = firstLine(outcome.FailedOutput[plans.FailureOutput])
 	}
 	delivery := apply.Delivery{Source: SourceName, ID: id, Checksum: d.Checksum, Plan: d.Plan}
-	if err := s.o.Engine.Conclude(ctx, delivery, outcome.State == plans.StateSucceeded, reason); err != nil {
-		s.o.Logger.Warn("end of the plan cannot be written down on this host", "delivery", id, "error", err)
+	ctx, cancel := context.WithTimeout(ctx, concludeLimit)
+	defer cancel()
+	var err error
+	s.during(func() { err = s.o.Engine.Conclude(ctx, delivery, end) }, func() {})
+	if err != nil {
+		s.o.Logger.Warn("end of the plan is not written down on this host", "delivery", id, "error", err)
 	}
 }
 
@@ -78,7 +90,9 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 		return s.reject(ctx, d)
 	case Withdraw:
 		s.doing(d.Checksum, "taking back the cancelled plan %s", plans.Short(d.Checksum))
-		if err := s.o.Engine.Abandon(ctx, SourceName); err != nil {
+		var err error
+		s.during(func() { err = s.o.Engine.Abandon(ctx, SourceName) }, func() {})
+		if err != nil {
 			s.hostFault(d.Checksum, "the cancelled plan cannot be taken back", err)
 			return false
 		}

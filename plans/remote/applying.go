@@ -35,13 +35,19 @@ func (s *Source) apply(ctx context.Context, d Decision, claimed <-chan bool) *ap
 			close(superseded)
 		}),
 	}
+	delivery := apply.Delivery{
+		Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt,
+		Superseded: superseded, Claimed: claimed,
+	}
+	if d.Revision != 0 {
+		// A state of the Secret says for ever that this delivery has ended. Without states the
+		// ledger has to, so it comes first.
+		delivery.Ended = func(r apply.Result) <-chan struct{} { a.known <- r; return a.reported }
+	}
 	go func() {
 		defer close(a.done)
 		defer cancel(nil)
-		a.result, a.err = s.o.Engine.Apply(work, apply.Delivery{
-			Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt,
-			Superseded: superseded, Claimed: claimed, Ended: func(r apply.Result) <-chan struct{} { a.known <- r; return a.reported },
-		})
+		a.result, a.err = s.o.Engine.Apply(work, delivery)
 	}()
 	return a
 }
@@ -68,17 +74,16 @@ func (s *Source) take(ctx context.Context, d Decision) (decideAgain bool) {
 	claimed, again := s.claim(ctx, d)
 	answer <- claimed
 	if !claimed {
+		a.cancel(apply.ErrUnclaimed) // whatever it waits for
 		s.during(func() { <-a.done }, func() {})
-		if a.err != nil && !errors.Is(a.err, context.Canceled) {
-			s.o.Logger.Debug("plan is not begun", "plan", plans.Short(d.Checksum), "reason", a.err)
-		}
+		s.o.Logger.Debug("plan is not begun", "plan", plans.Short(d.Checksum), "reason", a.err)
 		return again
 	}
 	return s.perform(ctx, d, a)
 }
 
-// perform follows the apply of a plan to its end and reports the outcome. It always asks for
-// another decision, unless the host or the context stood in the way.
+// perform follows the apply of a plan to its end and reports the outcome. It asks for another
+// decision, unless the host, the server or the context stood in the way.
 func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 	before, _ := plans.ReadOutcome(s.current.Data)
 	log := s.o.Logger.With("plan", plans.Short(d.Checksum), "delivery", d.ID, "attempt", d.Attempt)
@@ -105,6 +110,7 @@ func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 	goesOn := s.report(ctx, d, before.State, o)
 	close(a.reported)
 	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, d.Checksum, d.Checksum
+	s.doing(d.Checksum, "writing down on this host how the plan %s ended", plans.Short(d.Checksum))
 	s.during(func() { <-a.done }, func() {})
 	if a.err != nil {
 		if ctx.Err() == nil {
@@ -119,7 +125,7 @@ func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 // follow waits for the result of an apply, while a newer plan supersedes it and a server that
 // takes it back has it cancelled.
 func (s *Source) follow(ctx context.Context, d Decision, a *applying) (result apply.Result, err error) {
-	s.working(ctx, d, func() { result, err = a.ended() }, func() {
+	changed := func() {
 		if s.current == nil || s.current.UID != s.memory.UID {
 			return
 		}
@@ -130,6 +136,8 @@ func (s *Source) follow(ctx context.Context, d Decision, a *applying) (result ap
 		case newest.State == plans.StateCancelled:
 			a.cancel(apply.ErrCancelled)
 		}
-	})
+	}
+	changed() // while the plan was claimed
+	s.working(ctx, d, func() { result, err = a.ended() }, changed)
 	return result, err
 }

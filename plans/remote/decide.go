@@ -253,7 +253,10 @@ func (c *cause) running(revision int) (id string, confirm bool) {
 	if base != id || p.Checksum != c.checksum {
 		return id, false
 	}
-	if !p.Finished || !p.Reported {
+	if !p.Finished {
+		return p.ID, true // the ledger of an earlier life: the Secret may know more by now
+	}
+	if !p.Reported {
 		return p.ID, false
 	}
 	n, err := strconv.Atoi(again)

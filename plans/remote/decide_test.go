@@ -99,7 +99,7 @@ func TestDecide(t *testing.T) {
 		{"and goes on with that after a restart",
 			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "applied-checksum": sum(planA)}),
 			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3.1", Checksum: sum(planA)}},
-			wanted{Action: Apply, ID: "u1/3.1", Attempt: 1, Revision: 3, Periodic: true}},
+			wanted{Action: Apply, ID: "u1/3.1", Attempt: 1, Revision: 3, Confirm: true, Periodic: true}},
 		{"and runs it once more when asked once more, with the attempt of a failed plan",
 			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "3", "failed-checksum": sum(planA), "failure-count": "2"}),
 			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/3.1", Checksum: sum(planA), Finished: true, Reported: true}},

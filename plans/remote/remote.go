@@ -30,7 +30,7 @@ const SourceName = "remote"
 type Applier interface {
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	Abandon(ctx context.Context, source string) error
-	Conclude(ctx context.Context, d apply.Delivery, succeeded bool, reason string) error
+	Conclude(ctx context.Context, d apply.Delivery, end apply.Ending) error
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
@@ -74,9 +74,11 @@ type Source struct {
 	memory   Memory
 	tender   *tend.Tender
 	standing *standing // what the tender looks after
-	forced   string    // the delivery whose periodic instructions were run after its apply
-	again    *time.Timer
-	faults   int // failures of the host in a row, which say nothing about the plan
+	// concluded is the delivery whose end was last written down from the Secret, or tried to.
+	concluded string
+	forced    string // the delivery whose periodic instructions were run after its apply
+	again     *time.Timer
+	faults    int // failures of the host in a row, which say nothing about the plan
 
 	mu       sync.Mutex
 	status   Status

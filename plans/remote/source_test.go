@@ -105,8 +105,8 @@ func (e *engine) Abandon(context.Context, string) error {
 	return nil
 }
 
-func (e *engine) Conclude(_ context.Context, d apply.Delivery, succeeded bool, reason string) error {
-	e.note("conclude succeeded=%t %s", succeeded, reason)
+func (e *engine) Conclude(_ context.Context, d apply.Delivery, end apply.Ending) error {
+	e.note("conclude succeeded=%t %s", end.Succeeded, end.Reason)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pending.Finished = e.pending.ID == d.ID

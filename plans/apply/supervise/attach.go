@@ -32,7 +32,7 @@ var (
 
 const (
 	// look is the distance between two looks at the output while a command runs. The end of a
-	// command is noticed at once by its supervisor's exit.
+	// command is noticed at once by its supervisor's announcement, or its exit.
 	look = 100 * time.Millisecond
 	// lookWithoutPidfd stands in for that on kernels before 5.3.
 	lookWithoutPidfd = 20 * time.Millisecond

@@ -30,7 +30,7 @@ const (
 	// agentFirst is how long an announced result is held back from the disk.
 	agentFirst = 25 * time.Millisecond
 	// settleLimit is how long a spare supervisor may take to start.
-	settleLimit = time.Minute
+	settleLimit = 10 * time.Second
 	// beginWord has a spare supervisor begin.
 	beginWord = 'b'
 )
@@ -119,16 +119,13 @@ func (s *Spare) Expect(dir string) error {
 	return nil
 }
 
-// Begin has the supervisor begin, after Expect. After an error the command did not start,
-// and will not.
+// Begin has the supervisor begin, after Expect. After an error the command did not start.
 func (s *Spare) Begin() (*Running, error) {
 	if _, err := s.socket.Write([]byte{beginWord}); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("have the spare supervisor begin: %w", err)
 	}
-	if err := s.process.Process.Release(); err != nil {
-		return nil, errors.Join(err, s.socket.Close())
-	}
+	_ = s.process.Process.Release() // it frees what is ours, and the supervisor is at work
 	running := watch(s.dir, s.identity)
 	running.announced = s.socket
 	return running, nil
