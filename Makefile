@@ -70,6 +70,7 @@ lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell s
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
+	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
 e2e-full: k3s ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
