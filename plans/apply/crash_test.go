@@ -35,6 +35,7 @@ func crashPlan(h *host, last string) plans.Plan {
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, last := range []string{"exit 0", "exit 9"} {
 		whole := newHost(t)
+		t.Cleanup(whole.settle)
 		want := whole.live(crashPlan(whole, last))
 		if want.Passed < 10 || want.Result.Succeeded != (last == "exit 0") {
 			t.Fatalf("%+v", want)
@@ -48,6 +49,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, killed at step %d", last, at), func(t *testing.T) {
 				t.Parallel()
 				h := newHost(t)
+				t.Cleanup(h.settle)
 				p := crashPlan(h, last)
 				mustDie(t, h.agentCommand(p, at))
 				got := h.live(p)
@@ -79,6 +81,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // TestKilledAgainAndAgain kills every life of the agent at its fifth step, so that each gets only a little further.
 func TestKilledAgainAndAgain(t *testing.T) {
 	h := newHost(t)
+	t.Cleanup(h.settle)
 	p := crashPlan(h, "exit 0")
 	lives := 0
 	for ; lives < 50; lives++ {
@@ -118,6 +121,7 @@ func begun(t *testing.T, h *host, p plans.Plan) *exec.Cmd {
 
 func TestKilledInTheMiddleOfAnInstruction(t *testing.T) {
 	h := newHost(t)
+	t.Cleanup(h.settle)
 	fifo := h.fifo("go")
 	p := plans.Plan{Instructions: []plans.OneTimeInstruction{
 		h.counting("before", ""), h.counting("slow", "echo early; read x < "+fifo+"; echo $x"), h.counting("after", "echo end"),

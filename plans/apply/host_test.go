@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,6 +66,13 @@ func newHost(t testing.TB) *host {
 		h.waits = append(h.waits, w)
 	}
 	return h
+}
+
+// settle waits for the end of supervisors that outlived their agent.
+func (h *host) settle() {
+	h.until("no supervisor is at work", func() bool {
+		return !slices.ContainsFunc(h.glob("work", "*", "*.*"), supervise.Alive)
+	})
 }
 
 // logFile is the variable that names the file an agent process logs to.

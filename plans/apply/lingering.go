@@ -10,6 +10,9 @@ import (
 // reapSoon is when a supervisor that announced its result has ended.
 const reapSoon = 200 * time.Millisecond
 
+// recordLimit is how long the engine's Close waits for records of results.
+const recordLimit = 5 * time.Second
+
 // lingering are supervisors whose instruction ended: they end a moment later, or when a
 // process does that the instruction left behind. Those that have ended are children of the
 // agent which nobody else waits for.
@@ -21,8 +24,31 @@ type lingering struct {
 	once   sync.Once
 }
 
-// close has nobody wait any more for those that have not ended.
-func (l *lingering) close() { l.once.Do(func() { close(l.closed) }) }
+// close has nobody wait any more for those that have not ended, but for those that are writing
+// down a result that they have announced, and hear that there is no agent to leave the disk to.
+func (l *lingering) close() {
+	l.once.Do(func() {
+		close(l.closed)
+		for deadline := time.Now().Add(recordLimit); l.recording() && time.Now().Before(deadline); {
+			<-time.After(time.Millisecond)
+		}
+	})
+}
+
+// recording says whether a supervisor is still at the record of a result.
+func (l *lingering) recording() bool {
+	l.reap()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	some := false
+	for _, r := range l.all {
+		if r.Recording() {
+			r.HangUp()
+			some = true
+		}
+	}
+	return some
+}
 
 func (l *lingering) add(r *supervise.Running) {
 	l.mu.Lock()

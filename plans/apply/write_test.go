@@ -26,6 +26,7 @@ const picked = 12
 // instruction ran once.
 func TestKilledAtEveryWrite(t *testing.T) {
 	whole := newHost(t)
+	t.Cleanup(whole.settle)
 	whole.oldFiles()
 	p := crashPlan(whole, "exit 0")
 	writes := tracedLife(t, whole.agentCommand(p, 0), 0)
@@ -41,6 +42,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		t.Run(fmt.Sprintf("killed at write %d of %d", at, writes), func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
+			t.Cleanup(h.settle)
 			h.oldFiles()
 			p := crashPlan(h, "exit 0")
 			tracedLife(t, h.agentCommand(p, 0), at)

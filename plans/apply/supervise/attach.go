@@ -154,6 +154,18 @@ func (r *Running) Close() {
 	r.deaf()
 }
 
+// Recording says whether the supervisor, from which Wait had the result, has yet to put it in its file.
+func (r *Running) Recording() bool {
+	if r.result == nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(r.dir, resultFile))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// HangUp has the supervisor go on as without an agent. Wait is not called any more.
+func (r *Running) HangUp() { r.deaf() }
+
 // deaf gives up what the supervisor announces itself by.
 func (r *Running) deaf() {
 	if r.announced != nil {
