@@ -8,7 +8,12 @@ import (
 )
 
 // reapSoon is when a supervisor that announced its result has ended.
-const reapSoon = 200 * time.Millisecond
+const (
+	reapSoon = 200 * time.Millisecond
+	// reapLast is the pause at which no more looks are made but by the next apply: a process that
+	// an instruction left behind keeps its supervisor for as long as it likes.
+	reapLast = 30 * time.Second
+)
 
 // recordLimit is how long the engine's Close waits for records of results.
 const recordLimit = 5 * time.Second
@@ -56,8 +61,8 @@ func (l *lingering) add(r *supervise.Running) {
 	l.all = append(l.all, r)
 }
 
-// reap gives up those that have ended.
-func (l *lingering) reap() {
+// reap gives up those that have ended, and returns how many have not.
+func (l *lingering) reap() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var left []*supervise.Running
@@ -69,4 +74,5 @@ func (l *lingering) reap() {
 		r.Close()
 	}
 	l.all = left
+	return len(left)
 }

@@ -253,10 +253,15 @@ func (w *work) linger(r *supervise.Running) {
 	w.lingering.add(r)
 	w.lingering.reap()
 	w.background.Go(func() {
-		select {
-		case <-time.After(reapSoon):
-			w.lingering.reap()
-		case <-w.lingering.closed:
+		for pause := reapSoon; pause < reapLast; pause *= 4 { // its disk may be slow
+			select {
+			case <-time.After(pause):
+			case <-w.lingering.closed:
+				return
+			}
+			if w.lingering.reap() == 0 {
+				return
+			}
 		}
 	})
 }
