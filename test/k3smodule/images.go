@@ -61,7 +61,7 @@ func (w *Workshop) Images(context.Context) error {
 	return WriteImage(w.BusyboxArchive(), v1.Config{Cmd: []string{"/bin/sh"}}, entries, BusyboxImage)
 }
 
-// WriteImage writes an image of one layer as an archive, under one name or several. Its PATH is /bin.
+// WriteImage writes an image of one layer as an archive, under one name or several. Its PATH is /bin unless config has another one.
 func WriteImage(archive string, config v1.Config, entries []Entry, refs ...string) error {
 	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
 		return err
@@ -143,6 +143,8 @@ func imageOf(layerFile string, runs v1.Config) (v1.Image, error) {
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", "amd64"
 	config.Config = runs
-	config.Config.Env = []string{"PATH=/bin"}
+	if len(config.Config.Env) == 0 {
+		config.Config.Env = []string{"PATH=/bin"}
+	}
 	return mutate.ConfigFile(image, config)
 }
