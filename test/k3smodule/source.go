@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -209,4 +210,12 @@ func WriteFile(path string, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return os.WriteFile(path, content, mode)
+}
+
+// Link makes the symbolic link name, or changes it.
+func Link(target, name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(target, name)
 }

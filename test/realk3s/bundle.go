@@ -53,15 +53,7 @@ func (b *builder) release(ctx context.Context, version string) error {
 	}); err != nil {
 		return err
 	}
-	return link(server, filepath.Join(b.Dir, "kubectl"))
-}
-
-// link makes the symbolic link name, or changes it.
-func link(target, name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.Symlink(target, name)
+	return k3smodule.Link(server, filepath.Join(b.Dir, "kubectl"))
 }
 
 // server builds k3s of a version, without what it unpacks, to the path out.
