@@ -77,7 +77,10 @@ func (b *builder) release(ctx context.Context, version string) error {
 			return err
 		}
 	}
-	return writeChecksums(dir, releaseArchive, imagesArchive, pauseArchive, imagesList)
+	if err := writeChecksums(dir, releaseArchive, imagesArchive, pauseArchive, imagesList); err != nil {
+		return err
+	}
+	return k3smodule.Link(filepath.Join(dir, "rke2-components"), filepath.Join(b.Dir, "kubectl"))
 }
 
 // image is a file of the installer image among drover's sources.

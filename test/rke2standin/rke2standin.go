@@ -57,6 +57,9 @@ type Kit struct {
 	dir string
 }
 
+// Kubectl is a kubectl for this machine.
+func (k Kit) Kubectl() string { return filepath.Join(k.dir, "kubectl") }
+
 // Busybox is the archive of an image for the tests' own pods: a host finds it below agent/images of its data directory.
 func (k Kit) Busybox() string { return filepath.Join(k.dir, "images", "busybox.tar") }
 

@@ -7,6 +7,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -28,8 +29,8 @@ func nodeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cloud-provider-config", Usage: "(stand-in: ignored)"},
 		&cli.StringFlag{Name: "profile", Usage: "(stand-in: ignored)"},
 		&cli.StringFlag{Name: "runtime-image", Usage: "(stand-in: ignored)"},
-		&cli.StringFlag{Name: "audit-policy-file", Usage: "Path to the file that defines the audit policy configuration"},
-		&cli.StringFlag{Name: "pod-security-admission-config-file", Usage: "(stand-in: ignored)"},
+		&cli.StringFlag{Name: "audit-policy-file", Usage: "Path to the audit policy of kube-apiserver"},
+		&cli.StringFlag{Name: "pod-security-admission-config-file", Usage: "Path to the admission configuration of kube-apiserver (stand-in: none by default)"},
 		&cli.StringSliceFlag{Name: "control-plane-resource-requests", Usage: "(stand-in: ignored)"},
 		&cli.StringSliceFlag{Name: "control-plane-resource-limits", Usage: "(stand-in: ignored)"},
 		&cli.StringSliceFlag{Name: "control-plane-probe-configuration", Usage: "(stand-in: ignored)"},
@@ -51,6 +52,18 @@ func serverFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "prime", Usage: "(stand-in: ignored)"},
 		&cli.BoolFlag{Name: "enable-servicelb", Usage: "(stand-in: has no image for it)"},
 	)
+}
+
+// apiServerFiles are what flags that name files mean to kube-apiserver.
+func apiServerFiles(c *cli.Context, dataDir string) []string {
+	var args []string
+	if policy := c.String("audit-policy-file"); policy != "" {
+		args = append(args, "audit-policy-file="+policy, "audit-log-path="+filepath.Join(dataDir, "server", "logs", "audit.log"))
+	}
+	if admission := c.String("pod-security-admission-config-file"); admission != "" {
+		args = append(args, "admission-control-config-file="+admission)
+	}
+	return args
 }
 
 // speakToSupervisor gives RKE2's port to the commands that speak to the server of the same host.

@@ -64,6 +64,11 @@ func runServer(c *cli.Context) error {
 			return err
 		}
 	}
+	for _, arg := range apiServerFiles(c, dataDirOf(config.DataDir)) {
+		if err := config.ExtraAPIArgs.Set(arg); err != nil {
+			return err
+		}
+	}
 	if err := prepare(c, config.DataDir, true); err != nil {
 		return err
 	}
