@@ -45,15 +45,14 @@ type rke2Walk struct {
 	token    string // of servers, in full
 }
 
+// rke2Step is a step of a walk, which the next ones build upon.
+type rke2Step struct {
+	name string
+	run  func(*rke2Walk)
+}
+
 func TestRKE2StandIn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
-	defer cancel()
-	w := &rke2Walk{T: t, ctx: ctx, hosts: map[string]*host.Host{}}
-	w.prepare()
-	for _, step := range []struct {
-		name string
-		run  func(*rke2Walk)
-	}{
+	walkRKE2(t, []string{rke2standin.Older, rke2standin.Version}, []rke2Step{
 		{"a first server", (*rke2Walk).firstServer},
 		{"its parts are pods that run", (*rke2Walk).staticPods},
 		{"it answers the probes of a plan", (*rke2Walk).probes},
@@ -65,7 +64,25 @@ func TestRKE2StandIn(t *testing.T) {
 		{"an upgrade", (*rke2Walk).upgrade},
 		{"everything is killed and starts again", (*rke2Walk).killAll},
 		{"what an uninstall leaves", (*rke2Walk).uninstall},
-	} {
+	})
+}
+
+// TestRKE2StandInRolesApart has etcd on one host and the control plane on another.
+func TestRKE2StandInRolesApart(t *testing.T) {
+	walkRKE2(t, []string{rke2standin.Version}, []rke2Step{
+		{"etcd alone", (*rke2Walk).etcdAlone},
+		{"a control plane without etcd", (*rke2Walk).controlPlaneAlone},
+		{"certificates are rotated", (*rke2Walk).rotates},
+		{"a snapshot is restored", (*rke2Walk).restores},
+	})
+}
+
+func walkRKE2(t *testing.T, versions []string, steps []rke2Step) {
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+	defer cancel()
+	w := &rke2Walk{T: t, ctx: ctx, hosts: map[string]*host.Host{}}
+	w.prepare(versions)
+	for _, step := range steps {
 		if !t.Run(step.name, func(t *testing.T) {
 			sub := *w
 			sub.T = t
@@ -80,7 +97,7 @@ func TestRKE2StandIn(t *testing.T) {
 }
 
 // prepare builds everything and serves the installer images.
-func (w *rke2Walk) prepare() {
+func (w *rke2Walk) prepare(versions []string) {
 	module, err := filepath.Abs("../..")
 	must(w.T, err)
 	dir := w.TempDir()
@@ -94,7 +111,6 @@ func (w *rke2Walk) prepare() {
 			w.Error(err)
 		}
 	})
-	versions := []string{rke2standin.Older, rke2standin.Version}
 	w.kit, err = rke2standin.Build(w.ctx, rke2standin.Options{Module: module, CacheDir: w.bed.Engine.CacheDir(), Versions: versions, Say: w.Logf})
 	must(w.T, err)
 	w.agent = &updates{T: w.T, ctx: w.ctx, bin: w.TempDir(), sums: map[string]string{}}
@@ -188,8 +204,12 @@ func (w *rke2Walk) plan(name, version string, config map[string]any, env ...stri
 	w.await(name, "the plan to be done", "grep "+done+" /srv/done")
 }
 
+// serverConfig is that of a server that joins nobody.
 func (w *rke2Walk) serverConfig(more map[string]any) map[string]any {
-	config := map[string]any{"token": rke2Secret, "cni": "calico", "tls-san": []string{"rke2.example"}, "prime": true}
+	config := map[string]any{
+		"token": rke2Secret, "cni": "calico", "tls-san": []string{"rke2.example"}, "prime": true,
+		"kube-apiserver-arg": []string{"max-requests-inflight=500"},
+	}
 	for key, value := range more {
 		config[key] = value
 	}
@@ -201,17 +221,27 @@ func (w *rke2Walk) joinConfig() map[string]any {
 	return map[string]any{"token": w.token, "server": "https://" + w.hosts["s1"].IP() + ":9345"}
 }
 
-// ready waits until a node is ready in the eyes of the first server's API, with a version.
+// api is a host with an API server.
+func (w *rke2Walk) api() string {
+	if _, apart := w.hosts["c1"]; apart {
+		return "c1"
+	}
+	return "s1"
+}
+
+// ready waits until the API has a node as ready, with a version.
 func (w *rke2Walk) ready(name, version string) {
 	w.Helper()
-	w.await("s1", "node "+name+" to be ready", fmt.Sprintf(`test "$(%s)" = "True %s"`,
+	w.await(w.api(), "node "+name+" to be ready", fmt.Sprintf(`test "$(%s)" = "True %s"`,
 		kubectl(`get node `+name+` -o jsonpath='{.status.conditions[?(@.type=="Ready")].status} {.status.nodeInfo.kubeletVersion}'`), version))
 }
 
 func (w *rke2Walk) firstServer() {
 	w.start("s1")
+	const policy = rke2Data + "/etc/config-files/audit-policy-file"
+	must(w.T, w.hosts["s1"].WriteFile(w.ctx, policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"), 0o600))
 	began := time.Now()
-	w.plan("s1", rke2standin.Older, w.serverConfig(nil), "RESTART_STAMP=one")
+	w.plan("s1", rke2standin.Older, w.serverConfig(map[string]any{"audit-policy-file": policy}), "RESTART_STAMP=one")
 	w.await("s1", "the service", "test \"$(systemctl is-active rke2-server)\" = active")
 	w.Logf("the first server's service is up after %.1f s", time.Since(began).Seconds())
 	w.ready("s1", rke2standin.Older)
@@ -220,6 +250,7 @@ func (w *rke2Walk) firstServer() {
 	if !strings.HasPrefix(w.token, "K10") || !strings.HasSuffix(w.token, "::server:"+rke2Secret) {
 		w.Errorf("the token is not in the full form")
 	}
+	w.sh("s1", "grep -q max-requests-inflight=500 "+rke2Data+"/agent/pod-manifests/kube-apiserver.yaml; test -s "+rke2Data+"/server/logs/audit.log")
 	if mode := w.sh("s1", "stat -c %a /etc/rancher/rke2/rke2.yaml /usr/local/lib/systemd/system/rke2-sa.env"); mode != "600\n600" {
 		w.Errorf("the modes of the kubeconfig and the variables are %q", mode)
 	}
@@ -233,10 +264,10 @@ var parts = []string{"cloud-controller-manager", "etcd", "kube-apiserver", "kube
 func (w *rke2Walk) podsRun(name string, parts ...string) {
 	w.Helper()
 	for _, part := range parts {
-		w.await("s1", "the pod "+part+"-"+name, fmt.Sprintf(`test "$(%s)" = "Running true %s"`,
+		w.await(w.api(), "the pod "+part+"-"+name, fmt.Sprintf(`test "$(%s)" = "Running true %s"`,
 			kubectl("get pod --namespace kube-system "+part+"-"+name+" -o jsonpath='{.status.phase} {.status.containerStatuses[0].ready} {.status.podIP}'"), w.hosts[name].IP()))
 	}
-	w.await("s1", "Calico's pod on "+name, fmt.Sprintf("%s | grep ' Running '",
+	w.await(w.api(), "Calico's pod on "+name, fmt.Sprintf("%s | grep ' Running '",
 		kubectl("get pods --namespace calico-system --field-selector spec.nodeName="+name+" --no-headers")))
 }
 
@@ -375,5 +406,85 @@ func (w *rke2Walk) uninstall() {
 	}
 	if slices.Sort(left); !slices.Equal(left, want) {
 		w.Errorf("left is %q, want %q", left, want)
+	}
+}
+
+// etcdAlone is the first host of a cluster without an API server yet: its own supervisor says where its etcd is.
+func (w *rke2Walk) etcdAlone() {
+	w.start("e1")
+	began := time.Now()
+	config := w.serverConfig(map[string]any{
+		"disable-apiserver": true, "disable-controller-manager": true, "disable-scheduler": true,
+		"node-taint": []string{"node-role.kubernetes.io/etcd:NoExecute"},
+	})
+	w.plan("e1", rke2standin.Version, config, "RESTART_STAMP=one")
+	w.await("e1", "the service", "test \"$(systemctl is-active rke2-server)\" = active")
+	w.Logf("etcd alone is up after %.1f s", time.Since(began).Seconds())
+	w.token = w.sh("e1", "cat "+rke2Data+"/server/token")
+	w.await("e1", "the supervisor's word on etcd", `curl --fail --silent --show-error --cacert `+rke2Data+`/server/tls/server-ca.crt https://localhost:9345/db/info |
+	grep -F "\"name\":\"$(cat `+rke2Data+`/server/db/etcd/name)\"" | grep -F 'clientURLs":["https://`+w.hosts["e1"].IP()+`:2379'`)
+	w.await("e1", "the probes", "curl --fail --silent --show-error http://127.0.0.1:2381/health http://127.0.0.1:10248/healthz")
+}
+
+func (w *rke2Walk) controlPlaneAlone() {
+	w.start("c1")
+	began := time.Now()
+	config := map[string]any{
+		"token": w.token, "server": "https://" + w.hosts["e1"].IP() + ":9345", "cni": "calico", "disable-etcd": true,
+		"node-taint": []string{"node-role.kubernetes.io/control-plane:NoSchedule"},
+	}
+	for component, port := range map[string]string{"kube-controller-manager": "10257", "kube-scheduler": "10259"} {
+		dir := rke2Data + "/server/tls/" + component
+		config[component+"-arg"] = []string{"cert-dir=" + dir, "secure-port=" + port}
+		config[component+"-extra-mount"] = []string{dir + ":" + dir}
+	}
+	w.plan("c1", rke2standin.Version, config, "RESTART_STAMP=one")
+	w.ready("c1", rke2standin.Version)
+	w.ready("e1", rke2standin.Version)
+	w.Logf("both are ready after %.1f s", time.Since(began).Seconds())
+	w.podsRun("c1", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+	w.podsRun("e1", "etcd", "kube-proxy")
+	if out := w.sh("c1", "ls "+rke2Data+"/agent/pod-manifests"); strings.Contains(out, "etcd") {
+		w.Errorf("the control plane has the pods %q", out)
+	}
+	w.await("c1", "the roles", fmt.Sprintf(`test "$(%s | wc -l)" = 2`,
+		kubectl("get nodes --no-headers --selector '!node-role.kubernetes.io/worker' | grep -E '^(c1 .* control-plane |e1 .* etcd )'")))
+}
+
+// rotates looks whether new certificates reach the processes that use them.
+func (w *rke2Walk) rotates() {
+	const served = `echo | openssl s_client -connect 127.0.0.1:6443 2>/dev/null | openssl x509 -noout -serial`
+	before := w.sh("c1", served)
+	w.sh("c1", "systemctl stop rke2-server; "+served) // the pods run on
+	w.sh("c1", "rke2 certificate rotate; systemctl restart rke2-server")
+	w.await("c1", "another certificate of the API server", `test "$(`+served+`)" != "`+before+`"`)
+	w.podsRun("c1", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+	w.ready("c1", rke2standin.Version)
+}
+
+// restores takes the way of a plan: everything is killed, etcd's data put aside, and the reset ends by itself.
+func (w *rke2Walk) restores() {
+	namespace := func(name string) { // the API server may be restarting with its new certificate
+		w.await("c1", "a namespace", kubectl("get namespace "+name)+" || "+kubectl("create namespace "+name))
+	}
+	namespace("before")
+	w.sh("e1", "rke2 etcd-snapshot save --name walk")
+	namespace("after")
+	w.sh("c1", "rke2-killall.sh; rm -rf "+rke2Data+"/server/tls "+rke2Data+"/server/cred")
+	w.sh("e1", "rke2-killall.sh; rm -rf "+rke2Data+"/server/tls "+rke2Data+"/server/cred "+rke2Data+"/server/db/etcd")
+	began := time.Now()
+	w.sh("e1", `rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://127.0.0.1:2379 --etcd-disable-snapshots=false --etcd-s3=false \
+--cluster-reset-restore-path="db/snapshots/$(ls `+rke2Data+`/server/db/snapshots | grep ^walk)" >/srv/reset.log 2>&1`)
+	w.Logf("the reset took %.1f s", time.Since(began).Seconds())
+	if left := w.sh("e1", "pgrep -lx 'rke2|containerd|kubelet|etcd' || true"); left != "" {
+		w.Errorf("after the reset there are\n%s", left)
+	}
+	w.sh("e1", "test -e "+rke2Data+"/server/db/reset-flag; systemctl --no-block start rke2-server")
+	w.sh("c1", "systemctl --no-block start rke2-server")
+	w.ready("e1", rke2standin.Version)
+	w.ready("c1", rke2standin.Version)
+	w.await("c1", "what the snapshot had", kubectl("get namespace before"))
+	if out := w.sh("c1", kubectl("get namespaces --output name")); strings.Contains(out, "/after") {
+		w.Errorf("what came after the snapshot is there: %s", out)
 	}
 }
