@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz k3s e2e e2e-full lint bench quickstart setup setup-test clean
+.PHONY: build agents images test fuzz k3s rke2standin e2e e2e-full lint bench quickstart setup setup-test clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -48,6 +48,9 @@ fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 k3s: setup ## the real k3s that the end-to-end tests install, into a cache outside the repository; the first time takes a quarter of an hour
 	go run ./test/realk3s/build
 
+rke2standin: setup ## the stand-in of RKE2 that `make e2e-full` installs, into the same cache; a minute once k3s is built
+	go run ./test/rke2standin/build
+
 e2e: k3s ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
@@ -65,14 +68,14 @@ lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell s
 	else \
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
-	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/peer/build-agent.sh
+	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/peer/build-agent.sh
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
-e2e-full: k3s ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry
+e2e-full: k3s rke2standin ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, a cluster of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C

@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/drover-project/drover/test/k3smodule"
 )
 
 // links are the names under which k3s is called on a host: it is one program, which looks at its name.
@@ -34,7 +36,7 @@ type entry struct {
 
 // release builds k3s of a version: the server, what it unpacks, and the program that does so.
 func (b *builder) release(ctx context.Context, version string) error {
-	dir := filepath.Join(b.dir, version)
+	dir := filepath.Join(b.Dir, version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -45,26 +47,37 @@ func (b *builder) release(ctx context.Context, version string) error {
 	if err := b.bundle(server); err != nil {
 		return err
 	}
-	if err := b.run(ctx, goCommand{
-		what: "the k3s " + version + " that unpacks it", dir: b.src, env: []string{"CGO_ENABLED=0"},
-		args: []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags=-s -w " + versionFlags(version), "-o", filepath.Join(dir, "k3s"), "./cmd/k3s"},
+	if err := b.Go(ctx, k3smodule.GoCommand{
+		What: "the k3s " + version + " that unpacks it", Dir: b.Src(), Env: []string{"CGO_ENABLED=0"},
+		Args: []string{"build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags=-s -w " + b.VersionFlags(version), "-o", filepath.Join(dir, "k3s"), "./cmd/k3s"},
 	}); err != nil {
 		return err
 	}
-	return link(server, filepath.Join(b.dir, "kubectl"))
+	return k3smodule.Link(server, filepath.Join(b.Dir, "kubectl"))
 }
 
-// link makes the symbolic link name, or changes it.
-func link(target, name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+// server builds k3s of a version, without what it unpacks, to the path out.
+func (b *builder) server(ctx context.Context, version, out string) error {
+	return b.Go(ctx, k3smodule.GoCommand{
+		What: "k3s " + version, Dir: b.Src(), Env: []string{"CGO_ENABLED=0"},
+		Args: []string{"build", "-trimpath", "-tags", k3smodule.Tags, "-ldflags=-s -w " + b.VersionFlags(version), "-o", out, "./cmd/server"},
+	})
+}
+
+// components builds etcd and kube-apiserver as programs of their own.
+func (b *builder) components(ctx context.Context) error {
+	if err := b.CopyCommand("test/realk3s/components", "components"); err != nil {
 		return err
 	}
-	return os.Symlink(target, name)
+	return b.Go(ctx, k3smodule.GoCommand{
+		What: "etcd and kube-apiserver", Dir: b.Src(), Env: []string{"CGO_ENABLED=0"},
+		Args: []string{"build", "-trimpath", "-tags", k3smodule.Tags, "-ldflags=-s -w " + b.VersionFlags(Version), "-o", filepath.Join(b.Dir, "components"), "./cmd/components"},
+	})
 }
 
 // bundle puts the data directory's archive where the program that unpacks it embeds it. Its name is its checksum.
 func (b *builder) bundle(server string) error {
-	embed := filepath.Join(b.src, "pkg/data/embed")
+	embed := filepath.Join(b.Src(), "pkg/data/embed")
 	old, err := filepath.Glob(filepath.Join(embed, "*.tar.zst"))
 	if err != nil {
 		return err
@@ -74,7 +87,7 @@ func (b *builder) bundle(server string) error {
 			return err
 		}
 	}
-	file, err := os.CreateTemp(b.dir, "data-*.tar.zst")
+	file, err := os.CreateTemp(b.Dir, "data-*.tar.zst")
 	if err != nil {
 		return err
 	}
@@ -92,12 +105,12 @@ func (b *builder) entries(server string) []entry {
 		entries = append(entries, entry{name: name, link: "k3s"})
 	}
 	for _, name := range []string{"containerd-shim-runc-v2", "bridge", "loopback", "host-local", "portmap", "bandwidth", "flannel"} {
-		entries = append(entries, entry{name: name, file: filepath.Join(b.binDir(), name)})
+		entries = append(entries, entry{name: name, file: filepath.Join(b.Bin(), name)})
 	}
 	// The first runc on the path is the one that containerd's shim calls, and calls the next one.
 	return append(entries,
-		entry{name: "runc", file: filepath.Join(b.binDir(), "runc-dropcap")},
-		entry{name: "aux/runc", file: filepath.Join(b.binDir(), "runc")})
+		entry{name: "runc", file: filepath.Join(b.Bin(), "runc-dropcap")},
+		entry{name: "aux/runc", file: filepath.Join(b.Bin(), "runc")})
 }
 
 // writeBundle writes the archive with the two lists that k3s checks it against.
@@ -162,7 +175,7 @@ func addProgram(archive *tar.Writer, name, source string) (string, error) {
 // scripts copies k3s' install script and the installer image's run.sh to the kit.
 func (b *builder) scripts(context.Context) error {
 	return errors.Join(
-		copyFile(filepath.Join(b.src, "install.sh"), filepath.Join(b.dir, "install.sh"), 0o755),
-		copyFile(filepath.Join(b.Module, "test/realk3s/image/run.sh"), filepath.Join(b.dir, "run.sh"), 0o755),
+		k3smodule.CopyFile(filepath.Join(b.Src(), "install.sh"), filepath.Join(b.Dir, "install.sh"), 0o755),
+		k3smodule.CopyFile(filepath.Join(b.Module, "test/realk3s/image/run.sh"), filepath.Join(b.Dir, "run.sh"), 0o755),
 	)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -51,28 +50,6 @@ func TestBundle(t *testing.T) {
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
-		}
-	}
-}
-
-func TestRemoveLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file.go")
-	for _, test := range []struct{ before, after string }{
-		{"a\n\t_ \"x/btrfs/plugin\"\nb\n", "a\nb\n"},
-		{"a\nb\n", ""}, // the module has changed, and somebody has to look
-		{"btrfs/plugin\nbtrfs/plugin\n", ""},
-	} {
-		if err := os.WriteFile(path, []byte(test.before), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		err := removeLine(path, "btrfs/plugin")
-		after, _ := os.ReadFile(path)
-		if test.after == "" {
-			if err == nil || !strings.Contains(err.Error(), "one was expected") {
-				t.Errorf("%q: %v", test.before, err)
-			}
-		} else if err != nil || string(after) != test.after {
-			t.Errorf("%q became %q, %v", test.before, after, err)
 		}
 	}
 }

@@ -5,20 +5,17 @@
 // It differs from a release of k3s in what a machine without its build farm cannot have:
 //   - no cgo: no SQLite (a server keeps its data in etcd), no btrfs, no process title;
 //   - none of the packaged components that need images of their own (CoreDNS, Traefik, metrics-server, local-path);
-//   - the flannel CNI plugin is ours (see cni/flannel), the host's iptables and mount are used;
+//   - the flannel CNI plugin is ours (see test/k3smodule/cni/flannel), the host's iptables and mount are used;
 //   - runc is called through runc-dropcap, because some machines withhold CAP_SYS_RESOURCE.
 package realk3s
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/test/bed/lockfile"
+	"github.com/drover-project/drover/test/k3smodule"
 )
 
 // The versions that hosts can be given. The code is the same; they differ in what they report, and so in every
@@ -44,6 +41,12 @@ type Options struct {
 	// Say hears what is being done, and during a long build how far it is. Default: nobody.
 	Say func(format string, args ...any)
 }
+
+// The images that Kit.Images has.
+const (
+	PauseImage   = k3smodule.PauseImage
+	BusyboxImage = k3smodule.BusyboxImage
+)
 
 // Kit is what is needed to install k3s on hosts.
 type Kit struct {
@@ -82,9 +85,7 @@ func InstallerRef(version string) string {
 
 // builder is one run of Build.
 type builder struct {
-	Options
-	dir string // the cache
-	src string // the writable copy of k3s' module
+	*k3smodule.Workshop
 }
 
 // Build makes what is missing or was made from other sources. Several processes may call it at once; one builds and the
@@ -93,66 +94,21 @@ func Build(ctx context.Context, o Options) (Kit, error) {
 	if len(o.Versions) == 0 {
 		o.Versions = []string{Version}
 	}
-	if o.Say == nil {
-		o.Say = func(string, ...any) {}
-	}
-	b := &builder{Options: o, dir: filepath.Join(o.CacheDir, "k3s")}
-	b.src = filepath.Join(b.dir, "src")
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return Kit{}, fmt.Errorf("make the cache of k3s: %w", err)
-	}
-	lock, err := lockfile.Try(filepath.Join(b.dir, "lock"), lockfile.Exclusive)
-	if err == nil && lock == nil {
-		b.Say("k3s: another process is building it; waiting")
-		lock, err = lockfile.Take(ctx, filepath.Join(b.dir, "lock"), lockfile.Exclusive)
-	}
+	b := &builder{&k3smodule.Workshop{
+		Product: "k3s", Program: "k3s", Module: o.Module, Dir: filepath.Join(o.CacheDir, "k3s"), Cold: ColdBuild, Say: o.Say,
+	}}
+	sum, err := b.Sources("test/realk3s")
 	if err != nil {
 		return Kit{}, err
 	}
-	err = b.build(ctx)
-	return Kit{dir: b.dir}, errors.Join(err, lock.Unlock())
-}
-
-// build makes one part after the other; each keeps a stamp of what it was made from.
-func (b *builder) build(ctx context.Context) error {
-	sum, err := b.sources()
-	if err != nil {
-		return err
+	parts := []k3smodule.Part{
+		{Name: "source", Make: b.Source}, {Name: "programs", Make: b.Programs}, {Name: "images", Make: b.Images}, {Name: "scripts", Make: b.scripts},
 	}
-	parts := []part{
-		{"source", b.source}, {"programs", b.programs}, {"images", b.images}, {"scripts", b.scripts},
+	for _, version := range o.Versions {
+		parts = append(parts, k3smodule.Part{Name: version, Make: func(ctx context.Context) error { return b.release(ctx, version) }})
 	}
-	for _, version := range b.Versions {
-		parts = append(parts, part{version, func(ctx context.Context) error { return b.release(ctx, version) }})
+	if o.Components {
+		parts = append(parts, k3smodule.Part{Name: "components", Make: b.components})
 	}
-	if b.Components {
-		parts = append(parts, part{"components", b.components})
-	}
-	begin, built := time.Now(), false
-	for _, p := range parts {
-		stamp := filepath.Join(b.dir, p.name+".stamp")
-		if have, err := os.ReadFile(stamp); err == nil && string(have) == sum {
-			continue
-		}
-		if !built {
-			built = true
-			b.Say("building k3s from its Go module; this takes about %d minutes the first time on two idle cores", int(ColdBuild.Minutes()))
-		}
-		if err := p.make(ctx); err != nil {
-			return fmt.Errorf("build k3s, %s: %w", p.name, err)
-		}
-		if err := os.WriteFile(stamp, []byte(sum), 0o644); err != nil {
-			return fmt.Errorf("build k3s, %s: %w", p.name, err)
-		}
-	}
-	if built {
-		b.Say("k3s is built, in %s", time.Since(begin).Round(time.Second))
-	}
-	return nil
-}
-
-// part is one step of the build: what its stamp is called, and how it is made.
-type part struct {
-	name string
-	make func(context.Context) error
+	return Kit{dir: b.Dir}, b.Make(ctx, sum, parts)
 }
