@@ -30,7 +30,7 @@ type lingering struct {
 }
 
 // close has nobody wait any more for those that have not ended, but for those that are writing
-// down a result that they have announced, and hear that there is no agent to leave the disk to.
+// down a result that they have announced: those are notified that no agent is left.
 func (l *lingering) close() {
 	l.once.Do(func() {
 		close(l.closed)

@@ -28,6 +28,7 @@ type engine struct {
 	mu      sync.Mutex
 	calls   []string
 	pending apply.Pending
+	busy    atomic.Bool // the next apply waits for the end of its context
 	// The answers; nil is a success without findings.
 	onApply    func(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	onEnded    func(reported <-chan struct{}) error // while the outcome is being written down
@@ -66,6 +67,10 @@ func (e *engine) Apply(ctx context.Context, d apply.Delivery) (apply.Result, err
 	id := d.ID
 	if strings.Count(id, "/") == 2 {
 		id = "legacy"
+	}
+	if e.busy.CompareAndSwap(true, false) { // with something else, and does not get to look at the claim
+		<-ctx.Done()
+		return apply.Result{}, context.Cause(ctx)
 	}
 	if d.Claimed != nil && !<-d.Claimed {
 		return apply.Result{}, apply.ErrUnclaimed
@@ -431,6 +436,48 @@ func TestOutcomeThatOnlyTheServerHas(t *testing.T) {
 	s.wantState(t, "succeeded")
 	waitUntil(t, "the ledger has the outcome", func() bool { return slices.Contains(e.said(), "conclude succeeded=true ") })
 	wantCalls(t, e, "apply a u1/1 attempt 1", "conclude succeeded=true ")
+}
+
+// TestRefusedClaimEndsTheWork also where the engine is busy with something else.
+func TestRefusedClaimEndsTheWork(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.set(map[string]string{"plan": planA, "plan-state": "pending"})
+	first := true
+	s.setTrap(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "PUT" && first {
+			first = false
+			s.set(map[string]string{"plan": planB})
+		}
+		return false
+	})
+	e := &engine{}
+	e.busy.Store(true)
+	follow(t, s, e)
+	s.wantState(t, "succeeded")
+	wantCalls(t, e, "apply b u1/1 attempt 1")
+}
+
+// TestWithoutStatesTheLedgerIsFirst: such a Secret cannot say for ever that a delivery has ended.
+func TestWithoutStatesTheLedgerIsFirst(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"pending", ""} {
+		s := newServer(t)
+		data := map[string]string{"plan": planA}
+		if state != "" {
+			data["plan-state"] = state
+		}
+		s.set(data)
+		early := make(chan bool, 1)
+		e := &engine{onApply: func(_ context.Context, d apply.Delivery) (apply.Result, error) {
+			early <- d.Ended != nil
+			return apply.Result{Succeeded: true}, nil
+		}}
+		follow(t, s, e)
+		if got := <-early; got != (state != "") {
+			t.Errorf("state %q: reported before it is written down: %t", state, got)
+		}
+	}
 }
 
 // TestClaimSlowerThanTheEngineWaits has the plan begun once it is claimed nevertheless.
