@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
 	"k8s.io/client-go/kubernetes"
@@ -26,7 +26,7 @@ const (
 )
 
 // apiAddress is where a control-plane host serves the Kubernetes API to itself.
-var apiAddress = net.JoinHostPort("127.0.0.1", fmt.Sprint(k3s.APIPort))
+var apiAddress = net.JoinHostPort("127.0.0.1", fmt.Sprint(installers.APIPort))
 
 // connection is a working way to one cluster's API.
 type connection struct {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
@@ -33,7 +33,7 @@ func judge(s Snapshot, m Machine, wanted plans.Plan, delivered, changed bool) (v
 	outcome, err := plans.ReadOutcome(m.data())
 	if err != nil {
 		// What could be read is still shown; what could not is the agent's fault and named.
-		return failed(m, fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, err), nil), statusFailed
+		return failed(s, m, fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, err), nil), statusFailed
 	}
 	node := nodeOf(s, m)
 	waiting := verdict{Condition: records.Condition{State: records.ApplyingPlan}, node: node}
@@ -43,7 +43,7 @@ func judge(s Snapshot, m Machine, wanted plans.Plan, delivered, changed bool) (v
 		waiting.WaitingFor = "the agent on " + m.Name + " to take its plan"
 		return waiting, statusOf(outcome)
 	case isFailed(outcome, m.data()):
-		return failed(m, "", &outcome), statusFailed
+		return failed(s, m, "", &outcome), statusFailed
 	case outcome.State == plans.StatePending && !inSync(outcome, m.data()):
 		waiting.Cause = fmt.Sprintf("the agent on %s has not taken plan %s; %s", host, short(m.data()), presence(m.Agent))
 		waiting.WaitingFor = "the agent on " + m.Name + " to take its plan"
@@ -63,7 +63,7 @@ func judge(s Snapshot, m Machine, wanted plans.Plan, delivered, changed bool) (v
 		waiting.State = records.WaitingForProbes
 		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), hostReport(m, false))
 		waiting.WaitingFor = "probes " + strings.Join(sick, ", ")
-		waiting.NextStep = "on the host: journalctl -u " + unit(m)
+		waiting.NextStep = "on the host: journalctl -u " + s.unit(m)
 		if node != nil && wasActive(m) {
 			// Probes flap when a control plane is busy. After the first time the node's state in the cluster decides what is shown.
 			return judgeNode(s, m, node, sick)
@@ -103,7 +103,7 @@ func judgeNode(s Snapshot, m Machine, node *records.NodeRef, sick []string) (ver
 		v.Cause = fmt.Sprintf("node %s is not Ready: %s", node.Name, node.NotReady)
 		v.WaitingFor = "condition Ready of node " + node.Name
 		if wasActive(m) { // it has registered long ago
-			v.State, v.NextStep = records.Unavailable, lookAtHost(m)
+			v.State, v.NextStep = records.Unavailable, lookAtHost(s, m)
 		}
 		return v, "waiting for node ref"
 	case !sameVersion(node.KubeletVersion, s.Cluster.Spec.KubernetesVersion):
@@ -133,7 +133,7 @@ func unseen(s Snapshot, m Machine, sick []string) verdict {
 		return v
 	}
 	v.State = records.Unavailable
-	v.NextStep = lookAtHost(m)
+	v.NextStep = lookAtHost(s, m)
 	when := since.UTC().Format(time.RFC3339)
 	switch {
 	case !m.Agent.Connected:
@@ -141,7 +141,7 @@ func unseen(s Snapshot, m Machine, sick []string) verdict {
 		v.WaitingFor = "the agent on " + m.Name + " to connect"
 		v.NextStep = "switch the host on; " + v.NextStep
 	case len(sick) > 0:
-		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", unit(m), describeHost(m), when, strings.Join(sick, ", "), s.API.Cause, hostReport(m, false))
+		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", s.unit(m), describeHost(m), when, strings.Join(sick, ", "), s.API.Cause, hostReport(m, false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", describeHost(m), when, s.API.Cause)
@@ -176,11 +176,13 @@ func lookAtUnits(report plans.HostReport) string {
 }
 
 // unit is the systemd unit of the machine's node.
-func unit(m Machine) string { return k3s.Unit(m.Roles.Etcd || m.Roles.ControlPlane) }
+func (s Snapshot) unit(m Machine) string {
+	return runtimes.Of(s.Cluster.Spec.KubernetesVersion).Unit(m.server())
+}
 
 // lookAtHost is what a person runs to see why a host that worked does not.
-func lookAtHost(m Machine) string {
-	return fmt.Sprintf("on the host: systemctl status rancher-system-agent %s; journalctl -u %s", unit(m), unit(m))
+func lookAtHost(s Snapshot, m Machine) string {
+	return fmt.Sprintf("on the host: systemctl status rancher-system-agent %s; journalctl -u %s", s.unit(m), s.unit(m))
 }
 
 func nodeOf(s Snapshot, m Machine) *records.NodeRef {
@@ -224,7 +226,7 @@ func isFailed(o plans.Outcome, data map[string][]byte) bool {
 }
 
 // failed is the verdict on a plan that could not be applied; the cause is taken from the outcome.
-func failed(m Machine, cause string, o *plans.Outcome) verdict {
+func failed(s Snapshot, m Machine, cause string, o *plans.Outcome) verdict {
 	v := verdict{Condition: records.Condition{State: records.Failed, Cause: cause}, node: m.Status.Node}
 	if o == nil {
 		v.NextStep = "on the host: journalctl -u rancher-system-agent"
@@ -239,7 +241,7 @@ func failed(m Machine, cause string, o *plans.Outcome) verdict {
 	case len(output) > 0:
 		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", short(m.data()), host, lastLine(output))
 	default:
-		v.Cause = fmt.Sprintf("error applying plan -- check rancher-system-agent.service and %s.service logs on node for more information", unit(m))
+		v.Cause = fmt.Sprintf("error applying plan -- check rancher-system-agent.service and %s.service logs on node for more information", s.unit(m))
 	}
 	v.WaitingFor = "the next try, or a changed cluster"
 	v.NextStep = "drover machines show " + m.Name

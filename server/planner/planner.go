@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/render"
@@ -58,6 +58,9 @@ func (m Machine) data() map[string][]byte {
 	}
 	return m.Secret.Data
 }
+
+// server says that the machine runs more than pods.
+func (m Machine) server() bool { return m.Roles.Etcd || m.Roles.ControlPlane }
 
 func (m Machine) plan() []byte { return m.data()[plans.KeyPlan] }
 
@@ -267,7 +270,7 @@ func plan(s Snapshot, m Machine, cluster clusterVerdict) (draft, clusterVerdict)
 	d.verdict, status = judge(s, m, wanted, isDelivered, changed)
 	d.relabelled, d.restarts = m.Status.Relabelled, m.Status.Restarts
 	if hasStale && d.State != records.Failed {
-		d.Cause = staleCause(m, stale) + "; " + d.Cause
+		d.Cause = staleCause(s, m, stale) + "; " + d.Cause
 	}
 	if d.failure != nil && !changed {
 		d.retry = nextRetry(m)
@@ -283,8 +286,8 @@ func takenBack(m Machine, wanted plans.Plan) bool {
 		return false // none was applied
 	}
 	between, _ := deliveredPlan(m.data())
-	_, changed := k3s.Restarted(applied.Instructions, between.Instructions)
-	_, changes := k3s.Restarted(applied.Instructions, wanted.Instructions)
+	_, changed := runtimes.Restarted(applied.Instructions, between.Instructions)
+	_, changes := runtimes.Restarted(applied.Instructions, wanted.Instructions)
 	return changed && !changes && !untouched(m)
 }
 
@@ -308,8 +311,8 @@ func staleNode(s Snapshot, m Machine) (records.NodeRef, bool) {
 }
 
 // staleCause says what is wrong with such a node, and what mends it.
-func staleCause(m Machine, node records.NodeRef) string {
-	return fmt.Sprintf("node %s has the label of a machine that was removed, as this host joined again with its k3s; %s is restarted, and takes the label rke.cattle.io/machine=%s then", node.Name, unit(m), m.UID)
+func staleCause(s Snapshot, m Machine, node records.NodeRef) string {
+	return fmt.Sprintf("node %s has the label of a machine that was removed, as this host joined again with its k3s; %s is restarted, and takes the label rke.cattle.io/machine=%s then", node.Name, s.unit(m), m.UID)
 }
 
 func deliveredPlan(data map[string][]byte) (plans.Plan, bool) {

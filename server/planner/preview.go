@@ -8,7 +8,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/drover-project/drover/installers/k3s"
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/records"
 )
@@ -87,7 +87,7 @@ func PlanChanges(from, to *records.PlanSecret) []string {
 	for _, in := range after.Instructions {
 		changes = append(changes, "run instruction "+in.Name)
 	}
-	switch unit, restarted := k3s.Restarted(before.Instructions, after.Instructions); {
+	switch unit, restarted := runtimes.Restarted(before.Instructions, after.Instructions); {
 	case restarted && len(before.Instructions) == 0:
 		changes = append(changes, "start unit "+unit)
 	case restarted:

@@ -1,0 +1,88 @@
+// Components of the control plane whose certificate and port a planner pins.
+
+package installers
+
+import (
+	"net"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/plans"
+)
+
+// Component is a control-plane component with a health endpoint of its own.
+type Component struct {
+	// Name is kube-scheduler, ArgKey kube-scheduler-arg, its key in the config file, and
+	// MountKey kube-scheduler-extra-mount.
+	Name, ArgKey, MountKey string
+	port                   int
+}
+
+// Components are those whose certificate directory and port the planner pins, so that their probes find them.
+func Components() []Component {
+	return []Component{component("kube-controller-manager", controllerPort), component("kube-scheduler", schedulerPort)}
+}
+
+func component(name string, port int) Component {
+	return Component{Name: name, ArgKey: name + "-arg", MountKey: name + "-extra-mount", port: port}
+}
+
+// Args are the user's arguments with certificate directory and secure port added where the user
+// chose neither of them nor a certificate file.
+func (c Component) Args(user []string, dataDir string) []string {
+	args := append([]string{}, user...)
+	if !chosen(user) {
+		args = append(args, "cert-dir="+c.certDir(dataDir))
+	}
+	if argument(user, "secure-port") == "" {
+		args = append(args, "secure-port="+strconv.Itoa(c.port))
+	}
+	return args
+}
+
+// Mounts are the user's mounts with that of the certificate directory, where Args adds it.
+func (c Component) Mounts(user, userArgs []string, dataDir string) []string {
+	mounts := append([]string{}, user...)
+	if !chosen(userArgs) {
+		mounts = append(mounts, c.certDir(dataDir)+":"+c.certDir(dataDir))
+	}
+	return mounts
+}
+
+// chosen says that the user decides where the certificate is.
+func chosen(args []string) bool {
+	return argument(args, "tls-cert-file") != "" || argument(args, "cert-dir") != ""
+}
+
+func (c Component) certDir(dataDir string) string {
+	return path.Join(dataDir, "server/tls", c.Name)
+}
+
+// probe asks the component's health. It trusts the component's own certificate, which is self-signed.
+func (c Component) probe(args []string, loopback, dataDir string) plans.Probe {
+	port := argument(args, "secure-port")
+	if port == "" {
+		port = strconv.Itoa(c.port)
+	}
+	cert := argument(args, "tls-cert-file")
+	if cert == "" {
+		dir := argument(args, "cert-dir")
+		if dir == "" {
+			dir = c.certDir(dataDir)
+		}
+		cert = path.Join(dir, c.Name+".crt")
+	}
+	return probe(plans.HTTPGet{URL: "https://" + net.JoinHostPort(loopback, port) + "/healthz", CACert: cert})
+}
+
+// argument is the value of name=value in a list of component arguments; the last one wins.
+func argument(args []string, name string) string {
+	value := ""
+	for _, arg := range args {
+		if k, v, ok := strings.Cut(strings.TrimLeft(arg, "-"), "="); ok && k == name {
+			value = v
+		}
+	}
+	return value
+}

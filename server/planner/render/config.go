@@ -1,0 +1,185 @@
+// The distribution's settings on a machine: what the owner wants, and what drover adds by its roles.
+
+package render
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+)
+
+// config are the keys of 50-rancher.yaml.
+func (r render) config() map[string]any {
+	config := r.userConfig()
+	roles := r.Machine.Roles
+	if r.rke.DataDirectories != nil && r.rke.DataDirectories.K8sDistro != "" {
+		config["data-dir"] = r.dataDir
+	}
+	config["private-registry"] = r.distribution.RegistriesFile()
+	if r.Machine.NodeName != "" {
+		config["node-name"] = r.Machine.NodeName
+	}
+	if r.server() {
+		config["token"] = r.Secrets.ServerToken
+		config["agent-token"] = r.Secrets.AgentToken
+		if _, given := config["cni"]; !given && r.distribution.DefaultCNI != "" {
+			config["cni"] = r.distribution.DefaultCNI
+		}
+	} else {
+		config["token"] = r.Secrets.AgentToken
+	}
+	if r.Server != "" {
+		config["server"] = r.Server
+	}
+	r.byRole(config, roles)
+	r.addresses(config)
+	config["node-label"] = r.nodeLabels()
+	if taints := r.nodeTaints(); len(taints) > 0 {
+		config["node-taint"] = taints
+	}
+	return config
+}
+
+// byRole adds what a server with some of the roles runs and what it leaves to others.
+func (r render) byRole(config map[string]any, roles records.Roles) {
+	if roles.Etcd {
+		if r.Server == "" && r.distribution.ClusterInit {
+			config["cluster-init"] = true
+		}
+		r.snapshots(config)
+	}
+	if roles.Etcd && !roles.ControlPlane {
+		for _, key := range []string{"disable-apiserver", "disable-controller-manager", "disable-scheduler"} {
+			config[key] = true
+		}
+	}
+	if !roles.ControlPlane {
+		return
+	}
+	if !roles.Etcd {
+		config["disable-etcd"] = true
+	}
+	for _, c := range installers.Components() {
+		user := texts(config[c.ArgKey])
+		config[c.ArgKey] = c.Args(user, r.dataDir)
+		if mounts := c.Mounts(texts(config[c.MountKey]), user, r.dataDir); r.distribution.ComponentMounts && len(mounts) > 0 {
+			config[c.MountKey] = mounts
+		}
+	}
+	if r.authEndpoint() {
+		config["kube-apiserver-arg"] = append(texts(config["kube-apiserver-arg"]), "authentication-token-webhook-config-file="+r.webhookFile())
+	}
+}
+
+// userConfig merges the global config and each matching selector's, key by key, last writer wins,
+// and leaves out what is only for servers on a machine that is none.
+func (r render) userConfig() map[string]any {
+	config := r.merged()
+	for key := range config {
+		_, forServers := r.Release.ServerArgs[key]
+		_, forAll := r.Release.AgentArgs[key]
+		if forServers && !forAll && !r.server() {
+			delete(config, key)
+		}
+	}
+	return config
+}
+
+// merged is what the owner wrote for this machine, settings of servers included.
+func (r render) merged() map[string]any {
+	config := map[string]any{}
+	merge := func(from map[string]any) {
+		for key, value := range from {
+			if key != clusterspec.AllowUnknownArgs && !clusterspec.IsEmpty(value) {
+				config[key] = value
+			}
+		}
+	}
+	merge(r.rke.MachineGlobalConfig)
+	for _, s := range r.rke.MachineSelectorConfig {
+		if s.MachineLabelSelector.Matches(r.Machine.Labels) {
+			merge(s.Config)
+		}
+	}
+	return config
+}
+
+// plugins are the network plugins of the machine. On a worker, too, they are those of the settings
+// that reach servers only.
+func (r render) plugins() []string {
+	if r.distribution.DefaultCNI == "" {
+		return nil
+	}
+	if plugins := installers.PluginsOf(texts(r.merged()["cni"])); len(plugins) > 0 {
+		return plugins
+	}
+	return []string{r.distribution.DefaultCNI}
+}
+
+// fileSettings are settings whose value is the text of a file, in the order of their files. A
+// value that is the path of a file on the host stays what it is.
+var fileSettings = []string{"audit-policy-file", "cloud-provider-config", "flannel-conf"}
+
+// settingFiles are the files of such settings; the settings become their paths.
+func (r render) settingFiles(config map[string]any) []plans.File {
+	var files []plans.File
+	for _, key := range fileSettings {
+		text, ok := config[key].(string)
+		if !ok || path.IsAbs(text) && !strings.Contains(text, "\n") {
+			continue
+		}
+		name := path.Join(r.dataDir, "etc/config-files", key)
+		config[key] = name
+		files = append(files, plans.File{Path: name, Content: plans.EncodeContent([]byte(text))})
+	}
+	return files
+}
+
+func (r render) snapshots(config map[string]any) {
+	e := r.rke.ETCD
+	if e == nil {
+		return
+	}
+	if e.DisableSnapshots {
+		config["etcd-disable-snapshots"] = true
+	}
+	if e.SnapshotRetention > 0 {
+		config["etcd-snapshot-retention"] = e.SnapshotRetention
+	}
+	if e.SnapshotScheduleCron != "" {
+		config["etcd-snapshot-schedule-cron"] = e.SnapshotScheduleCron
+	}
+}
+
+// texts is a config value as a list of texts: a list, or one text.
+func texts(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []string:
+		return v
+	case []any:
+		list := make([]string, 0, len(v))
+		for _, item := range v {
+			list = append(list, fmt.Sprint(item))
+		}
+		return list
+	}
+	return nil
+}
+
+func unique(list []string) []string {
+	var out []string
+	for _, item := range list {
+		if item != "" && !slices.Contains(out, item) {
+			out = append(out, item)
+		}
+	}
+	return out
+}

@@ -1,0 +1,72 @@
+// What the deploy controller applies on the control plane.
+
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/plans"
+	"gopkg.in/yaml.v3"
+)
+
+// manifests are the files that the deploy controller applies. They are written empty rather than left
+// out: emptying one removes what it had created.
+func (r render) manifests() ([]plans.File, error) {
+	var files []plans.File
+	dir := r.distribution.ManifestDir(r.dataDir)
+	if r.Machine.Roles.ControlPlane {
+		files = append(files, plans.File{Path: path.Join(dir, "addons.yaml"), Content: plans.EncodeContent([]byte(r.rke.AdditionalManifest)), Dynamic: true})
+	}
+	if r.server() {
+		charts, err := r.charts()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, plans.File{Path: path.Join(dir, "managed-chart-config.yaml"), Content: plans.EncodeContent(charts), Dynamic: true})
+	}
+	return files, nil
+}
+
+// charts is a stream of HelmChartConfigs, one a chart, sorted by name.
+func (r render) charts() ([]byte, error) {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(r.rke.ChartValues)) {
+		values := map[string]any{}
+		if given, ok := r.rke.ChartValues[name].(map[string]any); ok {
+			maps.Copy(values, given)
+		}
+		global, _ := values["global"].(map[string]any)
+		cattle, _ := global["cattle"].(map[string]any)
+		cattle = with(cattle, "clusterId", r.Cluster.ID)
+		values["global"] = with(global, "cattle", cattle)
+		content, err := json.Marshal(values)
+		if err != nil {
+			return nil, fmt.Errorf("render the values of chart %s: %w", name, err)
+		}
+		doc, err := yaml.Marshal(map[string]any{
+			"apiVersion": "helm.cattle.io/v1", "kind": "HelmChartConfig",
+			"metadata": map[string]any{"name": name, "namespace": "kube-system"},
+			"spec":     map[string]any{"valuesContent": string(content)},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("render chart %s: %w", name, err)
+		}
+		text.WriteString("---\n")
+		text.Write(doc)
+	}
+	return []byte(text.String()), nil
+}
+
+func with(m map[string]any, key string, value any) map[string]any {
+	m = maps.Clone(m)
+	if m == nil {
+		m = map[string]any{}
+	}
+	m[key] = value
+	return m
+}
