@@ -101,6 +101,22 @@ func TestPlansStandOnTheStandardLibrary(t *testing.T) {
 	}
 }
 
+// The rules of operations are asked by every engine: they stand on nothing, and only what has
+// operations knows them.
+func TestOperationsAreRulesAlone(t *testing.T) {
+	const operations = module + "/server/operations"
+	for _, p := range list(t, "-deps", "./server/operations") {
+		if !p.Standard && p.ImportPath != operations {
+			t.Errorf("server/operations depends on %s", p.ImportPath)
+		}
+	}
+	for _, p := range list(t, "./...") {
+		if from, _ := room(p.ImportPath); from != "server" && from != "cmd" && from != "test" && slices.Contains(p.Imports, operations) {
+			t.Errorf("%s imports server/operations: operations are the server's, and the command line shows them", p.ImportPath)
+		}
+	}
+}
+
 func TestEveryPackageHasOneComment(t *testing.T) {
 	for _, p := range list(t, "./...") {
 		var with []string

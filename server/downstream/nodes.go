@@ -19,16 +19,23 @@ import (
 // machineLabel is how a node is found, and nothing else: a name can be taken by another host.
 const machineLabel = "rke.cattle.io/machine"
 
+// etcdIsVoter is the condition by which k3s and RKE2 report whether the node's member of etcd
+// votes, and removedMember are the annotations by which they report that they took it out.
+// Source: k3s-io/k3s pkg/etcd/etcd.go and member_controller.go.
+const etcdIsVoter = corev1.NodeConditionType("EtcdIsVoter")
+
+var removedMember = []string{"etcd.k3s.cattle.io/removed-node-name", "etcd.rke2.cattle.io/removed-node-name"}
+
 // seen is what the nodes in the store make of the API.
 func seen(nodes cache.Store, version string) observed.API {
-	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}}
+	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
 	for _, o := range nodes.List() {
 		node, ok := o.(*corev1.Node)
 		if !ok {
 			continue
 		}
 		if uid := node.Labels[machineLabel]; uid != "" {
-			api.Nodes[uid] = reference(node)
+			api.Nodes[uid], api.Details[uid] = reference(node), details(node)
 		} else {
 			api.Unlabelled = append(api.Unlabelled, node.Name)
 		}
@@ -58,11 +65,47 @@ func reference(node *corev1.Node) records.NodeRef {
 	return ref
 }
 
+// details are what is kept of a node beside its reference. The maps are those of the store of
+// nodes, which are replaced and never changed.
+func details(node *corev1.Node) observed.NodeDetails {
+	d := observed.NodeDetails{Cordoned: node.Spec.Unschedulable, Labels: node.Labels, Voter: voter(node)}
+	for _, t := range node.Spec.Taints {
+		d.Taints = append(d.Taints, records.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+	for _, annotation := range removedMember {
+		if name := node.Annotations[annotation]; name != "" {
+			d.RemovedMember = name
+		}
+	}
+	return d
+}
+
+// voter reads the condition of k3s and RKE2. Its status False has the reasons MemberIsLearner,
+// Unhealthy and NotAMember, none of which is a member that votes.
+func voter(node *corev1.Node) observed.Voter {
+	for _, c := range node.Status.Conditions {
+		if c.Type != etcdIsVoter {
+			continue
+		}
+		switch c.Status {
+		case corev1.ConditionTrue:
+			return observed.VoterYes
+		case corev1.ConditionFalse:
+			return observed.VoterLearner
+		}
+	}
+	return observed.VoterUnknown
+}
+
 func equal(a, b observed.API) bool {
 	return a.Reachable == b.Reachable && a.Cause == b.Cause && a.Version == b.Version && slices.Equal(a.Unlabelled, b.Unlabelled) &&
 		maps.EqualFunc(a.Nodes, b.Nodes, func(x, y records.NodeRef) bool {
 			return x.Name == y.Name && x.UID == y.UID && x.ProviderID == y.ProviderID && x.KubeletVersion == y.KubeletVersion &&
 				x.Ready == y.Ready && x.NotReady == y.NotReady && slices.Equal(x.Addresses, y.Addresses)
+		}) &&
+		maps.EqualFunc(a.Details, b.Details, func(x, y observed.NodeDetails) bool {
+			return x.Cordoned == y.Cordoned && x.Voter == y.Voter && x.RemovedMember == y.RemovedMember &&
+				slices.Equal(x.Taints, y.Taints) && maps.Equal(x.Labels, y.Labels)
 		})
 }
 

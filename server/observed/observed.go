@@ -19,9 +19,75 @@ type API struct {
 	Version string
 	// Nodes are the cluster's nodes by machine UID (label rke.cattle.io/machine).
 	Nodes map[string]records.NodeRef
+	// Details are what else is known of the same nodes, by the same UIDs.
+	Details map[string]NodeDetails
 	// Unlabelled are names of nodes without that label.
 	Unlabelled []string
 }
+
+// NodeDetails is what is seen of a node beside its NodeRef.
+type NodeDetails struct {
+	// Cordoned says that the node takes no new pods.
+	Cordoned bool
+	Labels   map[string]string
+	Taints   []records.Taint
+	// Voter is what the node is in etcd.
+	Voter Voter
+	// RemovedMember is the name of the etcd member that the distribution took out of etcd on
+	// request; empty when it took none.
+	RemovedMember string
+}
+
+// Voter is what a node reports of its member of etcd, as k3s and RKE2 write it into the node's
+// condition EtcdIsVoter (k3s-io/k3s pkg/etcd).
+type Voter string
+
+// The kinds of members.
+const (
+	// VoterUnknown is a node that reports nothing: it has no etcd, or has not got so far.
+	VoterUnknown Voter = ""
+	// VoterYes is a member that votes.
+	VoterYes Voter = "voter"
+	// VoterLearner is a member that does not vote: a learner, one that is not healthy, or one
+	// that has not joined.
+	VoterLearner Voter = "learner"
+)
+
+// NodeWork is how far an order on the node of a machine is.
+type NodeWork struct {
+	// Order is the ID of the order.
+	Order string
+	// Done says that all of it has come true; the other fields but Since are empty then.
+	Done  bool
+	Phase NodePhase
+	// Cause is what is waited for, or the last error.
+	Cause string
+	// Pods are those that still have to go, "<namespace>/<name>", sorted, at most MaxPods.
+	Pods []string
+	// Since is when the phase began, or when the order was done.
+	Since time.Time
+	// Missing is the annotation of the plan Secret that a drain hook has not written yet.
+	Missing string
+}
+
+// MaxPods is how many pods are named that hold a drain.
+const MaxPods = 20
+
+// NodePhase is the step that an order is at.
+type NodePhase string
+
+// The phases, in the order of the steps.
+const (
+	NodeQueued    NodePhase = "" // it waits until other orders are done
+	NodeLabelling NodePhase = "setting labels and taints"
+	NodeCordoning NodePhase = "cordoning"
+	NodePreDrain  NodePhase = "waiting for pre-drain hooks"
+	NodeDraining  NodePhase = "draining"
+	NodePostDrain NodePhase = "waiting for post-drain hooks"
+	NodeUncordon  NodePhase = "uncordoning"
+	NodeMember    NodePhase = "removing etcd member"
+	NodeDeleting  NodePhase = "deleting node"
+)
 
 // Presence is whether the agent of a machine holds its watch open at any server.
 type Presence struct {

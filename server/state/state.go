@@ -5,6 +5,7 @@ package state
 import (
 	"context"
 
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -26,6 +27,8 @@ type State struct {
 	PlanSecrets *store.Collection[records.PlanSecret]
 	// NodeConfigs are encrypted and have the key of a Docker host's machine.
 	NodeConfigs *store.Collection[records.NodeConfig]
+	// Operations are keyed "<subject>/<id>", the subject being a cluster's key.
+	Operations *store.Collection[operations.Operation]
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
 	// Tokens are encrypted and keyed by name.
@@ -53,6 +56,10 @@ type State struct {
 	MachinesByHost *store.Index[records.Machine, string]
 	// MachinesByOrigin finds machines by whom they registered by.
 	MachinesByOrigin *store.Index[records.Machine, records.Origin]
+	// OperationsBySubject finds the operations about a cluster, in the order of their IDs; those that have ended too.
+	OperationsBySubject *store.Index[operations.Operation, records.ClusterKey]
+	// OperationsByID finds an operation by its ID.
+	OperationsByID *store.Index[operations.Operation, string]
 	// RegistrationTokensByHash finds registration tokens by random.Hash of the token. A lookup by
 	// the hash takes a time that depends on the hash alone, which says nothing about the token.
 	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
@@ -68,6 +75,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
+		Operations:         store.NewCollection[operations.Operation]("operations", false),
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
@@ -79,7 +87,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.Operations, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +107,24 @@ func (s *State) index() {
 	})
 	s.MachinesByHost = store.NewIndex(s.Machines, func(m *records.Machine) []string { return []string{m.MachineID} })
 	s.MachinesByOrigin = store.NewIndex(s.Machines, func(m *records.Machine) []records.Origin { return []records.Origin{m.Origin} })
+	s.OperationsBySubject = store.NewIndex(s.Operations, func(o *operations.Operation) []records.ClusterKey {
+		return []records.ClusterKey{records.ClusterKey(o.Subject)}
+	})
+	s.OperationsByID = store.NewIndex(s.Operations, func(o *operations.Operation) []string { return []string{o.ID} })
 	s.RegistrationTokensByHash = store.NewIndex(s.RegistrationTokens, func(t *records.RegistrationToken) []string {
 		return []string{random.Hash(t.Token)}
 	})
+}
+
+// OperationsOf are the operations about a cluster, those that have ended too, in the order of
+// their IDs: what the rules of operations are asked about. Change none of what they refer to.
+func (s *State) OperationsOf(cluster records.ClusterKey) []operations.Operation {
+	found := s.OperationsBySubject.Find(cluster)
+	all := make([]operations.Operation, len(found))
+	for i, d := range found {
+		all[i] = d.Value
+	}
+	return all
 }
 
 // Close closes the store.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -54,6 +55,8 @@ func TestCollections(t *testing.T) {
 			records.Machine{Object: object("mark-machine"), Status: records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: noon}})},
 		{"plan secrets", true, "bWFyay1wbGFu", keeps(func(s *State) *store.Collection[records.PlanSecret] { return s.PlanSecrets },
 			records.PlanSecret{Object: object("p"), Data: map[string][]byte{"plan": []byte("mark-plan"), "empty": {}}})},
+		{"operations", false, "mark-operation", keeps(func(s *State) *store.Collection[operations.Operation] { return s.Operations },
+			operations.Operation{ID: "op-1", Subject: "fleet-default/key", Title: "mark-operation", State: operations.Queued, Created: noon})},
 		{"users", true, "mark-user", keeps(func(s *State) *store.Collection[records.User] { return s.Users },
 			records.User{ID: "u", Username: "mark-user", PasswordHash: "h", Created: noon})},
 		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },
@@ -123,6 +126,27 @@ func contents(t *testing.T, dir string) []byte {
 		t.Fatal(err)
 	}
 	return all
+}
+
+func TestOperationsOfACluster(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, o := range []operations.Operation{
+		{ID: "op-2", Subject: "fleet-default/a"}, {ID: "op-1", Subject: "fleet-default/a", State: operations.Succeeded}, {ID: "op-3", Subject: "fleet-default/ab"},
+	} {
+		if _, err := s.Operations.Create(t.Context(), o.Key(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, o := range s.OperationsOf("fleet-default/a") {
+		got = append(got, o.ID)
+	}
+	if diff := cmp.Diff([]string{"op-1", "op-2"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if o, ok := s.OperationsByID.First("op-3"); !ok || o.Value.Subject != "fleet-default/ab" {
+		t.Errorf("found %v, %v by its ID", o.Value, ok)
+	}
 }
 
 func TestRefused(t *testing.T) {

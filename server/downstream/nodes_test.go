@@ -1,0 +1,70 @@
+package downstream
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+)
+
+func TestDetailsOfNodes(t *testing.T) {
+	voter := func(status corev1.ConditionStatus) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: "EtcdIsVoter", Status: status}}
+		}
+	}
+	labels := map[string]string{machineLabel: "u1", "zone": "a"}
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Node)
+		want   observed.NodeDetails
+	}{
+		{"plain", func(*corev1.Node) {}, observed.NodeDetails{}},
+		{"cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }, observed.NodeDetails{Cordoned: true}},
+		{"tainted", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}}
+		}, observed.NodeDetails{Taints: []records.Taint{{Key: "k", Value: "v", Effect: "NoExecute"}}}},
+		{"voter", voter("True"), observed.NodeDetails{Voter: observed.VoterYes}},
+		{"learner", voter("False"), observed.NodeDetails{Voter: observed.VoterLearner}},
+		{"does not know", voter("Unknown"), observed.NodeDetails{}},
+		{"removed from etcd by k3s", func(n *corev1.Node) {
+			n.Annotations = map[string]string{"etcd.k3s.cattle.io/removed-node-name": "pier-1-aa"}
+		}, observed.NodeDetails{RemovedMember: "pier-1-aa"}},
+		{"removed from etcd by RKE2", func(n *corev1.Node) {
+			n.Annotations = map[string]string{"etcd.rke2.cattle.io/removed-node-name": "pier-1-bb"}
+		}, observed.NodeDetails{RemovedMember: "pier-1-bb"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			nodes := func(change func(*corev1.Node)) observed.API {
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pier-1", Labels: labels}}
+				change(node)
+				if err := store.Add(node); err != nil {
+					t.Fatal(err)
+				}
+				return seen(store, "v1")
+			}
+			api := nodes(tc.change)
+			tc.want.Labels = labels
+			if diff := cmp.Diff(map[string]observed.NodeDetails{"u1": tc.want}, api.Details); diff != "" {
+				t.Errorf("details (-want +got):\n%s", diff)
+			}
+			if !equal(api, nodes(tc.change)) {
+				t.Error("the same nodes are not equal")
+			}
+			// Unlike a node that differs in what is kept, or in one label, it is reported.
+			same := cmp.Equal(tc.want, observed.NodeDetails{Labels: labels})
+			if equal(api, nodes(func(*corev1.Node) {})) != same {
+				t.Error("a change of a detail would not be reported")
+			}
+			if equal(api, nodes(func(n *corev1.Node) { tc.change(n); n.Labels = map[string]string{machineLabel: "u1", "zone": "b"} })) {
+				t.Error("a changed label would not be reported")
+			}
+		})
+	}
+}
