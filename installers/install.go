@@ -102,3 +102,27 @@ func DrainHash(all []plans.OneTimeInstruction) string {
 	}
 	return ""
 }
+
+//go:embed uninstall.sh
+var uninstall string
+
+// Uninstall are the instructions that leave a host clean: the distribution with its data, what drover wrote for
+// it, and, with agent, drover's agent itself a little later, so that it can still report.
+func (d Distribution) Uninstall(dataDir string, server, agent bool) []plans.OneTimeInstruction {
+	script := d.AgentUninstall
+	if server {
+		script = d.ServerUninstall
+	}
+	args := append([]string{"-c", uninstall, UninstallName, d.Name, dataDir, script, d.KillAll, yesNo(agent)}, d.ScriptDirs...)
+	return []plans.OneTimeInstruction{{
+		Instruction: plans.Instruction{Name: UninstallName, Command: "sh", Args: args, Env: []string{d.dataDirVariable(dataDir)}},
+		SaveOutput:  true,
+	}}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -169,13 +169,18 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 // ErrNotUnique says that the name of a new cluster is taken.
 var ErrNotUnique = errors.New("names of clusters are unique")
 
-// Remove asks for a cluster's removal; the controller carries it out.
-func (a *Applier) Remove(ctx context.Context, key records.ClusterKey) error {
+// Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
+// what runs on them. A removal that waits for hosts can be asked for again with leave.Force.
+func (a *Applier) Remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
 	_, err := a.State.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
-		if !c.Deleting.IsZero() {
+		if !c.Deleting.IsZero() && (!leave.Force || !c.Leave.Uninstall) {
 			return c, store.ErrUnchanged
 		}
-		c.Deleting = a.Now().UTC()
+		if c.Deleting.IsZero() {
+			c.Deleting = a.Now().UTC()
+		}
+		c.Leave = leave
+		c.Leave.Uninstall = leave.Uninstall && !leave.Force && !c.Spec.Docker()
 		return c, nil
 	})
 	if err != nil {
@@ -184,20 +189,49 @@ func (a *Applier) Remove(ctx context.Context, key records.ClusterKey) error {
 	return nil
 }
 
-// RemoveMachine asks for a machine's removal from its cluster; the controller carries it out.
-// The host itself keeps what runs on it.
-func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey) error {
+// LastMemberError says that a machine has the last member of its cluster's etcd.
+type LastMemberError struct{ Machine, Cluster string }
+
+func (e *LastMemberError) Error() string {
+	return fmt.Sprintf("machine %s has the last member of the etcd of cluster %s, and with it all that the cluster knows; remove the cluster, register another etcd machine first, or use force to forget the machine with what runs on its host",
+		e.Machine, e.Cluster)
+}
+
+// RemoveMachine asks for a machine's removal from its cluster; the controller carries it out: etcd and the cluster
+// let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
+// it; a removal that waits can be asked for again so. The last member of etcd is not removed without force: *LastMemberError.
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave) error {
 	_, err := a.State.Machines.Modify(ctx, string(key), func(m records.Machine) (records.Machine, error) {
-		if !m.Deleting.IsZero() {
+		switch {
+		case !m.Deleting.IsZero() && (!leave.Force || m.Leave.Force):
 			return m, store.ErrUnchanged
+		case !leave.Force && m.Docker == nil && a.lastMember(m):
+			return m, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName}
 		}
-		m.Deleting = a.Now().UTC()
+		if m.Deleting.IsZero() {
+			m.Deleting = a.Now().UTC()
+		}
+		m.Leave = leave
+		m.Leave.Uninstall = !leave.Force
 		return m, nil
 	})
 	if err != nil {
 		return fmt.Errorf("remove machine %s: %w", key, err)
 	}
 	return nil
+}
+
+// lastMember says that no other machine of its cluster has etcd that may have joined.
+func (a *Applier) lastMember(m records.Machine) bool {
+	if !m.Roles.Etcd || !m.Status.Member {
+		return false
+	}
+	for _, d := range a.State.MachinesByCluster.Find(m.Cluster()) {
+		if other := d.Value; other.Name != m.Name && other.Deleting.IsZero() && other.Status.Member {
+			return false
+		}
+	}
+	return true
 }
 
 // covers says whether have has everything of want; an owner's document does not own

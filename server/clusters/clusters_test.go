@@ -352,7 +352,7 @@ func TestRemovingAClusterLeavesNothing(t *testing.T) {
 	id := b.apply(harbour)[0].ID
 	b.register()
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-	if err := b.applier.Remove(t.Context(), "fleet-default/harbour"); err != nil {
+	if err := b.applier.Remove(t.Context(), "fleet-default/harbour", records.Leave{}); err != nil {
 		t.Fatal(err)
 	}
 	if !b.eventually(func() bool {
@@ -369,7 +369,7 @@ func TestRemovingAMachine(t *testing.T) {
 	b.apply(harbour)
 	b.register()
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-	if err := b.applier.RemoveMachine(t.Context(), machineKey); err != nil {
+	if err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if !b.eventually(func() bool { return len(b.state.Machines.List())+len(b.state.PlanSecrets.List()) == 0 }) {

@@ -86,7 +86,7 @@ func TestADockerClusterFollowsItsTunnels(t *testing.T) {
 	if _, err := b.state.NodeConfigs.Create(t.Context(), m.Key(), records.NodeConfig{Config: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.applier.Remove(t.Context(), "fleet-default/dockyard"); err != nil {
+	if err := b.applier.Remove(t.Context(), "fleet-default/dockyard", records.Leave{}); err != nil {
 		t.Fatal(err)
 	}
 	gone := make(chan struct{}, 10)

@@ -151,7 +151,7 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		}
 	}
 	w.done = func() {
-		if d.Secret != nil {
+		if d.Deliver {
 			c.Logger.Info("plan delivered", "machine", m.Value.Name, "cluster", m.Value.ClusterName,
 				"plan", plans.Short(plans.Checksum(d.Secret.Data[plans.KeyPlan])), "retry", d.Retry)
 		}

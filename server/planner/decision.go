@@ -15,6 +15,8 @@ type Decision struct {
 	Cluster ClusterDecision
 	// Machines are in the order of their names.
 	Machines []MachineDecision
+	// Orders are what nodes of the cluster are to become, all that are wanted now.
+	Orders []NodeOrder
 	// Again is when to look again though nothing changed; zero: not.
 	Again time.Duration
 }
@@ -36,34 +38,43 @@ type MachineDecision struct {
 	Remove bool
 	// Status is the next status; nil leaves it as it is.
 	Status *records.MachineStatus
-	// Secret is the plan Secret with a plan delivered in it; nil leaves it as it is.
+	// Secret is the plan Secret as it is written; nil leaves it as it is.
 	Secret *records.PlanSecret
+	// Deliver says that a plan is delivered in Secret; without it only what is mirrored there changes.
+	Deliver bool
 	// Retry numbers the server's own deliveries of a failed plan from 1; 0 for a new plan.
 	Retry int
 }
 
-// Empty says that nothing is left to write.
+// Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
 func (d Decision) Empty() bool {
 	return !d.Cluster.Remove && d.Cluster.Status == nil && len(d.Machines) == 0
 }
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
-// The machines are those that stay, with their drafts.
-func (s Snapshot) decision(machines []Machine, drafts []draft, cluster clusterVerdict) Decision {
-	d := Decision{Cluster: ClusterDecision{Key: s.key(), Status: s.clusterStatus(cluster)}}
-	staying := 0
-	for _, m := range s.Machines {
-		if !m.Deleting.IsZero() {
+func (r *round) decision() Decision {
+	d := Decision{Cluster: ClusterDecision{Key: r.key()}}
+	left := 0
+	for _, m := range r.members {
+		if m.remove {
 			d.Machines = append(d.Machines, MachineDecision{Key: m.key(), Remove: true})
 			continue
 		}
-		next, again := s.machineDecision(m, drafts[staying])
-		staying++
+		left++
+		next, again := r.machineDecision(m.Machine, m.draft)
 		if next.Status != nil || next.Secret != nil {
 			d.Machines = append(d.Machines, next)
 		}
+		if m.order != nil {
+			d.Orders = append(d.Orders, *m.order)
+		}
 		d.again(again)
 	}
+	if !r.Cluster.Deleting.IsZero() && left == 0 {
+		d.Cluster.Remove = true
+		return d
+	}
+	d.Cluster.Status = r.clusterStatus(r.cluster)
 	return d
 }
 
@@ -76,7 +87,7 @@ func (d *Decision) again(wait time.Duration) {
 
 func (s Snapshot) machineDecision(m Machine, f draft) (d MachineDecision, again time.Duration) {
 	d.Key = m.key()
-	status := nextStatus(m.Status, f.verdict, s.Now)
+	status := f.next.put(nextStatus(m.Status, f.finding, s.Now))
 	status.NextRetry = time.Time{}
 	again = f.again
 	if f.retry != nil && f.deliver == nil {
@@ -86,12 +97,17 @@ func (s Snapshot) machineDecision(m Machine, f draft) (d MachineDecision, again 
 			// is then a new failure and not the old one still.
 			again = 0
 			f.deliver, d.Retry = m.plan(), f.retry.attempt
-			status = nextStatus(m.Status, f.retry.verdict(m), s.Now)
+			status = f.next.put(nextStatus(m.Status, f.retry.finding(m), s.Now))
 			status.RetriedChecksum, status.Retries, status.NextRetry = f.retry.checksum, f.retry.attempt, time.Time{}
 		}
 	}
-	if f.deliver != nil && m.Secret != nil {
-		d.Secret = delivery(*m.Secret, f.deliver, s.Now)
+	if m.Secret != nil {
+		secret, changed := mirror(*m.Secret, status)
+		if f.deliver != nil {
+			d.Secret, d.Deliver = delivery(secret, f.deliver, s.Now), true
+		} else if changed {
+			d.Secret = &secret
+		}
 	}
 	if !sameStatus(m.Status, status) {
 		d.Status = &status
@@ -106,6 +122,7 @@ func (s Snapshot) clusterStatus(v clusterVerdict) *records.ClusterStatus {
 	next.ObservedGeneration = s.Cluster.Generation
 	next.Renderer, next.Initialized, next.Ready, next.Connected = v.renderer, v.initialized, v.ready, v.connected
 	next.State, next.Message, next.Failed = v.state, v.message, v.failed
+	next.Halted = v.halted
 	if s.API.Version != "" {
 		next.Version = s.API.Version
 	}

@@ -22,23 +22,20 @@ const (
 // decideDocker decides where each host of a cluster stands, and the cluster. No plans are
 // made for Docker hosts.
 func decideDocker(s Snapshot) Decision {
-	hosts := s.staying()
-	drafts := make([]draft, len(hosts))
+	r := newRound(s)
 	var missing []string
-	var again time.Duration
-	for i, h := range hosts {
-		cond, wait := h.dockerCondition(s.Now, s.Leading)
-		drafts[i].Condition = cond
-		if wait > 0 && (again == 0 || wait < again) {
-			again = wait
+	for _, m := range r.members {
+		if m.leaving {
+			m.remove = true
+			continue
 		}
-		if cond.State != records.Connected {
-			missing = append(missing, h.NodeName)
+		m.Condition, m.again = m.dockerCondition(s.Now, s.Leading)
+		if m.State != records.Connected {
+			missing = append(missing, m.NodeName)
 		}
 	}
-	d := s.decision(hosts, drafts, dockerCluster(s.Cluster, len(hosts), missing))
-	d.again(again)
-	return d
+	r.cluster = dockerCluster(s.Cluster, len(r.staying), missing)
+	return r.decision()
 }
 
 // dockerCondition is where one host stands, and after which time that may change by itself.

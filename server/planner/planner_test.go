@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/render"
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/google/go-cmp/cmp"
@@ -468,7 +469,7 @@ func TestStates(t *testing.T) {
 			if c := d.Cluster.Status; c == nil || c.State != tc.cluster || !strings.Contains(c.Message, tc.message) || !c.Since.Equal(noon) {
 				t.Errorf("cluster = %+v", c)
 			}
-			if (of(d, machineName).Secret != nil) != tc.deliver {
+			if (of(d, machineName).Deliver) != tc.deliver {
 				t.Errorf("deliver = %v", !tc.deliver)
 			}
 			if diff := cmp.Diff(d, Decide(s)); diff != "" {
@@ -484,7 +485,7 @@ func settles(t *testing.T, s Snapshot) {
 	t.Helper()
 	d := Decide(s)
 	s = commit(s, d)
-	if of(d, machineName).Secret != nil {
+	if of(d, machineName).Deliver {
 		s = commit(s, Decide(s))
 	}
 	if left := Decide(s); !left.Empty() {
@@ -496,7 +497,7 @@ func TestRemoval(t *testing.T) {
 	s := snapshot(t, minimal, nil)
 	s.Machines[0].Deleting = noon
 	d := Decide(s)
-	if m := of(d, machineName); !m.Remove || m.Status != nil || m.Secret != nil || d.Cluster.Remove || d.Cluster.Status.Message != notYet {
+	if m := of(d, machineName); !m.Remove || m.Status != nil || m.Deliver || d.Cluster.Remove || d.Cluster.Status.Message != notYet {
 		t.Errorf("a machine that is removed: %s", d)
 	}
 	settles(t, s)
@@ -514,7 +515,7 @@ func TestAPreviewAfterAnApplyIsEmpty(t *testing.T) {
 		secret.Annotations["rke.cattle.io/plan-last-updated"] != "2026-11-21T12:00:00Z" {
 		t.Fatalf("first decision: %s", first)
 	}
-	if again := of(Decide(commit(s, first)), machineName); again.Secret != nil {
+	if again := of(Decide(commit(s, first)), machineName); again.Deliver {
 		t.Errorf("the plan is delivered twice")
 	}
 	settles(t, s)
@@ -527,10 +528,10 @@ func TestTheMachineWithThePlanKeepsTheCluster(t *testing.T) {
 	earlier.Name = "custom-000000000000"
 	s.Machines = append(s.Machines, Machine{Machine: &earlier, Secret: &records.PlanSecret{}})
 	d := Decide(s)
-	if of(d, "custom-000000000000").Secret != nil || of(d, machineName).Secret != nil {
+	if of(d, "custom-000000000000").Deliver || of(d, machineName).Deliver {
 		t.Errorf("a second machine got a plan: %s", d)
 	}
-	if v := of(d, "custom-000000000000").Status; v.State != records.WaitingForPlan || !strings.Contains(v.Cause, "clusters of one machine") {
+	if v := of(d, "custom-000000000000").Status; v.State != records.WaitingForPlan || v.Code != string(verdict.WaitBootstrap) {
 		t.Errorf("the second machine shows %+v", v.Condition)
 	}
 }
@@ -554,7 +555,7 @@ func TestAFailedPlanIsDeliveredAgain(t *testing.T) {
 		s.Now = s.Now.Add(time.Second)
 		d = Decide(s)
 		m := of(d, machineName)
-		if m.Secret == nil || string(m.Secret.Data[plans.KeyPlan]) != string(plan) || m.Retry != try+1 || m.Status.Retries != try+1 || d.Again != 0 ||
+		if !m.Deliver || string(m.Secret.Data[plans.KeyPlan]) != string(plan) || m.Retry != try+1 || m.Status.Retries != try+1 || d.Again != 0 ||
 			m.Status.State != records.ApplyingPlan || !m.Status.NextRetry.IsZero() || m.Status.LastFailure == nil {
 			t.Fatalf("try %d is not made: %s", try, d)
 		}
@@ -589,7 +590,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		if i%2 == 0 {
 			state = records.ApplyingPlan
 		}
-		status = nextStatus(status, verdict{Condition: records.Condition{State: state}}, noon.Add(time.Duration(i)*time.Second))
+		status = nextStatus(status, finding{Condition: records.Condition{State: state}}, noon.Add(time.Duration(i)*time.Second))
 	}
 	if n := len(status.History); n != maxHistory || !status.History[n-1].At.Equal(noon.Add(29*time.Second)) {
 		t.Errorf("history of %d states: %+v", n, status.History)

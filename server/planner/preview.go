@@ -46,11 +46,11 @@ func (d Decision) Preview(s Snapshot) Preview {
 		before[m.key()] = m
 	}
 	for _, m := range d.Machines {
-		if m.Secret == nil && !m.Remove {
+		if !m.Deliver && !m.Remove {
 			continue
 		}
 		one := MachinePreview{ID: string(m.Key), NodeName: before[m.Key].NodeName, Remove: m.Remove, Changes: []string{}}
-		if m.Secret != nil {
+		if m.Deliver {
 			one.Plan = short(m.Secret.Data)
 			one.Changes = append(one.Changes, PlanChanges(before[m.Key].Secret, m.Secret)...)
 		}

@@ -39,7 +39,7 @@ func (m MachineDecision) print(b *strings.Builder) {
 	default:
 		fmt.Fprintf(b, "machine %s:\n", m.Key)
 	}
-	if m.Secret == nil {
+	if !m.Deliver {
 		return
 	}
 	fmt.Fprintf(b, "  plan %s", short(m.Secret.Data))

@@ -22,7 +22,7 @@ func TestAHostThatJoinedAgainRestartsItsK3s(t *testing.T) {
 	if !got.Relabelled || !strings.Contains(got.Cause, "node pier-1 has the label of a machine that was removed") {
 		t.Errorf("the status is %+v", got)
 	}
-	if of(d, machineName).Secret == nil {
+	if !of(d, machineName).Deliver {
 		t.Fatal("no plan is delivered")
 	}
 	s = commit(s, d)
@@ -30,7 +30,7 @@ func TestAHostThatJoinedAgainRestartsItsK3s(t *testing.T) {
 	if after == before {
 		t.Error("the plan does not restart k3s")
 	}
-	if again := Decide(s); of(again, machineName).Secret != nil {
+	if again := Decide(s); of(again, machineName).Deliver {
 		t.Error("it is delivered again and again")
 	}
 
@@ -59,7 +59,7 @@ func TestANodeOfAnotherMachineIsLeftAlone(t *testing.T) {
 		delivered(plans.StateSucceeded)(t, &s)
 		outcome(healthy)(t, &s)
 		s.API = observed.API{Reachable: true, Nodes: nodes}
-		if d := Decide(s); of(d, machineName).Secret != nil || d.statusOfMachine(t).Relabelled {
+		if d := Decide(s); of(d, machineName).Deliver || d.statusOfMachine(t).Relabelled {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -47,10 +48,14 @@ func nextRetry(m Machine) *retry {
 	return &r
 }
 
-// verdict is that on a machine whose failed plan is delivered again.
-func (r retry) verdict(m Machine) verdict {
-	return verdict{node: m.Status.Node, Condition: records.Condition{
-		State: records.ApplyingPlan, Cause: fmt.Sprintf("plan %s is delivered again, try %d", plans.Short(r.checksum), r.attempt+1),
+// finding is that of a machine whose failed plan is delivered again.
+func (r retry) finding(m Machine) finding {
+	state := records.ApplyingPlan
+	if m.Status.State == records.Removing {
+		state = records.Removing
+	}
+	return finding{node: m.Status.Node, Condition: records.Condition{
+		State: state, Code: string(verdict.Retrying), Cause: fmt.Sprintf("plan %s is delivered again, try %d", plans.Short(r.checksum), r.attempt+1),
 		WaitingFor: "the agent on " + m.Name + " to take its plan",
 	}}
 }
@@ -61,11 +66,9 @@ func retryDelay(attempt int) time.Duration {
 }
 
 // nextStatus carries a machine's status on: times stay while what they date stays.
-func nextStatus(before records.MachineStatus, v verdict, now time.Time) records.MachineStatus {
+func nextStatus(before records.MachineStatus, v finding, now time.Time) records.MachineStatus {
 	next := before
 	next.Condition, next.Node, next.Unseen = v.Condition, v.node, v.unseen
-	next.Relabelled = before.Relabelled || v.relabelled
-	next.Restarts = max(before.Restarts, v.restarts)
 	if before.State != next.State || before.WaitingFor != next.WaitingFor {
 		next.Since = now
 	}
@@ -80,11 +83,12 @@ func nextStatus(before records.MachineStatus, v verdict, now time.Time) records.
 	case v.failure != nil:
 		failure := *v.failure
 		failure.At = now
-		if old := before.LastFailure; before.State == records.Failed && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
+		if old := before.LastFailure; before.State == v.State && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
 			failure.At = old.At
 		}
 		next.LastFailure = &failure
-	case v.State == records.WaitingForProbes, v.State == records.WaitingForNode, v.State == records.Active, v.State == records.Unavailable:
+	case v.State == records.WaitingForProbes, v.State == records.WaitingForNode, v.State == records.Active, v.State == records.Unavailable,
+		v.State == records.Draining, v.State == records.Uncordoning:
 		next.LastFailure, next.Retries, next.RetriedChecksum = nil, 0, ""
 	}
 	return next
@@ -105,10 +109,24 @@ func passed(from, to records.MachineState) []records.MachineState {
 	return milestones[first+1 : last+1]
 }
 
+// put writes what a machine is to its cluster into its status.
+func (p place) put(s records.MachineStatus) records.MachineStatus {
+	s.Init, s.Member, s.Relabelled, s.Cleared, s.Restarts = p.init, p.member, p.relabelled, p.cleared, p.restarts
+	s.JoinURL, s.JoinedTo, s.Drain = p.joinURL, p.joinedTo, p.drain
+	return s
+}
+
+// sameStatus compares everything but what both share anyway, the history: it grows with the state only.
 func sameStatus(a, b records.MachineStatus) bool {
 	sameFailure := a.LastFailure == b.LastFailure || (a.LastFailure != nil && b.LastFailure != nil && *a.LastFailure == *b.LastFailure)
-	return a.Condition == b.Condition && a.Since.Equal(b.Since) && sameNode(a.Node, b.Node) && a.Unseen.Equal(b.Unseen) && a.Relabelled == b.Relabelled && a.Restarts == b.Restarts && sameFailure &&
+	sameDrain := a.Drain == b.Drain || (a.Drain != nil && b.Drain != nil && *a.Drain == *b.Drain)
+	return a.Condition == b.Condition && a.Since.Equal(b.Since) && sameNode(a.Node, b.Node) && a.Unseen.Equal(b.Unseen) && samePlace(a, b) && sameFailure && sameDrain &&
 		a.Retries == b.Retries && a.RetriedChecksum == b.RetriedChecksum && a.NextRetry.Equal(b.NextRetry)
+}
+
+func samePlace(a, b records.MachineStatus) bool {
+	return a.Init == b.Init && a.Member == b.Member && a.Relabelled == b.Relabelled && a.Cleared == b.Cleared && a.Restarts == b.Restarts &&
+		a.JoinURL == b.JoinURL && a.JoinedTo == b.JoinedTo
 }
 
 func sameNode(a, b *records.NodeRef) bool {

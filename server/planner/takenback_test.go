@@ -39,7 +39,7 @@ func TestAPlanThatIsTakenBackRestartsTheRuntime(t *testing.T) {
 
 			s.Cluster.Spec = snapshot(t, minimal, nil).Cluster.Spec
 			back := Decide(s)
-			if of(back, machineName).Secret == nil {
+			if !of(back, machineName).Deliver {
 				t.Fatal("the plan is not taken back")
 			}
 			s = commit(s, back)
@@ -55,7 +55,7 @@ func TestAPlanThatIsTakenBackRestartsTheRuntime(t *testing.T) {
 			data = s.Machines[0].Secret.Data
 			data[plans.KeyPlanState], data[plans.KeyAppliedPlan] = []byte(plans.StateSucceeded), data[plans.KeyPlan]
 			outcome(healthy)(t, &s)
-			if again := of(Decide(s), machineName); again.Secret != nil {
+			if again := of(Decide(s), machineName); again.Deliver {
 				t.Error("another plan is delivered")
 			}
 		})

@@ -35,7 +35,17 @@ type Cluster struct {
 	ID        string           `json:"id"`
 	CreatorID string           `json:"creatorID,omitempty"`
 	Spec      clusterspec.Spec `json:"spec"`
-	Status    ClusterStatus    `json:"status,omitzero"`
+	// Paused is who keeps the server from beginning anything on the cluster's machines; nil when nobody does.
+	Paused *Pause `json:"paused,omitempty"`
+	// Leave says how the cluster goes, once Deleting is set.
+	Leave  Leave         `json:"leave,omitzero"`
+	Status ClusterStatus `json:"status,omitzero"`
+}
+
+// Pause is who paused a cluster, and when.
+type Pause struct {
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at"`
 }
 
 // ClusterStatus is what the planner found.
@@ -61,6 +71,9 @@ type ClusterStatus struct {
 	Since time.Time `json:"since,omitzero"`
 	// Version is the Kubernetes version that the cluster's API reports.
 	Version string `json:"version,omitempty"`
+	// Halted is the generation whose roll-out was aborted: machines that had not been taken keep what they have
+	// until the spec changes again. Zero when none was.
+	Halted int64 `json:"halted,omitempty"`
 	// APIEndpoint is the URL of the cluster's API server on its control-plane host.
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
 }
@@ -155,9 +168,24 @@ type Machine struct {
 	RejoinUntil time.Time `json:"rejoinUntil,omitzero"`
 	// Origin is how the host registered for the first time.
 	Origin Origin `json:"origin,omitzero"`
+	// Leave says how the machine goes, once Deleting is set.
+	Leave Leave `json:"leave,omitzero"`
 	// Docker is set for hosts whose Docker socket a node agent offers, and for no others.
 	Docker *DockerHost   `json:"docker,omitempty"`
 	Status MachineStatus `json:"status,omitzero"`
+}
+
+// Leave is what was asked for when a machine or a cluster is removed.
+type Leave struct {
+	// By is the ID of the user.
+	By string `json:"by,omitempty"`
+	// Force forgets at once what cannot be asked any more; the host keeps what runs on it.
+	Force bool `json:"force,omitempty"`
+	// Uninstall leaves hosts clean. It is set for machines unless forced; a cluster without it
+	// is forgotten, and its hosts keep what runs on them.
+	Uninstall bool `json:"uninstall,omitempty"`
+	// Agent takes drover's agent off the host too.
+	Agent bool `json:"agent,omitempty"`
 }
 
 // Claim is a registration that did not show that it came from the machine's host.
@@ -224,6 +252,10 @@ const (
 	Active           MachineState = "Active"
 	// Unavailable is a machine that was Active and that does not work now.
 	Unavailable MachineState = "Unavailable"
+	// Draining is a machine whose pods are moved away before it changes, Uncordoning one that is let take
+	// pods again.
+	Draining    MachineState = "Draining"
+	Uncordoning MachineState = "Uncordoning"
 	Failed      MachineState = "Error"
 	Removing    MachineState = "Removing"
 )
@@ -237,6 +269,8 @@ const (
 // Condition names what a machine is and what holds it there.
 type Condition struct {
 	State MachineState `json:"state"`
+	// Code is the row of the catalogue of causes (server/planner/verdict); empty for Active.
+	Code string `json:"code,omitempty"`
 	// Cause is a sentence that names object, host and reason; empty for Active.
 	Cause string `json:"cause,omitempty"`
 	// WaitingFor is the thing whose coming ends the wait.
@@ -263,12 +297,37 @@ type MachineStatus struct {
 	// Restarts is how often a plan was taken back to one that had been applied before. The installer
 	// on the host does not know of the plan between, with which the runtime may run: it has to restart it.
 	Restarts int `json:"restarts,omitempty"`
+	// Init says that this machine began the cluster, or has taken over from the one that did.
+	Init bool `json:"init,omitempty"`
+	// Member says that the machine's etcd has joined as a voter.
+	Member bool `json:"member,omitempty"`
+	// JoinURL is where others may join through this machine; empty while that is not known, and on workers.
+	JoinURL string `json:"joinURL,omitempty"`
+	// JoinedTo is the JoinURL in the plan that was delivered last; empty for the one that began the cluster.
+	JoinedTo string `json:"joinedTo,omitempty"`
+	// Drain is the drain that the machine is in; nil when it is in none.
+	Drain *Drain `json:"drain,omitempty"`
+	// Cleared says of a machine that leaves that the cluster has no node and no member of it any more.
+	Cleared bool `json:"cleared,omitempty"`
 	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
 	LastFailure *PlanFailure `json:"lastFailure,omitempty"`
 	// RetriedChecksum and Retries count automatic new tries of a failed plan.
 	RetriedChecksum string    `json:"retriedChecksum,omitempty"`
 	Retries         int       `json:"retries,omitempty"`
 	NextRetry       time.Time `json:"nextRetry,omitzero"`
+}
+
+// Drain is a machine on its way through a change that moves its pods away first.
+type Drain struct {
+	// ID names the drain to whoever performs it.
+	ID    string    `json:"id"`
+	Since time.Time `json:"since"`
+	// WasCordoned says that somebody had cordoned the node before; it stays so then.
+	WasCordoned bool `json:"wasCordoned,omitempty"`
+	// Options are the canonical JSON of the options, as hooks have to repeat it.
+	Options string `json:"options"`
+	// Done says that the pods have gone; the change follows.
+	Done bool `json:"done,omitempty"`
 }
 
 // Transition is one state walked through.

@@ -473,7 +473,7 @@ func (w *walk) uninstall() {
 	}
 	m, err := w.Machines(w.ctx)
 	must(w.T, err)
-	w.drover("machines", "rm", m[0].MachineName(), "--yes")
+	w.drover("machines", "rm", m[0].MachineName(), "--yes", "--force")
 	w.drover("clusters", "rm", "harbour", "--yes")
 	must(w.T, bed.Await(w.ctx, "an empty server", 200*time.Millisecond, func(ctx context.Context) error {
 		out, err := w.Drover(ctx, "clusters", "ls", "-o", "json")

@@ -170,7 +170,7 @@ func (w *walk) reboot() {
 func (w *walk) joinsAgainWithK3s() {
 	m, err := w.Machines(w.ctx)
 	must(w.T, err)
-	out := w.drover("machines", "rm", m[0].MachineName(), "--yes")
+	out := w.drover("machines", "rm", m[0].MachineName(), "--yes", "--force")
 	for _, script := range strings.Fields(strings.NewReplacer(",", " ", ";", " ").Replace(out)) {
 		if strings.HasSuffix(script, "uninstall.sh") {
 			w.sh("command -v " + script)

@@ -132,21 +132,48 @@ func (a *app) clustersShow() *cobra.Command {
 }
 
 // hostCleanup are the scripts on a host that remove what drover put there, in the order in which they are run.
-const hostCleanup = "rancher-system-agent-uninstall.sh, k3s-uninstall.sh"
+const hostCleanup = "rancher-system-agent-uninstall.sh, then k3s-uninstall.sh, k3s-agent-uninstall.sh or rke2-uninstall.sh"
+
+// leaveOptions are how a machine or a cluster goes.
+type leaveOptions struct{ force, agent, uninstall bool }
+
+func (o *leaveOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.force, "force", false, "forget it at once, with what runs on its host")
+	cmd.Flags().BoolVar(&o.agent, "agent", false, "take drover's agent off the host too")
+}
+
+func (o leaveOptions) query() string {
+	q := url.Values{}
+	for name, is := range map[string]bool{"force": o.force, "agent": o.agent, "uninstall": o.uninstall} {
+		if is {
+			q.Set(name, "true")
+		}
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
 
 func (a *app) clustersRemove() *cobra.Command {
-	var yes, wait bool
+	var yes, wait, uninstall bool
+	var o leaveOptions
 	timeout := 10 * time.Minute
 	cmd := &cobra.Command{
-		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays", Args: needs("NAME"),
+		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays unless --uninstall", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if !yes {
 				return usage("cluster %s (%s) has %d machines; their records and tokens and the cluster's join tokens, which encrypt its snapshots, are deleted from the server; say --yes to do it", one.Name, one.ID, one.Machines)
 			}
-			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID), nil, nil); err != nil {
+			o.uninstall = uninstall
+			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID)+o.query(), nil, nil); err != nil {
 				return fmt.Errorf("remove cluster %s: %w", one.Name, err)
 			}
-			fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: %s\n", one.Name, hostCleanup)
+			if uninstall && !o.force {
+				fmt.Fprintf(a.Out, "cluster %s is being removed, and its hosts are left clean, workers first\n", one.Name)
+			} else {
+				fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: %s\n", one.Name, hostCleanup)
+			}
 			if !wait {
 				return nil
 			}
@@ -158,6 +185,8 @@ func (a *app) clustersRemove() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is gone")
+	cmd.Flags().BoolVar(&uninstall, "uninstall", false, "leave its hosts clean first")
+	o.flags(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long --wait waits")
 	return cmd
 }

@@ -292,23 +292,31 @@ have, or this one after its disk was replaced.`,
 
 func (a *app) machinesRemove() *cobra.Command {
 	var yes bool
+	var o leaveOptions
 	cmd := &cobra.Command{
-		Use: "rm NAME --yes", Short: "Remove a machine from the server; what runs on the host stays", Args: needs("NAME"),
+		Use: "rm NAME --yes", Short: "Remove a machine from its cluster and leave its host clean", Args: needs("NAME"),
+		Long: `Remove a machine from its cluster: its etcd member and its node go first, then its host is left
+clean of the distribution, and only then is the machine forgotten. The host needs its agent for
+that; with --force the machine is forgotten at once, and its host keeps what runs on it.`,
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
 			if !yes {
-				return usage("machine %s of cluster %s is %s; its record and its token are deleted from the server; say --yes to do it", m.Name, m.Cluster, m.State)
+				return usage("machine %s of cluster %s is %s; it leaves the cluster, and the distribution with all its data is taken off its host; say --yes to do it", m.Name, m.Cluster, m.State)
 			}
-			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.NodeID), nil, nil); err != nil {
+			if err := c.Send(ctx, "DELETE", "/v3/nodes/"+url.PathEscape(m.NodeID)+o.query(), nil, nil); err != nil {
 				return fmt.Errorf("remove machine %s: %w", m.Name, err)
 			}
-			left := hostCleanup
-			if m.Docker != nil {
-				left = "docker rm -f the container of the node agent"
+			switch {
+			case m.Docker != nil:
+				fmt.Fprintf(a.Out, "machine %s is removed; on the host: docker rm -f the container of the node agent\n", m.Name)
+			case o.force:
+				fmt.Fprintf(a.Out, "machine %s is forgotten; what runs on its host stays there until somebody runs on it: %s\n", m.Name, hostCleanup)
+			default:
+				fmt.Fprintf(a.Out, "machine %s is being removed; drover machines show %s shows how far that is\n", m.Name, m.Name)
 			}
-			fmt.Fprintf(a.Out, "machine %s is removed; on the host: %s\n", m.Name, left)
 			return nil
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	o.flags(cmd)
 	return cmd
 }

@@ -277,7 +277,7 @@ func TestMachinesShowSaysWhyAndSinceWhen(t *testing.T) {
 	if out := l.drover("machines", "ls"); !strings.Contains(out, "Error") || !strings.Contains(out, "harbour") {
 		t.Errorf("list:\n%s", out)
 	}
-	l.drover("machines", "rm", name, "--yes")
+	l.drover("machines", "rm", name, "--yes", "--force")
 	l.await("the machine to go", func() bool { return !strings.Contains(l.drover("machines", "ls"), name) })
 	if code, _ := host.request(http.MethodGet, host.path, host.token, nil, nil); code != http.StatusUnauthorized {
 		t.Errorf("the token of a removed machine answers %d", code)

@@ -171,7 +171,7 @@ func (a *API) RemoveCluster(c *Request) (route.Answer, error) {
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", c.id)
 	}
-	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(d.Key)); err != nil {
+	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(d.Key), c.Leave()); err != nil {
 		return route.Answer{}, err
 	}
 	return a.afterRemoval(c)

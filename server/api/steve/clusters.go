@@ -334,7 +334,7 @@ func (a *API) RemoveCluster(c *Request) (route.Answer, error) {
 	if _, err := a.current(c, ""); err != nil {
 		return route.Answer{}, err
 	}
-	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(c.id)); err != nil {
+	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(c.id), c.Leave()); err != nil {
 		return route.Answer{}, err
 	}
 	return a.show(c, c.id, http.StatusOK, nil)

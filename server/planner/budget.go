@@ -1,0 +1,107 @@
+// How many machines may be away at a time, and whether etcd bears it.
+
+package planner
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// timeFormat is that of times in sentences.
+const timeFormat = "2006-01-02T15:04:05Z07:00"
+
+// concurrency reads a limit of the upgrade strategy: a number, or a part of all in per cent that is rounded
+// up; 0 is no limit, and nothing is 1.
+func concurrency(text string, all int) int {
+	part, isPart := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(part)
+	switch {
+	case err != nil || n < 0:
+		return 1
+	case isPart:
+		return max(1, int(math.Ceil(float64(n)*float64(all)/100)))
+	case n == 0:
+		return math.MaxInt
+	}
+	return n
+}
+
+// away are the machines of a tier that have been part of the cluster and do not work, or are on their way
+// through a change.
+func (t tier) away() []*member {
+	var away []*member
+	for _, m := range t.members {
+		if m.next.drain != nil || healing(m) {
+			away = append(away, m)
+		}
+	}
+	return away
+}
+
+// healing says that a machine has been part of the cluster, and that a restart takes nothing away.
+func healing(m *member) bool {
+	return m.hasPlan() && m.State != records.Active && m.next.drain == nil
+}
+
+// upgrades says that the change brings another version to the machine's node.
+func (r *round) upgrades(m *member) bool {
+	node := r.nodeOf(m)
+	return node != nil && node.KubeletVersion != "" && !sameVersion(node.KubeletVersion, r.Cluster.Spec.KubernetesVersion)
+}
+
+// etcdMembers are the machines whose etcd has joined, those that leave included until they are out.
+func (r *round) etcdMembers() []*member {
+	var all []*member
+	for _, m := range r.members {
+		if m.Roles.Etcd && m.next.member && !m.next.cleared {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// healthyEtcd says that the machine's etcd serves as far as anybody sees: by its state while it stays, by its node
+// when it leaves.
+func (r *round) healthyEtcd(m *member) bool {
+	if m.deliver != nil && m.change == restart {
+		return false // it restarts now
+	}
+	if m.leaving {
+		node := r.nodeOf(m)
+		return node != nil && node.Ready
+	}
+	if r.API.Reachable || r.cluster.initialized {
+		return m.State == records.Active && m.deliver == nil || m.deliver != nil && m.change == quiet
+	}
+	return inSync(m.outcome, m.data()) && len(unhealthy(m.delivered, m.outcome)) == 0
+}
+
+// quorumWithout says that etcd keeps its quorum while a machine restarts. One or two members never have a
+// quorum without one of them; then all others have to be healthy.
+func (r *round) quorumWithout(m *member) bool {
+	members, healthy := 0, 0
+	for _, other := range r.etcdMembers() {
+		members++
+		if other != m && r.healthyEtcd(other) {
+			healthy++
+		}
+	}
+	if members <= 2 {
+		return healthy >= members-1
+	}
+	return healthy >= members/2+1
+}
+
+// missingMembers are the other members whose etcd is not healthy.
+func (r *round) missingMembers(m *member) []*member {
+	var missing []*member
+	for _, other := range r.etcdMembers() {
+		if other != m && !r.healthyEtcd(other) {
+			missing = append(missing, other)
+		}
+	}
+	return missing
+}

@@ -1,0 +1,221 @@
+// Which machine begins the cluster, and where others join.
+
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/server/records"
+)
+
+// labelInitPin on a cluster names the machine, by what its host calls itself, that begins it.
+const labelInitPin = "rke.cattle.io/init-node-machine-id"
+
+// addresses finds where others may join through each server. What was known stays while nothing else is.
+func (r *round) addresses() {
+	for _, m := range r.members {
+		if !m.isServer() {
+			continue
+		}
+		if address := r.addressOf(m); address != "" {
+			m.next.joinURL = r.distribution.JoinURL(address)
+		}
+	}
+}
+
+// addressOf is the address of a machine by what its node shows, what its host registered with, or what its
+// own etcd reports; empty while none of them has one. An address that is in use stays while the node has it.
+func (r *round) addressOf(m *member) string {
+	if node, ok := r.API.Nodes[m.UID]; ok {
+		shown := slices.DeleteFunc(slices.Clone(node.Addresses), func(a string) bool { _, err := netip.ParseAddr(a); return err != nil })
+		if used := hostOf(m.next.joinURL); slices.Contains(shown, used) {
+			return used
+		}
+		for _, a := range m.InternalAddress {
+			if slices.Contains(shown, a) {
+				return a
+			}
+		}
+		if len(shown) > 0 {
+			return shown[0]
+		}
+	}
+	if len(m.InternalAddress) > 0 {
+		return m.InternalAddress[0]
+	}
+	return announced(m)
+}
+
+func hostOf(joinURL string) string {
+	u, err := url.Parse(joinURL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// announced is the address that the machine's own etcd reports of it, as its plan asks for.
+func announced(m *member) string {
+	outputs := m.outcome.PeriodicOutput
+	name := strings.TrimSpace(string(outputs[installers.EtcdNameName].Stdout))
+	var info struct {
+		Members []struct {
+			Name       string   `json:"name"`
+			ClientURLs []string `json:"clientURLs"`
+		} `json:"members"`
+	}
+	if name == "" || json.Unmarshal(outputs[installers.AddressName].Stdout, &info) != nil {
+		return ""
+	}
+	for _, member := range info.Members {
+		if member.Name == name && len(member.ClientURLs) > 0 {
+			return hostOf(member.ClientURLs[0])
+		}
+	}
+	return ""
+}
+
+// elect keeps the machine that began the cluster while it can be that, and finds another one
+// otherwise: one that others can join through, else the first.
+func (r *round) elect() {
+	var able, marked []*member
+	for _, m := range r.staying {
+		if m.Roles.Etcd {
+			able = append(able, m)
+		}
+		if m.Roles.Etcd && m.next.init {
+			marked = append(marked, m)
+		}
+	}
+	for _, m := range r.members {
+		m.next.init = false
+	}
+	r.init = r.pinned(able)
+	if r.init == nil && r.Cluster.Labels[labelInitPin] == "" {
+		r.init = choose(able, marked)
+	}
+	if r.init != nil {
+		r.init.next.init = true
+	}
+}
+
+// pinned is the machine that the cluster's label names; nil when there is no such label, or no such machine.
+func (r *round) pinned(able []*member) *member {
+	id := r.Cluster.Labels[labelInitPin]
+	for _, m := range able {
+		if id != "" && m.MachineID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func choose(able, marked []*member) *member {
+	joinable := func(m *member) bool { return m.hasPlan() && m.next.joinURL != "" }
+	first := slices.IndexFunc(able, joinable)
+	if len(marked) == 1 && (joinable(marked[0]) || first < 0) {
+		return marked[0]
+	}
+	if first < 0 {
+		// One that has begun goes on: a server of before drover knew of several began its cluster.
+		first = slices.IndexFunc(able, func(m *member) bool { return m.hasPlan() && m.Status.JoinedTo == "" })
+	}
+	if first < 0 && len(able) > 0 {
+		first = 0
+	}
+	if first < 0 {
+		return nil
+	}
+	return able[first]
+}
+
+// serverOf is where a machine joins: where it has joined while somebody stays there, else the machine that
+// begins the cluster, or for a worker one of the control planes. Empty for the machine that begins the
+// cluster, and while there is nowhere to join.
+func (r *round) serverOf(m *member) string {
+	if m == r.init {
+		return ""
+	}
+	var doors []string
+	for _, other := range r.staying {
+		if other != m && other.next.joinURL != "" && other.hasPlan() && (other == r.init || m.isServer() || other.Roles.ControlPlane) {
+			doors = append(doors, other.next.joinURL)
+		}
+	}
+	if m.hasPlan() && (slices.Contains(doors, m.next.joinedTo) || len(doors) == 0) {
+		return m.next.joinedTo
+	}
+	if m.isServer() {
+		if r.init != nil && r.usable(r.init) || len(doors) == 0 {
+			return r.initURL()
+		}
+		return doors[0]
+	}
+	return pick(r.controlPlanes(m.hasPlan()), m.UID)
+}
+
+func (r *round) initURL() string {
+	if r.init == nil || !r.init.hasPlan() {
+		return ""
+	}
+	return r.init.next.joinURL
+}
+
+// controlPlanes are the URLs of control planes that work; of all when none does and others will do.
+func (r *round) controlPlanes(others bool) []string {
+	var all, good []string
+	for _, m := range r.staying {
+		if !m.Roles.ControlPlane || m.next.joinURL == "" || !m.hasPlan() {
+			continue
+		}
+		all = append(all, m.next.joinURL)
+		if r.usable(m) {
+			good = append(good, m.next.joinURL)
+		}
+	}
+	if len(good) > 0 || !others {
+		all = good
+	}
+	slices.Sort(all)
+	return all
+}
+
+// pick spreads machines over URLs by their UIDs, as Rancher's planner does.
+func pick(urls []string, uid string) string {
+	if len(urls) == 0 {
+		return ""
+	}
+	return urls[int(uint64(crc32.ChecksumIEEE([]byte(uid)))*uint64(len(urls))>>32)]
+}
+
+// usable says that a server has taken its plan, that its parts are healthy, and that it is not lost.
+func (r *round) usable(m *member) bool {
+	if !m.hasPlan() || m.next.joinURL == "" || m.Status.State == records.Unavailable {
+		return false
+	}
+	return inSync(m.outcome, m.data()) && len(unhealthy(m.delivered, m.outcome)) == 0
+}
+
+// describeServers are machines as a sentence names them, at most three.
+func describeServers(all []*member) string {
+	var names []string
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return threeOf(names)
+}
+
+// threeOf names up to three and counts the others, as Rancher's messages do.
+func threeOf(names []string) string {
+	if len(names) <= 3 {
+		return strings.Join(names, ",")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ","), len(names)-3)
+}
