@@ -305,6 +305,9 @@ func TestReadyAndActive(t *testing.T) {
 	if o := made("a", "s", Queued, 1); !Ready(o, nil) || Ready(o, []Operation{made("b", "s", Running, 2)}) {
 		t.Error("an operation outside of all is not judged like one in it")
 	}
+	if o := made("a", "s", Queued, 1); !Ready(o, []Operation{made("a", "s", Running, 1)}) {
+		t.Error("an operation stands in its own way")
+	}
 }
 
 // Of whatever is there, at most one of a subject is ready, and it is the active one; when it
