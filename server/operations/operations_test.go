@@ -288,6 +288,7 @@ func TestReadyAndActive(t *testing.T) {
 		{"oldest first", []Operation{made("a", "s", Queued, 3), made("b", "s", Queued, 2), made("c", "s", Queued, 1)}, "c"},
 		{"behind an ended one", []Operation{made("a", "s", Succeeded, 1), made("b", "s", Queued, 2)}, "b"},
 		{"made in one moment", []Operation{made("b", "s", Queued, 1), made("a", "s", Queued, 1)}, "a"},
+		{"begun in the same moment", []Operation{made("b", "s", Running, 2), made("a", "s", Running, 1)}, "a"},
 		{"a clock that was behind", []Operation{made("a", "s", Queued, 1), made("b", "s", Running, 2)}, "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
 	cluster := c.Query().Get("cluster")
 	if namespace, name, cut := strings.Cut(cluster, "/"); cluster != "" && (!cut || namespace == "" || name == "" || strings.Contains(name, "/")) {
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "%.80q is not of the form NAMESPACE/NAME", cluster)
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %.80q is not of the form NAMESPACE/NAME", cluster)
 	}
 	list := a.State.Operations.List
 	if cluster != "" {
