@@ -7,6 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/operations"
 )
 
 // TestArchitectureIsCurrent holds every path and every name of docs/architecture.md to the
@@ -46,5 +50,30 @@ func TestArchitectureIsCurrent(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("only %d names were found on the page; the test does not read it any more", found)
+	}
+}
+
+// TestOperationStatesAreDocumented holds the table of docs/operations.md to the table of transitions.
+func TestOperationStatesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, state := range operations.States() {
+		var next []string
+		for _, s := range state.Next() {
+			next = append(next, string(s))
+		}
+		want = append(want, string(state)+" -> "+strings.Join(next, ", "))
+	}
+	row := regexp.MustCompile(`(?m)^\| ([a-z]+) \| [^|]+ \| ?([a-z, ]*?) ?\|$`)
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "state" {
+			got = append(got, m[1]+" -> "+m[2])
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/operations.md and server/operations differ:\n%s", diff)
 	}
 }

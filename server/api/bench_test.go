@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -254,6 +255,22 @@ func (b *bench) addMachine(cl records.Cluster, short string, shape func(*records
 		b.t.Fatal(err)
 	}
 	return m
+}
+
+// addOperation stores an operation of the cluster harbour.
+func (b *bench) addOperation(id string, shape func(*operations.Operation)) operations.Operation {
+	b.t.Helper()
+	o := operations.Operation{
+		ID: id, Kind: "upgrade", Subject: "fleet-default/harbour", Title: "Upgrade harbour to v1.34.4+k3s1", By: "user-admin",
+		State: operations.Running, Generation: 2, Params: json.RawMessage(`{"hidden":true}`), Created: start, Started: start,
+	}
+	if shape != nil {
+		shape(&o)
+	}
+	if _, err := b.st.Operations.Create(b.t.Context(), o.Key(), o); err != nil {
+		b.t.Fatal(err)
+	}
+	return o
 }
 
 // addMachines stores many machines, a hundred at a time.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -56,6 +57,14 @@ var revisions = regexp.MustCompile(`"(resourceVersion|revision)":("?\d+"?)`)
 func TestGolden(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
+	b.addOperation("op-bcdfghjk", func(o *operations.Operation) {
+		*o = o.WithTask(operations.Task{ID: "custom-0f31c2aa9d10", Title: "Upgrade host-1", State: operations.TaskSucceeded, Host: "host-1", Attempts: 1}, start)
+		*o = o.WithTask(operations.Task{ID: "custom-000000000001", Title: "Upgrade host-2", Host: "host-2"}, start)
+		*o = o.WithWait(&operations.Wait{Object: "machine custom-000000000001", Host: "host-2", Cause: "its agent is not connected", NextStep: "start it"}, start)
+	})
+	b.addOperation("op-zzzzzzzz", func(o *operations.Operation) {
+		o.State, o.Subject, o.By, o.Reason, o.Ended, o.Once = operations.Failed, "fleet-default/quay", "", "no space left", start.Add(time.Minute), true
+	})
 	for _, c := range []struct{ name, target string }{
 		{"root", "/v3"},
 		{"roots", "/"},
@@ -84,6 +93,8 @@ func TestGolden(t *testing.T) {
 		{"drover-document", "/v1-drover/clusters/fleet-default/harbour/document"},
 		{"drover-join", "/v1-drover/clusters/fleet-default/harbour/join"},
 		{"drover-machines", "/v1-drover/machines?cluster=c-m-h4rb0r55&limit=2"},
+		{"drover-operations", "/v1-drover/operations"},
+		{"drover-operation", "/v1-drover/operations/op-bcdfghjk"},
 		{"drover-tokens", "/v1-drover/tokens"},
 		{"drover-tunnels", "/v1-drover/tunnels"},
 		{"machine-detail", "/v1-drover/machines/fleet-default/custom-000000000006"},

@@ -19,8 +19,8 @@ import (
 
 //go:generate go test -run TestOpenAPI -update .
 
-// operation is what the table does not say of a route.
-type operation struct {
+// description is what the table does not say of a route.
+type description struct {
 	summary string
 	query   []parameter
 	body    string // content type of the body, "" for none
@@ -30,11 +30,11 @@ type operation struct {
 
 type parameter struct{ name, what string }
 
-// operations of /v1-drover by the patterns of their rows. TestOpenAPI holds that none is missing.
-func operations() map[string]operation {
+// descriptions of /v1-drover by the patterns of their rows. TestOpenAPI holds that none is missing.
+func descriptions() map[string]description {
 	page := []parameter{{"limit", "how many at most, 1 to 5000; default 1000"}, {"continue", "where the page begins, as the page before gave it"}}
 	host := "application/x-ndjson"
-	return map[string]operation{
+	return map[string]description{
 		"/v1-drover/apply": {
 			summary: "Create or change the clusters of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
@@ -66,6 +66,18 @@ func operations() map[string]operation {
 			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",
 			query: []parameter{{"target", "docker, or an address and port"}},
 		},
+		"/v1-drover/operations": {
+			summary: "List operations, those that have ended too, without tasks and logs",
+			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.OperationSummary]{},
+		},
+		"/v1-drover/operations/{id}": {
+			summary: "Show an operation", answer: views.Operation{},
+			query: []parameter{{"follow", "true sends the operation as a line of JSON, and again whenever it changes, until it is removed"}},
+		},
+		"/v1-drover/operations/{id}/abort": {summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already", answer: views.Operation{}},
+		"/v1-drover/operations/{id}/retry": {
+			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
+		},
 		"/v1-drover/tokens":  {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels": {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
 	}
@@ -73,7 +85,7 @@ func operations() map[string]operation {
 
 // OpenAPI describes /v1-drover in YAML.
 func OpenAPI() ([]byte, error) {
-	known, paths, schemas := operations(), map[string]any{}, map[string]any{}
+	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	for _, row := range table(handlers{}) {
 		op, ok := known[row.Pattern]
@@ -108,7 +120,7 @@ func object(properties map[string]any) map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-func (o operation) describe(row route.Row, schemas map[string]any) map[string]any {
+func (o description) describe(row route.Row, schemas map[string]any) map[string]any {
 	var parameters []any
 	for _, segment := range strings.Split(row.Pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {

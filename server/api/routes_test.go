@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 )
@@ -102,6 +103,14 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		values["{id}"] = "token-admin"
 	case strings.HasPrefix(pattern, "/v3/users"):
 		values["{id}"] = "user-admin"
+	}
+	if strings.Contains(pattern, "operations/") {
+		values["{id}"] = b.addOperation(fmt.Sprintf("op-%08d", b.st.Store.Revision()), func(o *operations.Operation) {
+			o.Subject = fmt.Sprintf("fleet-default/made-%d", b.st.Store.Revision())
+			if strings.HasSuffix(pattern, "retry") {
+				o.State = operations.Failed
+			}
+		}).ID
 	}
 	name := fmt.Sprintf("made-%d-%d", b.st.Store.Revision(), n)
 	switch {

@@ -55,6 +55,7 @@ const (
 	Metrics           Kind = "metrics"
 	PlanSecret        Kind = "planSecret"
 	Namespace         Kind = "namespace"
+	Operation         Kind = "operation"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -62,7 +63,7 @@ const (
 type Object struct {
 	Kind Kind
 	// Key is the object's name: of a setting its name, of a plan Secret
-	// "<namespace>/<name>", of a cluster its id.
+	// "<namespace>/<name>", of a cluster and of an operation its id.
 	Key string
 	// Owner is the id of the user whom a token belongs to; of a user it is the user's own id.
 	Owner string
@@ -103,7 +104,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation:
 	}
 	return false
 }
@@ -121,7 +122,7 @@ func openSetting(name string) bool {
 // Lost says whether somebody may see less than before: some kind of which they saw all
 // objects is no longer theirs to see.
 func Lost(before, now Identity) bool {
-	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User} {
+	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true
 		}

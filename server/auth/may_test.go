@@ -40,6 +40,10 @@ func TestMay(t *testing.T) {
 		{"a machine sees nothing else", machine, List, Object{Kind: Setting}, false},
 		{"a user sees no plan Secret", user, Get, Object{Kind: PlanSecret, Key: "ns/m-machine-plan"}, false},
 		{"a user dials no host", user, Dial, Object{Kind: Machine, Key: "ns/m"}, false},
+		{"a user sees no operation", user, Get, Object{Kind: Operation, Key: "op-1"}, false},
+		{"a user aborts no operation", user, Action("abort"), Object{Kind: Operation, Key: "op-1"}, false},
+		{"a token of one cluster retries no operation", scoped, Action("retry"), Object{Kind: Operation, Key: "op-1"}, false},
+		{"an administrator retries an operation", admin, Action("retry"), Object{Kind: Operation, Key: "op-1"}, true},
 	} {
 		if got := May(c.who, c.verb, c.o); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

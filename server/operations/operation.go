@@ -57,7 +57,7 @@ type Operation struct {
 // Key is "<subject>/<id>".
 func (o Operation) Key() string { return o.Subject + "/" + o.ID }
 
-// Task is a part of an operation.
+// Task is a part of an operation. Progress and Message are a line of at most MaxLine bytes each.
 type Task struct {
 	// ID is unique in its operation, such as the name of a machine.
 	ID    string    `json:"id"`
@@ -75,7 +75,7 @@ type Task struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Attempts is how often it was begun.
 	Attempts int `json:"attempts,omitempty"`
-	// Message is why it is in its state, for people; at most MaxLine bytes.
+	// Message is why it is in its state, for people.
 	Message string `json:"message,omitempty"`
 }
 
@@ -95,7 +95,7 @@ const (
 // Ended says that the task is not worked on any more.
 func (s TaskState) Ended() bool { return s == TaskSucceeded || s == TaskFailed || s == TaskSkipped }
 
-// Wait is what an operation waits for.
+// Wait is what an operation waits for. Its texts are a line of at most MaxLine bytes each.
 type Wait struct {
 	// Object is the thing whose coming or change ends the wait, such as a machine or a node.
 	Object string `json:"object,omitempty"`

@@ -243,15 +243,33 @@ func TestLogIsBounded(t *testing.T) {
 			}
 		})
 	}
-	long := strings.Repeat("x", 2*MaxLine)
-	o = Operation{State: Running}.WithTask(Task{ID: "m", Message: long}, noon)
+}
+
+// Texts that may come from hosts are cut and printable wherever they are.
+func TestTextsAreBounded(t *testing.T) {
+	long := "\x1b" + strings.Repeat("x", 2*MaxLine)
+	o := Operation{State: Running}.WithTask(Task{ID: "m", Progress: long, Message: long}, noon)
+	o = o.WithWait(&Wait{Object: long, Host: long, Cause: long, NextStep: long}, at(1))
+	o = o.WithWait(&Wait{Object: long, Host: long, Cause: long, NextStep: long}, at(2))
+	if !o.Wait.Since.Equal(at(1)) {
+		t.Error("a wait with a long cause is taken for another one")
+	}
+	wait := *o.Wait
 	o, err := o.To(Failed, long, noon)
-	if err != nil || len(o.Tasks[0].Message) > MaxLine || len(o.Reason) > MaxLine {
-		t.Errorf("%v; message of %d bytes, reason of %d, want at most %d", err, len(o.Tasks[0].Message), len(o.Reason), MaxLine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"progress": o.Tasks[0].Progress, "message": o.Tasks[0].Message, "reason": o.Reason,
+		"object": wait.Object, "host": wait.Host, "cause": wait.Cause, "next step": wait.NextStep,
+	} {
+		if len(text) > MaxLine || !strings.HasPrefix(text, " xx") || !strings.HasSuffix(text, "x…") {
+			t.Errorf("%s is %.10q… of %d bytes", name, text, len(text))
+		}
 	}
 }
 
-// queued is an operation of one subject, created at a second.
+// made is an operation of one subject, created at a second.
 func made(id, subject string, s State, created int) Operation {
 	return Operation{ID: id, Kind: "change", Subject: subject, State: s, By: "user-1", Created: at(created), Started: at(created + 1)}
 }
@@ -270,6 +288,7 @@ func TestReadyAndActive(t *testing.T) {
 		{"oldest first", []Operation{made("a", "s", Queued, 3), made("b", "s", Queued, 2), made("c", "s", Queued, 1)}, "c"},
 		{"behind an ended one", []Operation{made("a", "s", Succeeded, 1), made("b", "s", Queued, 2)}, "b"},
 		{"made in one moment", []Operation{made("b", "s", Queued, 1), made("a", "s", Queued, 1)}, "a"},
+		{"begun in the same moment", []Operation{made("b", "s", Running, 2), made("a", "s", Running, 1)}, "a"},
 		{"a clock that was behind", []Operation{made("a", "s", Queued, 1), made("b", "s", Running, 2)}, "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,6 +305,9 @@ func TestReadyAndActive(t *testing.T) {
 	}
 	if o := made("a", "s", Queued, 1); !Ready(o, nil) || Ready(o, []Operation{made("b", "s", Running, 2)}) {
 		t.Error("an operation outside of all is not judged like one in it")
+	}
+	if o := made("a", "s", Queued, 1); !Ready(o, []Operation{made("a", "s", Running, 1)}) {
+		t.Error("an operation stands in its own way")
 	}
 }
 
@@ -399,10 +421,10 @@ func TestAbort(t *testing.T) {
 	}{
 		{Queued, Aborted, ""},
 		{Running, Stopping, ""},
-		{Stopping, "", "abort operation op-1: it is stopping already, and finishes what was begun"},
-		{Succeeded, "", "abort operation op-1: it has ended and is succeeded"},
-		{Failed, "", "abort operation op-1: it has ended and is failed"},
-		{Aborted, "", "abort operation op-1: it has ended and is aborted"},
+		{Stopping, "", "operation op-1 is stopping already, and finishes what was begun"},
+		{Succeeded, "", "operation op-1 has ended and is succeeded"},
+		{Failed, "", "operation op-1 has ended and is failed"},
+		{Aborted, "", "operation op-1 has ended and is aborted"},
 	} {
 		t.Run(string(c.state), func(t *testing.T) {
 			o := Operation{ID: "op-1", State: c.state}
@@ -432,13 +454,13 @@ func TestRetry(t *testing.T) {
 		{"failed", Operation{State: Failed, Tasks: failed, Reason: "r", Ended: at(2), Abort: &Request{}, Retry: 3}, nil, ""},
 		{"failed without tasks", Operation{State: Failed}, nil, ""},
 		{"running with a failed task", Operation{State: Running, Tasks: failed, Wait: &Wait{}}, busy, ""},
-		{"failed, and another waits", Operation{State: Failed}, busy, "retry operation op-1: it cannot run now, since operation op-2 (change), asked for by user-1, has been queued since 2026-01-02T12:00:07Z"},
-		{"failed once and for all", Operation{State: Failed, Once: true, Kind: "restore"}, nil, `retry operation op-1: it has failed, and "restore" is not carried out twice: ask for it anew`},
-		{"running", Operation{State: Running, Tasks: failed[:1]}, nil, "retry operation op-1: it runs, and none of its tasks has failed"},
-		{"queued", Operation{State: Queued}, nil, "retry operation op-1: it is queued, and only what has failed can be tried again"},
-		{"stopping", Operation{State: Stopping, Tasks: failed}, nil, "retry operation op-1: it is stopping, and only what has failed can be tried again"},
-		{"succeeded", Operation{State: Succeeded}, nil, "retry operation op-1: it is succeeded, and only what has failed can be tried again"},
-		{"aborted", Operation{State: Aborted}, nil, "retry operation op-1: it is aborted, and only what has failed can be tried again"},
+		{"failed, and another waits", Operation{State: Failed}, busy, "operation op-1 cannot run now, since operation op-2 (change), asked for by user-1, has been queued since 2026-01-02T12:00:07Z"},
+		{"failed once and for all", Operation{State: Failed, Once: true, Kind: "restore"}, nil, `operation op-1 has failed, and "restore" is not carried out twice: ask for it anew`},
+		{"running", Operation{State: Running, Tasks: failed[:1]}, nil, "operation op-1 runs, and none of its tasks has failed"},
+		{"queued", Operation{State: Queued}, nil, "operation op-1 is queued, and only what has failed can be tried again"},
+		{"stopping", Operation{State: Stopping, Tasks: failed}, nil, "operation op-1 is stopping, and only what has failed can be tried again"},
+		{"succeeded", Operation{State: Succeeded}, nil, "operation op-1 is succeeded, and only what has failed can be tried again"},
+		{"aborted", Operation{State: Aborted}, nil, "operation op-1 is aborted, and only what has failed can be tried again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := c.o

@@ -13,7 +13,7 @@ import (
 const (
 	// MaxLines bounds the log of an operation; the oldest lines are cut.
 	MaxLines = 200
-	// MaxLine bounds a line of the log, and a task's message, in bytes.
+	// MaxLine bounds a line of the log and each text of a task or a wait, in bytes.
 	MaxLine = 1024
 )
 
@@ -26,7 +26,7 @@ func (o Operation) WithTask(t Task, now time.Time) Operation {
 	if t.State == "" {
 		t.State = TaskPending
 	}
-	t.Message = cut(t.Message)
+	t.Progress, t.Message = sentence(t.Progress), sentence(t.Message)
 	i := slices.IndexFunc(o.Tasks, func(other Task) bool { return other.ID == t.ID })
 	before := Task{State: TaskPending}
 	if i >= 0 {
@@ -92,33 +92,33 @@ func (o Operation) WithWait(w *Wait, now time.Time) Operation {
 		o.Wait = nil
 		return o
 	}
-	next := *w
-	next.Since = now
-	if o.Wait != nil && o.Wait.Object == w.Object && o.Wait.Host == w.Host && o.Wait.Cause == w.Cause {
+	next := Wait{Object: sentence(w.Object), Host: sentence(w.Host), Cause: sentence(w.Cause), NextStep: sentence(w.NextStep), Since: now}
+	if o.Wait != nil && o.Wait.Object == next.Object && o.Wait.Host == next.Host && o.Wait.Cause == next.Cause {
 		next.Since = o.Wait.Since
 	}
 	o.Wait = &next
 	return o
 }
 
-// WithLine is the operation with one more line in its log. Line breaks and other control
-// characters become spaces, text over MaxLine bytes is cut, and so are the oldest lines over MaxLines.
+// WithLine is the operation with one more line in its log, cut as sentences are; the oldest lines
+// over MaxLines are cut.
 func (o Operation) WithLine(text string, now time.Time) Operation {
+	lines := append(slices.Clip(o.Log), Line{At: now, Text: sentence(text)})
+	o.Log = lines[max(0, len(lines)-MaxLines):]
+	return o
+}
+
+// sentence is a text that may come from a host as one line that is safe to print: line breaks and
+// other control characters become spaces, and what is over MaxLine bytes is cut, between two
+// characters; a text that was cut ends in "…".
+func sentence(text string) string {
+	const mark = "…"
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, text)
-	lines := append(slices.Clip(o.Log), Line{At: now, Text: cut(text)})
-	o.Log = lines[max(0, len(lines)-MaxLines):]
-	return o
-}
-
-// cut is the text of at most MaxLine bytes, whole characters of UTF-8; one that was cut ends in "…".
-func cut(text string) string {
-	const mark = "…"
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) <= MaxLine {
 		return text
 	}

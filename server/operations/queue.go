@@ -64,7 +64,8 @@ func Active(subject string, all []Operation) (Operation, bool) {
 }
 
 // Ready says that an operation may run: it has not ended, and none of its subject that has not
-// ended comes before it. It does not matter whether it is in all.
+// ended comes before it. It does not matter whether it is in all. Whoever does the work asks it of
+// a running operation, too: two that began in the same moment then run one after the other.
 func Ready(o Operation, all []Operation) bool {
 	if o.State.Ended() {
 		return false

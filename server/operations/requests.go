@@ -17,10 +17,8 @@ type RefusedError struct {
 	Why string
 }
 
-// Error names the operation, the request and the reason.
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s operation %s: it %s", e.What, e.ID, e.Why)
-}
+// Error names the operation and the reason.
+func (e *RefusedError) Error() string { return fmt.Sprintf("operation %s %s", e.ID, e.Why) }
 
 // AbortBy is the operation after a user has asked to stop it: one that is queued is aborted, a
 // running one stops when what was begun is finished. It returns *RefusedError when it stops

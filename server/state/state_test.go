@@ -149,6 +149,32 @@ func TestOperationsOfACluster(t *testing.T) {
 	}
 }
 
+// A store that was made before a collection was known opens, and keeps what it has.
+func TestStoreOfBefore(t *testing.T) {
+	dir := t.TempDir()
+	known := store.NewCollection[records.Setting]("settings", false)
+	old, err := store.Open(t.Context(), store.Options{DataDir: dir, UnsafeNoFsync: true}, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := known.Create(t.Context(), "server-url", records.Setting{Name: "server-url", Value: "https://a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	if d, ok := s.Settings.Get("server-url"); !ok || d.Value.Value != "https://a" {
+		t.Errorf("the setting is %v, %v", d.Value, ok)
+	}
+	if all := s.Operations.List(); len(all) != 0 {
+		t.Errorf("there are operations: %v", all)
+	}
+	if _, err := s.Operations.Create(t.Context(), "fleet-default/a/op-1", operations.Operation{ID: "op-1", Subject: "fleet-default/a"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)

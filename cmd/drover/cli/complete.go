@@ -23,7 +23,7 @@ const completeWithin = 3 * time.Second
 // complete makes the arguments and flags of the commands below root known to shells.
 func (a *app) complete(root *cobra.Command) {
 	kinds := map[string]func(context.Context, *client.Client) []string{
-		"clusters": clusterNames, "machines": machineNames, "settings": settingNames,
+		"clusters": clusterNames, "machines": machineNames, "operations": operationIDs, "settings": settingNames,
 	}
 	values := map[string][]string{"output": {"table", "json", "yaml"}, "log-level": {slog.LevelDebug.String(), slog.LevelInfo.String(), slog.LevelWarn.String(), slog.LevelError.String()}}
 	var walk func(cmd *cobra.Command, names func(context.Context, *client.Client) []string)
@@ -103,6 +103,19 @@ func machineNames(ctx context.Context, c *client.Client) []string {
 		}
 	}
 	return names
+}
+
+func operationIDs(ctx context.Context, c *client.Client) []string {
+	list, err := collect[views.OperationSummary](ctx, c, operationsPath)
+	if err != nil {
+		return nil
+	}
+	newestFirst(list)
+	ids := make([]string, len(list))
+	for i, o := range list {
+		ids[i] = o.ID
+	}
+	return ids
 }
 
 func settingNames(ctx context.Context, c *client.Client) []string {

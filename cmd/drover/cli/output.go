@@ -25,9 +25,20 @@ func (t *table) row(cells ...string) {
 
 // hint says what to do next beside a table that is empty; programs that read it are not bothered.
 func (a *app) hint(empty bool, text string) {
-	if empty && (a.format == "table" || a.format == "") {
+	if empty && a.tabular() {
 		fmt.Fprintln(a.Err, text)
 	}
+}
+
+// tabular says that people read the output.
+func (a *app) tabular() bool { return a.format == "table" || a.format == "" }
+
+// checkFormat refuses an unknown format, for commands that print late.
+func (a *app) checkFormat() error {
+	if a.tabular() || a.format == "json" || a.format == "yaml" {
+		return nil
+	}
+	return usage("-o %s: the formats are table, json and yaml", a.format)
 }
 
 // show prints a value in the wanted format.
@@ -51,7 +62,10 @@ func (a *app) show(value any, fill func(*table)) error {
 		encoder := yaml.NewEncoder(a.Out)
 		encoder.SetIndent(2)
 		return encoder.Encode(plain)
-	case "table", "":
+	default:
+		if err := a.checkFormat(); err != nil {
+			return err
+		}
 		var t table
 		fill(&t)
 		w := tabwriter.NewWriter(a.Out, 0, 4, 3, ' ', 0)
@@ -59,8 +73,6 @@ func (a *app) show(value any, fill func(*table)) error {
 			fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 		}
 		return w.Flush()
-	default:
-		return usage("-o %s: the formats are table, json and yaml", a.format)
 	}
 }
 

@@ -9,26 +9,34 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-	"github.com/drover-project/drover/server/views"
 )
 
 // followCheck is how often a follower's token is looked at while nothing happens, and an
 // empty line is sent, by which a reader that is gone is found.
 const followCheck = 2 * time.Second
 
-// followMachines sends machines as lines of JSON until the caller goes or may not see them
-// any more. Who falls too far behind gets all of them anew.
-func (a *API) followMachines(c *route.Call) (route.Answer, error) {
-	cluster := c.Query().Get("cluster")
+// followed are the things that somebody follows.
+type followed[T any] struct {
+	// collection is where their changes are found in the feed.
+	collection string
+	list       func() []store.Document[T]
+	get        func(key string) (store.Document[T], bool)
+	wanted     func(T) bool
+	show       func(store.Document[T]) any
+	// one is the key of the only one that is followed: the answer ends when it is removed.
+	one string
+}
+
+// follow sends things as lines of JSON until the caller goes or may not see them any more. Who
+// falls too far behind gets all of them anew.
+func follow[T any](a *API, c *route.Call, f followed[T]) (route.Answer, error) {
 	c.W.Header().Set("Content-Type", "application/x-ndjson")
 	norman.Uncached(c.W.Header())
 	c.W.WriteHeader(http.StatusOK)
 	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
-	send := func(d store.Document[records.Machine]) bool {
-		return cluster != "" && d.Value.ClusterID != cluster || lines.Encode(views.OfMachine(d)) == nil
+	send := func(d store.Document[T]) bool {
+		return !f.wanted(d.Value) || lines.Encode(f.show(d)) == nil
 	}
 	flush := func() bool {
 		_ = control.SetWriteDeadline(time.Now().Add(liveWrite)) // a connection without deadlines ends by itself
@@ -38,7 +46,11 @@ func (a *API) followMachines(c *route.Call) (route.Answer, error) {
 	defer check.Stop()
 	for {
 		cursor := a.Changes.Now()
-		for _, d := range a.State.Machines.List() {
+		all := f.list()
+		if len(all) == 0 && f.one != "" {
+			return route.Answer{}, nil
+		}
+		for _, d := range all {
 			if !send(d) {
 				return route.Answer{}, nil
 			}
@@ -47,7 +59,11 @@ func (a *API) followMachines(c *route.Call) (route.Answer, error) {
 			changes, after, _, more, ok := a.Changes.Next(cursor)
 			cursor, behind = after, !ok
 			for _, change := range changes {
-				if d, exists := a.State.Machines.Get(change.Key); exists && change.Collection == subscribe.Machines && !send(d) {
+				if change.Collection != f.collection {
+					continue
+				}
+				d, exists := f.get(change.Key)
+				if exists && !send(d) || !exists && change.Key == f.one {
 					return route.Answer{}, nil
 				}
 			}

@@ -84,13 +84,15 @@ func (a *API) ListTunnels(c *route.Call) (route.Answer, error) {
 
 // ListMachines is GET /v1-drover/machines?cluster=<id>&follow=true.
 func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
+	id := c.Query().Get("cluster")
+	wanted := func(m records.Machine) bool { return id == "" || m.ClusterID == id }
 	if c.Query().Get("follow") == "true" {
-		return a.followMachines(c)
+		return follow(a, c, followed[records.Machine]{
+			collection: subscribe.Machines, list: a.State.Machines.List, get: a.State.Machines.Get, wanted: wanted,
+			show: func(d store.Document[records.Machine]) any { return views.OfMachine(d) },
+		})
 	}
-	all := a.State.Machines.List()
-	if id := c.Query().Get("cluster"); id != "" {
-		all = slices.DeleteFunc(all, func(d store.Document[records.Machine]) bool { return d.Value.ClusterID != id })
-	}
+	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool { return !wanted(d.Value) })
 	return page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, views.OfMachine)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -40,6 +41,9 @@ func Envelope(err error) *norman.Error {
 	if _, ok := errors.AsType[*clusters.RemovingError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
+	if operationRefused(err) {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
 	if errors.Is(err, clusters.ErrNotUnique) {
 		return norman.Invalid(norman.NotUnique, "name", "%v", err)
 	}
@@ -63,6 +67,14 @@ func Envelope(err error) *norman.Error {
 		return norman.Invalid(norman.InvalidFormat, "value", "%v", err)
 	}
 	return norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the server failed: %v", err)
+}
+
+// operationRefused says that an operation is not in a state for what was asked, or in the way of it.
+func operationRefused(err error) bool {
+	_, refused := errors.AsType[*operations.RefusedError](err)
+	_, busy := errors.AsType[*operations.BusyError](err)
+	_, transition := errors.AsType[*operations.TransitionError](err)
+	return refused || busy || transition
 }
 
 func firstPath(bad strictyaml.Errors) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -21,6 +22,7 @@ import (
 const (
 	Clusters           = "clusters"
 	Machines           = "machines"
+	Operations         = "operations"
 	RegistrationTokens = "registrationtokens"
 	Settings           = "settings"
 	Tokens             = "tokens"
@@ -45,6 +47,7 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 	f.stop = []func(){
 		s.Clusters.Observe(adding[records.Cluster](f.Log, Clusters)),
 		s.Machines.Observe(adding[records.Machine](f.Log, Machines)),
+		s.Operations.Observe(addingKeys[operations.Operation](f.Log, Operations)),
 		s.RegistrationTokens.Observe(adding[records.RegistrationToken](f.Log, RegistrationTokens)),
 		s.Settings.Observe(adding[records.Setting](f.Log, Settings)),
 		s.Tokens.Observe(adding[records.Token](f.Log, Tokens)),
@@ -68,6 +71,14 @@ func adding[T any](l *Log, collection string) func(store.Event[T]) {
 			c.Removed = e.Value
 		}
 		l.Add(c)
+	}
+}
+
+// addingKeys is adding for things whose last values nobody asks for and that are too large to
+// be kept for a while after they are gone.
+func addingKeys[T any](l *Log, collection string) func(store.Event[T]) {
+	return func(e store.Event[T]) {
+		l.Add(Change{Revision: e.Revision, Collection: collection, Key: e.Key, Created: e.Old == nil})
 	}
 }
 

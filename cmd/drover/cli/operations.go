@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/views"
+)
+
+// operationsPath is where the server lists operations, and below it where each of them is.
+const operationsPath = "/v1-drover/operations"
+
+func operationPath(id string) string { return operationsPath + "/" + url.PathEscape(id) }
+
+// shownLines is how many of the last lines of its log are shown of an operation.
+const shownLines = 20
+
+func (a *app) operationsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "Long work on clusters: how far it is, what it waits for, and how it ended"}
+	cmd.AddCommand(a.operationsList(), a.operationsShow(), a.operationsWait(),
+		a.operationsAsk("abort", "Stop an operation when what was begun is finished; one that is queued does not begin"),
+		a.operationsAsk("retry", "Try again what failed of an operation"))
+	return cmd
+}
+
+func (a *app) operationsList() *cobra.Command {
+	var clusterName string
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List operations, the newest first, those that have ended too", Args: needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			path := operationsPath
+			if clusterName != "" {
+				key := clusterName // of a cluster that is removed, too
+				if !strings.Contains(key, "/") {
+					one, err := a.findCluster(cmd.Context(), c, clusterName)
+					if err != nil {
+						return err
+					}
+					key = one.Namespace + "/" + one.Name
+				}
+				path += "?cluster=" + url.QueryEscape(key)
+			}
+			list, err := collect[views.OperationSummary](cmd.Context(), c, path)
+			if err != nil {
+				return fmt.Errorf("list operations: %w", err)
+			}
+			newestFirst(list)
+			a.hint(len(list) == 0, "there is no operation")
+			now := time.Now()
+			return a.show(list, func(t *table) {
+				t.row("ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR")
+				for _, o := range list {
+					t.row(o.ID, o.Cluster, o.Kind, string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster; of one that is removed by NAMESPACE/NAME")
+	return cmd
+}
+
+func newestFirst(list []views.OperationSummary) {
+	slices.SortFunc(list, func(a, b views.OperationSummary) int {
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID))
+	})
+}
+
+func doneText(o views.OperationSummary) string { return fmt.Sprintf("%d/%d", o.Done, o.Total) }
+
+// waitText is what is waited for and why, "" for nothing.
+func waitText(w *operations.Wait) string {
+	if w == nil {
+		return ""
+	}
+	text := w.Object
+	if w.Host != "" {
+		text = strings.TrimSpace(text + " on " + w.Host)
+	}
+	switch {
+	case w.Cause == "":
+		return text
+	case text == "":
+		return w.Cause
+	}
+	return text + ": " + w.Cause
+}
+
+func (a *app) operationsShow() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show one operation: its tasks, what it waits for, why and since when, and the end of its log", Args: needs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			show := func(o views.Operation) error {
+				return a.show(o, func(t *table) { describeOperation(t, o, time.Now()) })
+			}
+			if !watch {
+				var o views.Operation
+				if err := c.Get(cmd.Context(), operationPath(args[0]), &o); err != nil {
+					return fmt.Errorf("show operation %s: %w", args[0], err)
+				}
+				return show(o)
+			}
+			news := operationNews{out: a.Out}
+			_, err = a.followOperation(cmd.Context(), c, args[0], func(o views.Operation) error {
+				if !a.tabular() || news.seen(o) {
+					return show(o)
+				}
+				news.print(o)
+				return nil
+			})
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what happens, until it has ended or Ctrl-C")
+	return cmd
+}
+
+func describeOperation(t *table, o views.Operation, now time.Time) {
+	at := func(what string, when time.Time) {
+		if !when.IsZero() {
+			t.row(what, fmt.Sprintf("%s (%s ago)", when.Format(time.RFC3339), ago(now, when)))
+		}
+	}
+	t.row("id", o.ID)
+	t.row("cluster", o.Cluster)
+	t.row("kind", o.Kind)
+	t.row("title", orDash(o.Title))
+	t.row("asked for by", orDash(o.By))
+	t.row("state", string(o.State))
+	if o.Reason != "" {
+		t.row("reason", o.Reason)
+	}
+	at("created", o.Created)
+	at("started", o.Started)
+	at("ended", o.Ended)
+	if o.Abort != nil {
+		t.row("abort", fmt.Sprintf("asked for by %s at %s", orDash(o.Abort.By), o.Abort.At.Format(time.RFC3339)))
+	}
+	if o.Retries > 0 {
+		t.row("retries", fmt.Sprint(o.Retries))
+	}
+	t.row("done", doneText(o.OperationSummary))
+	if w := o.Wait; w != nil {
+		t.row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host})))
+		t.row("cause", orDash(w.Cause))
+		t.row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
+		t.row("next step", orDash(w.NextStep))
+	}
+	if len(o.Tasks) > 0 {
+		t.row()
+		t.row("TASK", "STATE", "HOST", "SINCE", "ATTEMPTS", "PROGRESS")
+	}
+	for _, task := range o.Tasks {
+		t.row(task.ID, string(task.State), orDash(task.Host), ago(now, task.Since), fmt.Sprint(task.Attempts), orDash(cmp.Or(task.Message, task.Progress)))
+	}
+	if len(o.Log) > 0 {
+		t.row()
+	}
+	for _, line := range o.Log[max(0, len(o.Log)-shownLines):] {
+		t.row(line.At.Format(time.RFC3339) + "  " + line.Text)
+	}
+}
+
+func (a *app) operationsWait() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "wait ID", Short: "Wait until an operation has ended, and print what happens; it fails when the operation does not succeed", Args: needs("ID"),
+		Long: `Wait until an operation has ended, and print what happens. The exit code is 0 when the
+operation has succeeded and 1 when it failed, was aborted, or has not ended in time. With
+-o json and -o yaml only the operation is printed, when it has ended.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err = cmp.Or(err, a.checkFormat()); err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			limit, cancel := ctx, context.CancelFunc(func() {})
+			if timeout > 0 {
+				limit, cancel = context.WithTimeout(ctx, timeout)
+			}
+			defer cancel()
+			news := operationNews{out: a.Out}
+			last, err := a.followOperation(limit, c, args[0], func(o views.Operation) error {
+				switch {
+				case !a.tabular():
+				case news.seen(o):
+					fmt.Fprintf(a.Out, "%s  %s of %s is %s, %s tasks done\n", o.ID, o.Kind, o.Cluster, o.State, doneText(o.OperationSummary))
+					news.printWait(o)
+				default:
+					news.print(o)
+				}
+				return nil
+			})
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case limit.Err() != nil:
+				return fmt.Errorf("wait for operation %s: timed out after %s; %s", args[0], timeout, lastSeen(last))
+			case err != nil:
+				return err
+			}
+			if !a.tabular() {
+				if err := a.show(last, nil); err != nil {
+					return err
+				}
+			}
+			return outcome(last)
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait; 0 waits for ever")
+	return cmd
+}
+
+// outcome is nil for an operation that has succeeded.
+func outcome(o views.Operation) error {
+	reason := ""
+	if o.Reason != "" {
+		reason = ": " + o.Reason
+	}
+	switch o.State {
+	case operations.Succeeded:
+		return nil
+	case operations.Failed:
+		return fmt.Errorf("operation %s failed%s; `drover operations show %s` has its tasks, `drover operations retry %s` tries them again", o.ID, reason, o.ID, o.ID)
+	}
+	return fmt.Errorf("operation %s is %s%s", o.ID, o.State, reason)
+}
+
+func lastSeen(o views.Operation) string {
+	switch wait := waitText(o.Wait); {
+	case o.ID == "":
+		return "the server has not shown it"
+	case wait != "":
+		return fmt.Sprintf("it is %s and waits for %s", o.State, wait)
+	}
+	return fmt.Sprintf("it is %s", o.State)
+}
+
+// operationsAsk is a command that asks something of an operation, by the route of that name.
+func (a *app) operationsAsk(what, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: what + " ID", Short: short, Args: needs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			var o views.Operation
+			if err := c.Send(cmd.Context(), "POST", operationPath(args[0])+"/"+what, nil, &o); err != nil {
+				return fmt.Errorf("%s an operation: %w", what, err) // the server names it
+			}
+			return a.show(o, func(t *table) {
+				text := fmt.Sprintf("operation %s is %s", o.ID, o.State)
+				if !o.State.Ended() {
+					text += fmt.Sprintf("; `drover operations wait %s` waits for its end", o.ID)
+				}
+				t.row(text)
+			})
+		},
+	}
+}
+
+// followOperation calls each for an operation and for each change of it until it has ended, and
+// returns it as it was last seen. A connection that is lost is made again.
+func (a *app) followOperation(ctx context.Context, c *client.Client, id string, each func(views.Operation) error) (views.Operation, error) {
+	var last views.Operation
+	for {
+		body, err := c.Stream(ctx, operationPath(id)+"?follow=true")
+		refused, ok := errors.AsType[*client.Error](err)
+		switch {
+		case ctx.Err() != nil:
+			return last, ctx.Err()
+		case err == nil:
+			var failed error
+			last, failed, err = eachOperation(body, last, each)
+			if failed != nil || err == nil {
+				return last, failed
+			}
+		case last.ID == "" || ok && refused.Status < http.StatusInternalServerError:
+			return last, fmt.Errorf("follow operation %s: %w", id, err)
+		}
+		if ctx.Err() != nil {
+			return last, ctx.Err()
+		}
+		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
+		select {
+		case <-ctx.Done():
+			return last, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// eachOperation calls each for the operations of a stream until one has ended or each fails;
+// broken is why the stream ended before that.
+func eachOperation(body io.ReadCloser, last views.Operation, each func(views.Operation) error) (now views.Operation, failed, broken error) {
+	defer body.Close()
+	for stream := json.NewDecoder(body); ; {
+		var o views.Operation
+		if err := stream.Decode(&o); err != nil {
+			return last, nil, err
+		}
+		last = o
+		if err := each(o); err != nil || o.State.Ended() {
+			return last, err, nil
+		}
+	}
+}
+
+// operationNews prints what is new of an operation.
+type operationNews struct {
+	out   io.Writer
+	begun bool
+	line  operations.Line // the last one of the log that was seen
+	wait  string
+}
+
+// seen takes the operation as it is for known, the first time only, and says whether it did.
+func (n *operationNews) seen(o views.Operation) bool {
+	if n.begun {
+		return false
+	}
+	n.begun = true
+	if len(o.Log) > 0 {
+		n.line = o.Log[len(o.Log)-1]
+	}
+	return true
+}
+
+// print prints the new lines of the log, and what is waited for when that is new.
+func (n *operationNews) print(o views.Operation) {
+	from := len(o.Log)
+	for from > 0 && (o.Log[from-1].Text != n.line.Text || !o.Log[from-1].At.Equal(n.line.At)) {
+		from--
+	}
+	for _, line := range o.Log[from:] {
+		fmt.Fprintf(n.out, "%s  %s\n", line.At.Local().Format(time.TimeOnly), line.Text)
+		n.line = line
+	}
+	n.printWait(o)
+}
+
+func (n *operationNews) printWait(o views.Operation) {
+	wait := waitText(o.Wait)
+	if wait != n.wait && wait != "" {
+		fmt.Fprintf(n.out, "%s  waiting for %s\n", o.Wait.Since.Local().Format(time.TimeOnly), wait)
+	}
+	n.wait = wait
+}

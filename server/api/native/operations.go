@@ -1,0 +1,100 @@
+// Operations: long work as people see it, and what they ask of it.
+
+package native
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
+)
+
+// ListOperations is GET /v1-drover/operations?cluster=<namespace>/<name>&follow=true: those that
+// have ended too, in the order of their clusters and IDs.
+func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
+	cluster := c.Query().Get("cluster")
+	if namespace, name, cut := strings.Cut(cluster, "/"); cluster != "" && (!cut || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %.80q is not of the form NAMESPACE/NAME", cluster)
+	}
+	list := a.State.Operations.List
+	if cluster != "" {
+		list = func() []store.Document[operations.Operation] { return a.State.Operations.ListIn(cluster + "/") }
+	}
+	if c.Query().Get("follow") == "true" {
+		return follow(a, c, followed[operations.Operation]{
+			collection: subscribe.Operations, list: list, get: a.State.Operations.Get,
+			wanted: func(o operations.Operation) bool { return cluster == "" || o.Subject == cluster },
+			show:   func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) },
+		})
+	}
+	return page(c, list(), func(d store.Document[operations.Operation]) string { return d.Key }, views.SummaryOf)
+}
+
+// GetOperation is GET /v1-drover/operations/{id}?follow=true; who follows gets it again with each
+// change, until it is removed.
+func (a *API) GetOperation(c *route.Call) (route.Answer, error) {
+	d, err := a.findOperation(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if c.Query().Get("follow") != "true" {
+		return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
+	}
+	return follow(a, c, followed[operations.Operation]{
+		collection: subscribe.Operations, get: a.State.Operations.Get, one: d.Key,
+		list: func() []store.Document[operations.Operation] {
+			if now, ok := a.State.Operations.Get(d.Key); ok {
+				return []store.Document[operations.Operation]{now}
+			}
+			return nil
+		},
+		wanted: func(o operations.Operation) bool { return o.ID == d.Value.ID },
+		show:   func(d store.Document[operations.Operation]) any { return views.OfOperation(d) },
+	})
+}
+
+// AbortOperation is POST /v1-drover/operations/{id}/abort.
+func (a *API) AbortOperation(c *route.Call) (route.Answer, error) {
+	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+		return o.AbortBy(c.Who.UserID, a.Now().UTC())
+	})
+}
+
+// RetryOperation is POST /v1-drover/operations/{id}/retry. The write is on the condition that the
+// operation itself has not changed; should another one of its cluster begin in the same moment,
+// operations.Ready lets them run one after the other.
+func (a *API) RetryOperation(c *route.Call) (route.Answer, error) {
+	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+		return o.RetryBy(c.Who.UserID, a.State.OperationsOf(records.ClusterKey(o.Subject)), a.Now().UTC())
+	})
+}
+
+// changeOperation writes what a request makes of the operation of the path. A request that does
+// not fit the operation is answered with 409 and the reason.
+func (a *API) changeOperation(c *route.Call, change func(operations.Operation) (operations.Operation, error)) (route.Answer, error) {
+	d, err := a.findOperation(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if d, err = a.State.Operations.Modify(c.Ctx(), d.Key, change); err != nil {
+		return route.Answer{}, err
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
+}
+
+// findOperation is the operation of the path, for those who may do with it what the row is for.
+func (a *API) findOperation(c *route.Call) (store.Document[operations.Operation], error) {
+	id := c.Param("id")
+	d, ok := a.State.OperationsByID.First(id)
+	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: id}) {
+		return d, norman.Missing("operation", id)
+	}
+	return d, nil
+}
