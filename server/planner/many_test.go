@@ -1,0 +1,348 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+)
+
+var (
+	allInOne     = records.Roles{Etcd: true, ControlPlane: true, Worker: true}
+	etcdOnly     = records.Roles{Etcd: true}
+	etcdControl  = records.Roles{Etcd: true, ControlPlane: true}
+	controlPlane = records.Roles{ControlPlane: true}
+	workerOnly   = records.Roles{Worker: true}
+)
+
+const (
+	older   = `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.3+k3s1, rkeConfig: {}}}`
+	changed = `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {machineGlobalConfig: {kubelet-arg: [max-pods=200]}}}}`
+	wider   = `{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {machineGlobalConfig: {kubelet-arg: [max-pods=200]}, upgradeStrategy: {workerConcurrency: "2"}}}}`
+)
+
+// shapes are mixes of roles.
+var shapes = map[string][]records.Roles{
+	"one":                        {allInOne},
+	"three all in one":           {allInOne, allInOne, allInOne},
+	"three servers, two workers": {etcdControl, etcdControl, etcdControl, workerOnly, workerOnly},
+	"roles apart":                {etcdOnly, etcdOnly, etcdOnly, controlPlane, controlPlane, workerOnly, workerOnly, workerOnly},
+	"five of etcd":               {workerOnly, etcdControl, etcdOnly, etcdOnly, etcdOnly, etcdOnly},
+}
+
+// eachWorld runs a walk for each shape with several orders of events.
+func eachWorld(t *testing.T, spec string, walk func(*world)) {
+	for name, roles := range shapes {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(6) {
+				w := newWorld(t, seed, spec, roles...)
+				w.limit = 100 // joining is no change
+				w.settle()
+				w.active()
+				w.limit = 1
+				walk(w)
+			}
+		})
+	}
+}
+
+func TestBringUp(t *testing.T) {
+	eachWorld(t, minimal, func(w *world) {
+		begins := 0
+		for _, m := range w.s.Machines {
+			if m.Status.Init {
+				begins++
+			}
+			if w.hosts[m.Name].restarts != 1 {
+				w.fail("%s started %d times", m.Name, w.hosts[m.Name].restarts)
+			}
+			if m.Status.Init != (m.Secret.Labels["rke.cattle.io/init-node"] == "true") || m.isServer() != (m.Secret.Annotations["rke.cattle.io/join-url"] != "") {
+				w.fail("the Secret of %s has %v and %v", m.Name, m.Secret.Labels, m.Secret.Annotations)
+			}
+		}
+		if begins != 1 {
+			w.fail("%d machines begin the cluster", begins)
+		}
+	})
+}
+
+func TestChangesGoFromTierToTier(t *testing.T) {
+	for name, to := range map[string]string{"config": changed, "two workers at a time": wider} {
+		t.Run(name, func(t *testing.T) {
+			eachWorld(t, minimal, func(w *world) {
+				if to == wider {
+					w.limit = 2
+				}
+				w.spec(to)
+				w.settle()
+				w.active()
+				for _, m := range w.s.Machines {
+					if w.hosts[m.Name].restarts != 2 {
+						w.fail("%s started %d times", m.Name, w.hosts[m.Name].restarts)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	eachWorld(t, older, func(w *world) {
+		w.spec(minimal)
+		serversFirst := func() {
+			newWorkers, oldServers := 0, []string{}
+			for _, m := range w.s.Machines {
+				is := w.hosts[m.Name].version == "v1.34.4+k3s1"
+				if is && !m.isServer() {
+					newWorkers++
+				}
+				if !is && m.isServer() {
+					oldServers = append(oldServers, m.Name)
+				}
+			}
+			if newWorkers > 0 && len(oldServers) > 0 {
+				w.fail("a worker is newer than the servers %q", oldServers)
+			}
+		}
+		for range 60 {
+			w.happens(1)
+			serversFirst()
+		}
+		w.settle()
+		w.active()
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].version != "v1.34.4+k3s1" {
+				w.fail("%s runs %s", m.Name, w.hosts[m.Name].version)
+			}
+		}
+	})
+}
+
+// TestWhatRestartsNobody: a manifest, a label, another machine to begin the cluster.
+func TestWhatRestartsNobody(t *testing.T) {
+	eachWorld(t, minimal, func(w *world) {
+		w.spec(`{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {additionalManifest: "a: b"}}}`)
+		w.settle()
+		w.active()
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].restarts != 1 {
+				w.fail("%s started %d times for a manifest", m.Name, w.hosts[m.Name].restarts)
+			}
+		}
+	})
+}
+
+func (w *world) leave(name string) {
+	m := w.machine(name)
+	leaving := *m.Machine
+	leaving.Deleting, leaving.Leave = w.s.Now, records.Leave{Uninstall: true}
+	m.Machine = &leaving
+}
+
+func (w *world) beginner() string {
+	for _, m := range w.s.Machines {
+		if m.Status.Init {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// TestTheBeginnerIsReplaced: others join through another machine, nobody restarts, and the host is left clean.
+func TestTheBeginnerIsReplaced(t *testing.T) {
+	for _, name := range []string{"three all in one", "three servers, two workers", "roles apart", "five of etcd"} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(12) {
+				w := newWorld(t, seed, minimal, shapes[name]...)
+				w.limit = 100
+				w.settle()
+				first := w.beginner()
+				alone := w.controlPlanes() == 1 && w.machine(first).Roles.ControlPlane
+				if alone {
+					w.add("m9", controlPlane)
+					w.settle()
+				}
+				url := w.machine(first).Status.JoinURL
+				w.leave(first)
+				w.settle()
+				w.active()
+				if w.machine(first) != nil || !w.hosts[first].clean || w.hosts[first].voter || w.beginner() == "" {
+					w.fail("%s is not gone: %+v", first, w.hosts[first])
+				}
+				for _, m := range w.s.Machines {
+					if w.hosts[m.Name].restarts != 1 {
+						w.fail("%s started %d times", m.Name, w.hosts[m.Name].restarts)
+					}
+					if p, _ := deliveredPlan(m.data()); strings.Contains(settingsOf(p), url) || m.Status.JoinedTo == url {
+						w.fail("%s still joins at %s", m.Name, url)
+					}
+				}
+			}
+		})
+	}
+}
+
+func (w *world) controlPlanes() (n int) {
+	for _, m := range w.s.Machines {
+		if m.Roles.ControlPlane {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheLastWorkerLeaves(t *testing.T) {
+	w := newWorld(t, 1, minimal, etcdControl, workerOnly)
+	w.limit = 100
+	w.settle()
+	w.leave("m1")
+	w.settle()
+	w.active()
+	if len(w.s.Machines) != 1 {
+		w.fail("%d machines are left", len(w.s.Machines))
+	}
+}
+
+func TestTheLastMemberStays(t *testing.T) {
+	w := newWorld(t, 1, minimal, allInOne)
+	w.settle()
+	w.leave("m0")
+	w.settle()
+	if m := w.machine("m0"); m == nil || m.Status.Code != "leaving-last-etcd" || w.hosts["m0"].clean {
+		w.fail("it is gone, or says %+v", m.Status.Condition)
+	}
+}
+
+// TestAWholeClusterLeaves: the workers first.
+func TestAWholeClusterLeaves(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t, seed, minimal, shapes["three servers, two workers"]...)
+		w.limit = 100
+		w.settle()
+		w.s.Cluster.Deleting, w.s.Cluster.Leave = w.s.Now, records.Leave{Uninstall: true}
+		for range 200 {
+			w.happens(1)
+			for _, m := range w.s.Machines {
+				if !m.isServer() && slices.ContainsFunc([]string{"m0", "m1", "m2"}, func(name string) bool { return w.hosts[name].clean }) {
+					w.fail("a server goes before the worker %s", m.Name)
+				}
+			}
+		}
+		w.settle()
+		if len(w.s.Machines) > 0 || !Decide(w.s).Cluster.Remove {
+			w.fail("something is left")
+		}
+		for name, h := range w.hosts {
+			if !h.clean {
+				w.fail("%s is not clean", name)
+			}
+		}
+	}
+}
+
+// TestADeadHostStopsOnlyWhatItMust: it takes the budget of its tier, and keeps nobody from joining.
+func TestADeadHostStopsOnlyWhatItMust(t *testing.T) {
+	w := newWorld(t, 3, minimal, etcdControl, etcdControl, etcdControl, workerOnly, workerOnly)
+	w.limit = 100
+	w.settle()
+	w.limit = 2 // the dead one and one that changes
+	w.hosts["m4"].dead = true
+	w.machine("m4").Agent = observedGone()
+	w.settle()
+	w.spec(wider)
+	w.settle()
+	w.active("m4")
+	if got := w.hosts["m3"].restarts; got != 2 {
+		w.fail("the other worker started %d times", got)
+	}
+	w.add("m5", workerOnly)
+	w.limit = 100
+	w.settle()
+	w.active("m4")
+}
+
+// TestAHostThatDiesWhileItJoinsEtcd keeps other members from joining, and says so; workers join. Forgotten, it is in nobody's way.
+func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
+	w := newWorld(t, 3, minimal, etcdControl, workerOnly)
+	w.limit = 100
+	w.settle()
+	w.add("m5", etcdControl)
+	w.add("m6", etcdControl)
+	w.add("m7", workerOnly)
+	w.hosts["m5"].dead, w.machine("m5").Agent = true, observedGone()
+	w.settle()
+	w.active("m5", "m6")
+	waits := w.machine("m6").Status
+	if waits.Code != "wait-voter" || !strings.Contains(waits.Cause, "m5") || !strings.Contains(waits.NextStep, "drover machines rm m5 --force") {
+		w.fail("m6 says %+v", waits.Condition)
+	}
+	forgotten := *w.machine("m5").Machine
+	forgotten.Deleting, forgotten.Leave.Force = w.s.Now, true
+	w.machine("m5").Machine = &forgotten
+	w.settle()
+	w.active()
+}
+
+func TestPausedAndResumed(t *testing.T) {
+	eachWorld(t, minimal, func(w *world) {
+		w.spec(changed)
+		w.happens(3)
+		w.s.Cluster.Paused = &records.Pause{At: w.s.Now}
+		w.settle()
+		done := 0
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].restarts == 2 {
+				done++
+			} else if m.Status.State != records.Active || m.Status.Code != "paused" {
+				w.fail("%s is not left alone: %+v", m.Name, m.Status.Condition)
+			}
+		}
+		if len(w.s.Machines) > 1 && done == len(w.s.Machines) {
+			w.fail("all machines were changed")
+		}
+		w.s.Cluster.Paused = nil
+		w.settle()
+		w.active()
+	})
+}
+
+// TestDrains: pods leave before a machine restarts and come back after, but where somebody had cordoned the node.
+func TestDrains(t *testing.T) {
+	eachWorld(t, minimal, func(w *world) {
+		mine := ""
+		if len(w.s.Machines) > 1 {
+			mine = w.s.Machines[len(w.s.Machines)-1].Name
+			w.hosts[mine].cordoned = true
+		}
+		w.spec(changed)
+		w.s.Cluster.Spec.RKEConfig.UpgradeStrategy = &clusterspec.UpgradeStrategy{
+			WorkerDrainOptions: &clusterspec.DrainOptions{Enabled: true}, ControlPlaneDrainOptions: &clusterspec.DrainOptions{Enabled: true},
+		}
+		for range 400 {
+			restarts := map[string]int{}
+			for name, h := range w.hosts {
+				restarts[name] = h.restarts
+			}
+			w.happens(1)
+			for name, h := range w.hosts {
+				if h.restarts > restarts[name] && !h.cordoned && len(w.hosts) > 1 {
+					w.fail("%s restarted without a drain", name)
+				}
+			}
+		}
+		w.settle()
+		w.active()
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].cordoned != (m.Name == mine) {
+				w.fail("node of %s is cordoned: %v", m.Name, w.hosts[m.Name].cordoned)
+			}
+			for key := range m.Secret.Annotations {
+				if strings.Contains(key, "drain") || strings.Contains(key, "uncordon") {
+					w.fail("%s keeps annotation %s", m.Name, key)
+				}
+			}
+		}
+	})
+}
