@@ -76,7 +76,7 @@ func (r *round) healthyEtcd(m *member) bool {
 	if r.API.Reachable || r.cluster.initialized {
 		return m.State == records.Active && m.deliver == nil || m.deliver != nil && m.change == quiet
 	}
-	return inSync(m.outcome, m.data()) && len(unhealthy(m.delivered, m.outcome)) == 0
+	return m.report.healthy()
 }
 
 // quorumWithout says that etcd keeps its quorum while a machine restarts. One or two members never have a

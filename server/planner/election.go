@@ -3,7 +3,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"net/netip"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -50,7 +48,7 @@ func (r *round) addressOf(m *member) string {
 	if len(m.InternalAddress) > 0 {
 		return m.InternalAddress[0]
 	}
-	return announced(m)
+	return m.report.address
 }
 
 func hostOf(joinURL string) string {
@@ -59,27 +57,6 @@ func hostOf(joinURL string) string {
 		return ""
 	}
 	return u.Hostname()
-}
-
-// announced is the address that the machine's own etcd reports of it, as its plan asks for.
-func announced(m *member) string {
-	outputs := m.outcome.PeriodicOutput
-	name := strings.TrimSpace(string(outputs[installers.EtcdNameName].Stdout))
-	var info struct {
-		Members []struct {
-			Name       string   `json:"name"`
-			ClientURLs []string `json:"clientURLs"`
-		} `json:"members"`
-	}
-	if name == "" || json.Unmarshal(outputs[installers.AddressName].Stdout, &info) != nil {
-		return ""
-	}
-	for _, member := range info.Members {
-		if member.Name == name && len(member.ClientURLs) > 0 {
-			return hostOf(member.ClientURLs[0])
-		}
-	}
-	return ""
 }
 
 // elect keeps the machine that began the cluster while it can be that, and finds another one
@@ -144,7 +121,7 @@ func (r *round) serverOf(m *member) string {
 		return ""
 	}
 	var doors []string
-	for _, other := range r.staying {
+	for _, other := range r.servers {
 		if other != m && other.next.joinURL != "" && other.hasPlan() && (other == r.init || m.isServer() || other.Roles.ControlPlane) {
 			doors = append(doors, other.next.joinURL)
 		}
@@ -171,7 +148,7 @@ func (r *round) initURL() string {
 // controlPlanes are the URLs of control planes that work; of all when none does and others will do.
 func (r *round) controlPlanes(others bool) []string {
 	var all, good []string
-	for _, m := range r.staying {
+	for _, m := range r.servers {
 		if !m.Roles.ControlPlane || m.next.joinURL == "" || !m.hasPlan() {
 			continue
 		}
@@ -200,7 +177,7 @@ func (r *round) usable(m *member) bool {
 	if !m.hasPlan() || m.next.joinURL == "" || m.Status.State == records.Unavailable {
 		return false
 	}
-	return inSync(m.outcome, m.data()) && len(unhealthy(m.delivered, m.outcome)) == 0
+	return m.report.healthy()
 }
 
 // describeServers are machines as a sentence names them, at most three.

@@ -52,8 +52,8 @@ func (r *round) waitFor(m *member) {
 
 // anyDoor says that a server works through which others join.
 func (r *round) anyDoor() bool {
-	for _, m := range r.staying {
-		if m.isServer() && r.usable(m) {
+	for _, m := range r.servers {
+		if r.usable(m) {
 			return true
 		}
 	}
@@ -62,8 +62,8 @@ func (r *round) anyDoor() bool {
 
 // olderServer is a server whose kubelet is not of the wanted version yet: nobody joins with a newer one.
 func (r *round) olderServer(m *member) *member {
-	for _, other := range r.staying {
-		if other != m && other.isServer() && other.hasPlan() && other.node != nil && r.upgrades(other) {
+	for _, other := range r.servers {
+		if other != m && other.hasPlan() && other.node != nil && r.upgrades(other) {
 			return other
 		}
 	}
@@ -80,7 +80,7 @@ func (r *round) joinEtcd(m *member) {
 			healthy++
 		}
 	}
-	for _, other := range r.staying {
+	for _, other := range r.servers {
 		if other == m || !other.Roles.Etcd || other.next.member || (!other.hasPlan() && other.deliver == nil) {
 			continue
 		}

@@ -51,18 +51,19 @@ func (r *round) judge(m *member) {
 // found is the machine's finding and the status text of the cluster's message.
 func (r *round) found(m *member) (finding, string) {
 	host := describeHost(m.Machine)
-	outcome := m.outcome
-	if m.outcomeErr != nil {
+	report := m.report
+	if report.unreadable != nil {
 		// What could be read is still shown; what could not is the agent's fault and named.
-		f := r.failed(m, fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, m.outcomeErr), nil)
-		f.Code = string(verdict.BadReport)
-		return f, statusFailed
+		return finding{node: m.Status.Node, Condition: records.Condition{
+			State: records.Failed, Code: string(verdict.BadReport), Cause: fmt.Sprintf("the agent on %s reported what cannot be read: %v", host, report.unreadable),
+			NextStep: "on the host: journalctl -u rancher-system-agent",
+		}}, statusFailed
 	}
 	waiting := finding{Condition: records.Condition{State: records.ApplyingPlan}, node: r.nodeOf(m)}
 	switch {
-	case isFailed(outcome, m.data()):
-		return r.failed(m, "", &outcome), statusFailed
-	case outcome.State == plans.StatePending && !inSync(outcome, m.data()):
+	case report.failed:
+		return r.failed(m), statusFailed
+	case report.state == plans.StatePending && !report.inSync:
 		waiting.Code = string(verdict.AgentNotTaken)
 		waiting.Cause = fmt.Sprintf("the agent on %s has not taken plan %s; %s", host, short(m.data()), presence(m.Agent))
 		waiting.WaitingFor = "the agent on " + m.Name + " to take its plan"
@@ -70,17 +71,17 @@ func (r *round) found(m *member) (finding, string) {
 			waiting.Code = string(verdict.AgentAbsent)
 			waiting.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 		}
-		return waiting, statusOf(outcome)
-	case !inSync(outcome, m.data()):
+		return waiting, statusOf(report)
+	case !report.inSync:
 		waiting.Code = string(verdict.Applying)
 		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s", host, short(m.data()), presence(m.Agent), hostReport(m.Machine, true))
 		waiting.WaitingFor = "files and instructions of plan " + short(m.data()) + " to be done"
-		if report, ok := plans.ReadHostReport(m.data()); ok && len(report.Units) > 0 {
-			waiting.NextStep = lookAtUnits(report)
+		if host, ok := plans.ReadHostReport(m.data()); ok && len(host.Units) > 0 {
+			waiting.NextStep = lookAtUnits(host)
 		}
-		return waiting, statusOf(outcome)
+		return waiting, statusOf(report)
 	}
-	if sick := unhealthy(m.delivered, outcome); len(sick) > 0 {
+	if sick := report.sick; len(sick) > 0 {
 		waiting.State, waiting.Code = records.WaitingForProbes, string(verdict.Probes)
 		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), hostReport(m.Machine, false))
 		waiting.WaitingFor = "probes " + strings.Join(sick, ", ")
@@ -155,14 +156,14 @@ func isFailed(o plans.Outcome, data map[string][]byte) bool {
 		o.FailedChecksum == plans.Checksum(data[plans.KeyPlan])
 }
 
-// failed is the verdict on a plan that could not be applied; the cause is taken from the outcome.
-func (r *round) failed(m *member, cause string, o *plans.Outcome) finding {
-	v := finding{Condition: records.Condition{State: records.Failed, Code: string(verdict.PlanFailed), Cause: cause}, node: m.Status.Node}
-	if o == nil {
-		v.NextStep = "on the host: journalctl -u rancher-system-agent"
-		return v
+// failed is the finding on a plan that could not be applied; the cause is taken from what was reported.
+func (r *round) failed(m *member) finding {
+	v := finding{Condition: records.Condition{State: records.Failed, Code: string(verdict.PlanFailed)}, node: m.Status.Node}
+	o, err := plans.ReadOutcome(m.data())
+	if err != nil {
+		o = plans.Outcome{} // found has said so
 	}
-	name, output := failingOutput(m.data(), *o)
+	name, output := failingOutput(m.data(), o)
 	v.failure = &records.PlanFailure{Checksum: plans.Checksum(m.data()[plans.KeyPlan]), Instruction: name, Output: tail(output, maxOutput)}
 	host := describeHost(m.Machine)
 	switch {
@@ -207,8 +208,8 @@ func unhealthy(p plans.Plan, o plans.Outcome) []string {
 	return names
 }
 
-func statusOf(o plans.Outcome) string {
-	if o.AppliedChecksum == "" {
+func statusOf(r report) string {
+	if !r.applied {
 		return statusInitial
 	}
 	return statusApply

@@ -74,7 +74,7 @@ func (r *round) alone(m *member) bool {
 	if !m.Roles.ControlPlane {
 		return false
 	}
-	for _, other := range r.staying {
+	for _, other := range r.servers {
 		if other.Roles.ControlPlane && other.hasPlan() {
 			return false
 		}
@@ -142,14 +142,14 @@ func (r *round) uninstall(m *member) {
 	switch {
 	case err != nil:
 		m.Condition = leaving(verdict.UninstallError, "", "", "the plan that cleans %s cannot be made: %v", host, err)
-	case !plans.Equal(m.delivered, wanted):
+	case m.report.checksum != plans.Checksum(bytes):
 		m.deliver = bytes
 		m.Condition = leaving(verdict.Uninstalling, "the agent on "+m.Name+" to take its plan", "", "the plan that leaves %s clean is being delivered", host)
-	case isFailed(m.outcome, m.data()):
-		m.finding = r.failed(m, "", &m.outcome)
+	case m.report.failed:
+		m.finding = r.failed(m)
 		m.State, m.Code, m.retry = records.Removing, string(verdict.UninstallError), nextRetry(m.Machine)
 		m.NextStep += "; or forget the machine, with what is left on its host: drover machines rm " + m.Name + " --force"
-	case inSync(m.outcome, m.data()):
+	case m.report.inSync:
 		m.remove = true
 	case !m.Agent.Connected:
 		m.Condition = leaving(verdict.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",

@@ -54,7 +54,7 @@ func (r *round) apiHosts(m *member) string {
 		return m.Name
 	}
 	var names []string
-	for _, other := range r.staying {
+	for _, other := range r.servers {
 		if other.Roles.ControlPlane {
 			names = append(names, other.Name)
 		}
@@ -65,7 +65,7 @@ func (r *round) apiHosts(m *member) string {
 // voter says that the machine's etcd has joined: its node says so, or, while there is no API that could
 // show a node, all that is known of the host.
 func (r *round) voter(m *member) bool {
-	if !m.hasPlan() || !inSync(m.outcome, m.data()) || len(unhealthy(m.delivered, m.outcome)) > 0 {
+	if !m.hasPlan() || !m.report.healthy() {
 		return false
 	}
 	if r.API.Reachable {

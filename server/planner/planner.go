@@ -43,6 +43,8 @@ type Snapshot struct {
 	Machines       []Machine
 	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts.
 	API observed.API
+	// Memo saves work where a cluster is decided on again; nil is fine, and gives the same decision.
+	Memo *Memo
 }
 
 // Machine is one registered host with all that is known of it.
@@ -50,6 +52,8 @@ type Machine struct {
 	*records.Machine
 	// Secret is the plan Secret; nil when the store has none, as for Docker hosts.
 	Secret *records.PlanSecret
+	// SecretRevision differs whenever Secret does; 0 says that it is not known.
+	SecretRevision int64
 	// Agent is whether the agent holds its watch open.
 	Agent observed.Presence
 	// Tunnel is that of a Docker host.
@@ -143,8 +147,9 @@ type clusterVerdict struct {
 type round struct {
 	Snapshot
 	distribution installers.Distribution
-	// members are all machines, in the order of their names; staying are those that nobody removes.
-	members, staying []*member
+	// members are all machines, in the order of their names; staying are those that nobody removes, and
+	// servers those of them with etcd or a control plane.
+	members, staying, servers []*member
 	// init is the machine that begins the cluster; nil while there is none.
 	init    *member
 	cluster clusterVerdict
@@ -163,10 +168,8 @@ type member struct {
 	wanted, delivered plans.Plan
 	bytes             []byte
 	change            change
-	// outcome is what could be read of the agent's report, outcomeErr why something could not.
-	outcome    plans.Outcome
-	outcomeErr error
-	details    observed.NodeDetails
+	report            report
+	details           observed.NodeDetails
 	// status is what the cluster's message says of the machine, in Rancher's words.
 	status string
 	draft
@@ -193,6 +196,7 @@ type place struct {
 // decidePlans decides on a cluster whose machines get plans.
 func decidePlans(s Snapshot) Decision {
 	r := newRound(s)
+	s.Memo.forget(s)
 	r.addresses()
 	r.elect()
 	r.shut = r.gates()
@@ -220,11 +224,13 @@ func newRound(s Snapshot) *round {
 			init: before.Init, member: before.Member, relabelled: before.Relabelled, cleared: before.Cleared, restarts: before.Restarts,
 			joinURL: before.JoinURL, joinedTo: before.JoinedTo, drain: before.Drain,
 		}
-		m.delivered, _ = deliveredPlan(machine.data())
-		m.outcome, m.outcomeErr = plans.ReadOutcome(machine.data())
+		m.report = s.reportOf(machine)
 		r.members = append(r.members, m)
 		if !m.leaving {
 			r.staying = append(r.staying, m)
+			if m.isServer() {
+				r.servers = append(r.servers, m)
+			}
 		}
 	}
 	return r

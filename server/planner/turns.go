@@ -98,7 +98,7 @@ func (r *round) wait(m *member, code verdict.Code, waitingFor, next, format stri
 func (r *round) deliver(m *member) {
 	host := describeHost(m.Machine)
 	m.deliver, m.next.joinedTo = m.bytes, m.server
-	m.status = statusOf(m.outcome)
+	m.status = statusOf(m.report)
 	if m.next.drain != nil {
 		m.status = "drain completed"
 	}

@@ -3,6 +3,7 @@
 package planner
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -60,6 +61,12 @@ func (r *round) plan(m *member) error {
 	if _, stale := r.staleNode(m); stale {
 		m.next.relabelled = true
 	}
+	made := r.basis(m)
+	if r.isWanted(m, made) {
+		m.change = nothing
+		return nil
+	}
+	m.delivered, _ = deliveredPlan(m.data())
 	wanted, err := r.render(m)
 	if err == nil && takenBack(m.Machine, wanted) {
 		m.next.restarts++
@@ -79,13 +86,14 @@ func (r *round) plan(m *member) error {
 	default:
 		m.change = quiet
 	}
-	if m.change != nothing {
-		m.bytes, err = wanted.Marshal()
-		if err == nil && len(m.bytes) > maxPlan {
-			err = fmt.Errorf("the plan of %s would have %d bytes, and a plan has at most %d; the largest files are %s", m.Name, len(m.bytes), maxPlan, largest(wanted))
-		}
+	if m.bytes, err = wanted.Marshal(); err != nil {
+		return err
 	}
-	return err
+	if m.change != nothing && len(m.bytes) > maxPlan {
+		return fmt.Errorf("the plan of %s would have %d bytes, and a plan has at most %d; the largest files are %s", m.Name, len(m.bytes), maxPlan, largest(wanted))
+	}
+	r.remember(m, r.basis(m), m.bytes)
+	return nil
 }
 
 // render makes the plan with what the next status says of the machine.
@@ -111,6 +119,9 @@ func largest(p plans.Plan) string {
 // takenBack says whether the wanted plan restarts nothing after the one that was applied last, while the one that
 // was delivered since would have: the runtime may run with what that one left, and did not come to an end.
 func takenBack(m Machine, wanted plans.Plan) bool {
+	if bytes.Equal(m.data()[plans.KeyAppliedPlan], m.plan()) {
+		return false
+	}
 	applied, err := plans.Parse(m.data()[plans.KeyAppliedPlan])
 	if err != nil {
 		return false // none was applied

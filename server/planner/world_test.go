@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/google/go-cmp/cmp"
 )
 
 // world is a cluster of simulated hosts. Its events come in any order: agents take plans and end them,
@@ -28,6 +30,9 @@ type world struct {
 	// orders are those of the last decision.
 	orders []NodeOrder
 	log    []string
+	// memo is what the server remembers, revisions number the Secrets.
+	memo      *Memo
+	revisions map[*records.PlanSecret]int64
 	// limit is how many workers may be away for a change at a time.
 	limit int
 }
@@ -47,7 +52,7 @@ type simulated struct {
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
 	t.Helper()
-	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1}
+	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1, memo: NewMemo(), revisions: map[*records.PlanSecret]int64{}}
 	w.s = snapshot(t, minimal, nil)
 	w.s.Machines = nil
 	w.spec(spec)
@@ -151,6 +156,9 @@ func (w *world) decide() {
 	w.observe()
 	before := w.s
 	d := Decide(w.s)
+	if again := w.remembering(); !reflect.DeepEqual(d, again) {
+		w.fail("a decision with what is remembered differs: %s", cmp.Diff(d, again))
+	}
 	w.promises(before, d)
 	w.s = commit(w.s, d)
 	w.orders = d.Orders
@@ -167,6 +175,20 @@ func (w *world) decide() {
 			w.note("%s is forgotten", m.Key.Name())
 		}
 	}
+}
+
+// remembering decides with what earlier decisions remember.
+func (w *world) remembering() Decision {
+	s := w.s
+	s.Memo, s.Machines = w.memo, slices.Clone(s.Machines)
+	for i := range s.Machines {
+		secret := s.Machines[i].Secret
+		if w.revisions[secret] == 0 {
+			w.revisions[secret] = int64(len(w.revisions) + 1)
+		}
+		s.Machines[i].SecretRevision = w.revisions[secret]
+	}
+	return Decide(s)
 }
 
 func (w *world) note(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
@@ -270,7 +292,9 @@ func (w *world) eventsOf(m *Machine) []event {
 	can := func(name string, do func()) { all = append(all, event{m.Name + " " + name, do}) }
 	switch plans.State(m.data()[plans.KeyPlanState]) {
 	case plans.StatePending:
-		can("takes its plan", func() { w.write(m, func(d map[string][]byte) { d[plans.KeyPlanState] = []byte(plans.StateInProgress) }) })
+		can("takes its plan", func() {
+			w.write(m, func(d map[string][]byte) { d[plans.KeyPlanState] = []byte(plans.StateInProgress) })
+		})
 	case plans.StateInProgress:
 		if w.joinable(m) {
 			can("ends its plan", func() { w.end(m) })
