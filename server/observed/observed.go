@@ -58,8 +58,10 @@ type NodeWork struct {
 	// Order is the ID of the order.
 	Order string
 	// Done says that all of it has come true; the other fields but Since are empty then.
-	Done  bool
-	Phase NodePhase
+	Done bool
+	// Phase is the step that the order is at, one of the phases below; empty while it waits
+	// for its turn, which Cause says.
+	Phase string
 	// Cause is what is waited for, or the last error.
 	Cause string
 	// Pods are those that still have to go, "<namespace>/<name>", sorted, at most MaxPods.
@@ -73,20 +75,16 @@ type NodeWork struct {
 // MaxPods is how many pods are named that hold a drain.
 const MaxPods = 20
 
-// NodePhase is the step that an order is at.
-type NodePhase string
-
-// The phases, in the order of the steps.
+// The phases of an order, in the order of its steps.
 const (
-	NodeQueued    NodePhase = "" // it waits until other orders are done
-	NodeLabelling NodePhase = "setting labels and taints"
-	NodeCordoning NodePhase = "cordoning"
-	NodePreDrain  NodePhase = "waiting for pre-drain hooks"
-	NodeDraining  NodePhase = "draining"
-	NodePostDrain NodePhase = "waiting for post-drain hooks"
-	NodeUncordon  NodePhase = "uncordoning"
-	NodeMember    NodePhase = "removing etcd member"
-	NodeDeleting  NodePhase = "deleting node"
+	PhaseLabelling   = "setting labels and taints"
+	PhaseCordoning   = "cordoning"
+	PhasePreHooks    = "waiting for pre-drain hooks"
+	PhaseDraining    = "draining"
+	PhasePostHooks   = "waiting for post-drain hooks"
+	PhaseUncordoning = "uncordoning"
+	PhaseMember      = "removing etcd member"
+	PhaseDeleting    = "deleting node"
 )
 
 // Presence is whether the agent of a machine holds its watch open at any server.
