@@ -72,7 +72,7 @@ func (r *round) working(m *member, state records.MachineState, id string, code, 
 	if m.Work.Order != id {
 		return c
 	}
-	phase := string(m.Work.Phase)
+	phase := m.Work.Phase
 	if phase == "" {
 		phase = "waiting until other nodes are done"
 	}
@@ -80,7 +80,7 @@ func (r *round) working(m *member, state records.MachineState, id string, code, 
 	if m.Work.Missing != "" {
 		c.Code = string(hook)
 		kind := "pre-drain"
-		if m.Work.Phase == observed.NodePostDrain {
+		if m.Work.Phase == observed.PhasePostHooks {
 			kind = "post-drain"
 		}
 		c.WaitingFor = fmt.Sprintf("annotation %s of the plan Secret of %s", m.Work.Missing, m.Name)

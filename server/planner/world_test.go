@@ -273,7 +273,7 @@ func (w *world) events() []event {
 func (w *world) perform(o NodeOrder) {
 	h := w.hosts[o.Machine.Name()]
 	if !w.s.API.Reachable {
-		w.work[o.Machine] = observed.NodeWork{Order: o.ID, Phase: observed.NodeCordoning, Cause: "no API", Since: w.s.Now}
+		w.work[o.Machine] = observed.NodeWork{Order: o.ID, Phase: observed.PhaseCordoning, Cause: "no API", Since: w.s.Now}
 		return
 	}
 	h.cordoned = (h.cordoned || o.Cordon) && !o.Uncordon
