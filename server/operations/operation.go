@@ -12,7 +12,7 @@ import (
 // IDPrefix begins the ID of each operation; eight random characters of random.ID follow.
 const IDPrefix = "op-"
 
-// Operation is one piece of long work. It is not sensitive: nothing in it may be a secret.
+// Operation is one piece of long work. It is sensitive by its Params alone: nothing else in it may be a secret.
 // Key: Key. It is a value: the methods that change something return a changed copy, and what
 // they return shares only what is never changed with the value before.
 type Operation struct {
@@ -41,7 +41,7 @@ type Operation struct {
 	Once bool `json:"once,omitempty"`
 	// Generation says which generation of the subject is carried out; this package does not look at it.
 	Generation int64 `json:"generation,omitempty"`
-	// Params are of the kind; this package does not look at them.
+	// Params are of the kind; this package does not look at them. They are not shown to people.
 	Params json.RawMessage `json:"params,omitempty"`
 
 	// Created orders the operations of a subject.

@@ -6,6 +6,7 @@ package planner
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -15,6 +16,8 @@ type Decision struct {
 	Cluster ClusterDecision
 	// Machines are in the order of their names.
 	Machines []MachineDecision
+	// Operation is the next record of the operation under way; nil leaves it as it is.
+	Operation *operations.Operation
 	// Orders are what nodes of the cluster are to become, all that are wanted now.
 	Orders []NodeOrder
 	// Again is when to look again though nothing changed; zero: not.
@@ -48,12 +51,12 @@ type MachineDecision struct {
 
 // Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
 func (d Decision) Empty() bool {
-	return !d.Cluster.Remove && d.Cluster.Status == nil && len(d.Machines) == 0
+	return !d.Cluster.Remove && d.Cluster.Status == nil && len(d.Machines) == 0 && d.Operation == nil
 }
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
 func (r *round) decision() Decision {
-	d := Decision{Cluster: ClusterDecision{Key: r.key()}}
+	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation}
 	left := 0
 	for _, m := range r.members {
 		if m.remove {
@@ -92,7 +95,7 @@ func (s Snapshot) machineDecision(m Machine, f draft) (d MachineDecision, again 
 	again = f.again
 	if f.retry != nil && f.deliver == nil {
 		status.NextRetry = status.LastFailure.At.Add(retryDelay(f.retry.attempt))
-		if again = status.NextRetry.Sub(s.Now); again <= 0 {
+		if again = status.NextRetry.Sub(s.Now); again <= 0 || f.retry.now {
 			// The state moves with the delivery: an agent that fails again before the next decision
 			// is then a new failure and not the old one still.
 			again = 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -76,8 +77,12 @@ func TestChangesGoFromTierToTier(t *testing.T) {
 					w.limit = 2
 				}
 				w.spec(to)
+				w.begin(KindChange)
 				w.settle()
 				w.active()
+				if o := w.s.Operation; o.State != operations.Succeeded || len(o.Tasks) != len(w.s.Machines) || o.Wait != nil {
+					w.fail("the operation is %+v", o)
+				}
 				for _, m := range w.s.Machines {
 					if w.hosts[m.Name].restarts != 2 {
 						w.fail("%s started %d times", m.Name, w.hosts[m.Name].restarts)
@@ -283,6 +288,52 @@ func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
 	w.machine("m5").Machine = &forgotten
 	w.settle()
 	w.active()
+}
+
+// TestAnAbortedChange finishes what it has begun, leaves the others alone, and stays ended until the cluster is changed again.
+func TestAnAbortedChange(t *testing.T) {
+	eachWorld(t, minimal, func(w *world) {
+		w.spec(changed)
+		w.begin(KindChange)
+		w.happens(3)
+		stopped, err := w.s.Operation.AbortBy("user-1", w.s.Now)
+		if err != nil {
+			return // it was through
+		}
+		w.s.Operation = &stopped
+		w.settle()
+		left := 0
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].restarts == 1 {
+				left++
+			}
+		}
+		want := operations.Aborted
+		if left == 0 {
+			want = operations.Succeeded
+		}
+		if w.s.Operation.State != want {
+			w.fail("the operation is %s, %d machines are as they were", w.s.Operation.State, left)
+		}
+		w.active()
+		w.s.Operation = nil
+		w.settle()
+		for _, m := range w.s.Machines {
+			if w.hosts[m.Name].restarts == 1 {
+				left--
+			}
+		}
+		if left != 0 {
+			w.fail("machines were changed after the abort")
+		}
+		w.spec(changed)
+		w.begin(KindChange)
+		w.settle()
+		w.active()
+		if w.s.Operation.State != operations.Succeeded {
+			w.fail("the next operation is %+v", w.s.Operation)
+		}
+	})
 }
 
 func TestPausedAndResumed(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
@@ -43,6 +44,8 @@ type Snapshot struct {
 	Machines       []Machine
 	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts.
 	API observed.API
+	// Operation is what is under way on the cluster; nil when nothing is.
+	Operation *operations.Operation
 	// Memo saves work where a cluster is decided on again; nil is fine, and gives the same decision.
 	Memo *Memo
 }
@@ -153,6 +156,8 @@ type round struct {
 	// init is the machine that begins the cluster; nil while there is none.
 	init    *member
 	cluster clusterVerdict
+	// operation is the next record of the operation; nil when it stays.
+	operation *operations.Operation
 	// shut is the gate that keeps every machine from getting a plan; the zero value when none does.
 	shut hold
 }
@@ -208,6 +213,7 @@ func decidePlans(s Snapshot) Decision {
 	r.turns()
 	r.uncordon()
 	r.message()
+	r.progress()
 	return r.decision()
 }
 

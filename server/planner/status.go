@@ -36,7 +36,8 @@ func delivery(s records.PlanSecret, plan []byte, now time.Time) *records.PlanSec
 // retry is a failed plan that the server starts again by itself.
 type retry struct {
 	checksum string
-	attempt  int // 1 for the first try after the original one
+	attempt  int  // 1 for the first try after the original one
+	now      bool // somebody asked for it
 }
 
 // nextRetry numbers the next automatic try. Counting is by checksum, so a new plan starts anew.

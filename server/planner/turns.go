@@ -60,6 +60,7 @@ func (r *round) turns() {
 		switch {
 		case m.change == nothing && m.failure != nil:
 			m.retry = nextRetry(m.Machine)
+			m.retry.now = r.retryNow(m)
 		case m.change == first && !r.stopped(m, "the first plan"):
 			r.join(m)
 		case m.change == quiet && !r.stopped(m, "a change that restarts nothing"):
@@ -77,6 +78,9 @@ func (r *round) stopped(m *member, what string) bool {
 		return false // what has begun is brought to its end
 	case c.Paused != nil:
 		r.wait(m, verdict.Paused, "cluster "+c.Name+" to be resumed", "drover clusters resume "+c.Name, "%s for %s waits, as cluster %s is paused since %s", what, describeHost(m.Machine), c.Name, c.Paused.At.UTC().Format(timeFormat))
+		return true
+	case r.stopping() && m.change != first:
+		r.wait(m, verdict.Halted, "the operation "+r.Operation.ID+" to stop", "", "%s for %s is not made, as operation %s is stopped", what, describeHost(m.Machine), r.Operation.ID)
 		return true
 	case c.Status.Halted != 0 && c.Status.Halted == c.Generation && m.change != first:
 		r.wait(m, verdict.Halted, "a changed cluster", "apply the cluster as it shall be, or retry the operation", "%s for %s is not made, as the roll-out was aborted", what, describeHost(m.Machine))

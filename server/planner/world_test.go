@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +79,11 @@ func (w *world) spec(text string) {
 	w.s.Cluster.Generation++
 	w.s.Cluster.Status.Renderer = 0
 	w.s.Release = release(w, doc.Spec.KubernetesVersion)
+}
+
+// begin puts a change under an operation.
+func (w *world) begin(kind string) {
+	w.s.Operation = &operations.Operation{ID: "op-abcdefgh", Kind: kind, Subject: "fleet-default/harbour", State: operations.Running, Created: w.s.Now, Started: w.s.Now, Generation: w.s.Cluster.Generation}
 }
 
 func (w *world) add(name string, roles records.Roles) {
@@ -161,6 +167,9 @@ func (w *world) decide() {
 	}
 	w.promises(before, d)
 	w.s = commit(w.s, d)
+	if d.Operation != nil {
+		w.s.Operation = d.Operation
+	}
 	w.orders = d.Orders
 	for key := range w.work {
 		if !slices.ContainsFunc(d.Orders, func(o NodeOrder) bool { return o.Machine == key }) {

@@ -27,7 +27,7 @@ type State struct {
 	PlanSecrets *store.Collection[records.PlanSecret]
 	// NodeConfigs are encrypted and have the key of a Docker host's machine.
 	NodeConfigs *store.Collection[records.NodeConfig]
-	// Operations are keyed "<subject>/<id>", the subject being a cluster's key.
+	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being a cluster's key.
 	Operations *store.Collection[operations.Operation]
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
@@ -75,7 +75,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
-		Operations:         store.NewCollection[operations.Operation]("operations", false),
+		Operations:         store.NewCollection[operations.Operation]("operations", true),
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
