@@ -75,7 +75,9 @@ func gracePeriod(o clusterspec.DrainOptions) int {
 
 // round asks all pods to go that were not asked before, and says which are left.
 func (d *draining) round(ctx context.Context, client kubernetes.Interface, node *corev1.Node) (outcome, error) {
-	if now := d.job.doer.Now(); d.tries == 0 || now.Sub(d.began) >= d.timeout {
+	now := d.job.doer.Now()
+	begins := d.tries == 0 || now.Sub(d.began) >= d.timeout
+	if begins {
 		d.tries++
 		d.began, d.asked = now, map[types.UID]bool{}
 	}
@@ -83,6 +85,9 @@ func (d *draining) round(ctx context.Context, client kubernetes.Interface, node 
 	list, errs := helper.GetPodsForDeletion(node.Name)
 	if len(errs) > 0 {
 		return outcome{}, fmt.Errorf("drain node %s: %s", node.Name, joined(errs))
+	}
+	if begins {
+		d.job.doer.Logger.Debug("node is drained", "cluster", d.job.cluster, "node", node.Name, "try", d.tries, "pods", len(list.Pods()), "warnings", bounded(list.Warnings()))
 	}
 	pods := list.Pods()
 	if len(pods) == 0 {
@@ -128,7 +133,7 @@ func (d *draining) waiting(node *corev1.Node, pods []corev1.Pod, refusals []stri
 		fmt.Fprintf(&b, "; the API refuses to evict %s", some(refusals, maxRefusals))
 	}
 	if d.tries > 1 {
-		fmt.Fprintf(&b, "; %d tries of %s were not enough", d.tries-1, d.timeout)
+		fmt.Fprintf(&b, "; this is try %d, each of %s", d.tries, d.timeout)
 	}
 	return outcome{cause: b.String(), pods: names[:min(len(names), observed.MaxPods)]}
 }

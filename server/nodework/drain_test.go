@@ -185,7 +185,7 @@ func TestPodsThatHoldADrainAreNamed(t *testing.T) {
 		b.set(func() { delete(b.held, "web-1") })
 		b.waits(2*longestPause, observed.PhaseDraining, "waiting for default/slow to end")
 		// When the time of a try is over, every pod is asked again.
-		work = b.waits(defaultTimeout, observed.PhaseDraining, "1 tries of 10m0s were not enough")
+		work = b.waits(defaultTimeout, observed.PhaseDraining, "this is try 2, each of 10m0s")
 		if evictions := b.evictions("slow"); evictions != 2 {
 			t.Errorf("a pod was asked %d times to go in two tries", evictions)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -136,10 +137,12 @@ func (j *job) until(ctx context.Context, s step) (gone bool, err error) {
 func (j *job) turn(ctx context.Context, s step) (outcome, error) {
 	select {
 	case <-ctx.Done():
-		return outcome{}, ctx.Err()
 	case j.doer.turns <- struct{}{}:
+		defer func() { <-j.doer.turns }()
 	}
-	defer func() { <-j.doer.turns }()
+	if ctx.Err() != nil {
+		return outcome{}, ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
 	return s.round(ctx)
@@ -208,7 +211,7 @@ func withoutURL(err error) error {
 // bounded cuts a text.
 func bounded(text string) string {
 	if len(text) > maxCause {
-		return text[:maxCause] + "…"
+		return strings.ToValidUTF8(text[:maxCause], "") + "…"
 	}
 	return text
 }
