@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -65,6 +67,9 @@ type Controller struct {
 	Options
 	queue   *queue
 	leading atomic.Int64 // since when, in nanoseconds of Unix time
+
+	mu    sync.Mutex
+	memos map[records.ClusterKey]*planner.Memo // of clusters that were decided on; one is worked on once at a time
 }
 
 // New makes a controller; nothing happens before Run.
@@ -74,7 +79,7 @@ func New(o Options) *Controller {
 		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
 		o.Perform = func(context.Context) (wait func()) { return func() {} }
 	}
-	return &Controller{Options: o, queue: newQueue()}
+	return &Controller{Options: o, queue: newQueue(), memos: map[records.ClusterKey]*planner.Memo{}}
 }
 
 // Changed makes the controller look at a cluster for which something outside the store
@@ -145,17 +150,24 @@ func (c *Controller) observe() (stop func()) {
 	stopPlans := c.State.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
 		c.queue.add(e.Value.Cluster())
 	})
+	stopOperations := c.State.Operations.Observe(func(e store.Event[operations.Operation]) {
+		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry {
+			c.queue.add(records.ClusterKey(e.Value.Subject))
+		}
+	})
 	return func() {
 		stopClusters()
 		stopMachines()
 		stopPlans()
+		stopOperations()
 	}
 }
 
 // sameCluster says that nothing but the status differs, which is this controller's own to
 // write; a new generation comes with every other change that a decision depends on.
 func sameCluster(before, after records.Cluster) bool {
-	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting)
+	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Leave == after.Leave &&
+		(before.Paused == nil) == (after.Paused == nil) && maps.Equal(before.Labels, after.Labels)
 }
 
 // sameMachine says that nothing but the status differs, which is this controller's own to write.

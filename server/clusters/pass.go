@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -23,6 +24,8 @@ import (
 type gathered struct {
 	cluster  store.Document[records.Cluster]
 	machines []documents // sorted by the machines' keys
+	// operation is the one under way; it has no revision when there is none.
+	operation store.Document[operations.Operation]
 }
 
 // documents are a machine and its plan Secret, which has no revision when there is none.
@@ -35,11 +38,37 @@ type documents struct {
 func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again time.Duration, err error) {
 	cluster, ok := c.State.Clusters.Get(string(key))
 	if !ok {
+		c.Order(key, nil)
+		c.forget(key)
 		return 0, nil
 	}
+	if begun, err := c.promote(ctx, cluster, c.State.OperationsOf(key)); begun || err != nil {
+		return 0, err // its writes have the cluster looked at again
+	}
 	snapshot, g := c.gather(cluster)
+	snapshot.Memo = c.memo(key)
 	decision := planner.Decide(snapshot)
-	return decision.Again, c.commit(ctx, g, decision)
+	if err := c.commit(ctx, g, decision); err != nil {
+		return decision.Again, err
+	}
+	c.Order(key, decision.Orders)
+	return decision.Again, nil
+}
+
+// memo is what is remembered of a cluster between decisions.
+func (c *Controller) memo(key records.ClusterKey) *planner.Memo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.memos[key] == nil {
+		c.memos[key] = planner.NewMemo()
+	}
+	return c.memos[key]
+}
+
+func (c *Controller) forget(key records.ClusterKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.memos, key)
 }
 
 // Preview is what the next pass would decide on a cluster if it were stored as given. Every server can say it.
@@ -65,19 +94,25 @@ func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Sn
 	if release, ok := c.Versions.Release(cluster.Value.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
+	work := c.Work(key)
 	machines := c.State.MachinesByCluster.Find(key)
 	g := gathered{cluster: cluster, machines: make([]documents, len(machines))}
+	if under, ok := operations.Active(cluster.Key, c.State.OperationsOf(key)); ok {
+		if g.operation, ok = c.State.Operations.Get(under.Key()); ok {
+			s.Operation = &g.operation.Value
+		}
+	}
 	s.Machines = make([]planner.Machine, len(machines))
 	for i, d := range machines {
 		g.machines[i].machine = d
-		m := planner.Machine{Machine: &d.Value}
+		m := planner.Machine{Machine: &d.Value, Work: work[records.MachineKey(d.Key)]}
 		if docker {
 			m.Tunnel = c.Tunnel(d.Value.Subject())
 		} else {
 			m.Agent = c.presence(records.MachineKey(d.Key).PlanSecret())
 		}
 		if secret, ok := c.State.PlanSecrets.Get(records.MachineKey(d.Key).PlanSecret()); ok {
-			g.machines[i].secret, m.Secret = secret, &g.machines[i].secret.Value
+			g.machines[i].secret, m.Secret, m.SecretRevision = secret, &g.machines[i].secret.Value, secret.Revision
 		}
 		s.Machines[i] = m
 	}
@@ -102,6 +137,10 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		return c.remove(ctx, g, d)
 	}
 	var batch batch
+	if d.Operation != nil {
+		// With the first plans: whoever reads the record finds what it says of them.
+		batch = append(batch, c.operation(g.operation, *d.Operation))
+	}
 	for _, m := range d.Machines {
 		w := c.machine(g.find(m.Key), m)
 		if !batch.fits(w) {
@@ -124,6 +163,20 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		batch = append(batch, w)
 	}
 	return c.write(ctx, batch)
+}
+
+// operation is the write of the operation's next record.
+func (c *Controller) operation(d store.Document[operations.Operation], next operations.Operation) write {
+	before := d.Value.State
+	d.Value = next
+	return write{
+		what: "the record of operation " + next.ID, ops: []store.Op{c.State.Operations.Updating(d)}, size: statusSize + 512*len(next.Tasks) + 256*len(next.Log),
+		done: func() {
+			if before != next.State {
+				c.Logger.Info("operation", "operation", next.ID, "kind", next.Kind, "cluster", next.Subject, "state", next.State, "reason", next.Reason)
+			}
+		},
+	}
 }
 
 // machine is the write of what was decided of one machine.
@@ -175,6 +228,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	}
 	for _, m := range d.Machines {
 		ops = append(ops, c.removal(g.find(m.Key))...)
+	}
+	for _, o := range c.State.OperationsOf(records.ClusterKey(cluster.Key)) {
+		ops = append(ops, c.State.Operations.Deleting(o.Key(), 0))
 	}
 	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
 		return fmt.Errorf("remove cluster %s from the store: %w", cluster.Key, err)
