@@ -28,6 +28,7 @@ import (
 
 // parts are what serve runs and closes.
 type parts struct {
+	versions *versions.Source
 	register *registration.Registration
 	plans    *planapi.API
 	hosts    *hosts.Hosts
@@ -43,11 +44,11 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	known, err := versions.Load(s.VersionData)
+	p := &s.parts
+	p.versions, err = versions.Open(versions.Options{Location: s.VersionData, DataDir: s.DataDir, Logger: s.Logger, Now: s.Now})
 	if err != nil {
 		return err
 	}
-	p := &s.parts
 	p.register = registration.New(registration.Options{
 		State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger,
 		Watching: func(secretKey string) bool {
@@ -64,20 +65,21 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
-		State: s.state, Versions: known, Identity: identity(),
+		State: s.state, Versions: p.versions.Data, Identity: identity(),
 		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
 		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API, Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)
 	p.hosts.OnTunnel(p.control.TunnelChanged)
 	p.clusters.OnChange(p.control.Changed)
+	p.versions.OnChange(p.control.VersionsChanged)
 	agents := http.NewServeMux()
 	p.register.Routes(agents)
 	p.plans.Routes(agents)
 	p.agents.Routes(agents)
 	p.hosts.Routes(agents)
 	p.handler = api.New(api.Options{
-		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: known,
+		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data,
 		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: metrics.Handler(p.hosts, s.Now),

@@ -44,7 +44,7 @@ type Options struct {
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
 	// Versions are those that cluster documents may name.
-	Versions *versions.Data
+	Versions func() *versions.Data
 	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)

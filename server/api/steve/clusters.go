@@ -172,7 +172,7 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	var fields map[string]any
 	var head sent
 	if strings.Contains(c.R.Header.Get("Content-Type"), "yaml") {
-		doc, err := clusterspec.ParseSpec(data, a.Versions)
+		doc, err := clusterspec.ParseSpec(data, a.Versions())
 		return doc, "", err
 	}
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -210,7 +210,7 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	if err != nil {
 		return clusterspec.Document{}, "", fmt.Errorf("read the Body: %w", err)
 	}
-	doc, err := clusterspec.ParseSpec(filled, a.Versions)
+	doc, err := clusterspec.ParseSpec(filled, a.Versions())
 	return doc, head.Metadata.ResourceVersion, err
 }
 
