@@ -92,7 +92,7 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	if !cluster.Deleting.IsZero() {
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
-	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.running(cluster)...); err != nil {
+	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.Running(cluster)...); err != nil {
 		return result, cluster, nil, err
 	}
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
@@ -112,8 +112,8 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	return result, cluster, []store.Op{a.State.Clusters.Updating(existing)}, nil
 }
 
-// running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
-func (a *Applier) running(cluster records.Cluster) []string {
+// Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
+func (a *Applier) Running(cluster records.Cluster) []string {
 	var running []string
 	if cluster.Status.Version != "" {
 		running = append(running, cluster.Status.Version)
