@@ -80,7 +80,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.hosts.Routes(agents)
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Now: s.Now},
+		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: metrics.Handler(p.hosts, s.Now),
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,

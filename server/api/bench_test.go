@@ -164,7 +164,7 @@ func (b *bench) wire(o benchOptions) {
 	})
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
-		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Now: b.now},
+		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now},
 		Agents: agents, Metrics: room,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -68,5 +69,20 @@ func TestReleasesInRanchersForm(t *testing.T) {
 	}
 	if r := b.get("/v1-k3s-release/channels"); len(r.data()) != 1 || r.data()[0]["name"] != "default" || r.data()[0]["latest"] != "v1.34.4+k3s1" {
 		t.Errorf("channels %s", r.raw)
+	}
+}
+
+// TestWarningsOverV1: what is taken and may surprise is in headers, as Kubernetes has them.
+func TestWarningsOverV1(t *testing.T) {
+	b := newBench(t)
+	const types = "/v1/provisioning.cattle.io.clusters"
+	body := `{"metadata":{"name":"harbour","namespace":"fleet-default"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{"machineGlobalConfig":{"cni":"calico"}}}}`
+	r := b.want(http.StatusCreated, "POST", types, body)
+	const want = `299 - "spec.rkeConfig.machineGlobalConfig.cni: v1.34.4+k3s1 has no such setting, so calico is left out"`
+	if got := r.header.Values("Warning"); len(got) != 1 || got[0] != want {
+		t.Errorf("warnings %q", got)
+	}
+	if r := b.want(http.StatusOK, "PUT", types+"/fleet-default/harbour", string(b.get(types+"/fleet-default/harbour").raw)); r.header.Get("Warning") != "" {
+		t.Errorf("of what was just read: %q", r.header.Get("Warning"))
 	}
 }

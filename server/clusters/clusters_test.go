@@ -58,7 +58,7 @@ func newBed(t *testing.T) *bed {
 		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
 		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
 	})
-	b.applier = &Applier{State: st, Preview: b.control.Preview, Now: b.clock}
+	b.applier = &Applier{State: st, Preview: b.control.Preview, Versions: func() *versions.Data { return known }, Now: b.clock}
 	return b
 }
 

@@ -238,6 +238,11 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if err != nil {
 		return route.Answer{}, err
 	}
+	for _, r := range results {
+		for _, warning := range r.Warnings { // in Kubernetes' form, which kubectl and dashboards show
+			c.W.Header().Add("Warning", "299 - "+strconv.QuoteToASCII(warning))
+		}
+	}
 	if len(results) == 1 && results[0].Action == clusters.Unchanged {
 		c.W.Header().Set("X-Drover-Result", string(clusters.Unchanged))
 	}
