@@ -100,7 +100,7 @@ func (c *checker) permissions(at, text string) {
 // manifest refuses what the control plane could not apply: a failed addon is seen on a host alone.
 func (c *checker) manifest(text string) {
 	const at = "spec.rkeConfig.additionalManifest"
-	docs, err := strictyaml.Read(strictyaml.Source{}, []byte(text))
+	docs, err := strictyaml.Read(strictyaml.Source{Private: true}, []byte(text)) // it may hold Secrets
 	errs, _ := errors.AsType[strictyaml.Errors](err)
 	for _, doc := range docs {
 		var object struct {
@@ -127,10 +127,12 @@ func (c *checker) registries(r *Registries) {
 		mirror := r.Mirrors[name]
 		for i, endpoint := range mirror.Endpoint {
 			u, err := url.Parse(endpoint)
-			if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-				c.fail(fmt.Sprintf("%smirrors.%s.endpoint[%d]", at, name, i), "%.300q is not a URL, such as https://mirror.example.com", endpoint)
-			} else if u.User != nil {
-				c.fail(fmt.Sprintf("%smirrors.%s.endpoint[%d]", at, name, i), "has a password; name a Secret in registries.configs.%s.authConfigSecretName", u.Host)
+			at := fmt.Sprintf("%smirrors.%s.endpoint[%d]", at, name, i)
+			switch {
+			case strings.Contains(endpoint, "@"):
+				c.fail(at, "has credentials; name a Secret in the registry's authConfigSecretName, in registries.configs")
+			case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+				c.fail(at, "%.300q is not a URL, such as https://mirror.example.com", endpoint)
 			}
 		}
 		for _, pattern := range sortedKeys(mirror.Rewrite) {

@@ -185,6 +185,7 @@ func TestUnknownSettingsCanBeAllowed(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(good)
+	f.Add(rke2)
 	known := data(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		docs, err := Parse([]byte(text), known)

@@ -87,6 +87,7 @@ func (d *Data) with(source string, text []byte) (*Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", source, located(text, err))
 	}
+	next.index()
 	return next, nil
 }
 
@@ -127,9 +128,7 @@ func (d *Data) add(doc document) error {
 	if added == 0 {
 		return errors.New("it has no release with arguments; expected releases by runtime and set, or k3s.releases and rke2.releases as in Rancher's metadata")
 	}
-	if doc.Date != "" {
-		d.Date = doc.Date
-	}
+	d.Date = doc.Date
 	for _, runtime := range slices.Sorted(maps.Keys(doc.Recommended)) {
 		version := doc.Recommended[runtime]
 		if r, ok := d.releases[version]; !ok || r.Runtime != runtime {

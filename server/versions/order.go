@@ -30,7 +30,7 @@ func WellFormed(version string) bool {
 func Compare(a, b string) int {
 	x, _ := parse(a)
 	y, _ := parse(b)
-	return slices.Compare(x[:], y[:])
+	return x.compare(y)
 }
 
 // SkipsMinor says whether the way up from one version to another leaves out a minor line, which
@@ -38,7 +38,7 @@ func Compare(a, b string) int {
 func SkipsMinor(from, to string) bool {
 	x, ok := parse(from)
 	y, both := parse(to)
-	return ok && both && (y[0] > x[0] || y[0] == x[0] && y[1] > x[1]+1)
+	return ok && both && x.skipsMinor(y)
 }
 
 // Minor is the minor line of a version: v1.34 of v1.34.4+k3s1; "" of a text that is not a version.
@@ -50,8 +50,15 @@ func Minor(version string) string {
 	return "v" + strconv.Itoa(n[0]) + "." + strconv.Itoa(n[1])
 }
 
-// parse reads v1.34.4+k3s1 as 1, 34, 4, 1.
-func parse(version string) (n [4]int, ok bool) {
+// number is v1.34.4+k3s1 as 1, 34, 4, 1.
+type number [4]int
+
+func (n number) compare(m number) int { return slices.Compare(n[:], m[:]) }
+
+// skipsMinor says whether the way up to m leaves out a minor line.
+func (n number) skipsMinor(m number) bool { return m[0] > n[0] || m[0] == n[0] && m[1] > n[1]+1 }
+
+func parse(version string) (n number, ok bool) {
 	found := form.FindStringSubmatch(version)
 	if found == nil {
 		return n, false

@@ -84,11 +84,40 @@ func (r Release) Defaults() map[string]any {
 
 // Data is everything known, in one value that never changes.
 type Data struct {
-	// Date is that of the newest document in it; "" where that has none.
+	// Date is that of the document that was added last; "" where that has none.
 	Date string
 
 	releases    map[string]Release
 	recommended map[Runtime]string
+	sorted      map[Runtime][]entry // newest first
+	unions      map[Runtime]Release // of the settings of all versions
+}
+
+// entry is a version with its numbers, which are compared often.
+type entry struct {
+	version string
+	number  number
+}
+
+// index puts the releases in order, once they are all there, and their settings together.
+func (d *Data) index() {
+	d.sorted = map[Runtime][]entry{}
+	for version, r := range d.releases {
+		n, _ := parse(version) // all were looked at
+		d.sorted[r.Runtime] = append(d.sorted[r.Runtime], entry{version, n})
+	}
+	for _, list := range d.sorted {
+		slices.SortFunc(list, func(a, b entry) int { return b.number.compare(a.number) })
+	}
+	d.unions = map[Runtime]Release{}
+	for runtime, list := range d.sorted {
+		u := Release{Runtime: runtime, ServerArgs: map[string]Arg{}, AgentArgs: map[string]Arg{}}
+		for _, e := range slices.Backward(list) { // the newest has the last word
+			maps.Copy(u.ServerArgs, d.releases[e.version].ServerArgs)
+			maps.Copy(u.AgentArgs, d.releases[e.version].AgentArgs)
+		}
+		d.unions[runtime] = u
+	}
 }
 
 // Release looks a version up.
@@ -104,30 +133,27 @@ func (d *Data) Permissive(version string) (Release, bool) {
 	if r, ok := d.Release(version); ok {
 		return r, true
 	}
-	if _, ok := parse(version); !ok {
+	n, ok := parse(version)
+	if !ok {
 		return Release{}, false
 	}
-	u := Release{Version: version, Runtime: RuntimeOf(version), ServerArgs: map[string]Arg{}, AgentArgs: map[string]Arg{}}
-	for _, known := range slices.Backward(d.List(u.Runtime)) { // the newest has the last word
-		r := d.releases[known]
-		maps.Copy(u.ServerArgs, r.ServerArgs)
-		maps.Copy(u.AgentArgs, r.AgentArgs)
-		if Compare(known, version) < 0 {
-			u.Charts, u.Features = r.Charts, r.Features
+	u, ok := d.unions[RuntimeOf(version)]
+	u.Version = version
+	for _, e := range d.sorted[u.Runtime] {
+		if e.number.compare(n) < 0 {
+			u.Charts, u.Features = d.releases[e.version].Charts, d.releases[e.version].Features
+			break
 		}
 	}
-	return u, len(u.ServerArgs)+len(u.AgentArgs) > 0
+	return u, ok
 }
 
 // List is every known version of a runtime, newest first.
 func (d *Data) List(runtime Runtime) []string {
-	var list []string
-	for v, r := range d.releases {
-		if r.Runtime == runtime {
-			list = append(list, v)
-		}
+	list := make([]string, len(d.sorted[runtime]))
+	for i, e := range d.sorted[runtime] {
+		list[i] = e.version
 	}
-	slices.SortFunc(list, func(a, b string) int { return Compare(b, a) })
 	return list
 }
 
@@ -137,8 +163,8 @@ func (d *Data) Default(runtime Runtime) string {
 	if v := d.recommended[runtime]; v != "" {
 		return v
 	}
-	if list := d.List(runtime); len(list) > 0 {
-		return list[0]
+	if list := d.sorted[runtime]; len(list) > 0 {
+		return list[0].version
 	}
 	return ""
 }
@@ -146,12 +172,17 @@ func (d *Data) Default(runtime Runtime) string {
 // Upgrades are the known versions that a cluster at a version may be upgraded to: higher
 // ones of the same distribution, of the same minor line or the next one, newest first.
 func (d *Data) Upgrades(from string) []string {
-	if _, ok := parse(from); !ok {
+	n, ok := parse(from)
+	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(d.List(RuntimeOf(from)), func(v string) bool {
-		return Compare(v, from) <= 0 || SkipsMinor(from, v)
-	})
+	list := []string{}
+	for _, e := range d.sorted[RuntimeOf(from)] {
+		if e.number.compare(n) > 0 && !n.skipsMinor(e.number) {
+			list = append(list, e.version)
+		}
+	}
+	return list
 }
 
 // Nearest are the known versions of the same minor line, newest first, or the newest of each line when there are none.
@@ -159,14 +190,13 @@ func (d *Data) Nearest(version string) []string {
 	wanted, _ := parse(version)
 	var same, newest []string
 	lastLine := [2]int{-1}
-	for _, v := range d.List(RuntimeOf(version)) {
-		n, _ := parse(v)
-		line := [2]int{n[0], n[1]}
+	for _, e := range d.sorted[RuntimeOf(version)] {
+		line := [2]int{e.number[0], e.number[1]}
 		if line == [2]int{wanted[0], wanted[1]} {
-			same = append(same, v)
+			same = append(same, e.version)
 		}
 		if line != lastLine {
-			newest = append(newest, v)
+			newest = append(newest, e.version)
 			lastLine = line
 		}
 	}

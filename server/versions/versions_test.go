@@ -217,3 +217,35 @@ func TestFileRefused(t *testing.T) {
 		})
 	}
 }
+
+// FuzzDocument: whatever a document holds, it is refused, or there are as many versions as before or more, all of them usable.
+func FuzzDocument(f *testing.F) {
+	base, err := Load("")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"recommended":{"k3s":"v1.40.0+k3s1"},"sets":{"y":{},"x":{"extends":"y","agentArgs":{"a":{"type":"string"}}}},"releases":{"k3s":{"x":["v1.40.0+k3s1"]}}}`)
+	f.Add(`{"rke2":{"channels":[{"name":"default","latest":"v1.40.1+rke2r2"}],"releases":[{"version":"v1.40.1+rke2r2","serverArgs":{"cni":{"type":"array","default":null,"options":[]}},"agentArgs":{"p":{}},"charts":{"c":{}}}]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := base.with("a test", []byte(text))
+		if err != nil {
+			return
+		}
+		if len(d.List(K3s)) < len(base.List(K3s)) || len(d.List(RKE2)) < len(base.List(RKE2)) {
+			t.Error("releases are lost")
+		}
+		for version, r := range d.releases {
+			if !WellFormed(version) || r.Version != version || RuntimeOf(version) != r.Runtime || !r.Known {
+				t.Errorf("%q is %+v", version, r)
+			}
+			for key := range r.AgentArgs {
+				if Reserved(key) {
+					t.Errorf("%s lists %s", version, key)
+				}
+			}
+		}
+		if _, ok := d.Release(d.Default(K3s)); !ok {
+			t.Errorf("the default %q is not known", d.Default(K3s))
+		}
+	})
+}
