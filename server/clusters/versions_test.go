@@ -3,6 +3,7 @@ package clusters
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,16 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
+
+// TestAVersionWithoutDataIsWorkedOn: one that the data have lost since its document came in would hold up its cluster.
+func TestAVersionWithoutDataIsWorkedOn(t *testing.T) {
+	b := newBed(t)
+	b.apply(strings.NewReplacer("v1.34.4", "v1.34.99", "rkeConfig: {}", "rkeConfig: {machineGlobalConfig: {x-allow-unknown-args: true}}").Replace(harbour))
+	d, _ := b.state.Clusters.Get("fleet-default/harbour")
+	if s, _ := b.control.gather(d); s.Release == nil || s.Release.Known || s.Release.Version != "v1.34.99+k3s1" {
+		t.Errorf("release %+v", s.Release)
+	}
+}
 
 // TestNewVersionDataWakesWhomTheyConcern: a cluster is looked at again when something else is known of its version.
 func TestNewVersionDataWakesWhomTheyConcern(t *testing.T) {

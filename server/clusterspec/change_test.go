@@ -85,6 +85,10 @@ func TestCheckChangeOfWhatStays(t *testing.T) {
 		{"token", k3s, with("token", "hunter2"), with("token", "hunter3"), false, "token: is what the cluster was made with and cannot be changed once its control plane has been up, from one to one"},
 		{"another setting", k3s, with("tls-san", "a"), with("tls-san", "b"), false, ""},
 		{"selected", rke2, selecting("cluster-dns", "10.1.0.10"), selecting("cluster-dns", "10.2.0.10"), false, `spec.rkeConfig.machineSelectorConfig[0].config.cluster-dns: is what`},
+		{"selected for others", rke2, selecting("cni", "canal"), func(d *Document) {
+			selecting("cni", "canal")(d)
+			d.Spec.RKEConfig.MachineSelectorConfig[0].MachineLabelSelector.MatchLabels = map[string]string{"rack": "7"}
+		}, false, `spec.rkeConfig.machineSelectorConfig[0].config.cni: is what`},
 		{"selected anew", rke2, nil, selecting("cni", "canal", "debug"), false, `spec.rkeConfig.machineSelectorConfig[1].config.cni: is what the cluster was made with and cannot be changed once its control plane has been up, from none to "canal"`},
 		{"no longer selected", rke2, selecting("cni", "canal"), nil, false, `spec.rkeConfig.machineSelectorConfig[0].config.cni: is what`},
 		{"selected at another place", rke2, selecting("cni", "canal"), selecting("cni", "canal", "debug"), false, ""},

@@ -227,3 +227,24 @@ func TestManifestOfManyDocuments(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDataDirectories(t *testing.T) {
+	for dirs, want := range map[string]string{
+		"{k8sDistro: /data/rke2, provisioning: /data/capr, systemAgent: /data/agent}": "",
+		"{k8sDistro: /data/rke2}":                                  "",
+		"{k8sDistro: /var/lib/rancher/rke2-data, systemAgent: ''}": "", // begins alike, and is another
+		"{k8sDistro: /a, systemAgent: /a}":                         `dataDirectories.systemAgent: k8sDistro ("/a") and systemAgent ("/a") are`,
+		"{k8sDistro: /a/b/c/d, systemAgent: /a}":                   `dataDirectories.systemAgent: k8sDistro ("/a/b/c/d") and systemAgent ("/a") are`,
+		"{k8sDistro: /a, systemAgent: /a/b/c/d}":                   `dataDirectories.systemAgent: k8sDistro ("/a") and systemAgent ("/a/b/c/d") are`,
+		"{systemAgent: /var/lib/rancher/rke2/agent}":               `dataDirectories.systemAgent: k8sDistro ("/var/lib/rancher/rke2") and systemAgent`,
+		"{systemAgent: /var}":                                      `dataDirectories.systemAgent: k8sDistro ("/var/lib/rancher/rke2") and systemAgent ("/var") are`,
+		"{k8sDistro: /a/}":                                         `dataDirectories.k8sDistro: "/a/" is not an absolute, clean path`,
+		"{k8sDistro: /}":                                           `dataDirectories.k8sDistro: "/" is not an absolute, clean path`,
+		"{k8sDistro: /a b}":                                        `dataDirectories.k8sDistro: "/a b" is not an absolute, clean path of plain characters`,
+	} {
+		_, err := Parse([]byte(strings.Replace(rke2, "  rkeConfig:\n", "  rkeConfig:\n    dataDirectories: "+dirs+"\n", 1)), data(t))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "line 8: spec.rkeConfig."+want)) {
+			t.Errorf("%s: %v, want %s", dirs, err, want)
+		}
+	}
+}

@@ -105,6 +105,11 @@ func TestSourceOfAnAddress(t *testing.T) {
 		t.Errorf("after it is good again: %v, %+v", err, s.Status())
 	}
 
+	restarted, _ := open(t, web.URL+"/data.json", dir)
+	if err := restarted.refresh(t.Context()); err != nil || m.asked[len(m.asked)-1] != `"1"` {
+		t.Errorf("after a restart everything is fetched again: %v, %q", err, m.asked)
+	}
+
 	web.Close()
 	later, _ := open(t, web.URL+"/data.json", dir)
 	if _, added := knows(later); !added || later.Status().Read.IsZero() {
@@ -197,6 +202,20 @@ func TestSourceOfAFile(t *testing.T) {
 	if _, added := knows(s); !added {
 		t.Error("a file that is gone takes its data along")
 	}
+	write(newer)
+	again := at
+	if err := s.refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(file), func() error { _ = s.refresh(t.Context()); return nil }()); err != nil {
+		t.Fatal(err)
+	}
+	at = again.Add(-time.Second)
+	write(newer) // as it was, as a volume that is mounted again
+	if err := s.refresh(t.Context()); err != nil || s.Status().Fault != "" {
+		t.Errorf("a file that is back: %v, %+v", err, s.Status())
+	}
+	at = again
 	write(strings.Replace(newer, "v1.40.0", "v1.41.0", 1))
 	if err := s.refresh(t.Context()); err != nil || s.Status().Fault != "" {
 		t.Errorf("%v, %+v", err, s.Status())
@@ -220,7 +239,9 @@ func TestRunTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var asked []time.Duration
-		s, err := Open(Options{
+		var s *Source
+		var err error
+		s, err = Open(Options{
 			Location: "https://m.example/d", DataDir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 				asked = append(asked, time.Since(start))
@@ -228,7 +249,12 @@ func TestRunTriesAgain(t *testing.T) {
 				case 1:
 					<-r.Context().Done() // never answers
 					return nil, r.Context().Err()
-				case 2, 3:
+				case 2:
+					if fault := s.Status().Fault; fault != "fetch version data from https://m.example/d: no answer within 5s" {
+						t.Errorf("the fault is %q", fault)
+					}
+					return nil, errors.New("no route")
+				case 3, 5:
 					return nil, errors.New("no route")
 				}
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(newer)), Header: http.Header{}}, nil
@@ -245,7 +271,7 @@ func TestRunTriesAgain(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		want := []time.Duration{0, 15 * time.Second, 35 * time.Second, 75 * time.Second, 24*time.Hour + 75*time.Second}
+		want := []time.Duration{0, 15 * time.Second, 35 * time.Second, 75 * time.Second, 24*time.Hour + 75*time.Second, 24*time.Hour + 85*time.Second}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Error(diff)
 		}
