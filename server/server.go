@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.close()
-	for _, step := range []func(context.Context) error{s.listen, s.certify, s.bootstrap, s.wire} {
+	for _, step := range []func(context.Context) error{s.learn, s.listen, s.certify, s.bootstrap, s.wire} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -38,6 +38,12 @@ type parts struct {
 	handler  http.Handler
 }
 
+// learn reads the version data, before the first start makes anything that a wrong file would leave behind.
+func (s *Server) learn(context.Context) (err error) {
+	s.parts.versions, err = versions.Open(versions.Options{Location: s.VersionData, DataDir: s.DataDir, Logger: s.Logger, Now: s.Now})
+	return err
+}
+
 // wire makes the parts, in the order in which they need each other.
 func (s *Server) wire(ctx context.Context) (err error) {
 	files, err := assets.Open(s.AssetsDir)
@@ -45,10 +51,6 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	p := &s.parts
-	p.versions, err = versions.Open(versions.Options{Location: s.VersionData, DataDir: s.DataDir, Logger: s.Logger, Now: s.Now})
-	if err != nil {
-		return err
-	}
 	p.register = registration.New(registration.Options{
 		State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger,
 		Watching: func(secretKey string) bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -40,6 +41,12 @@ func TestVersionsOfACluster(t *testing.T) {
 	}
 	if r := b.request("GET", "/v1-drover/versions?cluster=c-m-qqqqqqqq", b.user, ""); r.status != 404 {
 		t.Errorf("somebody who may not see the cluster gets %d: %s", r.status, r.raw)
+	}
+	b.addCluster("dockyard", "c-dockr", func(c *records.Cluster) {
+		c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
+	})
+	if r := b.get("/v1-drover/versions?cluster=c-dockr"); r.status != 422 || !strings.Contains(r.text("message"), "dockyard is a cluster of Docker hosts") {
+		t.Errorf("a cluster of Docker hosts: %d %s", r.status, r.raw)
 	}
 	if r := b.get("/v1-drover/versions?runtime=k8s"); r.status != 422 || !strings.Contains(r.text("message"), "neither k3s nor rke2") {
 		t.Errorf("a runtime that is none: %d %s", r.status, r.raw)

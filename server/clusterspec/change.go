@@ -147,21 +147,10 @@ func selected(rke *RKEConfig, key string) []selection {
 
 // plain is the one text for all ways in which a value can be written.
 func plain(value any, byDefault string) string {
-	switch v := value.(type) {
-	case nil:
-		return byDefault
-	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			items[i] = fmt.Sprint(item)
-		}
-		value = strings.Join(items, ",")
+	if text := strings.Join(Items(value), ","); text != "" {
+		return text
 	}
-	text := strings.ReplaceAll(fmt.Sprint(value), " ", "")
-	if text == "" {
-		return byDefault
-	}
-	return text
+	return byDefault
 }
 
 // shownValue is a value for people. Tokens are shown to nobody.

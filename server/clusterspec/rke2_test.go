@@ -1,6 +1,7 @@
 package clusterspec
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -245,6 +246,28 @@ func TestDataDirectories(t *testing.T) {
 		_, err := Parse([]byte(strings.Replace(rke2, "  rkeConfig:\n", "  rkeConfig:\n    dataDirectories: "+dirs+"\n", 1)), data(t))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "line 8: spec.rkeConfig."+want)) {
 			t.Errorf("%s: %v, want %s", dirs, err, want)
+		}
+	}
+}
+
+func TestItems(t *testing.T) {
+	for _, value := range []any{"multus,calico", "multus, calico,", []any{"multus", "calico"}, []any{"multus,calico"}} {
+		if diff := cmp.Diff([]string{"multus", "calico"}, Items(value)); diff != "" {
+			t.Errorf("%v: %s", value, diff)
+		}
+	}
+	for _, value := range []any{nil, "", []any{}} {
+		if got := Items(value); got != nil {
+			t.Errorf("%v: %q", value, got)
+		}
+	}
+}
+
+func TestRegistryCA(t *testing.T) {
+	const pem = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+	for _, given := range []string{pem, base64.StdEncoding.EncodeToString([]byte(pem))} {
+		if got := (RegistryConfig{CABundle: given}).CA(); got != pem {
+			t.Errorf("of %q: %q", given, got)
 		}
 	}
 }

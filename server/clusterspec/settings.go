@@ -133,6 +133,27 @@ func listFault(arg versions.Arg, value any) string {
 	return ""
 }
 
+// Items are the items of a setting whose value is a list, or a text with commas between them as in cni: "multus,calico".
+func Items(value any) []string {
+	var texts []string
+	switch v := value.(type) {
+	case nil:
+	case []any:
+		for _, item := range v {
+			texts = append(texts, fmt.Sprint(item))
+		}
+	default:
+		texts = []string{fmt.Sprint(v)}
+	}
+	var items []string
+	for item := range strings.SplitSeq(strings.Join(texts, ","), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
 // IsEmpty says that a setting has no value at all.
 func IsEmpty(value any) bool {
 	switch v := value.(type) {

@@ -7,6 +7,8 @@
 // and pkg/apis/management.cattle.io/v3.
 package clusterspec
 
+import "encoding/base64"
+
 // APIVersion and Kind of the document.
 const (
 	APIVersion = "provisioning.cattle.io/v1"
@@ -184,8 +186,17 @@ type RegistryConfig struct {
 	AuthConfigSecretName string `json:"authConfigSecretName,omitempty"`
 	TLSSecretName        string `json:"tlsSecretName,omitempty"`
 
+	// CABundle is PEM, or base64 of it as Rancher's clients write it; see CA.
 	CABundle           string `json:"caBundle,omitempty"`
 	InsecureSkipVerify bool   `json:"insecureSkipVerify,omitempty"`
+}
+
+// CA is CABundle as PEM.
+func (c RegistryConfig) CA() string {
+	if text, err := base64.StdEncoding.DecodeString(c.CABundle); err == nil {
+		return string(text)
+	}
+	return c.CABundle
 }
 
 // ETCD are the snapshot settings.

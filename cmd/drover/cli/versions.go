@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,9 +49,7 @@ func (a *app) versionsList() *cobra.Command {
 			if err := c.Get(cmd.Context(), versionsPath+"?"+query.Encode(), &answer); err != nil {
 				return fmt.Errorf("list versions: %w", err)
 			}
-			if answer.Source.Fault != "" {
-				fmt.Fprintf(a.Err, "warning: the version data could not be renewed: %s\n", answer.Source.Fault)
-			}
+			a.versionSource(answer.Source)
 			a.hint(len(answer.Data) == 0 && cluster != "", fmt.Sprintf("the server knows no version that cluster %s (at %s) may be upgraded to; give it newer data with --version-data", cluster, answer.From))
 			return a.show(answer, func(t *table) { versionsTable(t, answer) })
 		},
@@ -58,6 +57,23 @@ func (a *app) versionsList() *cobra.Command {
 	cmd.Flags().StringVar(&runtime, "runtime", "", "only versions of k3s or rke2")
 	cmd.Flags().StringVar(&cluster, "cluster", "", "only versions that this cluster may be upgraded to")
 	return cmd
+}
+
+// versionSource says where the data are from that are not built in, how old they are, and why they are not newer.
+func (a *app) versionSource(s views.VersionSource) {
+	if s.Location != "" {
+		age := "never read"
+		if !s.Read.IsZero() {
+			age = "found current " + ago(time.Now(), s.Read) + " ago"
+		}
+		if s.Date != "" {
+			age = "dated " + s.Date + ", " + age
+		}
+		a.hint(true, fmt.Sprintf("version data of %s (%s) over the built-in ones", s.Location, age))
+	}
+	if s.Fault != "" {
+		fmt.Fprintf(a.Err, "warning: the version data could not be renewed: %s\n", s.Fault)
+	}
 }
 
 func versionsTable(t *table, answer views.Versions) {

@@ -35,6 +35,9 @@ func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
 		if !ok || !auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Cluster, Key: id}) {
 			return route.Answer{}, norman.Missing("cluster", id)
 		}
+		if d.Value.Spec.Docker() {
+			return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "%s is a cluster of Docker hosts, whose Kubernetes is not provisioned here", d.Value.Name)
+		}
 		from, to := views.OfUpgrades(known, d.Value.Spec.KubernetesVersion, a.Running(d.Value))
 		answer.From = from
 		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(to, name) })
