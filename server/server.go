@@ -60,7 +60,7 @@ type Options struct {
 	AssetsDir string
 	// PeerURL is where the other servers of the same etcd reach this one; empty takes this host's first address.
 	PeerURL string
-	// VersionData is a file with Kubernetes versions beyond the built-in ones.
+	// VersionData is a file or an http(s) URL with Kubernetes versions beyond the built-in ones.
 	VersionData string
 	// BootstrapPassword is the first administrator's; empty makes one and prints it once.
 	BootstrapPassword string
@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.close()
-	for _, step := range []func(context.Context) error{s.listen, s.certify, s.bootstrap, s.wire} {
+	for _, step := range []func(context.Context) error{s.learn, s.listen, s.certify, s.bootstrap, s.wire} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -214,6 +214,7 @@ func (s *Server) serve(parent context.Context) error {
 	run("publish to other servers which hosts are connected", p.hosts.Run)
 	run("end machines' old tokens", p.register.Run)
 	run("clean up tokens", s.purgeTokens)
+	run("keep the version data current", p.versions.Run)
 	run("serve https", func(context.Context) error { return web.ServeTLS(connections.Listener(s.listener), "", "") })
 	run("keep the store", func(ctx context.Context) error {
 		select {

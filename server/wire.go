@@ -30,6 +30,7 @@ import (
 
 // parts are what serve runs and closes.
 type parts struct {
+	versions *versions.Source
 	register *registration.Registration
 	plans    *planapi.API
 	hosts    *hosts.Hosts
@@ -40,13 +41,15 @@ type parts struct {
 	handler  http.Handler
 }
 
+// learn reads the version data, before the first start makes anything that a wrong file would leave behind.
+func (s *Server) learn(context.Context) (err error) {
+	s.parts.versions, err = versions.Open(versions.Options{Location: s.VersionData, DataDir: s.DataDir, Logger: s.Logger, Now: s.Now})
+	return err
+}
+
 // wire makes the parts, in the order in which they need each other.
 func (s *Server) wire(ctx context.Context) (err error) {
 	files, err := assets.Open(s.AssetsDir)
-	if err != nil {
-		return err
-	}
-	known, err := versions.Load(s.VersionData)
 	if err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.nodes = s.doer(p)
 	p.control = clusters.New(clusters.Options{
-		State: s.state, Versions: known, Identity: identity(),
+		State: s.state, Versions: p.versions.Data, Identity: identity(),
 		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
 		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
 		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Logger: s.Logger, Now: s.Now,
@@ -77,14 +80,15 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.hosts.OnTunnel(p.control.TunnelChanged)
 	p.clusters.OnChange(p.control.Changed)
 	p.nodes.OnChange(p.control.Changed)
+	p.versions.OnChange(p.control.VersionsChanged)
 	agents := http.NewServeMux()
 	p.register.Routes(agents)
 	p.plans.Routes(agents)
 	p.agents.Routes(agents)
 	p.hosts.Routes(agents)
 	p.handler = api.New(api.Options{
-		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: known,
-		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Now: s.Now},
+		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
+		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: metrics.Handler(p.hosts, s.Now),
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -44,7 +45,9 @@ type Options struct {
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
 	// Versions are those that cluster documents may name.
-	Versions *versions.Data
+	Versions func() *versions.Data
+	// VersionStatus says where they are from; nil is the built-in data.
+	VersionStatus func() versions.Status
 	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
@@ -89,6 +92,9 @@ func New(o Options) *API {
 	if o.Origin.ServerURL == nil {
 		o.Origin.ServerURL = o.Settings.ServerURL
 	}
+	if o.VersionStatus == nil {
+		o.VersionStatus = func() versions.Status { return versions.Status{Date: o.Versions().Date} }
+	}
 	a := &API{feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
@@ -101,11 +107,12 @@ func New(o Options) *API {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, Registration: o.Registration, ApplyDocuments: o.apply, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
+	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)

@@ -158,14 +158,14 @@ func (b *bench) wire(o benchOptions) {
 	agents.Handle("/v1-drover/relay/", room)
 	agents.Handle("/v1-drover/relay", room)
 	control := clusters.New(clusters.Options{
-		State: b.st, Versions: known, InstallerImage: func() string { return "" }, Logger: log, Now: b.now,
+		State: b.st, Versions: func() *versions.Data { return known }, InstallerImage: func() string { return "" }, Logger: log, Now: b.now,
 		Watching: func(string) (time.Time, bool) { return time.Time{}, false },
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
 		Tunnel:   func(records.Subject) observed.Tunnel { return observed.Tunnel{} },
 	})
 	options := Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: known, Now: b.now, Logger: log, Ping: o.ping,
-		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Now: b.now},
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
+		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now},
 		Agents: agents, Metrics: room,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {

@@ -97,6 +97,9 @@ func TestGolden(t *testing.T) {
 		{"drover-operation", "/v1-drover/operations/op-bcdfghjk"},
 		{"drover-tokens", "/v1-drover/tokens"},
 		{"drover-tunnels", "/v1-drover/tunnels"},
+		{"drover-versions", "/v1-drover/versions?runtime=k3s"},
+		{"drover-version", "/v1-drover/versions/v1.34.4+k3s1"},
+		{"release", "/v1-rke2-release/releases/v1.34.4+rke2r1"},
 		{"machine-detail", "/v1-drover/machines/fleet-default/custom-000000000006"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -78,8 +78,13 @@ func descriptions() map[string]description {
 		"/v1-drover/operations/{id}/retry": {
 			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
 		},
-		"/v1-drover/tokens":  {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
-		"/v1-drover/tunnels": {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/versions": {
+			summary: "List the Kubernetes versions that clusters can have, newest first",
+			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: views.Versions{},
+		},
+		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
+		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
+		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
 	}
 }
 

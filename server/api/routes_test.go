@@ -78,7 +78,7 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	body = "{}"
 	values := map[string]string{
 		"{namespace}": "fleet-default", "{name}": "harbour", "{context}": "c-m-h4rb0r55", "{id}": "c-m-h4rb0r55",
-		"{schema}": "cluster", "{rest...}": "nothing", "{link...}": "nothing",
+		"{schema}": "cluster", "{version}": "v1.34.4+k3s1", "{rest...}": "nothing", "{link...}": "nothing",
 	}
 	switch {
 	case strings.Contains(pattern, "machines/"):
@@ -103,6 +103,8 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		values["{id}"] = "token-admin"
 	case strings.HasPrefix(pattern, "/v3/users"):
 		values["{id}"] = "user-admin"
+	case strings.HasPrefix(pattern, "/v1-rke2-release"):
+		values["{version}"] = "v1.34.4+rke2r1"
 	}
 	if strings.Contains(pattern, "operations/") {
 		values["{id}"] = b.addOperation(fmt.Sprintf("op-%08d", b.st.Store.Revision()), func(o *operations.Operation) {

@@ -11,9 +11,11 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/versions"
 )
 
 // handlers are where the rows lead.
@@ -22,6 +24,8 @@ type handlers struct {
 	v1    *steve.API
 	own   *native.API
 	login *login.API
+	// releases are those of both distributions.
+	releases *releases.API
 
 	agents, metrics, proxy route.Handler
 }
@@ -179,10 +183,12 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
 		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
 		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), own.ListTokens},
+		{"GET", "/v1-drover/versions", login(), own.ListVersions},
+		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
 		{"*", "/v1-drover/{rest...}", login(), route.NotFound},
 	}
-	rows = append(rows, steveRows(v1)...)
+	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
 	rows = append(rows,
 		// The clusters' own APIs.
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster), h.proxy},
@@ -226,6 +232,19 @@ func steveRows(v1 *steve.API) []row {
 	for _, one := range rows {
 		one.Pattern = "/k8s/clusters/local" + one.Pattern
 		rows = append(rows, one)
+	}
+	return rows
+}
+
+// releaseRows are the versions in Rancher's form.
+func releaseRows(r *releases.API) []row {
+	var rows []row
+	for _, runtime := range versions.Runtimes() {
+		at := "/v1-" + string(runtime) + "-release"
+		rows = append(rows,
+			row{"GET", at + "/releases", route.Login(), r.List(runtime)},
+			row{"GET", at + "/releases/{version}", route.Login(), r.Get(runtime)},
+			row{"GET", at + "/channels", route.Login(), r.Channels(runtime)})
 	}
 	return rows
 }

@@ -185,6 +185,19 @@ type typedManagementCluster struct {
 	}
 }
 
+type typedArg struct {
+	Type    string
+	Default any
+	Options []string
+}
+
+type typedRelease struct {
+	ID, Type, Version     string
+	Links                 map[string]string
+	ServerArgs, AgentArgs map[string]typedArg
+	Charts                map[string]struct{ Repo, Version string }
+}
+
 // TestTypedClients decodes every golden file of /v3 and /v1 as a typed client does.
 func TestTypedClients(t *testing.T) {
 	into := map[string]any{
@@ -205,6 +218,7 @@ func TestTypedClients(t *testing.T) {
 		"root": &struct{ Links map[string]string }{}, "v1-root": &struct{ Links map[string]string }{},
 		"roots": &typedCollection[struct{ Links map[string]string }]{}, "public-root": &struct{ Links map[string]string }{},
 		"public-providers": &typedCollection[typedResource]{}, "plain-providers": &typedCollection[typedResource]{},
+		"release": &typedRelease{},
 		"error": &struct {
 			Type, Code, Message string
 			Status              int

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
 )
 
 // Action is what applying a document does, or would do.
@@ -34,6 +35,8 @@ type Result struct {
 	Name      string `json:"name"`
 	ID        string `json:"id"`
 	Action    Action `json:"action"`
+	// Warnings are sentences about what is taken, and is likely not what its owner means.
+	Warnings []string `json:"warnings,omitempty"`
 	// Preview is what the controller decides next, in a dry run of a document that changes something.
 	Preview *planner.Preview `json:"preview,omitempty"`
 }
@@ -43,7 +46,9 @@ type Applier struct {
 	State *state.State
 	// Preview is what would be decided on a cluster if it were stored as given.
 	Preview func(records.Cluster) planner.Preview
-	Now     func() time.Time
+	// Versions is the current version data.
+	Versions func() *versions.Data
+	Now      func() time.Time
 }
 
 // RemovingError says that a cluster is on its way out and cannot be changed any more.
@@ -64,6 +69,7 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creato
 		if err != nil {
 			return nil, err
 		}
+		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
 		if dryRun && result.Action != Unchanged {
 			preview := a.Preview(cluster)
 			result.Preview = &preview
@@ -92,7 +98,10 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	if !cluster.Deleting.IsZero() {
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
-	if err := clusterspec.CheckChange(cluster.Spec, doc.Spec, a.running(cluster)...); err != nil {
+	after := doc
+	after.Metadata.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+	before := clusterspec.Document{Metadata: clusterspec.Metadata{Name: cluster.Name, Annotations: cluster.Annotations}, Spec: cluster.Spec}
+	if err := clusterspec.CheckChange(before, after, clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
 		return result, cluster, nil, err
 	}
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
@@ -100,7 +109,7 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 		return result, cluster, nil, nil
 	}
 	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
-	cluster.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+	cluster.Annotations = after.Metadata.Annotations
 	if !sameSpec {
 		cluster.Spec = doc.Spec
 		cluster.Generation++
@@ -112,8 +121,8 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	return result, cluster, []store.Op{a.State.Clusters.Updating(existing)}, nil
 }
 
-// running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
-func (a *Applier) running(cluster records.Cluster) []string {
+// Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
+func (a *Applier) Running(cluster records.Cluster) []string {
 	var running []string
 	if cluster.Status.Version != "" {
 		running = append(running, cluster.Status.Version)

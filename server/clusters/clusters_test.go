@@ -53,12 +53,12 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b.control = New(Options{
-		State: st, Versions: known, Identity: "test", InstallerImage: func() string { return "" },
+		State: st, Versions: func() *versions.Data { return known }, Identity: "test", InstallerImage: func() string { return "" },
 		Watching: func(string) (time.Time, bool) { b.mu.Lock(); defer b.mu.Unlock(); return b.now, b.here },
 		API:      func(records.ClusterKey) observed.API { b.mu.Lock(); defer b.mu.Unlock(); return b.api },
 		Logger:   slog.New(slog.DiscardHandler), Now: b.clock,
 	})
-	b.applier = &Applier{State: st, Preview: b.control.Preview, Now: b.clock}
+	b.applier = &Applier{State: st, Preview: b.control.Preview, Versions: func() *versions.Data { return known }, Now: b.clock}
 	return b
 }
 

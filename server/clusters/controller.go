@@ -36,8 +36,9 @@ const (
 
 // Options of a controller.
 type Options struct {
-	State    *state.State
-	Versions *versions.Data
+	State *state.State
+	// Versions is the current version data.
+	Versions func() *versions.Data
 	// Identity names this server among those that campaign for leadership.
 	Identity string
 	// InstallerImage gives the prefix of installer images.

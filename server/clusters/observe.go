@@ -2,12 +2,33 @@
 
 package clusters
 
-import "github.com/drover-project/drover/server/records"
+import (
+	"reflect"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
+)
 
 // WatchChanged looks at a cluster again when the agent of a plan Secret came or went.
 func (c *Controller) WatchChanged(secretKey string, _ bool) {
 	if d, ok := c.State.PlanSecrets.Get(secretKey); ok {
 		c.queue.add(d.Value.Cluster())
+	}
+}
+
+// VersionsChanged looks again at the clusters of whose version something else is known now.
+func (c *Controller) VersionsChanged(before, after *versions.Data) {
+	concerned := map[string]bool{}
+	for _, d := range c.State.Clusters.List() {
+		version := d.Value.Spec.KubernetesVersion
+		if _, looked := concerned[version]; !looked {
+			was, _ := before.Permissive(version)
+			is, _ := after.Permissive(version)
+			concerned[version] = !reflect.DeepEqual(was, is)
+		}
+		if concerned[version] {
+			c.queue.add(records.ClusterKey(d.Key))
+		}
 	}
 }
 

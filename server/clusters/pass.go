@@ -91,7 +91,9 @@ func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Sn
 	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
 		s.Secrets = &secrets.Value
 	}
-	if release, ok := c.Versions.Release(cluster.Value.Spec.KubernetesVersion); ok {
+	// Whether a version that no data have may be used was asked when the document came in; one that
+	// the data have lost since then still runs.
+	if release, ok := c.Versions().Permissive(cluster.Value.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
 	work := c.Work(key)

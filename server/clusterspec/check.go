@@ -3,6 +3,7 @@
 package clusterspec
 
 import (
+	"encoding/pem"
 	"fmt"
 	"path"
 	"regexp"
@@ -14,21 +15,17 @@ import (
 )
 
 var (
-	namePattern        = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$`)
-	namespacePattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	reservedName       = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
-	concurrencyPattern = regexp.MustCompile(`^(0|[1-9][0-9]*|([1-9][0-9]?|100)%)?$`)
-	envNamePattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	namePattern      = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,61}[a-z0-9]$`)
+	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	reservedName     = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
+	envNamePattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// AllowUnknownArgs in machineGlobalConfig or a selector's config, set to true, lets
-// keys pass that the version data does not list.
-const AllowUnknownArgs = "x-allow-unknown-args"
-
-// checker collects complaints about one document.
+// checker collects complaints about one document, and notes of what it left out.
 type checker struct {
-	text *strictyaml.Document
-	errs strictyaml.Errors
+	text  *strictyaml.Document
+	errs  strictyaml.Errors
+	notes []string
 }
 
 func (c *checker) fail(at, format string, args ...any) {
@@ -36,42 +33,51 @@ func (c *checker) fail(at, format string, args ...any) {
 }
 
 // check is the list of rules, in the order of the document.
-func check(doc Document, text *strictyaml.Document, known *versions.Data) strictyaml.Errors {
+func check(doc Document, text *strictyaml.Document, known *versions.Data) (strictyaml.Errors, []string) {
 	c := &checker{text: text}
 	c.identity(doc)
-	if doc.APIVersion == DockerAPIVersion {
+	switch {
+	case doc.APIVersion == DockerAPIVersion:
 		c.docker(doc)
-		return c.errs
-	}
-	if doc.Spec.Docker() {
+	case doc.Spec.Docker():
 		c.fail("spec.rancherKubernetesEngineConfig", "belongs to clusters of apiVersion %s, whose hosts run Docker", DockerAPIVersion)
-		return c.errs
+	default:
+		c.provisioned(doc, known)
 	}
-	release, ok := c.version(doc.Spec.KubernetesVersion, known)
+	return c.errs, c.notes
+}
+
+// provisioned are the rules of clusters of k3s and RKE2.
+func (c *checker) provisioned(doc Document, known *versions.Data) {
+	release, ok := c.version(doc.Spec, known)
 	c.environment(doc.Spec.AgentEnvVars)
 	c.authEndpoint(doc.Spec.LocalClusterAuthEndpoint)
 	rke := doc.Spec.RKEConfig
 	if rke == nil {
 		c.fail("spec.rkeConfig", "is missing; write rkeConfig: {} for a cluster of hosts that register themselves (importing clusters is not supported by this version of drover)")
-		return c.errs
+		return
 	}
 	if ok {
-		c.args("spec.rkeConfig.machineGlobalConfig", rke.MachineGlobalConfig, release)
-		for i, s := range rke.MachineSelectorConfig {
-			at := fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d]", i)
-			c.selector(at+".machineLabelSelector", s.MachineLabelSelector)
-			c.args(at+".config", s.Config, release)
-		}
+		c.settings(rke, release)
 	}
+	for i, s := range rke.MachineSelectorConfig {
+		c.selector(fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].machineLabelSelector", i), s.MachineLabelSelector)
+	}
+	c.files(rke.MachineSelectorFiles, versions.RuntimeOf(doc.Spec.KubernetesVersion))
+	c.manifest(rke.AdditionalManifest)
+	c.registries(rke.Registries)
 	c.upgrade(rke.UpgradeStrategy)
-	c.directories(rke.DataDirectories)
+	c.directories(rke.DataDirectories, versions.RuntimeOf(doc.Spec.KubernetesVersion))
+	if rke.ProvisionGeneration < 0 {
+		c.fail("spec.rkeConfig.provisionGeneration", "%d is less than 0", rke.ProvisionGeneration)
+	}
 	if n := rke.Networking; n != nil && !slices.Contains([]string{"", "dual", "ipv4", "ipv6"}, n.StackPreference) {
 		c.fail("spec.rkeConfig.networking.stackPreference", "%q is none of dual, ipv4, ipv6", n.StackPreference)
 	}
 	if e := rke.ETCD; e != nil && e.SnapshotRetention < 0 {
 		c.fail("spec.rkeConfig.etcd.snapshotRetention", "%d is less than 0", e.SnapshotRetention)
 	}
-	return c.errs
+	c.size(doc.Spec)
 }
 
 func (c *checker) identity(doc Document) {
@@ -115,93 +121,6 @@ func (c *checker) docker(doc Document) {
 	if !s.Docker() {
 		c.fail("spec.rancherKubernetesEngineConfig", "is missing; write rancherKubernetesEngineConfig: {} for a cluster of hosts with Docker")
 	}
-}
-
-func (c *checker) version(version string, known *versions.Data) (versions.Release, bool) {
-	const at = "spec.kubernetesVersion"
-	if version == "" {
-		newest := known.List(versions.K3s)
-		c.fail(at, "is missing; for example %s", newest[0])
-		return versions.Release{}, false
-	}
-	if versions.RuntimeOf(version) != versions.K3s {
-		c.fail(at, "%q: only k3s versions (v1.x.y+k3sN) can be provisioned by this version of drover", version)
-		return versions.Release{}, false
-	}
-	release, ok := known.Release(version)
-	if !ok {
-		c.fail(at, "there is no data for %q; known are %s (a server can learn more with --version-data)", version, strings.Join(known.Nearest(version), ", "))
-	}
-	return release, ok
-}
-
-func (c *checker) args(at string, config map[string]any, release versions.Release) {
-	allow, _ := config[AllowUnknownArgs].(bool)
-	for _, key := range sortedKeys(config) {
-		if key == AllowUnknownArgs {
-			continue
-		}
-		arg, ok := release.ServerArgs[key]
-		if !ok {
-			arg, ok = release.AgentArgs[key]
-		}
-		if IsEmpty(config[key]) || !ok && !allow && (isZero(config[key]) || key == "cni") {
-			// Rancher keeps a setting only where its data list it for the version: what a form for
-			// another distribution leaves behind (profile: null, and k3s has no cni) is dropped.
-			delete(config, key)
-			continue
-		}
-		if !ok {
-			if !allow {
-				c.fail(at+"."+key, "is not a setting of %s, or one that drover sets itself; if you know better, add %s: true", release.Version, AllowUnknownArgs)
-			}
-			continue
-		}
-		if reason := argFault(arg, config[key]); reason != "" {
-			c.fail(at+"."+key, "%s", reason)
-		}
-	}
-}
-
-func argFault(arg versions.Arg, value any) string {
-	switch arg.Type {
-	case "boolean", "bool":
-		if _, ok := value.(bool); !ok {
-			return fmt.Sprintf("is %v where true or false belongs", value)
-		}
-	case "array":
-		list, ok := value.([]any)
-		if text, isText := value.(string); isText {
-			list, ok = []any{text}, true
-		}
-		if !ok {
-			return fmt.Sprintf("is %v where a list of texts belongs", value)
-		}
-		for i, item := range list {
-			text, isText := item.(string)
-			if !isText {
-				return fmt.Sprintf("item %d is %v where text belongs", i, item)
-			}
-			if len(arg.Options) > 0 && !slices.Contains(arg.Options, text) {
-				return fmt.Sprintf("item %d %q is none of %s", i, text, strings.Join(arg.Options, ", "))
-			}
-		}
-	case "enum":
-		if text, ok := value.(string); !ok || !slices.Contains(arg.Options, text) {
-			return fmt.Sprintf("%v is none of %s", value, strings.Join(arg.Options, ", "))
-		}
-	case "int":
-		if _, ok := value.(int64); !ok {
-			return fmt.Sprintf("is %v where a whole number belongs", value)
-		}
-	default:
-		switch value.(type) {
-		case string, int64, float64, bool:
-		default:
-			return "is a list or a mapping where text belongs"
-		}
-	}
-	return ""
 }
 
 func (c *checker) selector(at string, s *LabelSelector) {
@@ -251,106 +170,55 @@ func (c *checker) authEndpoint(e *LocalClusterAuthEndpoint) {
 	if e.CACerts != "" && e.FQDN == "" {
 		c.fail("spec.localClusterAuthEndpoint.caCerts", "needs fqdn beside it")
 	}
-	if e.Enabled {
-		c.fail("spec.localClusterAuthEndpoint.enabled", "the authorized cluster endpoint is not supported by this version of drover; kubectl works through the server")
+	if block, _ := pem.Decode([]byte(e.CACerts)); e.CACerts != "" && (block == nil || block.Type != "CERTIFICATE") {
+		c.fail("spec.localClusterAuthEndpoint.caCerts", "is not a PEM certificate")
 	}
 }
 
-func (c *checker) upgrade(u *UpgradeStrategy) {
-	if u == nil {
-		return
-	}
-	for at, value := range map[string]string{"controlPlaneConcurrency": u.ControlPlaneConcurrency, "workerConcurrency": u.WorkerConcurrency} {
-		if !concurrencyPattern.MatchString(value) || len(value) > 10 {
-			c.fail("spec.rkeConfig.upgradeStrategy."+at, "%q is neither a whole number nor a percentage from 1%% to 100%%", value)
-		}
-	}
-	for at, drain := range map[string]*DrainOptions{"controlPlaneDrainOptions": u.ControlPlaneDrainOptions, "workerDrainOptions": u.WorkerDrainOptions} {
-		if drain != nil && drain.Enabled {
-			c.fail("spec.rkeConfig.upgradeStrategy."+at+".enabled", "draining is not supported by this version of drover")
-		}
-	}
-}
-
-func (c *checker) directories(d *DataDirectories) {
+// directories must not lie in each other, those that are where they are by default included.
+func (c *checker) directories(d *DataDirectories, runtime versions.Runtime) {
 	if d == nil {
 		return
 	}
-	seen := map[string]string{}
-	for _, dir := range []struct{ name, value string }{{"k8sDistro", d.K8sDistro}, {"provisioning", d.Provisioning}, {"systemAgent", d.SystemAgent}} {
-		if dir.value == "" {
+	const at = "spec.rkeConfig.dataDirectories."
+	dirs := []struct{ name, given, value string }{
+		{"k8sDistro", d.K8sDistro, "/var/lib/rancher/" + string(runtime)},
+		{"provisioning", d.Provisioning, "/var/lib/rancher/capr"},
+		{"systemAgent", d.SystemAgent, "/var/lib/rancher/agent"},
+	}
+	for i := range dirs {
+		dir := &dirs[i]
+		if dir.given == "" {
 			continue
 		}
-		at := "spec.rkeConfig.dataDirectories." + dir.name
-		if !path.IsAbs(dir.value) || path.Clean(dir.value) != dir.value || dir.value == "/" || strings.ContainsAny(dir.value, "\"'`*?#~=%$|&;<>{}[]()\x00\n ") {
-			c.fail(at, "%q is not an absolute, clean path of plain characters", dir.value)
-			continue
+		dir.value = dir.given
+		if !cleanPath(dir.value) || strings.ContainsAny(dir.value, "\"'`*?#~=%$|&;<>{}[]() ") {
+			c.fail(at+dir.name, "%q is not an absolute, clean path of plain characters", dir.value)
+			return
 		}
-		for other, name := range seen {
-			if other == dir.value || strings.HasPrefix(dir.value, other+"/") || strings.HasPrefix(other, dir.value+"/") {
-				c.fail(at, "%q and %s (%q) are the same or one inside the other", dir.value, name, other)
+	}
+	for i, dir := range dirs {
+		for _, other := range dirs[:i] {
+			if !within(dir.value, other.value) && !within(other.value, dir.value) {
+				continue
 			}
-		}
-		seen[dir.value] = dir.name
-	}
-}
-
-// CheckChange refuses changes that a cluster cannot take. Running are the Kubernetes versions that its control plane and
-// nodes report; a version that was asked for and never ran can be taken back.
-func CheckChange(before, after Spec, running ...string) error {
-	if before.Docker() != after.Docker() {
-		return strictyaml.Errors{{Path: "apiVersion", Reason: "a cluster of that name exists and is of the other kind, which cannot be changed: " + APIVersion + " or " + DockerAPIVersion}}
-	}
-	if before.RKEConfig == nil || after.RKEConfig == nil {
-		return nil
-	}
-	if dataDirectories(before) != dataDirectories(after) {
-		return strictyaml.Errors{{Path: "spec.rkeConfig.dataDirectories", Reason: "cannot be changed once the cluster exists"}}
-	}
-	if versions.RuntimeOf(before.KubernetesVersion) != versions.RuntimeOf(after.KubernetesVersion) {
-		return strictyaml.Errors{{Path: "spec.kubernetesVersion", Reason: fmt.Sprintf("the distribution cannot be changed from that of %s to that of %s", before.KubernetesVersion, after.KubernetesVersion)}}
-	}
-	for _, version := range running {
-		if versions.Compare(after.KubernetesVersion, version) < 0 {
-			return strictyaml.Errors{{Path: "spec.kubernetesVersion", Reason: fmt.Sprintf("a cluster cannot go back from %s, which runs, to %s", version, after.KubernetesVersion)}}
+			name := dir.name
+			if dir.given == "" {
+				name = other.name
+			}
+			c.fail(at+name, "%s (%q) and %s (%q) are the same or one inside the other", other.name, other.value, dir.name, dir.value)
 		}
 	}
-	return nil
 }
 
-func dataDirectories(s Spec) DataDirectories {
-	if s.RKEConfig.DataDirectories == nil {
-		return DataDirectories{}
-	}
-	return *s.RKEConfig.DataDirectories
+// within says whether a path is another or lies anywhere below it.
+func within(inner, outer string) bool {
+	return inner == outer || strings.HasPrefix(inner, outer+"/")
 }
 
-// IsEmpty says that a setting has no value at all.
-func IsEmpty(value any) bool {
-	switch v := value.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case []any:
-		return len(v) == 0
-	}
-	return false
-}
-
-// isZero says that a setting's value asks for nothing.
-func isZero(value any) bool {
-	switch v := value.(type) {
-	case bool:
-		return !v
-	case int64:
-		return v == 0
-	case float64:
-		return v == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return IsEmpty(value)
+// cleanPath says whether a path is absolute, not the root, and has but one spelling.
+func cleanPath(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && !strings.ContainsAny(p, "\x00\n\r")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -47,7 +47,7 @@ func TestParseRefusesInDockerCluster(t *testing.T) {
 }
 
 func TestAClusterKeepsItsKind(t *testing.T) {
-	err := CheckChange(Spec{RancherKubernetesEngineConfig: &RancherKubernetesEngineConfig{}}, Spec{RKEConfig: &RKEConfig{}})
+	err := CheckChange(Document{Spec: Spec{RancherKubernetesEngineConfig: &RancherKubernetesEngineConfig{}}}, Document{Spec: Spec{RKEConfig: &RKEConfig{}}}, Live{})
 	if err == nil || !strings.Contains(err.Error(), "of the other kind") {
 		t.Error(err)
 	}

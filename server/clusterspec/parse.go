@@ -36,7 +36,9 @@ func Parse(data []byte, known *versions.Data) ([]Document, error) {
 		if doc.Metadata.Namespace == "" {
 			doc.Metadata.Namespace = DefaultNamespace
 		}
-		bad = append(bad, without(check(doc, text, known), bad)...)
+		refused, notes := check(doc, text, known)
+		doc.Notes = notes
+		bad = append(bad, without(refused, bad)...)
 		key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
 		if line, ok := first[key]; ok && doc.Metadata.Name != "" {
 			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: text.LineOf("metadata.name"),
@@ -93,7 +95,6 @@ var notYet = map[string]string{
 	"spec.rkeConfig.machinePoolDefaults":                        "node drivers are not part of drover; hosts register themselves",
 	"spec.rkeConfig.infrastructureRef":                          "node drivers are not part of drover; hosts register themselves",
 	"spec.cloudCredentialSecretName":                            "node drivers are not part of drover; hosts register themselves",
-	"spec.rkeConfig.machineSelectorFiles":                       "files from Secrets and ConfigMaps are not supported by this version of drover",
 	"spec.rkeConfig.etcd.s3":                                    "snapshots to S3 are not supported by this version of drover",
 	"spec.rkeConfig.etcdSnapshotCreate":                         "snapshots on request are not supported by this version of drover",
 	"spec.rkeConfig.etcdSnapshotRestore":                        "restore is not supported by this version of drover",
@@ -112,7 +113,7 @@ var notYet = map[string]string{
 func supportedElsewhere(path string) bool {
 	_, known := notYet[path]
 	return known || strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") ||
-		path == "spec.clusterAPIConfig" || path == "spec.rkeConfig.provisionGeneration" || path == "spec.rkeConfig.additionalManifest"
+		path == "spec.clusterAPIConfig"
 }
 
 func unknown(path string) string {
@@ -121,12 +122,6 @@ func unknown(path string) string {
 	}
 	if strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") {
 		return "hosts of such a cluster join and are at hand, but this version of drover provisions nothing on them yet; write rancherKubernetesEngineConfig: {}"
-	}
-	if strings.HasPrefix(path, "spec.rkeConfig.registries.configs.") {
-		switch path[strings.LastIndex(path, ".")+1:] {
-		case "authConfigSecretName", "tlsSecretName":
-			return "registry credentials from Secrets are not supported by this version of drover"
-		}
 	}
 	return ""
 }

@@ -7,6 +7,8 @@
 // and pkg/apis/management.cattle.io/v3.
 package clusterspec
 
+import "encoding/base64"
+
 // APIVersion and Kind of the document.
 const (
 	APIVersion = "provisioning.cattle.io/v1"
@@ -26,6 +28,8 @@ type Document struct {
 	Kind       string   `json:"kind"`
 	Metadata   Metadata `json:"metadata"`
 	Spec       Spec     `json:"spec"`
+	// Notes are what reading left out of the document, and why; Warnings has them, too.
+	Notes []string `json:"-"`
 }
 
 // Metadata are the parts of the metadata that an owner may set.
@@ -76,6 +80,8 @@ type RKEConfig struct {
 	MachineGlobalConfig map[string]any `json:"machineGlobalConfig,omitempty"`
 	// MachineSelectorConfig is merged after it, in order, where the selector matches the machine's labels.
 	MachineSelectorConfig []SelectorConfig `json:"machineSelectorConfig,omitempty"`
+	// MachineSelectorFiles are files for machines whose labels match.
+	MachineSelectorFiles []SelectorFiles `json:"machineSelectorFiles,omitempty"`
 	// ChartValues become one HelmChartConfig per chart.
 	ChartValues map[string]any `json:"chartValues,omitempty"`
 	// AdditionalManifest is YAML applied by the control plane.
@@ -99,6 +105,54 @@ type SelectorConfig struct {
 	// MachineLabelSelector nil matches all machines.
 	MachineLabelSelector *LabelSelector `json:"machineLabelSelector,omitempty"`
 	Config               map[string]any `json:"config,omitempty"`
+}
+
+// SelectorFiles are files for machines whose labels match.
+type SelectorFiles struct {
+	// MachineLabelSelector nil matches all machines.
+	MachineLabelSelector *LabelSelector `json:"machineLabelSelector,omitempty"`
+	FileSources          []FileSource   `json:"fileSources,omitempty"`
+}
+
+// FileSource is a Secret or a ConfigMap of the cluster's namespace whose values become files.
+type FileSource struct {
+	Secret    *FileObject `json:"secret,omitempty"`
+	ConfigMap *FileObject `json:"configMap,omitempty"`
+}
+
+// Object is the one of the two that the source names, and whether it is the Secret; nil where it names none.
+func (f FileSource) Object() (o *FileObject, secret bool) {
+	if f.Secret.named() {
+		return f.Secret, true
+	}
+	if f.ConfigMap.named() {
+		return f.ConfigMap, false
+	}
+	return nil, false
+}
+
+// FileObject says which values of an object become which files.
+type FileObject struct {
+	Name string `json:"name"`
+	// DefaultPermissions are octal, for items without their own; empty is 0600.
+	DefaultPermissions string     `json:"defaultPermissions,omitempty"`
+	Items              []FileItem `json:"items,omitempty"`
+}
+
+// named is false for what clients send of an object that they do not mean.
+func (o *FileObject) named() bool { return o != nil && (o.Name != "" || len(o.Items) > 0) }
+
+// FileItem is one file.
+type FileItem struct {
+	// Key is that of the value in the object, Path where the file is on the host.
+	Key  string `json:"key"`
+	Path string `json:"path"`
+	// Dynamic says that a change of the file does not restart the node.
+	Dynamic bool `json:"dynamic,omitempty"`
+	// Permissions are octal; empty takes the object's DefaultPermissions.
+	Permissions string `json:"permissions,omitempty"`
+	// Hash is base64 of the SHA-256 of the value; another value is then refused. Empty takes any.
+	Hash string `json:"hash,omitempty"`
 }
 
 // LabelSelector is a Kubernetes label selector.
@@ -126,10 +180,23 @@ type Mirror struct {
 	Rewrite  map[string]string `json:"rewrite,omitempty"`
 }
 
-// RegistryConfig is trust for one registry host.
+// RegistryConfig is trust and credentials for one registry host.
 type RegistryConfig struct {
+	// AuthConfigSecretName and TLSSecretName name Secrets of the cluster's namespace.
+	AuthConfigSecretName string `json:"authConfigSecretName,omitempty"`
+	TLSSecretName        string `json:"tlsSecretName,omitempty"`
+
+	// CABundle is PEM, or base64 of it as Rancher's clients write it; see CA.
 	CABundle           string `json:"caBundle,omitempty"`
 	InsecureSkipVerify bool   `json:"insecureSkipVerify,omitempty"`
+}
+
+// CA is CABundle as PEM.
+func (c RegistryConfig) CA() string {
+	if text, err := base64.StdEncoding.DecodeString(c.CABundle); err == nil {
+		return string(text)
+	}
+	return c.CABundle
 }
 
 // ETCD are the snapshot settings.
@@ -149,14 +216,21 @@ type UpgradeStrategy struct {
 
 // DrainOptions say whether and how a node is emptied before it changes.
 type DrainOptions struct {
-	Enabled                         bool        `json:"enabled,omitempty"`
-	Force                           bool        `json:"force,omitempty"`
-	IgnoreDaemonSets                *bool       `json:"ignoreDaemonSets,omitempty"`
-	IgnoreErrors                    bool        `json:"ignoreErrors,omitempty"`
-	DeleteEmptyDirData              bool        `json:"deleteEmptyDirData,omitempty"`
-	DisableEviction                 bool        `json:"disableEviction,omitempty"`
-	GracePeriod                     int         `json:"gracePeriod,omitempty"`
-	Timeout                         int         `json:"timeout,omitempty"`
+	Enabled bool `json:"enabled,omitempty"`
+	// Force takes pods without a controller, too.
+	Force bool `json:"force,omitempty"`
+	// IgnoreDaemonSets nil is true.
+	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
+	// IgnoreErrors is refused when true: Rancher accepts it and does nothing with it.
+	IgnoreErrors       bool `json:"ignoreErrors,omitempty"`
+	DeleteEmptyDirData bool `json:"deleteEmptyDirData,omitempty"`
+	// DisableEviction deletes pods instead of evicting them, past their budgets.
+	DisableEviction bool `json:"disableEviction,omitempty"`
+	// GracePeriod is how long pods may take to end, in seconds: nil or negative is each pod's own time, 0 none at all.
+	GracePeriod *int `json:"gracePeriod,omitempty"`
+	// Timeout is how long one try may take, in seconds; 0 is 600.
+	Timeout int `json:"timeout,omitempty"`
+	// SkipWaitForDeleteTimeoutSeconds above 0 does not wait for pods that are in deletion for so long already.
 	SkipWaitForDeleteTimeoutSeconds int         `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 	PreDrainHooks                   []DrainHook `json:"preDrainHooks,omitempty"`
 	PostDrainHooks                  []DrainHook `json:"postDrainHooks,omitempty"`

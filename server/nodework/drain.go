@@ -67,10 +67,10 @@ func (d *draining) helper(ctx context.Context, client kubernetes.Interface) *dra
 // gracePeriod is how many seconds pods have to end; negative is each pod's own time. What is
 // not given is not 0, which would kill them at once.
 func gracePeriod(o clusterspec.DrainOptions) int {
-	if o.GracePeriod == 0 {
+	if o.GracePeriod == nil {
 		return -1
 	}
-	return o.GracePeriod
+	return *o.GracePeriod
 }
 
 // round asks all pods to go that were not asked before, and says which are left.

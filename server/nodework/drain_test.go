@@ -141,8 +141,9 @@ func byNode(b *bed) {
 }
 
 func TestGracePeriods(t *testing.T) {
-	for given, want := range map[int]string{0: "the pod's own", -1: "the pod's own", 5: "5"} {
-		t.Run(fmt.Sprint(given), func(t *testing.T) {
+	seconds := func(n int) *int { return &n }
+	for want, given := range map[string]*int{"the pod's own": nil, "0": seconds(0), "5": seconds(5)} {
+		t.Run(want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBed(t, node("u1"), pod("web-1"))
 				b.want(drainBy(options(func(o *clusterspec.DrainOptions) { o.GracePeriod = given })))

@@ -128,7 +128,7 @@ func TestUpgrade(t *testing.T) {
 // TestWhatRestartsNobody: a manifest, a label, another machine to begin the cluster.
 func TestWhatRestartsNobody(t *testing.T) {
 	eachWorld(t, minimal, func(w *world) {
-		w.spec(`{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {additionalManifest: "a: b"}}}`)
+		w.spec(`{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: harbour}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {additionalManifest: "{apiVersion: v1, kind: Namespace, metadata: {name: extra}}"}}}`)
 		w.settle()
 		w.active()
 		for _, m := range w.s.Machines {

@@ -1,6 +1,6 @@
 // Package versions knows which Kubernetes versions drover can install and which
 // settings each of them takes. The data is embedded, so a server without a network
-// knows its versions; a file of the administrator adds to it.
+// knows its versions; a file or an address of the administrator's adds to it.
 //
 // The shape follows Rancher's release metadata (KDM): a version lists the arguments
 // of its servers and agents with their types, and a key that is not listed does
@@ -8,17 +8,9 @@
 package versions
 
 import (
-	_ "embed"
-	"encoding/json"
-	"fmt"
-	"os"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
 )
-
-//go:embed data.json
-var embedded []byte
 
 // Runtime is a Kubernetes distribution.
 type Runtime string
@@ -29,112 +21,103 @@ const (
 	RKE2 Runtime = "rke2"
 )
 
-// RuntimeOf returns the distribution of a version: one that contains "k3s" is k3s, anything else RKE2.
-func RuntimeOf(version string) Runtime {
-	if strings.Contains(version, "k3s") {
-		return K3s
-	}
-	return RKE2
-}
+// Runtimes are all of them.
+func Runtimes() []Runtime { return []Runtime{K3s, RKE2} }
 
-// ArgType is what a setting takes: string, boolean, array, int or enum.
+// ArgType is what a setting takes: string, boolean (or bool), array, enum, int or map.
 type ArgType string
 
 // Arg is one setting.
 type Arg struct {
-	Type    ArgType  `json:"type"`
+	Type ArgType `json:"type"`
+	// Default is what the setting is where nobody sets it; nil where the data do not say.
+	Default any `json:"default,omitempty"`
+	// Options are the allowed values of an enum, and of an array's items. One with commas stands
+	// for an array of several items: "multus,canal".
 	Options []string `json:"options,omitempty"`
+	// Nullable says that null is a value, too.
+	Nullable bool `json:"nullable,omitempty"`
 }
 
-// Release is one version with its settings.
+// Chart is a chart that a release brings along.
+type Chart struct {
+	Repo    string `json:"repo,omitempty"`
+	Version string `json:"version,omitempty"` // "" where only the name is known
+}
+
+// Release is one version with its settings. Its maps are shared and never changed.
 type Release struct {
 	Version string
 	Runtime Runtime
 	// ServerArgs are taken by machines with the etcd or control-plane role only, AgentArgs by all.
 	ServerArgs map[string]Arg
 	AgentArgs  map[string]Arg
+	// Charts are the charts that chartValues can name, by name.
+	Charts map[string]Chart
+	// Features are the versions of the release's features: encryption-key-rotation is 2.0.0.
+	Features map[string]string
+	// Known says that the data have this very version. See Data.Permissive.
+	Known bool
 }
 
-// document is the layout of data.json. Sets of arguments are named once and extend each other.
-type document struct {
-	Date string         `json:"date"`
-	Sets map[string]set `json:"sets"`
-	// Releases lists versions by runtime and by the name of their set.
-	Releases map[Runtime]map[string][]string `json:"releases"`
+// Arg finds a setting of servers or agents.
+func (r Release) Arg(key string) (Arg, bool) {
+	if arg, ok := r.ServerArgs[key]; ok {
+		return arg, true
+	}
+	arg, ok := r.AgentArgs[key]
+	return arg, ok
 }
 
-type set struct {
-	Extends    string         `json:"extends,omitempty"`
-	ServerArgs map[string]Arg `json:"serverArgs,omitempty"`
-	AgentArgs  map[string]Arg `json:"agentArgs,omitempty"`
+// Defaults are the values of settings that nobody sets, as far as the data say.
+func (r Release) Defaults() map[string]any {
+	defaults := map[string]any{}
+	for _, args := range []map[string]Arg{r.AgentArgs, r.ServerArgs} {
+		for key, arg := range args {
+			if arg.Default != nil {
+				defaults[key] = arg.Default
+			}
+		}
+	}
+	return defaults
 }
 
 // Data is everything known, in one value that never changes.
 type Data struct {
-	Date     string
-	releases map[string]Release
+	// Date is that of the document that was added last; "" where that has none.
+	Date string
+
+	releases    map[string]Release
+	recommended map[Runtime]string
+	sorted      map[Runtime][]entry // newest first
+	unions      map[Runtime]Release // of the settings of all versions
 }
 
-// Load reads the embedded data and, when a file is named, that file's on top of it, release by release.
-func Load(file string) (*Data, error) {
-	d := &Data{releases: map[string]Release{}}
-	if err := d.add("the built-in version data", embedded); err != nil {
-		return nil, err
-	}
-	if file == "" {
-		return d, nil
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read version data: %w", err)
-	}
-	if err := d.add(file, b); err != nil {
-		return nil, err
-	}
-	return d, nil
+// entry is a version with its numbers, which are compared often.
+type entry struct {
+	version string
+	number  number
 }
 
-func (d *Data) add(source string, b []byte) error {
-	var doc document
-	if err := json.Unmarshal(b, &doc); err != nil {
-		return fmt.Errorf("read version data of %s: %w", source, err)
+// index puts the releases in order, once they are all there, and their settings together.
+func (d *Data) index() {
+	d.sorted = map[Runtime][]entry{}
+	for version, r := range d.releases {
+		n, _ := parse(version) // all were looked at
+		d.sorted[r.Runtime] = append(d.sorted[r.Runtime], entry{version, n})
 	}
-	for runtime, bySet := range doc.Releases {
-		for name, list := range bySet {
-			server, agent, err := doc.resolve(name, 0)
-			if err != nil {
-				return fmt.Errorf("read version data of %s: %w", source, err)
-			}
-			for _, version := range list {
-				if _, ok := parse(version); !ok || RuntimeOf(version) != runtime {
-					return fmt.Errorf("read version data of %s: %q is no %s version", source, version, runtime)
-				}
-				d.releases[version] = Release{Version: version, Runtime: runtime, ServerArgs: server, AgentArgs: agent}
-			}
+	for _, list := range d.sorted {
+		slices.SortFunc(list, func(a, b entry) int { return b.number.compare(a.number) })
+	}
+	d.unions = map[Runtime]Release{}
+	for runtime, list := range d.sorted {
+		u := Release{Runtime: runtime, ServerArgs: map[string]Arg{}, AgentArgs: map[string]Arg{}}
+		for _, e := range slices.Backward(list) { // the newest has the last word
+			maps.Copy(u.ServerArgs, d.releases[e.version].ServerArgs)
+			maps.Copy(u.AgentArgs, d.releases[e.version].AgentArgs)
 		}
+		d.unions[runtime] = u
 	}
-	d.Date = doc.Date
-	return nil
-}
-
-func (doc document) resolve(name string, depth int) (server, agent map[string]Arg, err error) {
-	s, ok := doc.Sets[name]
-	if !ok || depth > 20 {
-		return nil, nil, fmt.Errorf("no set of arguments %q", name)
-	}
-	server, agent = map[string]Arg{}, map[string]Arg{}
-	if s.Extends != "" {
-		if server, agent, err = doc.resolve(s.Extends, depth+1); err != nil {
-			return nil, nil, err
-		}
-	}
-	for k, v := range s.ServerArgs {
-		server[k] = v
-	}
-	for k, v := range s.AgentArgs {
-		agent[k] = v
-	}
-	return server, agent, nil
 }
 
 // Release looks a version up.
@@ -143,62 +126,82 @@ func (d *Data) Release(version string) (Release, bool) {
 	return r, ok
 }
 
-// List is every known version of a runtime, newest first.
-func (d *Data) List(runtime Runtime) []string {
-	var list []string
-	for v, r := range d.releases {
-		if r.Runtime == runtime {
-			list = append(list, v)
+// Permissive is Release for any version of the right form: of one that the data do not have
+// it is the union of the settings of all versions of its distribution, with features and charts of the nearest
+// lower version, and is not Known. It is false for a text of another form.
+func (d *Data) Permissive(version string) (Release, bool) {
+	if r, ok := d.Release(version); ok {
+		return r, true
+	}
+	n, ok := parse(version)
+	if !ok {
+		return Release{}, false
+	}
+	u, ok := d.unions[RuntimeOf(version)]
+	u.Version = version
+	for _, e := range d.sorted[u.Runtime] {
+		if e.number.compare(n) < 0 {
+			u.Charts, u.Features = d.releases[e.version].Charts, d.releases[e.version].Features
+			break
 		}
 	}
-	slices.SortFunc(list, func(a, b string) int { return Compare(b, a) })
+	return u, ok
+}
+
+// List is every known version of a runtime, newest first.
+func (d *Data) List(runtime Runtime) []string {
+	list := make([]string, len(d.sorted[runtime]))
+	for i, e := range d.sorted[runtime] {
+		list[i] = e.version
+	}
+	return list
+}
+
+// Default is the version for a new cluster of a distribution: the recommended one, or else the newest;
+// "" where no version of it is known.
+func (d *Data) Default(runtime Runtime) string {
+	if v := d.recommended[runtime]; v != "" {
+		return v
+	}
+	if list := d.sorted[runtime]; len(list) > 0 {
+		return list[0].version
+	}
+	return ""
+}
+
+// Upgrades are the known versions that a cluster at a version may be upgraded to: higher
+// ones of the same distribution, of the same minor line or the next one, newest first.
+func (d *Data) Upgrades(from string) []string {
+	n, ok := parse(from)
+	if !ok {
+		return nil
+	}
+	list := []string{}
+	for _, e := range d.sorted[RuntimeOf(from)] {
+		if e.number.compare(n) > 0 && !n.skipsMinor(e.number) {
+			list = append(list, e.version)
+		}
+	}
 	return list
 }
 
 // Nearest are the known versions of the same minor line, newest first, or the newest of each line when there are none.
 func (d *Data) Nearest(version string) []string {
-	wanted, ok := parse(version)
+	wanted, _ := parse(version)
 	var same, newest []string
-	lastMinor := -1
-	for _, v := range d.List(RuntimeOf(version)) {
-		n, _ := parse(v)
-		if ok && n[0] == wanted[0] && n[1] == wanted[1] {
-			same = append(same, v)
+	lastLine := [2]int{-1}
+	for _, e := range d.sorted[RuntimeOf(version)] {
+		line := [2]int{e.number[0], e.number[1]}
+		if line == [2]int{wanted[0], wanted[1]} {
+			same = append(same, e.version)
 		}
-		if n[1] != lastMinor {
-			newest = append(newest, v)
-			lastMinor = n[1]
+		if line != lastLine {
+			newest = append(newest, e.version)
+			lastLine = line
 		}
 	}
 	if len(same) > 0 {
 		return same
 	}
 	return newest
-}
-
-// Compare orders two versions; texts that are no versions come first.
-func Compare(a, b string) int {
-	x, _ := parse(a)
-	y, _ := parse(b)
-	return slices.Compare(x[:], y[:])
-}
-
-// parse reads v1.34.4+k3s1 as 1, 34, 4, 1.
-func parse(version string) (n [4]int, ok bool) {
-	core, build, hasBuild := strings.Cut(strings.TrimPrefix(version, "v"), "+")
-	parts := strings.Split(core, ".")
-	if !strings.HasPrefix(version, "v") || !hasBuild || len(parts) != 3 {
-		return n, false
-	}
-	for i, part := range parts {
-		v, err := strconv.Atoi(part)
-		if err != nil || v < 0 {
-			return n, false
-		}
-		n[i] = v
-	}
-	build = strings.TrimPrefix(strings.TrimPrefix(build, "k3s"), "rke2r")
-	v, err := strconv.Atoi(build)
-	n[3] = v
-	return n, err == nil
 }

@@ -58,6 +58,11 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 	if err := c.Do(ctx, http.MethodPost, path, "application/yaml", all.text, &answer); err != nil {
 		return refusals(all, err)
 	}
+	for _, r := range answer.Results {
+		for _, warning := range r.Warnings {
+			fmt.Fprintf(a.Err, "warning: cluster %s/%s: %s\n", r.Namespace, r.Name, warning)
+		}
+	}
 	err = a.show(answer.Results, func(t *table) {
 		for _, r := range answer.Results {
 			action := string(r.Action)

@@ -23,9 +23,9 @@ const completeWithin = 3 * time.Second
 // complete makes the arguments and flags of the commands below root known to shells.
 func (a *app) complete(root *cobra.Command) {
 	kinds := map[string]func(context.Context, *client.Client) []string{
-		"clusters": clusterNames, "machines": machineNames, "operations": operationIDs, "settings": settingNames,
+		"clusters": clusterNames, "machines": machineNames, "operations": operationIDs, "settings": settingNames, "versions": versionNames,
 	}
-	values := map[string][]string{"output": {"table", "json", "yaml"}, "log-level": {slog.LevelDebug.String(), slog.LevelInfo.String(), slog.LevelWarn.String(), slog.LevelError.String()}}
+	values := map[string][]string{"output": {"table", "json", "yaml"}, "runtime": {"k3s", "rke2"}, "log-level": {slog.LevelDebug.String(), slog.LevelInfo.String(), slog.LevelWarn.String(), slog.LevelError.String()}}
 	var walk func(cmd *cobra.Command, names func(context.Context, *client.Client) []string)
 	walk = func(cmd *cobra.Command, names func(context.Context, *client.Client) []string) {
 		if found, ok := kinds[cmd.Name()]; ok && cmd.HasSubCommands() {

@@ -67,7 +67,7 @@ that matters, and set the variable at the first start alone.`,
 	flags.StringVar(&f.etcdKey, "etcd-key", "", "its PEM key")
 	flags.StringVar(&f.Store.KeyFile, "encryption-key-file", "", "keys that encrypt sensitive documents (default: encryption.key in the data directory)")
 	flags.StringVar(&f.AssetsDir, "assets", "", "directory with the agents that hosts download (default: those inside this binary, else beside it)")
-	flags.StringVar(&f.VersionData, "version-data", "", "file with Kubernetes versions beyond the built-in ones")
+	flags.StringVar(&f.VersionData, "version-data", "", "file or http(s) URL with Kubernetes versions beyond the built-in ones, in drover's or Rancher's form")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
 	cmd.Flag("pprof").Hidden = true

@@ -31,7 +31,7 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	docs, err := clusterspec.Parse(data, a.Versions)
+	docs, err := clusterspec.Parse(data, a.Versions())
 	if err != nil {
 		return route.Answer{}, err
 	}

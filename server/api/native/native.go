@@ -37,8 +37,13 @@ type API struct {
 	State *state.State
 	// ApplyDocuments takes in all documents or none.
 	ApplyDocuments Applier
-	Versions       *versions.Data
-	Registration   *registration.Registration
+	// Versions is the current version data.
+	Versions func() *versions.Data
+	// VersionStatus says where they are from.
+	VersionStatus func() versions.Status
+	// Running are the Kubernetes versions that a cluster's API and nodes report.
+	Running      func(records.Cluster) []string
+	Registration *registration.Registration
 	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
 	MachineCounts func() map[string]int
 	MachineCount  func(clusterID string) int

@@ -172,7 +172,7 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	var fields map[string]any
 	var head sent
 	if strings.Contains(c.R.Header.Get("Content-Type"), "yaml") {
-		doc, err := clusterspec.ParseSpec(data, a.Versions)
+		doc, err := clusterspec.ParseSpec(data, a.Versions())
 		return doc, "", err
 	}
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -210,7 +210,7 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	if err != nil {
 		return clusterspec.Document{}, "", fmt.Errorf("read the Body: %w", err)
 	}
-	doc, err := clusterspec.ParseSpec(filled, a.Versions)
+	doc, err := clusterspec.ParseSpec(filled, a.Versions())
 	return doc, head.Metadata.ResourceVersion, err
 }
 
@@ -237,6 +237,11 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, c.Who.UserID, false)
 	if err != nil {
 		return route.Answer{}, err
+	}
+	for _, r := range results {
+		for _, warning := range r.Warnings { // in Kubernetes' form, which kubectl and dashboards show
+			c.W.Header().Add("Warning", "299 - "+strconv.QuoteToASCII(warning))
+		}
 	}
 	if len(results) == 1 && results[0].Action == clusters.Unchanged {
 		c.W.Header().Set("X-Drover-Result", string(clusters.Unchanged))

@@ -25,7 +25,8 @@ import (
 type Options struct {
 	State    *state.State
 	Clusters *clusters.Applier
-	Versions *versions.Data
+	// Versions is the current version data.
+	Versions func() *versions.Data
 	// ApplyDocuments takes in all documents or none.
 	ApplyDocuments func(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error)
 	// ClusterByID finds a cluster by its management id.

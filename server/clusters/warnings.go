@@ -1,0 +1,52 @@
+// What about a document is seen only beside the machines of its cluster.
+
+package clusters
+
+import (
+	"fmt"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+)
+
+// warnings are sentences about a cluster as it would be with the machines that it has: a selector that
+// matches none of them, and a number of etcd members that survives no more failures than one less does.
+func (a *Applier) warnings(cluster records.Cluster) []string {
+	rke := cluster.Spec.RKEConfig
+	if rke == nil {
+		return nil
+	}
+	var labels []map[string]string
+	etcd := 0
+	for _, m := range a.State.MachinesByCluster.Find(records.NewClusterKey(cluster.Namespace, cluster.Name)) {
+		if !m.Value.Deleting.IsZero() {
+			continue
+		}
+		labels = append(labels, m.Value.Labels)
+		if m.Value.Roles.Etcd {
+			etcd++
+		}
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	var list []string
+	unmatched := func(field string, i int, s *clusterspec.LabelSelector) {
+		for _, one := range labels {
+			if s.Matches(one) {
+				return
+			}
+		}
+		list = append(list, fmt.Sprintf("spec.rkeConfig.%s[%d].machineLabelSelector: matches none of the cluster's %d machines", field, i, len(labels)))
+	}
+	for i, s := range rke.MachineSelectorConfig {
+		unmatched("machineSelectorConfig", i, s.MachineLabelSelector)
+	}
+	for i, s := range rke.MachineSelectorFiles {
+		unmatched("machineSelectorFiles", i, s.MachineLabelSelector)
+	}
+	if etcd > 0 && etcd%2 == 0 {
+		list = append(list, fmt.Sprintf("the cluster has %d machines with the etcd role, which survive no more failures than %d would; add one, or remove one", etcd, etcd-1))
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+// What becomes files on hosts: files from Secrets and ConfigMaps, manifests, registries, and how much
+// of all of it there may be.
+
+package clusterspec
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/versions"
+)
+
+var (
+	permissionsPattern = regexp.MustCompile(`^0?[0-7]{3,4}$`)
+	dataKeyPattern     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
+)
+
+// maxSpec is the size that the spec of a cluster may have as JSON: it comes to each host in one Kubernetes
+// object, and those have at most 1 MiB.
+const maxSpec = 1 << 20
+
+// objectName says whether a text can be the name of a Secret or a ConfigMap.
+func objectName(name string) bool { return len(name) <= maxDomain && domainPattern.MatchString(name) }
+
+// configDir is where the distribution reads its configuration from, file by file; the last one wins.
+func configDir(runtime versions.Runtime) string {
+	return "/etc/rancher/" + string(runtime) + "/config.yaml.d"
+}
+
+func (c *checker) files(list []SelectorFiles, runtime versions.Runtime) {
+	for i, files := range list {
+		at := fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d]", i)
+		c.selector(at+".machineLabelSelector", files.MachineLabelSelector)
+		seen := map[string]string{}
+		for j, source := range files.FileSources {
+			c.source(fmt.Sprintf("%s.fileSources[%d]", at, j), source, runtime, seen)
+		}
+	}
+}
+
+// source checks one Secret or ConfigMap; seen are the paths of those before it.
+func (c *checker) source(at string, source FileSource, runtime versions.Runtime, seen map[string]string) {
+	o, secret := source.Object()
+	switch {
+	case o == nil:
+		c.fail(at, "names neither a secret nor a configMap")
+		return
+	case secret && source.ConfigMap.named():
+		c.fail(at, "names both a secret and a configMap; write them as two sources")
+		return
+	case secret:
+		at += ".secret"
+	default:
+		at += ".configMap"
+	}
+	if !objectName(o.Name) {
+		c.fail(at+".name", "%.300q is not the name of a Kubernetes object", o.Name)
+	}
+	if len(o.Items) == 0 {
+		c.fail(at+".items", "is empty; list the keys that become files")
+	}
+	c.permissions(at+".defaultPermissions", o.DefaultPermissions)
+	for i, item := range o.Items {
+		at := fmt.Sprintf("%s.items[%d]", at, i)
+		if !dataKeyPattern.MatchString(item.Key) {
+			c.fail(at+".key", "%.300q is not a key of a Secret or ConfigMap", item.Key)
+		}
+		c.permissions(at+".permissions", item.Permissions)
+		if sum, err := base64.StdEncoding.DecodeString(item.Hash); err != nil || len(sum) != 0 && len(sum) != sha256.Size {
+			c.fail(at+".hash", "%.100q is not a SHA-256 in base64", item.Hash)
+		}
+		switch first, twice := seen[item.Path]; {
+		case !cleanPath(item.Path):
+			c.fail(at+".path", "%.300q is not an absolute, clean path", item.Path)
+		case item.Path == configDir(runtime)+"/50-rancher.yaml":
+			c.fail(at+".path", "%q is the file in which drover writes machineGlobalConfig; use that", item.Path)
+		case twice:
+			c.fail(at+".path", "%q is the path of %s, too", item.Path, first)
+		default:
+			seen[item.Path] = at
+		}
+	}
+}
+
+func (c *checker) permissions(at, text string) {
+	if text != "" && !permissionsPattern.MatchString(text) {
+		c.fail(at, "%.40q is not an octal number such as \"0600\"", text)
+	}
+}
+
+// manifest refuses what the control plane could not apply: a failed addon is seen on a host alone.
+func (c *checker) manifest(text string) {
+	const at = "spec.rkeConfig.additionalManifest"
+	docs, err := strictyaml.Read(strictyaml.Source{Private: true}, []byte(text)) // it may hold Secrets
+	errs, _ := errors.AsType[strictyaml.Errors](err)
+	for _, doc := range docs {
+		var object struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+		}
+		bad := doc.Decode(&object, strictyaml.Options{Ignore: strictyaml.IgnoreAll})
+		if bad == nil && (object.APIVersion == "" || object.Kind == "") {
+			bad = strictyaml.Errors{{Line: doc.Line(), Reason: "the document has no apiVersion and kind"}}
+		}
+		errs = append(errs, bad...)
+	}
+	for _, one := range errs {
+		c.fail(at, "of the manifest, %s", one)
+	}
+}
+
+func (c *checker) registries(r *Registries) {
+	if r == nil {
+		return
+	}
+	const at = "spec.rkeConfig.registries."
+	for _, name := range sortedKeys(r.Mirrors) {
+		mirror := r.Mirrors[name]
+		for i, endpoint := range mirror.Endpoint {
+			u, err := url.Parse(endpoint)
+			at := fmt.Sprintf("%smirrors.%s.endpoint[%d]", at, name, i)
+			switch {
+			case strings.Contains(endpoint, "@"):
+				c.fail(at, "has credentials; name a Secret in the registry's authConfigSecretName, in registries.configs")
+			case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+				c.fail(at, "%.300q is not a URL, such as https://mirror.example.com", endpoint)
+			}
+		}
+		for _, pattern := range sortedKeys(mirror.Rewrite) {
+			if _, err := regexp.Compile(pattern); err != nil {
+				c.fail(at+"mirrors."+name+".rewrite", "%.300q is not a regular expression", pattern)
+			}
+		}
+	}
+	for _, host := range sortedKeys(r.Configs) {
+		for _, one := range []struct{ field, name string }{{"authConfigSecretName", r.Configs[host].AuthConfigSecretName}, {"tlsSecretName", r.Configs[host].TLSSecretName}} {
+			if one.name != "" && !objectName(one.name) {
+				c.fail(at+"configs."+host+"."+one.field, "%.300q is not the name of a Secret", one.name)
+			}
+		}
+	}
+}
+
+// size refuses what would not fit into the object by which a host gets it.
+func (c *checker) size(spec Spec) {
+	total := jsonSize(spec)
+	if total <= maxSpec {
+		return
+	}
+	type part struct {
+		name string
+		size int
+	}
+	rke := spec.RKEConfig
+	parts := []part{
+		{"additionalManifest", len(rke.AdditionalManifest)}, {"chartValues", jsonSize(rke.ChartValues)}, {"machineGlobalConfig", jsonSize(rke.MachineGlobalConfig)},
+		{"machineSelectorConfig", jsonSize(rke.MachineSelectorConfig)}, {"machineSelectorFiles", jsonSize(rke.MachineSelectorFiles)}, {"registries", jsonSize(rke.Registries)},
+		{"upgradeStrategy", jsonSize(rke.UpgradeStrategy)}, {"agentEnvVars", jsonSize(spec.AgentEnvVars)},
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.size, a.size) })
+	var largest []string
+	for _, p := range parts[:3] {
+		largest = append(largest, fmt.Sprintf("%s %d KiB", p.name, p.size>>10))
+	}
+	c.fail("spec", "has %d KiB, more than the %d KiB that a host can be given; the largest parts are %s", total>>10, maxSpec>>10, strings.Join(largest, ", "))
+}
+
+func jsonSize(value any) int {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return 0 // what was read from a document can be written
+	}
+	return len(text)
+}

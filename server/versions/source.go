@@ -1,0 +1,376 @@
+// Where data come from besides the binary: a file or an address, read again while the
+// server runs.
+
+package versions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of reading.
+const (
+	maxDocument = 32 << 20 // bytes; Rancher's whole document has about 10 MiB
+	fetchLimit  = 5 * time.Second
+)
+
+// When data are read again.
+const (
+	refreshEvery = 24 * time.Hour
+	firstRetry   = 10 * time.Second
+	lastRetry    = time.Hour
+	lookEvery    = time.Minute // whether a file has changed
+)
+
+// copyFile is the last good copy of an address below the server's data directory.
+const copyFile = "version-data.json"
+
+// Options of a source.
+type Options struct {
+	// Location is a file or an http(s) address; "" has the built-in data only.
+	Location string
+	// DataDir gets the last good copy of an address.
+	DataDir string
+	// Transport fetches; nil takes http.DefaultTransport.
+	Transport http.RoundTripper
+	Logger    *slog.Logger
+	Now       func() time.Time
+}
+
+// Status says where the data of a source are from.
+type Status struct {
+	// Location is the file or address without credentials; "" for the built-in data alone.
+	Location string
+	// Date is that of the data themselves.
+	Date string
+	// Read is when the data of Location were last found to be current; zero while they never were.
+	Read time.Time
+	// Fault is why the last try to read Location failed; "" when it did not.
+	Fault string
+}
+
+// Source owns the current data. A document that cannot be had or is not right never replaces a good one.
+type Source struct {
+	Options
+	base    *Data
+	current atomic.Pointer[Data]
+
+	// What Run's goroutine alone works with after Open.
+	etag  string
+	stamp fileStamp
+
+	mu       sync.Mutex // of what follows
+	status   Status
+	onChange []func(before, after *Data)
+}
+
+// fileStamp is what a file's change is seen by.
+type fileStamp struct {
+	size    int64
+	changed time.Time
+}
+
+// Open makes a source with what is at hand: of a file its data, of an address its last good copy,
+// and the built-in data. It asks nobody; that is for Run. A file that cannot be read or is wrong is an error.
+func Open(o Options) (*Source, error) {
+	s := &Source{Options: o}
+	var err error
+	if s.base, err = Load(""); err != nil {
+		return nil, err
+	}
+	s.current.Store(s.base)
+	s.status = Status{Location: shown(o.Location), Date: s.base.Date}
+	switch {
+	case o.Location == "":
+	case isAddress(o.Location):
+		s.restore()
+	default:
+		if err := s.readFile(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Data are the current ones. Whoever needs them twice for one decision asks once.
+func (s *Source) Data() *Data { return s.current.Load() }
+
+// Status says where the current data are from.
+func (s *Source) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// OnChange has f called after the data changed. It must be called before Run.
+func (s *Source) OnChange(f func(before, after *Data)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onChange = append(s.onChange, f)
+}
+
+// Run keeps the data current until ctx ends.
+func (s *Source) Run(ctx context.Context) error {
+	if s.Location == "" {
+		<-ctx.Done()
+		return nil
+	}
+	wait, retry := time.Duration(0), firstRetry
+	if !isAddress(s.Location) {
+		wait = lookEvery // Open has read it
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		switch err := s.refresh(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case !isAddress(s.Location):
+			wait = lookEvery
+		case err != nil:
+			wait, retry = retry, min(2*retry, lastRetry)
+		default:
+			wait, retry = refreshEvery, firstRetry
+		}
+	}
+}
+
+// refresh reads the location once, and notes a fault where it is new.
+func (s *Source) refresh(ctx context.Context) error {
+	var err error
+	if isAddress(s.Location) {
+		err = s.fetch(ctx)
+	} else {
+		err = s.readFile()
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	s.mu.Lock()
+	known := s.status.Fault == err.Error()
+	s.status.Fault = err.Error()
+	s.mu.Unlock()
+	if !known {
+		s.Logger.Warn("version data could not be renewed; those at hand stay in use", "error", err)
+	}
+	return err
+}
+
+// take makes a document the current one, read at a time.
+func (s *Source) take(source string, text []byte, read time.Time) error {
+	next, err := s.base.with(source, text)
+	if err != nil {
+		return err
+	}
+	before := s.current.Swap(next)
+	s.mu.Lock()
+	s.status.Date, s.status.Read, s.status.Fault = next.Date, read, ""
+	told := s.onChange
+	s.mu.Unlock()
+	for _, f := range told {
+		f(before, next)
+	}
+	return nil
+}
+
+// readFile takes the file where it has changed.
+func (s *Source) readFile() error {
+	info, err := os.Stat(s.Location)
+	if err != nil {
+		s.stamp = fileStamp{}
+		return fmt.Errorf("read version data: %w", err)
+	}
+	stamp := fileStamp{info.Size(), info.ModTime()}
+	if stamp == s.stamp {
+		return s.fault()
+	}
+	text, err := readFile(s.Location)
+	if err != nil {
+		return err
+	}
+	s.stamp = stamp
+	return s.take(s.Location, text, s.Now().UTC())
+}
+
+// fault is that of the last try, for a file that has not changed since.
+func (s *Source) fault() error {
+	if text := s.Status().Fault; text != "" {
+		return errors.New(text)
+	}
+	s.confirm()
+	return nil
+}
+
+func (s *Source) confirm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Read, s.status.Fault = s.Now().UTC(), ""
+}
+
+// fetch asks the address whether there is something new, and takes it.
+func (s *Source) fetch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
+	defer cancel()
+	where := shown(s.Location)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Location, nil)
+	if err != nil {
+		return fmt.Errorf("fetch version data: %s is not an address", where)
+	}
+	if s.etag != "" {
+		r.Header.Set("If-None-Match", s.etag)
+	}
+	client := &http.Client{Transport: s.Transport, CheckRedirect: stayEncrypted}
+	answer, err := client.Do(r)
+	if err != nil {
+		return fmt.Errorf("fetch version data from %s: %w", where, withoutAddress(err))
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusNotModified && s.etag != "" {
+		s.confirm()
+		return nil
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("fetch version data from %s: the server answers %s", where, answer.Status)
+	}
+	text, err := bounded(answer.Body)
+	if err != nil {
+		return fmt.Errorf("fetch version data from %s: %w", where, err)
+	}
+	now := s.Now().UTC()
+	if err := s.take(where, text, now); err != nil {
+		return err
+	}
+	s.etag = answer.Header.Get("ETag")
+	if err := s.keep(kept{Location: s.Location, ETag: s.etag, Read: now, Document: text}); err != nil {
+		s.Logger.Warn("the copy of the version data for the time without a network could not be written", "error", err)
+	}
+	s.Logger.Info("version data renewed", "from", where, "date", s.Data().Date)
+	return nil
+}
+
+// kept is the last good copy of an address.
+type kept struct {
+	Location string          `json:"location"`
+	ETag     string          `json:"etag"`
+	Read     time.Time       `json:"read"`
+	Document json.RawMessage `json:"document"`
+}
+
+// keep writes the copy beside its place and renames it. It has the address, which may hold a password.
+func (s *Source) keep(k kept) error {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", copyFile, err)
+	}
+	f, err := os.CreateTemp(s.DataDir, "."+copyFile+"-*") // readable for its owner alone
+	if err != nil {
+		return fmt.Errorf("write %s: %w", copyFile, err)
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(s.DataDir, copyFile))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", copyFile, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// restore takes the last good copy of the address, if there is one.
+func (s *Source) restore() {
+	text, err := readFile(filepath.Join(s.DataDir, copyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var k kept
+	if err == nil {
+		err = json.Unmarshal(text, &k)
+	}
+	if err == nil && k.Location != s.Location {
+		return // of an address that was given before
+	}
+	if err == nil {
+		err = s.take(copyFile, k.Document, k.Read)
+	}
+	if err != nil {
+		s.Logger.Warn("the copy of the version data cannot be used; they are fetched anew", "error", err)
+		return
+	}
+	s.etag = k.ETag
+}
+
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read version data: %w", err)
+	}
+	defer f.Close()
+	text, err := bounded(f)
+	if err != nil {
+		return nil, fmt.Errorf("read version data of %s: %w", file, err)
+	}
+	return text, nil
+}
+
+func bounded(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("it has more than %d MiB", maxDocument>>20)
+	}
+	return text, err
+}
+
+func isAddress(location string) bool {
+	return strings.HasPrefix(location, "https://") || strings.HasPrefix(location, "http://")
+}
+
+// shown is a location for people: of an address without what may be a password.
+func shown(location string) string {
+	if !isAddress(location) {
+		return location
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return "the address given"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// stayEncrypted follows redirects as clients do, but not from https to http.
+func stayEncrypted(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("it redirects ten times")
+	}
+	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+		return errors.New("it redirects to an address without encryption")
+	}
+	return nil
+}
+
+// withoutAddress is the cause of a failed request; the client's own words repeat the whole address.
+func withoutAddress(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		if wrapped.Timeout() {
+			return fmt.Errorf("no answer within %s", fetchLimit)
+		}
+		return wrapped.Err
+	}
+	return err
+}
