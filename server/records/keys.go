@@ -36,6 +36,11 @@ const planSecretSuffix = "-machine-plan"
 // PlanSecret is the key of the machine's plan Secret: "<namespace>/<name>-machine-plan".
 func (k MachineKey) PlanSecret() string { return string(k) + planSecretSuffix }
 
+// MachineOfPlanSecret is the key of the machine whose plan Secret has that key.
+func MachineOfPlanSecret(key string) MachineKey {
+	return MachineKey(strings.TrimSuffix(key, planSecretSuffix))
+}
+
 // Subject is a machine as tunnels call it: its key, with a colon instead of the slash for a
 // Docker host, as Rancher's node agents have it.
 type Subject string

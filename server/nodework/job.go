@@ -1,0 +1,222 @@
+// One order on its way: its steps one after the other, each as often as it takes.
+
+package nodework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+)
+
+const (
+	// roundLimit bounds what a step asks an API before it gives its turn back.
+	roundLimit = time.Minute
+	// Pauses grow between these after errors; something that takes its time is looked at more often.
+	shortestPause = time.Second
+	longestPause  = 15 * time.Second
+	longestWait   = 5 * time.Second
+	// maxCause bounds the text of a cause: an API may say anything.
+	maxCause = 2000
+)
+
+// machineLabel is by which machine a node is. A name can be taken by another host.
+const machineLabel = "rke.cattle.io/machine"
+
+// job is one order. Its work is the doer's, under the doer's lock; the rest is its goroutine's.
+type job struct {
+	doer    *Doer
+	cluster records.ClusterKey
+	order   planner.NodeOrder
+	cancel  context.CancelFunc
+	wake    chan struct{}
+	work    observed.NodeWork
+	phase   string // of the step that had a turn last
+}
+
+// step is a part of an order that comes true in one or more rounds.
+type step struct {
+	phase string
+	round func(ctx context.Context) (outcome, error)
+}
+
+// outcome is what one round of a step came to: the step is done, all of the order is because
+// the node is gone, or it waits for something.
+type outcome struct {
+	done, gone bool
+	cause      string
+	pods       []string
+	missing    string
+}
+
+// steps are those that the order has.
+func (j *job) steps() []step {
+	o := j.order
+	var steps []step
+	add := func(wanted bool, phase string, round func(context.Context) (outcome, error)) {
+		if wanted {
+			steps = append(steps, step{phase, round})
+		}
+	}
+	add(len(o.Labels)+len(o.Unlabel)+len(o.Taints)+len(o.Untaint) > 0, observed.PhaseLabelling, j.onNode(j.label))
+	add(o.Cordon, observed.PhaseCordoning, j.onNode(j.cordon(true)))
+	add(len(o.PreHooks) > 0, observed.PhasePreHooks, j.hooks("pre-drain", o.PreHooks))
+	if o.Drain != nil {
+		add(true, observed.PhaseDraining, j.onNode(j.newDrain().round))
+	}
+	add(len(o.PostHooks) > 0, observed.PhasePostHooks, j.hooks("post-drain", o.PostHooks))
+	add(o.Uncordon, observed.PhaseUncordoning, j.onNode(j.cordon(false)))
+	if o.RemoveMember {
+		add(true, observed.PhaseMember, j.onNode(j.newMember().round))
+	}
+	add(o.Delete, observed.PhaseDeleting, j.onNode(j.remove))
+	return steps
+}
+
+// run takes the steps until the order is done or ctx ends.
+func (j *job) run(ctx context.Context) {
+	for _, s := range j.steps() {
+		gone, err := j.until(ctx, s)
+		if err != nil {
+			return
+		}
+		if gone {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	j.doer.Logger.Info("order on a node done", "cluster", j.cluster, "node", j.order.Node, "order", j.order.ID)
+	j.doer.publish(j, observed.NodeWork{Done: true})
+}
+
+// until repeats a step until it is done; the error is that of ctx.
+func (j *job) until(ctx context.Context, s step) (gone bool, err error) {
+	pause := backoff.Backoff{Min: shortestPause, Max: longestPause, Floor: 0.5}
+	for {
+		got, err := j.turn(ctx, s)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		next := observed.NodeWork{Phase: s.phase, Cause: bounded(got.cause), Pods: got.pods, Missing: got.missing}
+		switch {
+		case apierrors.IsConflict(err):
+			// Somebody else changed the node in between, as its kubelet does all the time.
+			next.Cause = fmt.Sprintf("node %s was changed by somebody else at the same moment; tried again", j.order.Node)
+		case err != nil:
+			next.Cause = bounded(withoutURL(err).Error())
+			j.doer.Logger.Debug("order on a node goes on later", "cluster", j.cluster, "node", j.order.Node, "phase", s.phase, "error", next.Cause)
+		case got.done || got.gone:
+			return got.gone, nil
+		}
+		j.doer.publish(j, next)
+		wait := pause.Next()
+		if err == nil {
+			wait = min(wait, longestWait)
+		}
+		if err := j.wait(ctx, wait); err != nil {
+			return false, err
+		}
+	}
+}
+
+// turn takes one round of a step, when there is a turn for it.
+func (j *job) turn(ctx context.Context, s step) (outcome, error) {
+	select {
+	case <-ctx.Done():
+	case j.doer.turns <- struct{}{}:
+		defer func() { <-j.doer.turns }()
+	}
+	if ctx.Err() != nil {
+		return outcome{}, ctx.Err()
+	}
+	if j.phase != s.phase {
+		j.phase = s.phase
+		j.doer.publish(j, observed.NodeWork{Phase: s.phase})
+	}
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	return s.round(ctx)
+}
+
+// wait ends after a while, or when something that hooks write has changed.
+func (j *job) wait(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	case <-j.wake:
+	}
+	return nil
+}
+
+// onNode is a round that needs the node: it is asked for anew each time, and is not touched when
+// it is another machine's.
+func (j *job) onNode(f func(context.Context, kubernetes.Interface, *corev1.Node) (outcome, error)) func(context.Context) (outcome, error) {
+	return func(ctx context.Context) (outcome, error) {
+		client, err := j.doer.Client(j.cluster)
+		if err != nil {
+			return outcome{}, err
+		}
+		node, err := client.CoreV1().Nodes().Get(ctx, j.order.Node, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) && (j.order.Delete || j.order.RemoveMember):
+			return outcome{gone: true}, nil
+		case apierrors.IsNotFound(err):
+			return outcome{cause: fmt.Sprintf("the cluster has no node %s", j.order.Node)}, nil
+		case err != nil:
+			return outcome{}, fmt.Errorf("look at node %s: %w", j.order.Node, withoutURL(err))
+		}
+		switch uid, labelled := node.Labels[machineLabel]; {
+		case !labelled:
+			return outcome{cause: fmt.Sprintf("node %s is not touched: it has no label %s, which says whose it is", node.Name, machineLabel)}, nil
+		case uid != j.order.UID:
+			return outcome{cause: fmt.Sprintf("node %s is not touched: it belongs to another machine now (label %s is %q, not %q)", node.Name, machineLabel, uid, j.order.UID)}, nil
+		}
+		return f(ctx, client, node)
+	}
+}
+
+// hooks waits until somebody else has written the order's value to each of the annotations.
+func (j *job) hooks(kind string, annotations []string) func(context.Context) (outcome, error) {
+	return func(context.Context) (outcome, error) {
+		secret := j.doer.Secret(j.order.Machine)
+		i := slices.IndexFunc(annotations, func(a string) bool { return secret[a] != j.order.Value })
+		if i < 0 {
+			return outcome{done: true}, nil
+		}
+		return outcome{cause: fmt.Sprintf("waiting for %s hook %s on %s", kind, annotations[i], j.order.Node), missing: annotations[i]}, nil
+	}
+}
+
+// withoutURL takes the made-up URL out of an error; it means nothing to a reader.
+func withoutURL(err error) error {
+	if made, ok := errors.AsType[*url.Error](err); ok {
+		return made.Err
+	}
+	return err
+}
+
+// bounded cuts a text.
+func bounded(text string) string {
+	if len(text) > maxCause {
+		return strings.ToValidUTF8(text[:maxCause], "") + "…"
+	}
+	return text
+}
