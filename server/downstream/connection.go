@@ -38,7 +38,7 @@ type connection struct {
 
 // connect fetches the credentials and makes a client. Nothing was asked of the API yet.
 func (w *watcher) connect(ctx context.Context) (*connection, error) {
-	subject, err := w.clusters.pick(w.key)
+	subject, err := w.pick()
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/server/observed"
@@ -145,6 +147,26 @@ func (c *Clusters) API(key records.ClusterKey) observed.API {
 // Transport is the way to a cluster's API for requests of people, with the administrator's
 // credentials already on it. The error says why there is none, as API does.
 func (c *Clusters) Transport(key records.ClusterKey) (http.RoundTripper, error) {
+	connection, err := c.connection(key)
+	if err != nil {
+		return nil, err
+	}
+	return connection.transport, nil
+}
+
+// Client is the way to a cluster's API for requests of the server's own, each of which has an
+// answer within seconds or fails. It may lead through another host the next time, so that it
+// is not to be kept. The error says why there is none, as API does.
+func (c *Clusters) Client(key records.ClusterKey) (kubernetes.Interface, error) {
+	connection, err := c.connection(key)
+	if err != nil {
+		return nil, err
+	}
+	return connection.client, nil
+}
+
+// connection is the one that works now; the error is an UnavailableError.
+func (c *Clusters) connection(key records.ClusterKey) (*connection, error) {
 	w := c.watcher(key)
 	if w == nil {
 		return nil, &UnavailableError{Cause: errNoControlPlane.Error()}
@@ -154,7 +176,7 @@ func (c *Clusters) Transport(key records.ClusterKey) (http.RoundTripper, error) 
 	if w.connection == nil {
 		return nil, &UnavailableError{Cause: w.api.Cause}
 	}
-	return w.connection.transport, nil
+	return w.connection, nil
 }
 
 // UnavailableError says that a cluster's API cannot be reached now, and why.
@@ -171,31 +193,6 @@ func (c *Clusters) tunnelChanged(subject records.Subject) {
 	if w := c.watcher(d.Value.Cluster()); w != nil {
 		w.poke()
 	}
-}
-
-// controlPlanes are the machines through which a cluster's API may be reached, in order of their keys.
-func (c *Clusters) controlPlanes(key records.ClusterKey) []records.Subject {
-	var subjects []records.Subject
-	for _, d := range c.State.ControlPlanes.Find(key) {
-		if d.Value.Deleting.IsZero() {
-			subjects = append(subjects, d.Value.Subject())
-		}
-	}
-	return subjects
-}
-
-// pick finds a control-plane machine with an open tunnel.
-func (c *Clusters) pick(key records.ClusterKey) (records.Subject, error) {
-	subjects := c.controlPlanes(key)
-	for _, subject := range subjects {
-		if _, ok := c.Hosts.Connected(subject); ok {
-			return subject, nil
-		}
-	}
-	if len(subjects) == 0 {
-		return "", errNoControlPlane
-	}
-	return "", &NoTunnelError{Machines: subjects}
 }
 
 // NoTunnelError says that no control-plane host has a tunnel open.

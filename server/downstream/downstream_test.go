@@ -43,6 +43,7 @@ type host struct {
 
 	mu     sync.Mutex
 	open   bool
+	down   bool // the API server does not listen
 	node   map[string]any
 	change chan struct{}
 	// version counts the changes of the node.
@@ -132,8 +133,14 @@ func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Targ
 	if _, open := h.Connected(subject); !open {
 		return nil, errors.New("no tunnel is open")
 	}
-	if target == "" || to.Network != "tcp" || subject != "fleet-default/custom-1" {
+	if target == "" || to.Network != "tcp" || subject.Machine().Namespace() != "fleet-default" {
 		return nil, fmt.Errorf("dialled %s %s on %s", to.Network, to.Address, subject)
+	}
+	h.mu.Lock()
+	down := h.down
+	h.mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
 	}
 	c, err := new(net.Dialer).DialContext(ctx, to.Network, target)
 	h.mu.Lock()
@@ -160,8 +167,23 @@ func (h *host) Ask(ctx context.Context, subject records.Subject, path string) (*
 // cut ends the tunnel with everything in it.
 func (h *host) cut() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.open = false
+	h.mu.Unlock()
+	h.drop()
+}
+
+// stop ends the API server, or starts it again.
+func (h *host) stop(down bool) {
+	h.mu.Lock()
+	h.down = down
+	h.mu.Unlock()
+	h.drop()
+}
+
+// drop ends all connections.
+func (h *host) drop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, c := range h.conns {
 		_ = c.Close()
 	}
@@ -227,18 +249,23 @@ func TestABrokenKubeconfigIsNotQuoted(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, h *host) (*Clusters, chan struct{}) {
+// start follows a cluster with those control planes; without any, with fleet-default/custom-1.
+func start(t *testing.T, h Hosts, machines ...records.Machine) (*Clusters, chan struct{}) {
 	t.Helper()
+	if len(machines) == 0 {
+		machines = append(machines, controlPlane("custom-1"))
+	}
 	log := slog.New(slog.DiscardHandler)
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	_, err = st.Store.Commit(t.Context(),
-		st.Clusters.Creating("fleet-default/harbour", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1"}}),
-		st.Machines.Creating("fleet-default/custom-1", records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "custom-1"}, ClusterName: "harbour", Roles: records.Roles{ControlPlane: true}}))
-	if err != nil {
+	ops := []store.Op{st.Clusters.Creating("fleet-default/harbour", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1"}})}
+	for _, m := range machines {
+		ops = append(ops, st.Machines.Creating(m.Key(), m))
+	}
+	if _, err = st.Store.Commit(t.Context(), ops...); err != nil {
 		t.Fatal(err)
 	}
 	changed := make(chan struct{}, 100)
@@ -254,6 +281,10 @@ func start(t *testing.T, h *host) (*Clusters, chan struct{}) {
 		}
 	})
 	return m, changed
+}
+
+func controlPlane(name string) records.Machine {
+	return records.Machine{Object: records.Object{Namespace: "fleet-default", Name: name}, ClusterName: "harbour", Roles: records.Roles{ControlPlane: true}}
 }
 
 func await(t *testing.T, m *Clusters, changed chan struct{}, ok func(observed.API) bool) observed.API {

@@ -43,6 +43,7 @@ type watcher struct {
 	mu         sync.Mutex
 	api        observed.API
 	connection *connection
+	hosts      hosts
 }
 
 func (w *watcher) snapshot() observed.API {
@@ -67,7 +68,7 @@ func (w *watcher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.lost(err)
+		w.lost(w.failed(err))
 		if w.clusters.Now().Sub(started) > time.Minute {
 			pause = shortestPause
 		}
@@ -208,7 +209,9 @@ func (w *watcher) publish(api observed.API) {
 func (w *watcher) use(c *connection) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.connection = c
+	if w.connection = c; c != nil {
+		w.hosts.worked()
+	}
 }
 
 // withoutURL takes the made-up URL out of an error; it means nothing to a reader.

@@ -1,0 +1,105 @@
+// Through which host a cluster's API is asked. One that works is kept. After a failure the next
+// one in turn is tried, so that a host whose tunnel is open and whose API is down holds
+// nothing; and what each of them failed with is shown until one works.
+
+package downstream
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// hosts is a watcher's memory of the control-plane hosts.
+type hosts struct {
+	// last is the one that was tried last; empty before the first.
+	last records.Subject
+	// failures are why those failed that were tried since one worked.
+	failures map[records.Subject]string
+}
+
+// next is the host to be tried now: of those with an open tunnel the first one after the last
+// in the order of their names, and one that is being removed only where there is no other.
+func (h *hosts) next(staying, leaving []records.Subject, connected func(records.Subject) bool) (records.Subject, error) {
+	if len(staying)+len(leaving) == 0 {
+		return "", errNoControlPlane
+	}
+	for _, group := range [][]records.Subject{staying, leaving} {
+		open := slices.DeleteFunc(slices.Clone(group), func(s records.Subject) bool { return !connected(s) })
+		if len(open) == 0 {
+			continue
+		}
+		slices.Sort(open)
+		i, _ := slices.BinarySearch(open, h.last+"\x00") // the first one after it
+		h.last = open[i%len(open)]
+		return h.last, nil
+	}
+	if len(staying) == 0 {
+		staying = leaving
+	}
+	return "", &NoTunnelError{Machines: staying}
+}
+
+// worked forgets failures.
+func (h *hosts) worked() { h.failures = nil }
+
+// failed remembers why the last one failed, and returns an error that has what all those
+// failed with whose tunnel is open still, in the order of their names.
+func (h *hosts) failed(err error, connected func(records.Subject) bool) error {
+	if _, ok := errors.AsType[*NoTunnelError](err); ok || errors.Is(err, errNoControlPlane) {
+		h.failures = nil
+		return err
+	}
+	if h.failures == nil {
+		h.failures = map[records.Subject]string{}
+	}
+	h.failures[h.last] = err.Error()
+	var texts []string
+	for _, subject := range slices.Sorted(maps.Keys(h.failures)) {
+		if subject != h.last && !connected(subject) {
+			delete(h.failures, subject)
+			continue
+		}
+		texts = append(texts, h.failures[subject])
+	}
+	if len(texts) < 2 {
+		return err
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// controlPlanes are the machines through which a cluster's API may be reached, and those of
+// them that are being removed.
+func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []records.Subject) {
+	for _, d := range c.State.ControlPlanes.Find(key) {
+		if d.Value.Deleting.IsZero() {
+			staying = append(staying, d.Value.Subject())
+		} else {
+			leaving = append(leaving, d.Value.Subject())
+		}
+	}
+	return staying, leaving
+}
+
+// pick is the host to be tried now.
+func (w *watcher) pick() (records.Subject, error) {
+	staying, leaving := w.clusters.controlPlanes(w.key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hosts.next(staying, leaving, w.clusters.hasTunnel)
+}
+
+// failed is what is shown after a failure.
+func (w *watcher) failed(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hosts.failed(err, w.clusters.hasTunnel)
+}
+
+func (c *Clusters) hasTunnel(subject records.Subject) bool {
+	_, ok := c.Hosts.Connected(subject)
+	return ok
+}

@@ -1,0 +1,145 @@
+package downstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel"
+)
+
+// fleet are several control-plane hosts.
+type fleet map[records.Subject]*host
+
+func (f fleet) Connected(s records.Subject) (time.Time, bool)  { return f[s].Connected(s) }
+func (f fleet) OnTunnel(func(subject records.Subject, _ bool)) {}
+
+func (f fleet) Dial(ctx context.Context, s records.Subject, to tunnel.Target) (net.Conn, error) {
+	return f[s].Dial(ctx, s, to)
+}
+
+func (f fleet) Ask(ctx context.Context, s records.Subject, path string) (*http.Response, error) {
+	return f[s].Ask(ctx, s, path)
+}
+
+// TestADeadControlPlaneHoldsNothing: tunnels of both hosts are open all the time.
+func TestADeadControlPlaneHoldsNothing(t *testing.T) {
+	first, second := newHost(t), newHost(t)
+	for i, h := range []*host{first, second} {
+		h.open = true
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+	}
+	first.down = true
+	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
+	by := func(n string) func(observed.API) bool {
+		return func(a observed.API) bool { _, ok := a.Nodes["seen-by-"+n]; return a.Reachable && ok }
+	}
+	await(t, m, changed, by("2"))
+	client, err := m.Client("fleet-default/harbour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Labels[machineLabel] != "seen-by-2" {
+		t.Errorf("the client asks elsewhere: %v, %v", nodes, err)
+	}
+	first.stop(false)
+	second.stop(true)
+	await(t, m, changed, by("1"))
+
+	first.stop(true)
+	all := regexp.MustCompile(`^.* on fleet-default/custom-1: .*; .* on fleet-default/custom-2: .*$`)
+	await(t, m, changed, func(a observed.API) bool { return !a.Reachable && all.MatchString(a.Cause) })
+	if _, err := m.Client("fleet-default/harbour"); !errors.As(err, new(*UnavailableError)) {
+		t.Errorf("client without an API: %v", err)
+	}
+}
+
+func TestTheNextHostInTurn(t *testing.T) {
+	subjects := func(names string) (all []records.Subject) {
+		for _, name := range strings.Fields(names) {
+			all = append(all, records.Subject(name))
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		name                   string
+		staying, leaving, open string
+		last                   string
+		want                   string // of four tries
+		err                    string
+	}{
+		{name: "one", staying: "a", open: "a", want: "a a a a"},
+		{name: "all in turn", staying: "c a b", open: "a b c", want: "a b c a"},
+		{name: "from the last one on", staying: "a b c", open: "a b c", last: "b", want: "c a b c"},
+		{name: "the last one is gone", staying: "a c", open: "a c", last: "b", want: "c a c a"},
+		{name: "names that begin alike", staying: "a aa ab", open: "a aa ab", want: "a aa ab a"},
+		{name: "with a tunnel only", staying: "a b c", open: "c", want: "c c c c"},
+		{name: "not one that is being removed", staying: "b", leaving: "a c", open: "a b c", want: "b b b b"},
+		{name: "one that is being removed, if there is no other", staying: "b", leaving: "a c", open: "a c", want: "a c a c"},
+		{name: "no tunnel", staying: "a b", leaving: "c", err: "no tunnel from a, b is open; drover's agent opens one, an agent of another make does not"},
+		{name: "no tunnel, all being removed", leaving: "c", err: "no tunnel from c is open; drover's agent opens one, an agent of another make does not"},
+		{name: "none", err: errNoControlPlane.Error()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := hosts{last: records.Subject(tc.last)}
+			var got []string
+			for range 4 {
+				s, err := h.next(subjects(tc.staying), subjects(tc.leaving), func(s records.Subject) bool {
+					return slices.Contains(subjects(tc.open), s)
+				})
+				if tc.err != "" {
+					if err == nil || err.Error() != tc.err {
+						t.Errorf("error = %v, want %s", err, tc.err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(s))
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("tries (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFailuresOfAllHostsAreShown(t *testing.T) {
+	open := map[records.Subject]bool{"a": true, "b": true}
+	connected := func(s records.Subject) bool { return open[s] }
+	h := hosts{}
+	fail := func(last records.Subject, why, want string) {
+		t.Helper()
+		h.last = last
+		if got := h.failed(errors.New(why), connected).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	fail("b", "b: refused", "b: refused")
+	fail("a", "a: no answer", "a: no answer; b: refused")
+	fail("b", "b: no answer", "a: no answer; b: no answer")
+	open["a"] = false
+	fail("b", "b: no answer", "b: no answer")
+	open["a"] = true
+	fail("a", "a: no answer", "a: no answer; b: no answer")
+	h.worked()
+	fail("b", "b: refused", "b: refused")
+	if err := h.failed(&NoTunnelError{Machines: []records.Subject{"a"}}, connected); !errors.As(err, new(*NoTunnelError)) {
+		t.Errorf("no tunnel: %v", err)
+	}
+	fail("a", "a: refused", "a: refused")
+}
