@@ -19,10 +19,12 @@ import (
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
+	"github.com/drover-project/drover/server/nodework"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -33,6 +35,7 @@ type parts struct {
 	hosts    *hosts.Hosts
 	agents   *nodeagents.Agents
 	clusters *downstream.Clusters
+	nodes    *nodework.Doer
 	control  *clusters.Controller
 	handler  http.Handler
 }
@@ -63,14 +66,17 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
+	p.nodes = s.doer(p)
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: known, Identity: identity(),
 		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
-		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API, Logger: s.Logger, Now: s.Now,
+		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
+		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)
 	p.hosts.OnTunnel(p.control.TunnelChanged)
 	p.clusters.OnChange(p.control.Changed)
+	p.nodes.OnChange(p.control.Changed)
 	agents := http.NewServeMux()
 	p.register.Routes(agents)
 	p.plans.Routes(agents)
@@ -84,6 +90,25 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
+}
+
+// doer makes what performs orders on nodes.
+func (s *Server) doer(p *parts) *nodework.Doer {
+	d := nodework.New(nodework.Options{
+		Client: p.clusters.Client,
+		Secret: func(machine records.MachineKey) map[string]string {
+			d, _ := s.state.PlanSecrets.Get(machine.PlanSecret())
+			return d.Value.Annotations
+		},
+		Runtime: func(cluster records.ClusterKey) string {
+			d, _ := s.state.Clusters.Get(string(cluster))
+			return string(versions.RuntimeOf(d.Value.Spec.KubernetesVersion))
+		},
+		Now: s.Now, Logger: s.Logger,
+	})
+	// Hooks of drains write into plan Secrets. Observed for as long as the store is open.
+	s.state.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) { d.SecretChanged(records.MachineOfPlanSecret(e.Key)) })
+	return d
 }
 
 // reach makes the way to the hosts, through this server and the others of its store.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -46,9 +47,17 @@ type Options struct {
 	// has none otherwise, zero when that is not known, and the reason if it is.
 	Tunnel func(records.Subject) observed.Tunnel
 	// API is what the server sees of a cluster's own API.
-	API    func(records.ClusterKey) observed.API
-	Logger *slog.Logger
-	Now    func() time.Time
+	API func(records.ClusterKey) observed.API
+	// Work, Order and Perform are those of whoever performs orders on nodes; without one, all are nil.
+	// Work is how far the orders on the nodes of a cluster are.
+	Work func(records.ClusterKey) map[records.MachineKey]observed.NodeWork
+	// Order replaces the orders on the nodes of a cluster.
+	Order func(records.ClusterKey, []planner.NodeOrder)
+	// Perform has orders taken and performed until ctx ends, which is for as long as this server
+	// leads; wait returns when nothing is performed any more.
+	Perform func(ctx context.Context) (wait func())
+	Logger  *slog.Logger
+	Now     func() time.Time
 }
 
 // Controller drives all clusters.
@@ -60,6 +69,11 @@ type Controller struct {
 
 // New makes a controller; nothing happens before Run.
 func New(o Options) *Controller {
+	if o.Perform == nil {
+		o.Work = func(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
+		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
+		o.Perform = func(context.Context) (wait func()) { return func() {} }
+	}
 	return &Controller{Options: o, queue: newQueue()}
 }
 
@@ -92,6 +106,8 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	defer cancel()
 	c.leading.Store(c.Now().UnixNano())
 	defer c.observe()()
+	// Before the first decision, and until the last one is through.
+	performed := c.Perform(ctx)
 	for _, d := range c.State.Clusters.List() {
 		c.queue.add(records.ClusterKey(d.Key))
 	}
@@ -105,6 +121,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	}
 	cancel()
 	group.Wait()
+	performed()
 	// Without this a successor would wait until the lease runs out.
 	release, done := context.WithTimeout(context.WithoutCancel(parent), 2*time.Second)
 	defer done()

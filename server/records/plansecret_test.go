@@ -10,6 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestKeysOfPlanSecrets(t *testing.T) {
+	machine := NewMachineKey("fleet-default", "custom-0a1b2c3d4e5f")
+	if got := MachineOfPlanSecret(machine.PlanSecret()); got != machine {
+		t.Errorf("machine of %s = %s", machine.PlanSecret(), got)
+	}
+}
+
 func TestPlanSecretIsStoredWhole(t *testing.T) {
 	object := Object{
 		Namespace: "fleet-default", Name: "custom-0a1b2c3d4e5f-machine-plan", UID: "u", Generation: 2, Created: time.Unix(1e9, 0).UTC(),
