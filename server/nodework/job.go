@@ -44,6 +44,7 @@ type job struct {
 	cancel  context.CancelFunc
 	wake    chan struct{}
 	work    observed.NodeWork
+	phase   string // of the step that had a turn last
 }
 
 // step is a part of an order that comes true in one or more rounds.
@@ -142,6 +143,10 @@ func (j *job) turn(ctx context.Context, s step) (outcome, error) {
 	}
 	if ctx.Err() != nil {
 		return outcome{}, ctx.Err()
+	}
+	if j.phase != s.phase {
+		j.phase = s.phase
+		j.doer.publish(j, observed.NodeWork{Phase: s.phase})
 	}
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
