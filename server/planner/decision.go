@@ -16,6 +16,8 @@ type Decision struct {
 	Cluster ClusterDecision
 	// Machines are in the order of their names.
 	Machines []MachineDecision
+	// Steps are what is still to be done on machines, in the order in which that will happen.
+	Steps []Step
 	// Operation is the next record of the operation under way; nil leaves it as it is.
 	Operation *operations.Operation
 	// Orders are what nodes of the cluster are to become, all that are wanted now.
@@ -56,7 +58,7 @@ func (d Decision) Empty() bool {
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
 func (r *round) decision() Decision {
-	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation}
+	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps()}
 	left := 0
 	for _, m := range r.members {
 		if m.remove {

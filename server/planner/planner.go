@@ -97,6 +97,7 @@ func Decide(s Snapshot) Decision {
 func removal(s Snapshot) Decision {
 	d := Decision{Cluster: ClusterDecision{Key: s.key(), Remove: true}}
 	for _, m := range s.Machines {
+		d.Steps = append(d.Steps, Step{Machine: m.key(), NodeName: m.NodeName, Leave: true, Now: true})
 		d.Machines = append(d.Machines, MachineDecision{Key: m.key(), Remove: true})
 	}
 	return d

@@ -1,6 +1,5 @@
-// The preview of a decision: what people want to know before it is performed. It is made of the
-// very value that is committed, and shows nothing of what is in files, since that holds the
-// cluster's tokens.
+// The preview of a decision: what people want to know before it is performed. It shows the steps of the very
+// decision, in the order in which they will be taken, and what changes in files, without secrets.
 
 package planner
 
@@ -13,13 +12,65 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
+// Step is what is still to be done on one machine: now, when its plan is among what the decision
+// writes, or when its turn comes.
+type Step struct {
+	Machine  records.MachineKey
+	NodeName string
+	// Tier is bootstrap, etcd, control plane or worker.
+	Tier string
+	// Leave says that the machine is removed.
+	Leave bool
+	// From and To are the plans before and after; To is empty for a machine that leaves, and for
+	// one whose plan cannot be made before others have done theirs.
+	From, To plans.Plan
+	// Plan is the checksum of To; empty without it.
+	Plan string
+	// Drain says that pods leave the machine first.
+	Drain bool
+	// Now says that the step is taken by this decision.
+	Now bool
+}
+
+// steps are what is left to do on a cluster, in order.
+func (r *round) steps() []Step {
+	var all []Step
+	if r.shut.holds() {
+		return nil
+	}
+	for _, t := range r.tiers() {
+		for _, m := range t.inTurn() {
+			if m.change == nothing || m.change == broken {
+				continue
+			}
+			_, drain := r.drains(m, t)
+			step := Step{Machine: m.key(), NodeName: m.NodeName, Tier: t.name, From: m.delivered, To: m.wanted, Drain: drain && m.change == restart, Now: m.deliver != nil || m.order != nil}
+			if len(m.bytes) > 0 {
+				step.Plan = plans.Checksum(m.bytes)
+			}
+			all = append(all, step)
+		}
+	}
+	for _, m := range r.members {
+		if m.leaving {
+			all = append(all, Step{Machine: m.key(), NodeName: m.NodeName, Leave: true, Now: true})
+		}
+	}
+	return all
+}
+
 // Preview is what a decision changes of a cluster.
 type Preview struct {
 	// State and Message are the cluster's next ones.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
-	// Machines are those that get a plan or are removed, in the order of their names.
+	// Machines are those that something is to be done on, in the order in which that will happen.
 	Machines []MachinePreview `json:"machines"`
+	// Alone is how many machines are left alone.
+	Alone int `json:"alone"`
+	// Restarts and Drains count the machines that are restarted and drained.
+	Restarts int `json:"restarts"`
+	Drains   int `json:"drains"`
 }
 
 // MachinePreview is what a decision changes on one host.
@@ -27,11 +78,20 @@ type MachinePreview struct {
 	// ID is "<namespace>/<name>", NodeName the host's name in the cluster.
 	ID       string `json:"id"`
 	NodeName string `json:"nodeName,omitempty"`
+	Tier     string `json:"tier,omitempty"`
 	Remove   bool   `json:"remove,omitempty"`
-	// Plan is the beginning of the new plan's checksum.
+	// Plan is the beginning of the new plan's checksum; empty when the machine joins later, by what others then have.
 	Plan string `json:"plan,omitempty"`
 	// Changes are as PlanChanges names them.
 	Changes []string `json:"changes"`
+	// Files are what changes in files, without secrets.
+	Files []FileDiff `json:"files,omitempty"`
+	// Restart is the unit that starts or restarts; empty when none does.
+	Restart string `json:"restart,omitempty"`
+	// Drain says that pods leave the node first.
+	Drain bool `json:"drain,omitempty"`
+	// Now says that it begins at once; others wait for their turn.
+	Now bool `json:"now,omitempty"`
 }
 
 // Preview shows a decision that was made on a snapshot.
@@ -40,19 +100,19 @@ func (d Decision) Preview(s Snapshot) Preview {
 	if d.Cluster.Status != nil {
 		status = *d.Cluster.Status
 	}
-	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}}
-	before := make(map[records.MachineKey]Machine, len(s.Machines))
-	for _, m := range s.Machines {
-		before[m.key()] = m
-	}
-	for _, m := range d.Machines {
-		if !m.Deliver && !m.Remove {
-			continue
+	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
+	for _, step := range d.Steps {
+		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Now: step.Now}
+		if step.Plan != "" {
+			one.Changes = append(one.Changes, changesBetween(step.From, step.To)...)
+			one.Files = diffs(step.From, step.To)
+			one.Restart, _ = runtimes.Restarted(step.From.Instructions, step.To.Instructions)
 		}
-		one := MachinePreview{ID: string(m.Key), NodeName: before[m.Key].NodeName, Remove: m.Remove, Changes: []string{}}
-		if m.Deliver {
-			one.Plan = short(m.Secret.Data)
-			one.Changes = append(one.Changes, PlanChanges(before[m.Key].Secret, m.Secret)...)
+		if one.Restart != "" {
+			p.Restarts++
+		}
+		if one.Drain {
+			p.Drains++
 		}
 		p.Machines = append(p.Machines, one)
 	}
@@ -65,8 +125,14 @@ func (d Decision) Preview(s Snapshot) Preview {
 // for each instruction, as a new plan runs all of them, and "start unit <name>" or "restart unit
 // <name>" when one of them does that.
 func PlanChanges(from, to *records.PlanSecret) []string {
-	before, after := planOf(from), planOf(to)
-	if to == nil || plans.Equal(before, after) {
+	if to == nil {
+		return nil
+	}
+	return changesBetween(planOf(from), planOf(to))
+}
+
+func changesBetween(before, after plans.Plan) []string {
+	if plans.Equal(before, after) {
 		return nil
 	}
 	had, has := fileContents(before), fileContents(after)
