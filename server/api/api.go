@@ -107,7 +107,7 @@ func New(o Options) *API {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Now: o.Now, Logger: o.Logger,
 		},
 	}
@@ -153,9 +153,9 @@ func proxied(o Options) route.Handler {
 // applyTries bounds how often an apply is done again that another write got in the way of.
 const applyTries = 5
 
-func (o Options) apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error) {
+func (o Options) apply(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error) {
 	for try := 1; ; try++ {
-		results, err := o.Clusters.Apply(ctx, docs, creatorID, dryRun)
+		results, err := o.Clusters.Apply(ctx, docs, request)
 		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
 			continue
 		}

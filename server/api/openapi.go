@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -41,6 +42,9 @@ func descriptions() map[string]description {
 		},
 		"/v1-drover/clusters":                             {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
 		"/v1-drover/clusters/{namespace}/{name}":          {summary: "Show a cluster", answer: views.Cluster{}},
+		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/machines": {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -27,6 +28,8 @@ const (
 	Created    Action = "created"
 	Configured Action = "configured"
 	Unchanged  Action = "unchanged"
+	// Queued is a document that is taken in when the operations before it have ended.
+	Queued Action = "queued"
 )
 
 // Result is what became of one document.
@@ -37,7 +40,9 @@ type Result struct {
 	Action    Action `json:"action"`
 	// Warnings are sentences about what is taken, and is likely not what its owner means.
 	Warnings []string `json:"warnings,omitempty"`
-	// Preview is what the controller decides next, in a dry run of a document that changes something.
+	// Operation is the ID of the one that carries the change out; empty when none is needed, as nothing restarts.
+	Operation string `json:"operation,omitempty"`
+	// Preview is what the controller decides, in a dry run of a document that changes something.
 	Preview *planner.Preview `json:"preview,omitempty"`
 }
 
@@ -58,26 +63,46 @@ func (e *RemovingError) Error() string {
 	return fmt.Sprintf("apply cluster %s: it is being removed; wait until it is gone, then apply again", e.Cluster)
 }
 
-// Apply stores all documents in one transaction, or none of them. With dryRun it
+// Request is how documents are to be taken in.
+type Request struct {
+	// By is the ID of the user.
+	By string
+	// DryRun stores nothing.
+	DryRun bool
+	// Turn is what becomes of a change while another operation on its cluster is under way.
+	Turn Turn
+	// Limits bound what may be done on machines: beyond them the documents are refused.
+	Limits Limits
+}
+
+// Apply stores all documents in one transaction, or none of them. In a dry run it
 // stores nothing and returns what it would have done, with the decision that would follow.
-// A conflict with somebody else's write is a *store.ConflictError; calling again is safe.
-func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]Result, error) {
+// A conflict with somebody else's write is a *store.ConflictError; calling again is safe. What goes beyond the
+// limits is a *LimitError, and *operations.BusyError says that another operation is under way.
+func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
 	var ops []store.Op
 	results := make([]Result, 0, len(docs))
 	for _, doc := range docs {
-		result, cluster, docOps, err := a.one(doc, creatorID)
+		result, cluster, docOps, err := a.one(doc, request.By)
 		if err != nil {
 			return nil, err
 		}
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
-		if dryRun && result.Action != Unchanged {
+		if result.Action == Configured || request.DryRun && result.Action != Unchanged {
 			preview := a.Preview(cluster)
-			result.Preview = &preview
+			if err := request.Limits.check(records.NewClusterKey(cluster.Namespace, cluster.Name), preview); err != nil {
+				return nil, err
+			}
+			if request.DryRun {
+				result.Preview = &preview
+			} else if docOps, err = a.operate(&result, doc, cluster, preview, request, docOps); err != nil {
+				return nil, err
+			}
 		}
 		results = append(results, result)
 		ops = append(ops, docOps...)
 	}
-	if dryRun || len(ops) == 0 {
+	if request.DryRun || len(ops) == 0 {
 		return results, nil
 	}
 	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
@@ -119,6 +144,30 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	existing.Value = cluster
 	result.Action = Configured
 	return result, cluster, []store.Op{a.State.Clusters.Updating(existing)}, nil
+}
+
+// operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
+// the change itself; a change that is queued is not written yet.
+func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, p planner.Preview, request Request, ops []store.Op) ([]store.Op, error) {
+	key := records.NewClusterKey(after.Namespace, after.Name)
+	before, _ := a.State.Clusters.Get(string(key))
+	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || p.Restarts == 0 {
+		return ops, nil
+	}
+	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, p.Restarts)
+	if from, to := before.Value.Spec.KubernetesVersion, after.Spec.KubernetesVersion; from != to {
+		kind, title = planner.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
+	}
+	o, recorded, err := a.begin(key, kind, title, request.By, after.Generation, request.Turn, params{Document: &doc})
+	if err != nil {
+		return nil, fmt.Errorf("apply cluster %s: %w", key, err)
+	}
+	result.Operation = o.ID
+	if o.State == operations.Queued {
+		result.Action = Queued
+		return recorded, nil
+	}
+	return append(ops, recorded...), nil
 }
 
 // Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
@@ -177,71 +226,6 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 
 // ErrNotUnique says that the name of a new cluster is taken.
 var ErrNotUnique = errors.New("names of clusters are unique")
-
-// Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
-// what runs on them. A removal that waits for hosts can be asked for again with leave.Force.
-func (a *Applier) Remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
-	_, err := a.State.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
-		if !c.Deleting.IsZero() && (!leave.Force || !c.Leave.Uninstall) {
-			return c, store.ErrUnchanged
-		}
-		if c.Deleting.IsZero() {
-			c.Deleting = a.Now().UTC()
-		}
-		c.Leave = leave
-		c.Leave.Uninstall = leave.Uninstall && !leave.Force && !c.Spec.Docker()
-		return c, nil
-	})
-	if err != nil {
-		return fmt.Errorf("remove cluster %s: %w", key, err)
-	}
-	return nil
-}
-
-// LastMemberError says that a machine has the last member of its cluster's etcd.
-type LastMemberError struct{ Machine, Cluster string }
-
-func (e *LastMemberError) Error() string {
-	return fmt.Sprintf("machine %s has the last member of the etcd of cluster %s, and with it all that the cluster knows; remove the cluster, register another etcd machine first, or use force to forget the machine with what runs on its host",
-		e.Machine, e.Cluster)
-}
-
-// RemoveMachine asks for a machine's removal from its cluster; the controller carries it out: etcd and the cluster
-// let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
-// it; a removal that waits can be asked for again so. The last member of etcd is not removed without force: *LastMemberError.
-func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave) error {
-	_, err := a.State.Machines.Modify(ctx, string(key), func(m records.Machine) (records.Machine, error) {
-		switch {
-		case !m.Deleting.IsZero() && (!leave.Force || m.Leave.Force):
-			return m, store.ErrUnchanged
-		case !leave.Force && m.Docker == nil && a.lastMember(m):
-			return m, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName}
-		}
-		if m.Deleting.IsZero() {
-			m.Deleting = a.Now().UTC()
-		}
-		m.Leave = leave
-		m.Leave.Uninstall = !leave.Force
-		return m, nil
-	})
-	if err != nil {
-		return fmt.Errorf("remove machine %s: %w", key, err)
-	}
-	return nil
-}
-
-// lastMember says that no other machine of its cluster has etcd that may have joined.
-func (a *Applier) lastMember(m records.Machine) bool {
-	if !m.Roles.Etcd || !m.Status.Member {
-		return false
-	}
-	for _, d := range a.State.MachinesByCluster.Find(m.Cluster()) {
-		if other := d.Value; other.Name != m.Name && other.Deleting.IsZero() && other.Status.Member {
-			return false
-		}
-	}
-	return true
-}
 
 // covers says whether have has everything of want; an owner's document does not own
 // labels that others set.

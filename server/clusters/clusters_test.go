@@ -95,7 +95,7 @@ func (b *bed) apply(text string) []Result {
 	if err != nil {
 		b.Fatal(err)
 	}
-	results, err := b.applier.Apply(b.Context(), docs, "user-x", false)
+	results, err := b.applier.Apply(b.Context(), docs, Request{By: "user-x"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.applier.Apply(t.Context(), docs, "", false); err == nil || !strings.Contains(err.Error(), "cannot go back") {
+	if _, err := b.applier.Apply(t.Context(), docs, Request{By: ""}); err == nil || !strings.Contains(err.Error(), "cannot go back") {
 		t.Errorf("err = %v", err)
 	}
 	if _, ok := b.state.Clusters.Get("fleet-default/quay"); ok {
@@ -324,7 +324,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.applier.Apply(t.Context(), docs, "", false); !errors.Is(err, ErrNotUnique) {
+	if _, err := b.applier.Apply(t.Context(), docs, Request{By: ""}); !errors.Is(err, ErrNotUnique) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -340,7 +340,7 @@ func TestDryRunStoresNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	revision := b.state.Store.Revision()
-	results, err := b.applier.Apply(t.Context(), docs, "", true)
+	results, err := b.applier.Apply(t.Context(), docs, Request{By: "", DryRun: true})
 	if err != nil || results[0].Action != Created || b.state.Store.Revision() != revision {
 		t.Errorf("results = %+v, err = %v, revision %d → %d", results, err, revision, b.state.Store.Revision())
 	}
@@ -369,7 +369,7 @@ func TestRemovingAMachine(t *testing.T) {
 	b.apply(harbour)
 	b.register()
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-	if err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{Force: true}); err != nil {
+	if err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{Force: true}, Refuse); err != nil {
 		t.Fatal(err)
 	}
 	if !b.eventually(func() bool { return len(b.state.Machines.List())+len(b.state.PlanSecrets.List()) == 0 }) {

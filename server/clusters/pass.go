@@ -75,6 +75,7 @@ func (c *Controller) forget(key records.ClusterKey) {
 func (c *Controller) Preview(cluster records.Cluster) planner.Preview {
 	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
 	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster})
+	snapshot.Operation = nil // which would have it wait
 	return planner.Decide(snapshot).Preview(snapshot)
 }
 

@@ -22,7 +22,7 @@ func (b *bed) dryRun(text string) Result {
 		b.Fatal(err)
 	}
 	before, stored := b.state.Clusters.Get("fleet-default/harbour")
-	results, err := b.applier.Apply(b.Context(), docs, "user-x", true)
+	results, err := b.applier.Apply(b.Context(), docs, Request{By: "user-x", DryRun: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestAChangeIsHeldToWhatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.applier.Apply(t.Context(), docs, "user-x", true)
+		_, err = b.applier.Apply(t.Context(), docs, Request{By: "user-x", DryRun: true})
 		return err
 	}
 	at := func(version string) string { return strings.Replace(harbour, "v1.34.4+k3s1", version, 1) }

@@ -75,6 +75,9 @@ func (h *hosts) failed(err error, connected func(records.Subject) bool) error {
 // them that are being removed.
 func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []records.Subject) {
 	for _, d := range c.State.ControlPlanes.Find(key) {
+		if state := d.Value.Status.State; state == records.Registering || state == records.WaitingForPlan {
+			continue // nothing runs there yet
+		}
 		if d.Value.Deleting.IsZero() {
 			staying = append(staying, d.Value.Subject())
 		} else {

@@ -63,15 +63,15 @@ func (w *watcher) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(w.clusters.Logger.With("cluster", w.key).Handler()))
 	pause := shortestPause
 	for ctx.Err() == nil {
-		started := w.clusters.Now()
 		err := w.connected(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		w.lost(w.failed(err))
-		if w.clusters.Now().Sub(started) > time.Minute {
+		if w.snapshot().Reachable {
+			// A control plane that answered has gone, as one does that restarts; the next one may be well.
 			pause = shortestPause
 		}
+		w.lost(w.failed(err))
 		wait := pause/2 + rand.N(pause)
 		if _, ok := errors.AsType[*NoTunnelError](err); ok {
 			// The tunnel's arrival wakes us; a timer would only ask in vain.

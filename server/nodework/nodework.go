@@ -13,7 +13,6 @@ package nodework
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"sync"
@@ -127,7 +126,7 @@ func (d *Doer) begin(cluster records.ClusterKey, order planner.NodeOrder) *job {
 		doer: d, cluster: cluster, order: order, cancel: cancel, wake: make(chan struct{}, 1),
 		work: observed.NodeWork{
 			Order: order.ID, Since: d.Now(),
-			Cause: fmt.Sprintf("it waits for its turn: %d orders are worked on at the same time", atOnce),
+			Cause: "it waits for its turn",
 		},
 	}
 	previous, done := d.ending[order.Machine], make(chan struct{})

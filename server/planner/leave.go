@@ -109,7 +109,7 @@ func (r *round) etcdKeeps(m *member, host, force string) *records.Condition {
 		return &held
 	}
 	for _, other := range r.staying {
-		if m.next.joinURL != "" && other.hasPlan() && other.deliver == nil && other.next.joinedTo == m.next.joinURL && !(other.change == quiet && !r.shut.holds()) {
+		if m.next.joinURL != "" && other.hasPlan() && other.next.joinedTo == m.next.joinURL {
 			held = leaving(verdict.LeavingJoined, "the plan of "+other.Name+" to name another server", force, "%s was still joined to deleting etcd machine %s", other.Name, host)
 			return &held
 		}

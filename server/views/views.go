@@ -227,6 +227,13 @@ type Applied struct {
 	DryRun  bool              `json:"dryRun"`
 }
 
+// Paused is the answer to a pause.
+type Paused struct {
+	Cluster Cluster `json:"cluster"`
+	// Finishing are the machines on which something has begun that is finished first.
+	Finishing []string `json:"finishing"`
+}
+
 // list shows an absent list as an empty one.
 func list[T any](l []T) []T {
 	if l == nil {

@@ -6,19 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
-	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/views"
 )
 
 func (a *app) applyCommand() *cobra.Command {
 	var files []string
-	var dryRun, wait bool
-	timeout := 30 * time.Minute
+	o := applyOptions{timeout: 30 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Create or change clusters described in YAML; all documents of all files or none",
@@ -35,27 +35,58 @@ func (a *app) applyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.apply(cmd.Context(), all, dryRun, wait, timeout)
+			return a.apply(cmd.Context(), all, o)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with clusters, directory of such files, or - for standard input (repeat)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print which hosts, files and units would change, and change nothing")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the clusters are active")
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long --wait waits")
+	o.flags(cmd)
 	return cmd
 }
 
-func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeout time.Duration) error {
+// applyOptions are how documents are to be taken in.
+type applyOptions struct {
+	dryRun, wait, noRestart, noDrain, queue, replace bool
+	maxMachines                                      int // -1 is any number
+	timeout                                          time.Duration
+}
+
+func (o *applyOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "print which hosts, files and units would change, in their order, and change nothing")
+	f.BoolVar(&o.wait, "wait", false, "wait until the clusters are active")
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "how long --wait waits")
+	f.IntVar(&o.maxMachines, "max-machines", -1, "refuse a change of more machines than this")
+	f.BoolVar(&o.noRestart, "no-restart", false, "refuse a change that restarts a machine")
+	f.BoolVar(&o.noDrain, "no-drain", false, "refuse a change that drains a machine")
+	f.BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
+	f.BoolVar(&o.replace, "replace", false, "end the change that is under way in favour of this one")
+	cmd.MarkFlagsMutuallyExclusive("queue", "replace")
+}
+
+// query is the options as the server reads them.
+func (o applyOptions) query() string {
+	q := url.Values{}
+	for name, is := range map[string]bool{"dryRun": o.dryRun, "noRestart": o.noRestart, "noDrain": o.noDrain, "queue": o.queue, "replace": o.replace} {
+		if is {
+			q.Set(name, "true")
+		}
+	}
+	if o.maxMachines >= 0 {
+		q.Set("maxMachines", strconv.Itoa(o.maxMachines))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
-	path := "/v1-drover/apply"
-	if dryRun {
-		path += "?dryRun=true"
-	}
 	var answer views.Applied
-	if err := c.Do(ctx, http.MethodPost, path, "application/yaml", all.text, &answer); err != nil {
+	if err := c.Do(ctx, http.MethodPost, "/v1-drover/apply"+o.query(), "application/yaml", all.text, &answer); err != nil {
 		return refusals(all, err)
 	}
 	for _, r := range answer.Results {
@@ -66,8 +97,11 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 	err = a.show(answer.Results, func(t *table) {
 		for _, r := range answer.Results {
 			action := string(r.Action)
-			if dryRun {
+			if o.dryRun {
 				action += " (dry run)"
+			}
+			if r.Operation != "" {
+				action += " by operation " + r.Operation
 			}
 			t.row("cluster "+r.Namespace+"/"+r.Name, action)
 			if r.Preview != nil {
@@ -75,41 +109,15 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 			}
 		}
 	})
-	if err != nil || dryRun || !wait {
+	if err != nil || o.dryRun || !o.wait {
 		return err
 	}
 	for _, r := range answer.Results {
-		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, timeout, active); err != nil {
+		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, o.timeout, active); err != nil {
 			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
 		}
 	}
 	return nil
-}
-
-// preview prints what an apply would bring about: the next decision of the server, host by host.
-func preview(t *table, p planner.Preview) {
-	becomes := p.State
-	if p.Message != "" {
-		becomes += ": " + p.Message
-	}
-	t.row("  the cluster becomes " + becomes)
-	if len(p.Machines) == 0 {
-		t.row("  no host gets a new plan")
-	}
-	for _, m := range p.Machines {
-		host := m.ID
-		if m.NodeName != "" {
-			host = m.NodeName + " (" + m.ID + ")"
-		}
-		if m.Remove {
-			t.row("  host " + host + " is removed")
-			continue
-		}
-		t.row("  host " + host + " gets plan " + m.Plan)
-		for _, change := range m.Changes {
-			t.row("    " + change)
-		}
-	}
 }
 
 // active says whether a cluster is, and what it waits for while it is not.

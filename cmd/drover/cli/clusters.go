@@ -20,7 +20,8 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
-	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.kubeconfigCommand(), a.clustersRemove())
+	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.kubeconfigCommand(), a.clustersRemove(),
+		a.clustersDiff(), a.clustersPause(), a.clustersResume())
 	return cmd
 }
 
@@ -135,7 +136,7 @@ func (a *app) clustersShow() *cobra.Command {
 const hostCleanup = "rancher-system-agent-uninstall.sh, then k3s-uninstall.sh, k3s-agent-uninstall.sh or rke2-uninstall.sh"
 
 // leaveOptions are how a machine or a cluster goes.
-type leaveOptions struct{ force, agent, uninstall bool }
+type leaveOptions struct{ force, agent, uninstall, queue, refuse bool }
 
 func (o *leaveOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.force, "force", false, "forget it at once, with what runs on its host")
@@ -148,6 +149,9 @@ func (o leaveOptions) query() string {
 		if is {
 			q.Set(name, "true")
 		}
+	}
+	if o.refuse && !o.queue {
+		q.Set("busy", "refuse")
 	}
 	if len(q) == 0 {
 		return ""

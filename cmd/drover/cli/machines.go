@@ -292,7 +292,7 @@ have, or this one after its disk was replaced.`,
 
 func (a *app) machinesRemove() *cobra.Command {
 	var yes bool
-	var o leaveOptions
+	o := leaveOptions{refuse: true}
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a machine from its cluster and leave its host clean", Args: needs("NAME"),
 		Long: `Remove a machine from its cluster: its etcd member and its node go first, then its host is left
@@ -317,6 +317,7 @@ that; with --force the machine is forgotten at once, and its host keeps what run
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
 	o.flags(cmd)
 	return cmd
 }

@@ -159,7 +159,7 @@ func (a *API) RemoveNode(c *Request) (route.Answer, error) {
 	if !ok {
 		return route.Answer{}, norman.Missing("node", c.id)
 	}
-	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(m.Key()), c.Leave()); err != nil {
+	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(m.Key()), c.Leave(), c.Turn()); err != nil {
 		return route.Answer{}, err
 	}
 	return a.afterRemoval(c)

@@ -4,11 +4,13 @@ package native
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -16,16 +18,50 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
+// request reads how documents are to be taken in from the query.
+func request(c *route.Call) (clusters.Request, error) {
+	r := clusters.Request{By: c.Who.UserID}
+	is := func(name string) (bool, error) {
+		switch value := c.Query().Get(name); value {
+		case "", "false":
+			return false, nil
+		case "true", "All": // the second is kubectl's word of dryRun
+			return true, nil
+		default:
+			return false, norman.Invalid(norman.InvalidOption, name, "%.40q is neither true nor false", value)
+		}
+	}
+	var queue, replace bool
+	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace} {
+		var err error
+		if *to, err = is(name); err != nil {
+			return r, err
+		}
+	}
+	switch {
+	case queue && replace:
+		return r, norman.Invalid(norman.InvalidOption, "queue", "cannot stand beside replace")
+	case queue:
+		r.Turn = clusters.Queue
+	case replace:
+		r.Turn = clusters.Replace
+	}
+	if text := c.Query().Get("maxMachines"); text != "" {
+		most, err := strconv.Atoi(text)
+		if err != nil || most < 0 {
+			return r, norman.Invalid(norman.InvalidOption, "maxMachines", "%.40q is not a number of machines", text)
+		}
+		r.Limits.Machines = &most
+	}
+	return r, nil
+}
+
 // Apply is POST /v1-drover/apply?dryRun=true: a stream of cluster documents,
 // YAML or JSON. Either all of them are taken or none.
 func (a *API) Apply(c *route.Call) (route.Answer, error) {
-	dryRun := false
-	switch value := c.Query().Get("dryRun"); value {
-	case "", "false":
-	case "true", "All": // the second is kubectl's word
-		dryRun = true
-	default:
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "dryRun", "%.40q is neither true nor false", value)
+	how, err := request(c)
+	if err != nil {
+		return route.Answer{}, err
 	}
 	data, err := norman.ReadBody(c.W, c.R, clusterspec.MaxSize)
 	if err != nil {
@@ -35,11 +71,11 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), docs, c.Who.UserID, dryRun)
+	results, err := a.ApplyDocuments(c.Ctx(), docs, how)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.Applied{Results: results, DryRun: dryRun}}, nil
+	return route.Answer{Status: http.StatusOK, Body: views.Applied{Results: results, DryRun: how.DryRun}}, nil
 }
 
 // ListClusters is GET /v1-drover/clusters.
@@ -91,6 +127,43 @@ func (a *API) Join(c *route.Call) (route.Answer, error) {
 		answer.Command = command.Line
 	}
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
+// answer names those on which something has begun that is finished first.
+func (a *API) Pause(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	d, busy, err := a.Clusters.Pause(c.Ctx(), records.ClusterKey(d.Key), c.Who.UserID)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("cluster paused", "cluster", d.Key, "user", c.Who.UserID)
+	return route.Answer{Status: http.StatusOK, Body: views.Paused{Cluster: views.OfCluster(d, a.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
+}
+
+// Resume is POST /v1-drover/clusters/{namespace}/{name}/resume.
+func (a *API) Resume(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if d, err = a.Clusters.Resume(c.Ctx(), records.ClusterKey(d.Key)); err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("cluster resumed", "cluster", d.Key, "user", c.Who.UserID)
+	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.MachineCount(d.Value.ID))}, nil
+}
+
+// PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.
+func (a *API) PreviewCluster(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return route.Answer{Status: http.StatusOK, Body: a.Clusters.Preview(d.Value)}, nil
 }
 
 func (a *API) findCluster(c *route.Call) (store.Document[records.Cluster], error) {

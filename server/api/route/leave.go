@@ -2,10 +2,22 @@
 
 package route
 
-import "github.com/drover-project/drover/server/records"
+import (
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/records"
+)
 
 // Leave reads force, uninstall and agent, each true or absent, from the query of a removal.
 func (c *Call) Leave() records.Leave {
 	is := func(name string) bool { return c.Query().Get(name) == "true" }
 	return records.Leave{By: c.Who.UserID, Force: is("force"), Uninstall: is("uninstall"), Agent: is("agent")}
+}
+
+// Turn is what becomes of a removal while another operation is under way: it waits, as clients of Rancher's API know of
+// no refusal there, unless busy is refuse.
+func (c *Call) Turn() clusters.Turn {
+	if c.Query().Get("busy") == "refuse" {
+		return clusters.Refuse
+	}
+	return clusters.Queue
 }

@@ -28,7 +28,7 @@ type Options struct {
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// ApplyDocuments takes in all documents or none.
-	ApplyDocuments func(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error)
+	ApplyDocuments func(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error)
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.

@@ -1,0 +1,123 @@
+// The preview of a change as people read it: machine by machine, in the order in which it will happen.
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/views"
+)
+
+// preview prints what an apply would bring about.
+func preview(t *table, p planner.Preview) {
+	becomes := p.State
+	if p.Message != "" {
+		becomes += ": " + p.Message
+	}
+	t.row("  the cluster becomes " + becomes)
+	if len(p.Machines) == 0 {
+		t.row("  no host gets a new plan")
+	}
+	for i, m := range p.Machines {
+		host := m.ID
+		if m.NodeName != "" {
+			host = m.NodeName + " (" + m.ID + ")"
+		}
+		number := fmt.Sprintf("  %d. ", i+1)
+		switch {
+		case m.Remove:
+			t.row(number + "host " + host + " is removed")
+			continue
+		case m.Plan == "":
+			t.row(number + "host " + host + " joins when there is a server to join")
+			continue
+		}
+		t.row(number + m.Tier + " host " + host + " gets plan " + m.Plan + "; " + when(m))
+		for _, change := range m.Changes {
+			t.row("       " + change)
+		}
+		for _, f := range m.Files {
+			t.row("       " + f.Path + ":")
+			for line := range strings.Lines(f.Diff) {
+				t.row("         " + strings.TrimRight(line, "\n"))
+			}
+		}
+	}
+	if p.Alone > 0 {
+		t.row(fmt.Sprintf("  %d machines are left alone", p.Alone))
+	}
+	if p.Restarts+p.Drains > 0 {
+		t.row(fmt.Sprintf("  %d are restarted, %d are drained first", p.Restarts, p.Drains))
+	}
+}
+
+func when(m planner.MachinePreview) string {
+	text := "in its turn"
+	if m.Now {
+		text = "at once"
+	}
+	if m.Drain {
+		text += ", after its pods have left"
+	}
+	return text
+}
+
+func (a *app) clustersDiff() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use: "diff NAME [-f FILE]", Short: "Show what is still to be done on a cluster's machines, or what its document in a file would bring about", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			if len(files) > 0 {
+				all, err := a.read(files)
+				if err != nil {
+					return err
+				}
+				return a.apply(ctx, all, applyOptions{dryRun: true, maxMachines: -1})
+			}
+			var p planner.Preview
+			if err := c.Get(ctx, clusterPath(one)+"/preview", &p); err != nil {
+				return fmt.Errorf("preview cluster %s: %w", one.Name, err)
+			}
+			return a.show(p, func(t *table) { preview(t, p) })
+		}),
+	}
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with the cluster, directory of such files, or - for standard input (repeat)")
+	return cmd
+}
+
+func (a *app) clustersPause() *cobra.Command {
+	return &cobra.Command{
+		Use: "pause NAME", Short: "Begin nothing new on a cluster's machines; what has begun is finished", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			var answer views.Paused
+			if err := c.Send(ctx, "POST", clusterPath(one)+"/pause", nil, &answer); err != nil {
+				return fmt.Errorf("pause cluster %s: %w", one.Name, err)
+			}
+			return a.show(answer, func(t *table) {
+				t.row("cluster " + one.Name + " is paused")
+				if len(answer.Finishing) > 0 {
+					t.row("what has begun is finished first on " + strings.Join(answer.Finishing, ", "))
+				}
+			})
+		}),
+	}
+}
+
+func (a *app) clustersResume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume NAME", Short: "End a pause of a cluster", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			var answer views.Cluster
+			if err := c.Send(ctx, "POST", clusterPath(one)+"/resume", nil, &answer); err != nil {
+				return fmt.Errorf("resume cluster %s: %w", one.Name, err)
+			}
+			return a.show(answer, func(t *table) { t.row("cluster " + one.Name + " goes on") })
+		}),
+	}
+}

@@ -1,0 +1,128 @@
+// Removing clusters and machines: what people ask for, and what is refused at once.
+
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
+// what runs on them. A removal that waits for hosts can be asked for again with leave.Force.
+func (a *Applier) Remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
+	return again(func() error { return a.remove(ctx, key, leave) })
+}
+
+// again does what another write got in the way of once more.
+func again(do func() error) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := do()
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
+			return err
+		}
+	}
+}
+
+func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave records.Leave) error {
+	d, ok := a.State.Clusters.Get(string(key))
+	if !ok {
+		return fmt.Errorf("remove cluster %s: %w", key, &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	}
+	c := d.Value
+	if !c.Deleting.IsZero() && (!leave.Force || !c.Leave.Uninstall) {
+		return nil
+	}
+	if c.Deleting.IsZero() {
+		c.Deleting = a.Now().UTC()
+	}
+	c.Leave = leave
+	c.Leave.Uninstall = leave.Uninstall && !leave.Force && !c.Spec.Docker()
+	d.Value = c
+	ops := []store.Op{a.State.Clusters.Updating(d)}
+	if c.Leave.Uninstall {
+		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, Replace, params{})
+		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
+			return fmt.Errorf("remove cluster %s: %w", key, err)
+		}
+		ops = append(ops, recorded...) // none while a machine leaves, which then is a part of this
+	}
+	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
+		return fmt.Errorf("remove cluster %s: %w", key, err)
+	}
+	return nil
+}
+
+// LastMemberError says that a machine has the last member of its cluster's etcd.
+type LastMemberError struct{ Machine, Cluster string }
+
+func (e *LastMemberError) Error() string {
+	return fmt.Sprintf("machine %s has the last member of the etcd of cluster %s, and with it all that the cluster knows; remove the cluster, register another etcd machine first, or use force to forget the machine with what runs on its host",
+		e.Machine, e.Cluster)
+}
+
+// RemoveMachine asks for a machine's removal from its cluster; the controller carries it out: etcd and the cluster
+// let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
+// it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
+// *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says.
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+	return again(func() error { return a.removeMachine(ctx, key, leave, turn) })
+}
+
+func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+	d, ok := a.State.Machines.Get(string(key))
+	if !ok {
+		return fmt.Errorf("remove machine %s: %w", key, &store.NotFoundError{Collection: "machines", Key: string(key)})
+	}
+	m := d.Value
+	switch {
+	case !m.Deleting.IsZero() && (!leave.Force || m.Leave.Force):
+		return nil
+	case !leave.Force && m.Docker == nil && a.lastMember(m):
+		return fmt.Errorf("remove machine %s: %w", key, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName})
+	}
+	leave.Uninstall = !leave.Force
+	var ops []store.Op
+	if m.Docker == nil && !leave.Force && m.Status.JoinedTo+m.Status.JoinURL != "" {
+		cluster, _ := a.State.Clusters.Get(string(m.Cluster()))
+		o, recorded, err := a.begin(m.Cluster(), planner.KindRemoval, fmt.Sprintf("remove machine %s from cluster %s", m.Name, m.ClusterName), leave.By, cluster.Value.Generation, turn, params{Machine: key, Leave: leave})
+		if err != nil {
+			return fmt.Errorf("remove machine %s: %w", key, err)
+		}
+		ops = recorded
+		if o.State == operations.Queued {
+			if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
+				return fmt.Errorf("remove machine %s: %w", key, err)
+			}
+			return nil
+		}
+	}
+	if m.Deleting.IsZero() {
+		m.Deleting = a.Now().UTC()
+	}
+	m.Leave = leave
+	d.Value = m
+	if _, err := a.State.Store.Commit(ctx, append(ops, a.State.Machines.Updating(d))...); err != nil {
+		return fmt.Errorf("remove machine %s: %w", key, err)
+	}
+	return nil
+}
+
+// lastMember says that no other machine of its cluster has etcd that may have joined.
+func (a *Applier) lastMember(m records.Machine) bool {
+	if !m.Roles.Etcd || !m.Status.Member {
+		return false
+	}
+	for _, d := range a.State.MachinesByCluster.Find(m.Cluster()) {
+		if other := d.Value; other.Name != m.Name && other.Deleting.IsZero() && other.Status.Member {
+			return false
+		}
+	}
+	return true
+}
