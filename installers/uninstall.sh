@@ -20,6 +20,10 @@ done
 # What the scripts of the distribution do not know of.
 rm -rf "/etc/rancher/$name" "$data" /etc/rancher/node /etc/rancher/agent/registries.yaml /var/lib/rancher/capr
 rmdir /etc/rancher/agent /etc/rancher /var/lib/rancher 2>/dev/null || true
+# Of the kubelet empty slices stay, and of containerd a socket on which nobody listens; another containerd keeps its own.
+systemctl stop kubepods.slice 2>/dev/null || true
+grep -q '/run/nri/nri.sock$' /proc/net/unix || rm -f /run/nri/nri.sock
+rmdir /run/nri /run/containerd 2>/dev/null || true
 if [ "$agent" = yes ]; then
     # The agent that runs this has to report first: a unit of its own removes it in a minute.
     for own in /usr/local/bin/rancher-system-agent-uninstall.sh /opt/rancher-system-agent/bin/rancher-system-agent-uninstall.sh /usr/bin/rancher-system-agent-uninstall.sh; do

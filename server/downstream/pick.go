@@ -47,8 +47,8 @@ func (h *hosts) next(staying, leaving []records.Subject, connected func(records.
 func (h *hosts) worked() { h.failures = nil }
 
 // failed remembers why the last one failed, and returns an error that has what all those
-// failed with whose tunnel is open still, in the order of their names.
-func (h *hosts) failed(err error, connected func(records.Subject) bool) error {
+// failed with that would be tried again, in the order of their names.
+func (h *hosts) failed(err error, tried func(records.Subject) bool) error {
 	if _, ok := errors.AsType[*NoTunnelError](err); ok || errors.Is(err, errNoControlPlane) {
 		h.failures = nil
 		return err
@@ -59,7 +59,7 @@ func (h *hosts) failed(err error, connected func(records.Subject) bool) error {
 	h.failures[h.last] = err.Error()
 	var texts []string
 	for _, subject := range slices.Sorted(maps.Keys(h.failures)) {
-		if subject != h.last && !connected(subject) {
+		if subject != h.last && !tried(subject) {
 			delete(h.failures, subject)
 			continue
 		}
@@ -72,17 +72,23 @@ func (h *hosts) failed(err error, connected func(records.Subject) bool) error {
 }
 
 // controlPlanes are the machines through which a cluster's API may be reached, and those of
-// them that are being removed.
+// them that are being removed. One that waits for its first plan serves no API, and is among
+// them only while all others wait too: a host may still have what runs on it from before.
 func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []records.Subject) {
+	var waiting []records.Subject
 	for _, d := range c.State.ControlPlanes.Find(key) {
-		if state := d.Value.Status.State; state == records.Registering || state == records.WaitingForPlan {
-			continue // nothing runs there yet
+		subject := d.Value.Subject()
+		switch state := d.Value.Status.State; {
+		case !d.Value.Deleting.IsZero():
+			leaving = append(leaving, subject)
+		case state == records.Registering, state == records.WaitingForPlan:
+			waiting = append(waiting, subject)
+		default:
+			staying = append(staying, subject)
 		}
-		if d.Value.Deleting.IsZero() {
-			staying = append(staying, d.Value.Subject())
-		} else {
-			leaving = append(leaving, d.Value.Subject())
-		}
+	}
+	if len(staying)+len(leaving) == 0 {
+		staying = waiting
 	}
 	return staying, leaving
 }
@@ -97,9 +103,12 @@ func (w *watcher) pick() (records.Subject, error) {
 
 // failed is what is shown after a failure.
 func (w *watcher) failed(err error) error {
+	staying, leaving := w.clusters.controlPlanes(w.key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hosts.failed(err, w.clusters.hasTunnel)
+	return w.hosts.failed(err, func(s records.Subject) bool {
+		return w.clusters.hasTunnel(s) && (slices.Contains(staying, s) || slices.Contains(leaving, s))
+	})
 }
 
 func (c *Clusters) hasTunnel(subject records.Subject) bool {

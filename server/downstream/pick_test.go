@@ -143,3 +143,33 @@ func TestFailuresOfAllHostsAreShown(t *testing.T) {
 	}
 	fail("a", "a: refused", "a: refused")
 }
+
+// TestWhoWaitsForAPlanIsNotAsked: both hosts would answer, the first one from what ran on it before.
+func TestWhoWaitsForAPlanIsNotAsked(t *testing.T) {
+	f := fleet{}
+	machine := func(name string, state records.MachineState) records.Machine {
+		h := newHost(t)
+		h.open = true
+		h.set("True", map[string]any{machineLabel: name})
+		m := controlPlane(name)
+		m.Status.State = state
+		f[m.Subject()] = h
+		return m
+	}
+	for _, tc := range []struct {
+		name   string
+		second records.MachineState
+		want   string
+	}{
+		{"the other has a plan", records.ApplyingPlan, "custom-2"},
+		{"the other waits too", records.WaitingForPlan, "custom-1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m, changed := start(t, f, machine("custom-1", records.WaitingForPlan), machine("custom-2", tc.second))
+			api := await(t, m, changed, func(a observed.API) bool { return a.Reachable })
+			if _, is := api.Nodes[tc.want]; !is || len(api.Nodes) != 1 {
+				t.Errorf("the nodes are %v, want %s", api.Nodes, tc.want)
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/test/bed/process"
 	"github.com/drover-project/drover/test/bed/registry"
 	"github.com/drover-project/drover/test/realk3s"
+	"github.com/drover-project/drover/test/rke2standin"
 )
 
 // Options of a journey.
@@ -43,6 +44,8 @@ type Options struct {
 	AirGapped bool
 	// Versions of k3s that are built. Default: realk3s.Version alone.
 	Versions []string
+	// RKE2 has hosts install the stand-in of RKE2 instead of k3s; Versions are its own then.
+	RKE2 bool
 	// LateVersions are those of them that hosts cannot pull before ServeVersion is called.
 	LateVersions []string
 	// Say hears what is going on, for a person to read.
@@ -56,8 +59,10 @@ type Journey struct {
 	Bed *bed.Bed
 	// Bin holds drover.
 	Bin string
-	// K3s is what hosts install, and a kubectl; empty when they pull released images.
+	// K3s is what hosts install, and a kubectl; empty when they pull released images, or install RKE2.
 	K3s realk3s.Kit
+	// StandIn is what hosts install as RKE2, and a kubectl; empty when they install k3s.
+	StandIn rke2standin.Kit
 	// DataDir is the server's.
 	DataDir string
 	// Address is host:port of the server, URL the same as people write it.
@@ -95,6 +100,12 @@ func (j *Journey) prepare(ctx context.Context) (err error) {
 	j.URL = "https://" + j.Address
 	if j.Released {
 		return nil
+	}
+	if j.RKE2 {
+		if j.StandIn, err = rke2standin.Build(ctx, rke2standin.Options{Module: j.Module, CacheDir: j.Bed.Engine.CacheDir(), Versions: j.Versions, Say: j.Say}); err != nil {
+			return err
+		}
+		return j.serveImages(ctx)
 	}
 	if len(j.Versions) == 0 {
 		j.Versions = []string{realk3s.Version}
@@ -137,6 +148,9 @@ func (j *Journey) serveImages(ctx context.Context) error {
 
 // ServeVersion lets hosts pull the installer image of a version that was built.
 func (j *Journey) ServeVersion(ctx context.Context, version string) error {
+	if j.RKE2 {
+		return j.images.PushInstaller(ctx, rke2standin.InstallerRef(version), j.StandIn.Installer(version))
+	}
 	return j.images.PushInstaller(ctx, realk3s.InstallerRef(version), j.K3s.Installer(version))
 }
 
@@ -196,9 +210,13 @@ func (j *Journey) DroverIn(ctx context.Context, stdin io.Reader, args ...string)
 	return out.String(), nil
 }
 
-// Kubectl runs the kubectl of the k3s that was built.
+// Kubectl runs the kubectl of the distribution that was built.
 func (j *Journey) Kubectl(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, j.K3s.Kubectl(), args...)
+	program := j.K3s.Kubectl()
+	if j.RKE2 {
+		program = j.StandIn.Kubectl()
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "HOME="+j.Dir)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
@@ -228,8 +246,12 @@ func (j *Journey) Mirror(ctx context.Context, h *host.Host) error {
 	return h.WriteFile(ctx, "/etc/rancher/agent/registries.yaml", []byte(mirrors), 0o600)
 }
 
-// CopyImages gives a host the images that k3s loads when it starts. Its uninstall script removes them.
+// CopyImages gives a host the images that k3s loads when it starts. Its uninstall script removes them. RKE2's stand-in
+// brings its own, and needs but that of the tests' pods.
 func (j *Journey) CopyImages(ctx context.Context, h *host.Host) error {
+	if j.RKE2 {
+		return h.Copy(ctx, j.StandIn.Busybox(), "/var/lib/rancher/rke2/agent/images/"+filepath.Base(j.StandIn.Busybox()))
+	}
 	for _, archive := range j.K3s.Images() {
 		if err := h.Copy(ctx, archive, "/var/lib/rancher/k3s/agent/images/"+filepath.Base(archive)); err != nil {
 			return err
@@ -261,9 +283,12 @@ func (j *Journey) CarryArchives(ctx context.Context, h *host.Host, dir string) e
 	return nil
 }
 
-// JoinCommand is the line that a user pastes on a host.
-func (j *Journey) JoinCommand(ctx context.Context, cluster string) (string, error) {
-	line, err := j.Drover(ctx, "clusters", "join-command", cluster, "--all-roles")
+// JoinCommand is the line that a user pastes on a host, with flags of the command that prints it. Default: --all-roles.
+func (j *Journey) JoinCommand(ctx context.Context, cluster string, flags ...string) (string, error) {
+	if len(flags) == 0 {
+		flags = []string{"--all-roles"}
+	}
+	line, err := j.Drover(ctx, append([]string{"clusters", "join-command", cluster}, flags...)...)
 	if err != nil {
 		return "", err
 	}
@@ -273,8 +298,12 @@ func (j *Journey) JoinCommand(ctx context.Context, cluster string) (string, erro
 
 // Machine is what `drover machines` shows of a machine.
 type Machine struct {
-	Name        string    `json:"nodeName"` // as the host asked for
-	Key         string    `json:"id"`       // <namespace>/<name>
+	Name      string `json:"nodeName"`  // as the host asked for
+	Key       string `json:"id"`        // <namespace>/<name>
+	MachineID string `json:"machineId"` // what the host calls itself
+	Node      *struct {
+		Name string `json:"name"`
+	} `json:"node"`
 	DroverState string    `json:"state"`
 	Cause       string    `json:"cause"`
 	WaitingFor  string    `json:"waitingFor"`
