@@ -74,16 +74,16 @@ func (r *round) found(m *member) (finding, string) {
 		return waiting, statusOf(report)
 	case !report.inSync:
 		waiting.Code = string(verdict.Applying)
-		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s", host, short(m.data()), presence(m.Agent), hostReport(m.Machine, true))
+		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s", host, short(m.data()), presence(m.Agent), r.hostReport(m.Machine, true))
 		waiting.WaitingFor = "files and instructions of plan " + short(m.data()) + " to be done"
-		if host, ok := plans.ReadHostReport(m.data()); ok && len(host.Units) > 0 {
-			waiting.NextStep = lookAtUnits(host)
+		if host, ok := plans.ReadHostReport(m.data()); ok && len(ownUnits(host, r.unit(m.Machine))) > 0 {
+			waiting.NextStep = lookAtUnits(r.unit(m.Machine))
 		}
 		return waiting, statusOf(report)
 	}
 	if sick := report.sick; len(sick) > 0 {
 		waiting.State, waiting.Code = records.WaitingForProbes, string(verdict.Probes)
-		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), hostReport(m.Machine, false))
+		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), r.hostReport(m.Machine, false))
 		waiting.WaitingFor = "probes " + strings.Join(sick, ", ")
 		waiting.NextStep = "on the host: journalctl -u " + r.unit(m.Machine)
 		if waiting.node != nil && wasActive(m.Machine) {
@@ -102,7 +102,8 @@ func wasActive(m Machine) bool {
 
 // hostReport is what drover's agent reports of the host, as the end of a cause; empty when there is nothing. Of the
 // instruction it speaks only while the plan is applied.
-func hostReport(m Machine, applying bool) string {
+func (r *round) hostReport(m Machine, applying bool) string {
+	own := r.unit(m)
 	report, ok := plans.ReadHostReport(m.data())
 	if !ok {
 		return ""
@@ -114,15 +115,21 @@ func hostReport(m Machine, applying bool) string {
 			text += fmt.Sprintf(" and printed last: %q", report.Output)
 		}
 	}
-	for _, unit := range report.Units {
+	for _, unit := range ownUnits(report, own) {
 		text += "; " + unit.String()
 	}
 	return text
 }
 
+// ownUnits are the reported units that concern a machine: not that of the other role, which some installers put
+// on every host.
+func ownUnits(report plans.HostReport, own string) []plans.UnitReport {
+	return slices.DeleteFunc(slices.Clone(report.Units), func(u plans.UnitReport) bool { return u.Name != own })
+}
+
 // lookAtUnits is what shows more of the units that are not well.
-func lookAtUnits(report plans.HostReport) string {
-	return "on the host: journalctl -u " + report.Units[0].Name + "; correct the cluster and apply it: a newer plan is taken as soon as the instruction waits"
+func lookAtUnits(unit string) string {
+	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it: a newer plan is taken as soon as the instruction waits"
 }
 
 // unit is the systemd unit of the machine's node.

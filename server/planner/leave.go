@@ -155,6 +155,6 @@ func (r *round) uninstall(m *member) {
 		m.Condition = leaving(verdict.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",
 			"%s is not cleaned yet; %s", host, presence(m.Agent))
 	default:
-		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, r.distribution.Name, hostReport(m.Machine, true))
+		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, r.distribution.Name, r.hostReport(m.Machine, true))
 	}
 }

@@ -40,6 +40,9 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 			v.State, v.NextStep = records.Unavailable, r.lookAtHost(m.Machine)
 		}
 		return v, "waiting for node ref"
+	case m.Roles.Etcd && !m.next.member && m.details.Voter == observed.VoterLearner:
+		wait(verdict.WaitVoter, "etcd on "+m.Name+" to vote", "etcd on %s has joined, and does not vote yet", describeHost(m.Machine))
+		return v, "waiting for bootstrap etcd to be available"
 	case m.change != restart && !sameVersion(node.KubeletVersion, wanted):
 		wait(verdict.KubeletVersion, "kubelet "+wanted, "the kubelet of node %s is %s, not %s", node.Name, node.KubeletVersion, wanted)
 		return v, statusKubelet
@@ -105,7 +108,7 @@ func (r *round) unseen(m *member, sick []string) finding {
 		v.NextStep = "switch the host on; " + v.NextStep
 	case len(sick) > 0:
 		v.Code = string(verdict.UnitDown)
-		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, hostReport(m.Machine, false))
+		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, r.hostReport(m.Machine, false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", describeHost(m.Machine), when, r.API.Cause)
