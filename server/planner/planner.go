@@ -7,7 +7,7 @@
 // A pass takes the steps of decidePlans, each a file: which machine begins the cluster
 // (election.go), what each machine should have (wanted.go), how each is doing (judge.go,
 // node.go), who leaves (leave.go), whose turn it is (turns.go, joins.go, budget.go, drain.go)
-// and what is said of the cluster (message.go).
+// and what is said of the cluster (labels.go, message.go, operation.go).
 //
 // Rules and messages follow Rancher's planner (rancher/rancher pkg/capr/planner).
 package planner
@@ -197,6 +197,7 @@ type place struct {
 	restarts                          int
 	joinURL, joinedTo                 string
 	drain                             *records.Drain
+	given                             *records.Given
 }
 
 // decidePlans decides on a cluster whose machines get plans.
@@ -213,6 +214,7 @@ func decidePlans(s Snapshot) Decision {
 	r.leave()
 	r.turns()
 	r.uncordon()
+	r.labels()
 	r.message()
 	r.progress()
 	return r.decision()
@@ -229,7 +231,7 @@ func newRound(s Snapshot) *round {
 		before := machine.Status
 		m.next = place{
 			init: before.Init, member: before.Member, relabelled: before.Relabelled, cleared: before.Cleared, restarts: before.Restarts,
-			joinURL: before.JoinURL, joinedTo: before.JoinedTo, drain: before.Drain,
+			joinURL: before.JoinURL, joinedTo: before.JoinedTo, drain: before.Drain, given: before.Given,
 		}
 		m.report = s.reportOf(machine)
 		r.members = append(r.members, m)

@@ -307,6 +307,8 @@ type MachineStatus struct {
 	JoinedTo string `json:"joinedTo,omitempty"`
 	// Drain is the drain that the machine is in; nil when it is in none.
 	Drain *Drain `json:"drain,omitempty"`
+	// Given are the labels and taints that the node has got; nil until it has registered.
+	Given *Given `json:"given,omitempty"`
 	// Cleared says of a machine that leaves that the cluster has no node and no member of it any more.
 	Cleared bool `json:"cleared,omitempty"`
 	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
@@ -315,6 +317,12 @@ type MachineStatus struct {
 	RetriedChecksum string    `json:"retriedChecksum,omitempty"`
 	Retries         int       `json:"retries,omitempty"`
 	NextRetry       time.Time `json:"nextRetry,omitzero"`
+}
+
+// Given are labels and taints that a node got for its machine.
+type Given struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []Taint           `json:"taints,omitempty"`
 }
 
 // Drain is a machine on its way through a change that moves its pods away first.

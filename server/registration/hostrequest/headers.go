@@ -187,8 +187,8 @@ func parseLabels(list string) (map[string]string, error) {
 		if value != "" && !labelValue.MatchString(value) {
 			return nil, fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
 		}
-		if key == LabelOS && value != "linux" && value != "windows" {
-			return nil, fmt.Errorf("label %s is %s, but must be linux or windows", key, quoted(value))
+		if key == LabelOS && value != "linux" {
+			return nil, fmt.Errorf("label %s is %s, but drover looks after hosts with linux only; Windows workers join clusters of a Rancher server", key, quoted(value))
 		}
 		if old, twice := labels[key]; twice && old != value {
 			return nil, fmt.Errorf("label %s is given twice, as %s and as %s", key, quoted(old), quoted(value))

@@ -29,10 +29,11 @@ type Verdict struct {
 //     become what it says. What changed is reported.
 //   - Afterwards the host stays what it is, since a runtime takes these only when its
 //     node registers. What a registration leaves out then says nothing: an upgrade
-//     registers again with fewer headers, without roles too.
+//     registers again with fewer headers, without roles too. Labels and taints are
+//     taken: the node gets them through the cluster's API.
 //   - Other roles than the machine has are refused: the host would come up as
 //     something else than its owner typed. Nothing changes, no token is issued.
-//   - Another node name, address, label, taint or operating system is kept as it was,
+//   - Another node name, address or operating system is kept as it was,
 //     and reported; the registration itself succeeds.
 //   - A registration that asks for nothing new always succeeds, and ends an earlier complaint.
 func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
@@ -42,7 +43,14 @@ func Weigh(m records.Machine, delivered bool, asked Request) Verdict {
 		return Verdict{Machine: next, Applied: differences(m, next)}
 	}
 	wanted := Apply(m, asked.completedBy(m))
-	v := Verdict{Machine: m, Kept: differences(m, wanted), Refused: wanted.Roles != m.Roles}
+	if wanted.Roles != m.Roles {
+		v := Verdict{Machine: m, Kept: differences(m, wanted), Refused: true}
+		v.Machine.Refused = strings.Join(v.Kept, "; ")
+		return v
+	}
+	next := m
+	next.NodeLabels, next.NodeTaints = wanted.NodeLabels, wanted.NodeTaints
+	v := Verdict{Machine: next, Applied: differences(m, next), Kept: differences(next, wanted)}
 	v.Machine.Refused = strings.Join(v.Kept, "; ")
 	return v
 }
