@@ -63,3 +63,26 @@ func TestTheCauseHasWhatTheHostReports(t *testing.T) {
 		})
 	}
 }
+
+// TestAClockThatIsOff: the host says when it began, which was before it was asked, or is still to come.
+func TestAClockThatIsOff(t *testing.T) {
+	for name, tc := range map[string]struct {
+		off  time.Duration
+		want string
+	}{
+		"an hour ahead":  {time.Hour, "clock of the host is at least 1h0m0s ahead"},
+		"an hour behind": {-time.Hour, "clock of the host is at least 1h0m0s behind"},
+		"a minute":       {time.Minute, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := snapshot(t, minimal, nil)
+			delivered(plans.StateInProgress)(t, &s)
+			s.Machines[0].Secret.Annotations = map[string]string{annotationPlanUpdated: noon.Format(time.RFC3339)}
+			reported(plans.HostReport{Instruction: "install", Since: noon.Add(tc.off)})(t, &s)
+			cause := Decide(s).statusOfMachine(t).Cause
+			if tc.want == "" && strings.Contains(cause, "clock") || !strings.Contains(cause, tc.want) {
+				t.Errorf("the cause is %q", cause)
+			}
+		})
+	}
+}

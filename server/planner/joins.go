@@ -4,6 +4,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/verdict"
@@ -13,6 +14,11 @@ import (
 func (r *round) join(m *member) {
 	host := describeHost(m.Machine)
 	newer := r.olderServer(m)
+	if twin, shared := r.twin(m); twin != nil {
+		r.wait(m, verdict.Duplicate, twin.Name+" to be removed", "drover machines rm "+twin.Name+", or drover machines rm "+m.Name+" and register its host with what is its own",
+			"%s has the %s, as has %s: a cluster has one node of a name and of an address", host, shared, twin.Name)
+		return
+	}
 	switch {
 	case m == r.init:
 		r.deliver(m)
@@ -28,6 +34,30 @@ func (r *round) join(m *member) {
 	default:
 		r.deliver(m)
 	}
+}
+
+// twin is a machine with the same node name or address that has the older right to it, and what they share.
+func (r *round) twin(m *member) (other *member, shared string) {
+	older := func(o *member) bool {
+		if o.hasPlan() != m.hasPlan() {
+			return o.hasPlan()
+		}
+		return o.Created.Before(m.Created) || o.Created.Equal(m.Created) && o.Name < m.Name
+	}
+	for _, o := range r.staying {
+		if o == m || !older(o) {
+			continue
+		}
+		if m.NodeName != "" && o.NodeName == m.NodeName {
+			return o, "node name " + m.NodeName
+		}
+		for _, a := range m.InternalAddress {
+			if slices.Contains(o.InternalAddress, a) {
+				return o, "address " + a
+			}
+		}
+	}
+	return nil, ""
 }
 
 // waitFor is the wait for the tier before, in Rancher's words.

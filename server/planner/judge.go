@@ -74,7 +74,7 @@ func (r *round) found(m *member) (finding, string) {
 		return waiting, statusOf(report)
 	case !report.inSync:
 		waiting.Code = string(verdict.Applying)
-		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s", host, short(m.data()), presence(m.Agent), r.hostReport(m.Machine, true))
+		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s%s", host, short(m.data()), presence(m.Agent), r.clock(m.Machine), r.hostReport(m.Machine, true))
 		waiting.WaitingFor = "files and instructions of plan " + short(m.data()) + " to be done"
 		if host, ok := plans.ReadHostReport(m.data()); ok && len(ownUnits(host, r.unit(m.Machine))) > 0 {
 			waiting.NextStep = lookAtUnits(r.unit(m.Machine))
@@ -119,6 +119,30 @@ func (r *round) hostReport(m Machine, applying bool) string {
 		text += "; " + unit.String()
 	}
 	return text
+}
+
+// maxSkew is by how much the clock of a host may differ before that is said: certificates of a cluster that is
+// made on other hosts are not valid yet, or not any more, for a clock that is off.
+const maxSkew = 5 * time.Minute
+
+// clock says that the clock of a host is off, by the time at which it began an instruction of a plan that it
+// got later, or will only have begun.
+func (r *round) clock(m Machine) string {
+	report, ok := plans.ReadHostReport(m.data())
+	if !ok || report.Instruction == "" || m.Secret == nil {
+		return ""
+	}
+	delivered, err := time.Parse(time.RFC3339, m.Secret.Annotations[annotationPlanUpdated])
+	if err != nil {
+		return ""
+	}
+	switch ahead, behind := report.Since.Sub(r.Now), delivered.Sub(report.Since); {
+	case ahead > maxSkew:
+		return fmt.Sprintf("; the clock of the host is at least %s ahead of the server's: set it, and restart %s", ahead.Round(time.Minute), r.unit(m))
+	case behind > maxSkew:
+		return fmt.Sprintf("; the clock of the host is at least %s behind the server's: set it, and restart %s", behind.Round(time.Minute), r.unit(m))
+	}
+	return ""
 }
 
 // ownUnits are the reported units that concern a machine: not that of the other role, which some installers put

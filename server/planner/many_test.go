@@ -290,6 +290,33 @@ func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
 	w.active()
 }
 
+// TestTwins: one of two machines with a node name, or an address, waits and says which one has it; removed, the other joins.
+func TestTwins(t *testing.T) {
+	for name, twin := range map[string]func(*records.Machine){
+		"node name": func(m *records.Machine) { m.NodeName = "node-m1" },
+		"address":   func(m *records.Machine) { m.InternalAddress = []string{"10.0.0.1"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, minimal, etcdControl, workerOnly)
+			w.limit = 100
+			w.settle()
+			w.add("m5", workerOnly)
+			m := w.machine("m5")
+			changed := *m.Machine
+			twin(&changed)
+			m.Machine = &changed
+			w.settle()
+			w.active("m5")
+			if s := w.machine("m5").Status; s.Code != "duplicate" || !strings.Contains(s.Cause, name) || !strings.Contains(s.Cause, "m1") || w.hosts["m5"].installed {
+				w.fail("m5 says %+v", s.Condition)
+			}
+			w.leave("m1")
+			w.settle()
+			w.active()
+		})
+	}
+}
+
 // TestAnAbortedChange finishes what it has begun, leaves the others alone, and stays ended until the cluster is changed again.
 func TestAnAbortedChange(t *testing.T) {
 	eachWorld(t, minimal, func(w *world) {

@@ -25,6 +25,7 @@ const (
 	WaitUpgrade      Code = "wait-upgrade"
 	WaitTier         Code = "wait-tier"
 	WaitBudget       Code = "wait-budget"
+	Duplicate        Code = "duplicate"
 	WaitQuorum       Code = "wait-quorum"
 	Paused           Code = "paused"
 	Halted           Code = "halted"
