@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
@@ -288,6 +289,69 @@ func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
 	w.machine("m5").Machine = &forgotten
 	w.settle()
 	w.active()
+}
+
+// TestNobodyJoinsAheadOfItsServers: a host that registers in the middle of an upgrade waits for the servers.
+func TestNobodyJoinsAheadOfItsServers(t *testing.T) {
+	for seed := range uint64(5) {
+		w := newWorld(t, seed, older, allInOne, etcdControl, etcdControl)
+		w.limit = 100
+		w.settle()
+		w.spec(minimal)
+		w.happens(2)
+		w.add("m5", workerOnly)
+		w.add("m6", etcdControl)
+		for range 300 {
+			w.happens(1)
+			for _, late := range []string{"m5", "m6"} {
+				for _, server := range []string{"m0", "m1", "m2"} {
+					if w.hosts[late].installed && w.hosts[server].version != "v1.34.4+k3s1" {
+						w.fail("%s joined before %s was upgraded", late, server)
+					}
+				}
+			}
+		}
+		w.settle()
+		w.active()
+	}
+}
+
+// TestQuorumIsKept: while a member is lost, a change does not restart another one whose loss would end the quorum; it
+// goes on when the member is back.
+func TestQuorumIsKept(t *testing.T) {
+	for name, roles := range map[string][]records.Roles{
+		"of three": {allInOne, etcdControl, etcdControl},
+		"of two":   {allInOne, etcdControl}, // nothing is left to lose
+		"of five":  {allInOne, etcdControl, etcdControl, etcdControl, etcdControl},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 5, minimal, roles...)
+			w.limit = 100
+			w.settle()
+			first := w.beginner()
+			lost := w.s.Machines[len(w.s.Machines)-1].Name
+			if first == lost {
+				t.Fatal("the last machine began the cluster")
+			}
+			w.hosts[lost].dead, w.machine(lost).Agent = true, observedGone()
+			w.settle()
+			w.spec(changed)
+			w.settle()
+			restarted := 0
+			for _, m := range w.s.Machines {
+				restarted += w.hosts[m.Name].restarts - 1
+			}
+			switch s := w.machine(first).Status; {
+			case len(roles) == 5 && restarted == 0:
+				w.fail("five members bear the loss of two, and none restarts")
+			case len(roles) == 3 && (restarted > 0 || s.Code != "wait-quorum"):
+				w.fail("%d restarted; %s says %+v", restarted, first, s.Condition)
+			}
+			w.hosts[lost].dead, w.machine(lost).Agent = false, observed.Presence{Connected: true}
+			w.settle()
+			w.active()
+		})
+	}
 }
 
 // TestTwins: one of two machines with a node name, or an address, waits and says which one has it; removed, the other joins.
