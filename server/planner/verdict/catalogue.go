@@ -25,8 +25,8 @@ type Row struct {
 	Kind    Kind
 	// Host says that the log of the distribution on the machine's host may show more.
 	Host bool
-	// Title is a few words, Explanation what it means, Fix what a person does; in Markdown. The fix of a
-	// machine's own next step goes before Fix.
+	// Title is a few words, Explanation what it means, Fix what a person does; in Markdown. NAME in Fix stands
+	// for the machine or the cluster, UNIT for the distribution's systemd unit.
 	Title, Explanation, Fix string
 }
 
