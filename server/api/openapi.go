@@ -40,13 +40,20 @@ func descriptions() map[string]description {
 			summary: "Create or change the clusters of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
 		},
-		"/v1-drover/clusters":                             {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
-		"/v1-drover/clusters/{namespace}/{name}":          {summary: "Show a cluster", answer: views.Cluster{}},
+		"/v1-drover/clusters": {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
+		"/v1-drover/clusters/{namespace}/{name}": {
+			summary: "Show a cluster", answer: views.Cluster{},
+			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/why": {
+			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: views.Why{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: views.JoinTokens{}},
 		"/v1-drover/machines": {
 			summary: "List machines",
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Machine]{},
@@ -54,6 +61,9 @@ func descriptions() map[string]description {
 		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: views.Machine{}},
 		"/v1-drover/machines/{namespace}/{name}/rejoin": {
 			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: views.Machine{},
+		},
+		"/v1-drover/machines/{namespace}/{name}/why": {
+			summary: "Why the machine is not active, with what it waits for", answer: views.Why{},
 		},
 		"/v1-drover/machines/{namespace}/{name}/status": {
 			summary: "What the agent on the host does, waits for and failed at", stream: "application/json",

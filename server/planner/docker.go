@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -58,12 +59,14 @@ func (m Machine) dockerCondition(now, leading time.Time) (records.Condition, tim
 		if m.Tunnel.Reason != "" {
 			cause += ": " + m.Tunnel.Reason
 		}
-		return records.Condition{State: records.Disconnected, Cause: cause, WaitingFor: tunnel, NextStep: next}, 0
+		return records.Condition{State: records.Disconnected, Code: string(verdict.DockerDisconnected), Cause: cause, WaitingFor: tunnel, NextStep: next}, 0
 	case m.Status.State == records.Disconnected:
-		return m.Status.Condition, 0
+		same := m.Status.Condition
+		same.Code = string(verdict.DockerDisconnected) // servers of before the catalogue wrote none
+		return same, 0
 	}
 	return records.Condition{
-		State: records.Registering, Cause: name + " has registered; " + tunnel + " is not open yet", WaitingFor: tunnel, NextStep: next,
+		State: records.Registering, Code: string(verdict.DockerRegistering), Cause: name + " has registered; " + tunnel + " is not open yet", WaitingFor: tunnel, NextStep: next,
 	}, 0
 }
 

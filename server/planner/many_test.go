@@ -199,6 +199,42 @@ func (w *world) controlPlanes() (n int) {
 	return n
 }
 
+// TestTwoMembersLeaveAtOnce: one after the other.
+func TestTwoMembersLeaveAtOnce(t *testing.T) {
+	for seed := range uint64(5) {
+		w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, etcdControl, etcdControl)
+		w.limit = 100
+		w.settle()
+		w.leave("m3")
+		w.leave("m4")
+		w.settle()
+		w.active()
+		if len(w.s.Machines) != 3 || !w.hosts["m3"].clean || !w.hosts["m4"].clean {
+			w.fail("they are still there")
+		}
+	}
+}
+
+// TestAMemberThatEtcdNeedsStays until the lost one is back.
+func TestAMemberThatEtcdNeedsStays(t *testing.T) {
+	w := newWorld(t, 5, minimal, allInOne, etcdControl, etcdControl)
+	w.limit = 100
+	w.settle()
+	w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
+	w.settle()
+	w.leave("m1")
+	w.settle()
+	if m := w.machine("m1"); m == nil || m.Status.Code != "leaving-quorum" || !strings.Contains(m.Status.Cause, "m2") || w.hosts["m1"].gone {
+		w.fail("m1 is gone, or says %+v", m.Status.Condition)
+	}
+	w.hosts["m2"].dead, w.machine("m2").Agent = false, observed.Presence{Connected: true}
+	w.settle()
+	w.active()
+	if w.machine("m1") != nil {
+		w.fail("m1 is still there")
+	}
+}
+
 func TestTheLastWorkerLeaves(t *testing.T) {
 	w := newWorld(t, 1, minimal, etcdControl, workerOnly)
 	w.limit = 100
@@ -392,7 +428,18 @@ func TestAnAbortedChange(t *testing.T) {
 			return // it was through
 		}
 		w.s.Operation = &stopped
+		var untaken []string
+		for _, m := range w.s.Machines {
+			if m.Status.State == records.Active && w.hosts[m.Name].restarts == 1 {
+				untaken = append(untaken, m.Name)
+			}
+		}
 		w.settle()
+		for _, name := range untaken {
+			if w.hosts[name].restarts != 1 {
+				w.fail("%s was changed after the abort", name)
+			}
+		}
 		left := 0
 		for _, m := range w.s.Machines {
 			if w.hosts[m.Name].restarts == 1 {

@@ -78,7 +78,9 @@ func (w *world) spec(text string) {
 	w.s.Cluster.Spec = doc.Spec
 	w.s.Cluster.Generation++
 	w.s.Cluster.Status.Renderer = 0
-	w.s.Release = release(w, doc.Spec.KubernetesVersion)
+	if w.s.Release.Version != doc.Spec.KubernetesVersion {
+		w.s.Release = release(w, doc.Spec.KubernetesVersion)
+	}
 }
 
 // begin puts a change under an operation.
@@ -233,6 +235,7 @@ func (w *world) promises(s Snapshot, d Decision) {
 			w.fail("%s is %s without cause, code or time: %+v", m.Name, status.State, status.Condition)
 		}
 	}
+	w.departures(s, d)
 	if len(joining) > 1 {
 		w.fail("%q join etcd at the same time", joining)
 	}
@@ -241,6 +244,50 @@ func (w *world) promises(s Snapshot, d Decision) {
 	}
 	if workers > w.limit {
 		w.fail("%d workers are away, %d may be", workers, w.limit)
+	}
+}
+
+// departures are the promises about members that leave etcd: one at a time, when the others have a quorum, and nobody
+// joins there any more.
+func (w *world) departures(s Snapshot, d Decision) {
+	w.Helper()
+	var leaving []string
+	for _, o := range d.Orders {
+		if done := w.work[o.Machine]; !o.RemoveMember || done.Order == o.ID && done.Done {
+			continue
+		}
+		leaving = append(leaving, o.Machine.Name())
+		url := "https://" + w.machine(o.Machine.Name()).InternalAddress[0] + ":"
+		others, up := 0, 0
+		for _, m := range s.Machines {
+			h := w.hosts[m.Name]
+			if m.key() == o.Machine {
+				continue
+			}
+			if h.voter && !h.gone {
+				others++
+				if h.up && !h.dead {
+					up++
+				}
+			}
+			if p, _ := deliveredPlan(m.data()); m.Deleting.IsZero() && strings.Contains(settingsOf(p), url) {
+				w.fail("%s leaves etcd, and %s still joins there", o.Machine.Name(), m.Name)
+			}
+		}
+		if up < others/2+1 {
+			w.fail("%s leaves etcd, of which %d of %d others are up", o.Machine.Name(), up, others)
+		}
+	}
+	if len(leaving) > 1 {
+		w.fail("%q leave etcd at the same time", leaving)
+	}
+	for _, m := range commit(s, d).Machines {
+		if drain := m.Status.Drain; drain != nil && (m.Secret.Annotations[annotationDrainDone] != "") != drain.Done {
+			w.fail("the annotations of %s do not say how far its drain is: %v", m.Name, m.Secret.Annotations)
+		}
+		if m.Status.State == records.Active && m.Roles.Etcd && s.API.Reachable && !w.hosts[m.Name].voter {
+			w.fail("%s is Active, and its etcd does not vote", m.Name)
+		}
 	}
 }
 

@@ -3,7 +3,7 @@
 // programs' clients expect to see is in server/api.
 //
 // Times are RFC 3339 in UTC; an absent time or text is left out where its field says so,
-// lists and maps are never null. No view holds a secret but Join, which is made of one.
+// lists and maps are never null. No view holds a secret but Join, which is made of one, and JoinTokens.
 package views
 
 import (
@@ -45,6 +45,7 @@ type Machine struct {
 	Claim           *records.Claim       `json:"claim,omitempty"` // of the machine's place, without its token
 	RejoinUntil     time.Time            `json:"rejoinUntil,omitzero"`
 	State           records.MachineState `json:"state"`
+	Code            string               `json:"code,omitempty"` // row of docs/troubleshooting.md
 	Cause           string               `json:"cause,omitempty"`
 	WaitingFor      string               `json:"waitingFor,omitempty"`
 	NextStep        string               `json:"nextStep,omitempty"`
@@ -55,18 +56,37 @@ type Machine struct {
 	LastFailure     *records.PlanFailure `json:"lastFailure,omitempty"`
 	Retries         int                  `json:"retries,omitempty"`
 	NextRetry       time.Time            `json:"nextRetry,omitzero"`
+	// Init says that the machine began the cluster, or has taken over from the one that did. JoinURL is where
+	// others may join through it, JoinedTo where it joined itself.
+	Init     bool   `json:"init,omitempty"`
+	JoinURL  string `json:"joinURL,omitempty"`
+	JoinedTo string `json:"joinedTo,omitempty"`
+	// Drain is the drain that the machine is in.
+	Drain *Drain `json:"drain,omitempty"`
+}
+
+// Drain is a machine on its way through a change that moves its pods away first.
+type Drain struct {
+	Since time.Time `json:"since"`
+	// Done says that the pods have gone; the change follows.
+	Done bool `json:"done"`
 }
 
 // OfMachine shows a machine.
 func OfMachine(d store.Document[records.Machine]) Machine {
 	m := d.Value
+	var drain *Drain
+	if m.Status.Drain != nil {
+		drain = &Drain{Since: m.Status.Drain.Since, Done: m.Status.Drain.Done}
+	}
 	return Machine{
 		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
 		Cluster: m.ClusterName, ClusterID: m.ClusterID, MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
 		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
-		State: conditions.MachineState(m), Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
+		State: conditions.MachineState(m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
 		History: list(m.Status.History), Node: m.Status.Node, Docker: m.Docker, LastFailure: m.Status.LastFailure, Retries: m.Status.Retries, NextRetry: m.Status.NextRetry,
+		Init: m.Status.Init, JoinURL: m.Status.JoinURL, JoinedTo: m.Status.JoinedTo, Drain: drain,
 	}
 }
 
@@ -167,6 +187,15 @@ type Join struct {
 	Command string    `json:"command,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// JoinTokens are what machines join a cluster's etcd and Kubernetes with. They encrypt its snapshots.
+type JoinTokens struct {
+	Type    string `json:"type"`    // joinTokens
+	Cluster string `json:"cluster"` // <namespace>/<name>
+	// Server is that of machines with etcd or a control plane, Agent that of workers.
+	Server string `json:"server"`
+	Agent  string `json:"agent"`
 }
 
 // Tunnel is one open tunnel of a host.

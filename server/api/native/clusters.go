@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -85,11 +86,25 @@ func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 		func(d store.Document[records.Cluster]) views.Cluster { return views.OfCluster(d, machines[d.Value.ID]) })
 }
 
-// GetCluster is GET /v1-drover/clusters/{namespace}/{name}.
+// GetCluster is GET /v1-drover/clusters/{namespace}/{name}?follow=true; who follows gets it again with each
+// change, until it is removed.
 func (a *API) GetCluster(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
+	}
+	if c.Query().Get("follow") == "true" {
+		return follow(a, c, followed[records.Cluster]{
+			collection: subscribe.Clusters, get: a.State.Clusters.Get, one: d.Key,
+			list: func() []store.Document[records.Cluster] {
+				if now, ok := a.State.Clusters.Get(d.Key); ok {
+					return []store.Document[records.Cluster]{now}
+				}
+				return nil
+			},
+			wanted: func(cl records.Cluster) bool { return cl.Key() == d.Key },
+			show:   func(d store.Document[records.Cluster]) any { return views.OfCluster(d, a.MachineCount(d.Value.ID)) },
+		})
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.MachineCount(d.Value.ID))}, nil
 }

@@ -16,7 +16,6 @@ const (
 	NoControlPlane Code = "no-control-plane"
 	BadSpec        Code = "spec-not-renderable"
 	PinnedMissing  Code = "pinned-machine-missing"
-	PlanTooLarge   Code = "plan-too-large"
 
 	WaitBootstrap    Code = "wait-bootstrap"
 	WaitEtcd         Code = "wait-etcd"
@@ -62,4 +61,8 @@ const (
 	UninstallAway  Code = "uninstall-agent-absent"
 	UninstallError Code = "uninstall-failed"
 	LeavingOrder   Code = "leaving-order"
+
+	// Docker hosts.
+	DockerRegistering  Code = "docker-registering"
+	DockerDisconnected Code = "docker-disconnected"
 )

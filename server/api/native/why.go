@@ -1,0 +1,150 @@
+// Why something is not well: the tree of causes of the records, with the end of the logs on the hosts
+// that can be asked this moment.
+
+package native
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
+)
+
+const (
+	// logLimit is how long all hosts together may take to answer.
+	logLimit = 3 * time.Second
+	// maxLogs is how many hosts are asked, those of the first causes.
+	maxLogs = 5
+	// maxLog bounds what is read of one host's answer, in bytes, and maxLogLine what is shown of a line.
+	maxLog     = 64 << 10
+	maxLogLine = 1 << 10
+)
+
+// WhyCluster is GET /v1-drover/clusters/{namespace}/{name}/why.
+func (a *API) WhyCluster(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return a.why(c, d, "")
+}
+
+// WhyMachine is GET /v1-drover/machines/{namespace}/{name}/why.
+func (a *API) WhyMachine(c *route.Call) (route.Answer, error) {
+	d, err := a.findMachine(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	cluster, ok := a.State.Clusters.Get(string(d.Value.Cluster()))
+	if !ok {
+		return route.Answer{}, norman.Missing("cluster", string(d.Value.Cluster()))
+	}
+	return a.why(c, cluster, d.Key)
+}
+
+func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
+	key := records.ClusterKey(cluster.Key)
+	var operation *views.OperationSummary
+	if under, ok := operations.Active(cluster.Key, a.State.OperationsOf(key)); ok {
+		summary := views.SummaryOf(store.Document[operations.Operation]{Key: under.Key(), Value: under})
+		if d, ok := a.State.Operations.Get(under.Key()); ok {
+			summary = views.SummaryOf(d)
+		}
+		operation = &summary
+	}
+	var machines []records.Machine
+	for _, d := range a.State.MachinesByCluster.Find(key) {
+		machines = append(machines, d.Value)
+	}
+	answer := views.OfCauses(cluster.Value, machines, operation, machine)
+	a.readLogs(c, answer.Causes)
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// readLogs fills in the logs of the causes that have one, of the first of them.
+func (a *API) readLogs(c *route.Call, causes []views.Cause) {
+	ctx, cancel := context.WithTimeout(c.Ctx(), logLimit)
+	defer cancel()
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	n := 0
+	for _, cause := range causes {
+		log := cause.Log
+		if log == nil {
+			continue
+		}
+		d, ok := a.State.Machines.Get(cause.Machine)
+		switch n++; {
+		case !ok || !auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Machine, Key: cause.Machine}):
+			log.Fault = "the log was not asked for: you may not see the machine"
+		case n > maxLogs:
+			log.Fault = fmt.Sprintf("the log was not asked for: only the first %d hosts are asked; drover machines logs %s --unit %s", maxLogs, d.Value.Name, log.Unit)
+		case a.AskAgent == nil:
+			log.Fault = "the host cannot be asked: this server has no way to the hosts"
+		default:
+			a.Logger.Info("log of a host read", "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source(), "machine", d.Key, "unit", log.Unit)
+			asked.Go(func() {
+				lines, err := a.logOf(ctx, d.Value, log.Unit)
+				if log.Lines = lines; err != nil {
+					log.Fault = "the host cannot be asked: " + err.Error()
+				} else if len(lines) == 0 {
+					log.Fault = "the unit has no log on the host: it does not exist there, or never wrote anything"
+				}
+			})
+		}
+	}
+}
+
+// logOf is the end of the log of a unit on a machine's host.
+func (a *API) logOf(ctx context.Context, m records.Machine, unit string) ([]string, error) {
+	lines := []string{}
+	answer, err := a.AskAgent(ctx, m.Subject(), "/v1/logs?"+url.Values{"unit": {unit}, "tail": {strconv.Itoa(views.CauseLines)}}.Encode())
+	if err != nil {
+		return lines, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return lines, agentRefusal(m, answer)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxLog)) // what came before an error is shown with it
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\r\n"); line != noLog {
+			lines = append(lines, strings.ToValidUTF8(line[:min(len(line), maxLogLine)], ""))
+		}
+	}
+	return lines[max(0, len(lines)-views.CauseLines):], err
+}
+
+// noLog is what journalctl prints where there is nothing to print.
+const noLog = "-- No entries --"
+
+// RevealTokens is POST /v1-drover/clusters/{namespace}/{name}/token. It changes nothing; that it is no GET keeps
+// the answer out of caches and has the request in the log.
+func (a *API) RevealTokens(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if d.Value.Spec.Docker() {
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s has no join tokens: its hosts run Docker, and no Kubernetes is provisioned on them", d.Key)
+	}
+	tokens, ok := a.State.ClusterSecrets.Get(d.Key)
+	if !ok {
+		return route.Answer{}, norman.Missing("join tokens of cluster", d.Key)
+	}
+	a.Logger.Info("join tokens revealed", "cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
+	return route.Answer{Status: http.StatusOK, Body: views.JoinTokens{Type: "joinTokens", Cluster: d.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken}}, nil
+}

@@ -1,0 +1,207 @@
+// The table: what each code means, and what a person does about it.
+
+package verdict
+
+// Kind orders causes: what comes first in a cluster is not there because of what comes after it.
+type Kind int
+
+// The kinds, first cause first.
+const (
+	// Failure is something that goes on only with a change, or by trying again.
+	Failure Kind = iota
+	// Loss is a host, an agent or a node that worked, or that should be there, and is not.
+	Loss
+	// Work is under way and goes on by itself.
+	Work
+	// Turn is a wait for other machines, or for a person.
+	Turn
+)
+
+// Row is one cause.
+type Row struct {
+	Code Code
+	// Cluster says that the cause is the whole cluster's: all of its machines show it.
+	Cluster bool
+	Kind    Kind
+	// Host says that the log of the distribution on the machine's host may show more.
+	Host bool
+	// Title is a few words, Explanation what it means, Fix what a person does; in Markdown. NAME in Fix stands
+	// for the machine or the cluster, UNIT for the distribution's systemd unit.
+	Title, Explanation, Fix string
+}
+
+// Docs is the place of the row in the documentation.
+func (r Row) Docs() string { return "docs/troubleshooting.md#" + string(r.Code) }
+
+// Find is the row of a code; not ok for one that the catalogue does not have.
+func Find(code Code) (Row, bool) {
+	for _, row := range catalogue {
+		if row.Code == code {
+			return row, true
+		}
+	}
+	return Row{}, false
+}
+
+// All is a copy of the catalogue.
+func All() []Row { return append([]Row(nil), catalogue...) }
+
+// catalogue has one row for each code, in the order in which docs/troubleshooting.md shows them.
+var catalogue = []Row{
+	{Code: NoVersion, Cluster: true, Kind: Failure, Title: "The cluster has no Kubernetes version",
+		Explanation: "Its document does not set `spec.kubernetesVersion`, so nothing can be rendered for its machines.",
+		Fix:         "Apply the document with a version that `drover versions ls` shows."},
+	{Code: UnknownVersion, Cluster: true, Kind: Failure, Title: "The version is not known",
+		Explanation: "The server's version data do not have the cluster's Kubernetes version, so it knows neither the installer nor the settings that the version takes.",
+		Fix:         "Give the server newer version data (`--version-data`), or apply a version that `drover versions ls` shows."},
+	{Code: MissingRoles, Cluster: true, Kind: Turn, Title: "Roles are missing",
+		Explanation: "A cluster begins when machines with the roles etcd, control plane and worker have registered; one machine may have all of them.",
+		Fix:         "Run on a host what `drover clusters join-command` prints for the roles that are missing."},
+	{Code: TokensLost, Cluster: true, Kind: Failure, Title: "The join tokens are lost",
+		Explanation: "The server's store does not have the join tokens of the cluster. They encrypt the cluster's data and its snapshots, so they are never made anew.",
+		Fix:         "Restore the server's store from a backup that has them."},
+	{Code: EtcdReplaced, Cluster: true, Kind: Failure, Title: "All etcd machines were replaced",
+		Explanation: "The cluster was up once, and none of its etcd machines of that time is left; a new etcd would know nothing of the cluster.",
+		Fix:         "Restore a snapshot of etcd, or remove the cluster and create it anew."},
+	{Code: NoControlPlane, Cluster: true, Kind: Loss, Title: "No control plane is left",
+		Explanation: "The cluster has etcd, and no machine with the control-plane role.",
+		Fix:         "Run on a host what `drover clusters join-command NAME --controlplane` prints."},
+	{Code: PinnedMissing, Cluster: true, Kind: Failure, Title: "The machine that is to begin the cluster is not there",
+		Explanation: "The label `rke.cattle.io/init-node-machine-id` of the cluster names a host that has not registered with the etcd role.",
+		Fix:         "Register that host with the etcd role, or take the label off the cluster."},
+	{Code: BadSpec, Kind: Failure, Title: "No plan can be made",
+		Explanation: "The cluster's document asks for something that no plan can be made of for this machine. The cause names it; of a plan that would be too large it names the largest files.",
+		Fix:         "Correct the document and apply it; `drover apply --dry-run` shows the same error without a change."},
+
+	{Code: WaitBootstrap, Kind: Turn, Title: "Waits for the first etcd machine",
+		Explanation: "The machine that begins the cluster is not ready to be joined yet.",
+		Fix:         "Look at the machine that begins the cluster: `drover clusters show` has it under bootstrap."},
+	{Code: WaitEtcd, Kind: Turn, Title: "Waits for etcd",
+		Explanation: "A control plane joins when etcd can be joined.",
+		Fix:         "Look at the etcd machines."},
+	{Code: WaitControlPlane, Kind: Turn, Title: "Waits for a control plane",
+		Explanation: "A worker joins when a control plane works.",
+		Fix:         "Look at the control-plane machines."},
+	{Code: WaitVoter, Kind: Turn, Title: "Waits for another etcd member to vote",
+		Explanation: "Members join etcd one at a time, and the next one when the one before votes: a member that does not work yet counts against the quorum.",
+		Fix:         "Look at the member that joins. If its host is lost, remove it with `drover machines rm NAME --force --yes`."},
+	{Code: WaitUpgrade, Kind: Turn, Title: "Waits for servers to be upgraded",
+		Explanation: "Nobody joins with a newer version than the servers of the cluster run.",
+		Fix:         "Wait for the upgrade, or look at the server that it waits for."},
+	{Code: WaitQuorum, Kind: Turn, Title: "Waits for the quorum of etcd",
+		Explanation: "Too many members of etcd are not healthy; one more that restarts or joins would stop the cluster.",
+		Fix:         "Look at the members that the wait names first."},
+	{Code: WaitBudget, Kind: Turn, Title: "Waits for machines that are away",
+		Explanation: "As many machines as the upgrade strategy allows are away already, for a change or because they do not work.",
+		Fix:         "Look at those machines; `controlPlaneConcurrency` and `workerConcurrency` of `upgradeStrategy` set how many may be away."},
+	{Code: Duplicate, Kind: Turn, Title: "Another machine has its name or address",
+		Explanation: "A cluster has one node of a name and of an address. The machine that has it already, or registered first, keeps it.",
+		Fix:         "Remove one of the two with `drover machines rm`, and register its host with a name and an address of its own."},
+	{Code: WaitTier, Kind: Turn, Title: "Waits for machines that change before",
+		Explanation: "Machines change in the order bootstrap, etcd, control plane, worker, and the next begin when those before are done.",
+		Fix:         "Look at the machines that the wait names."},
+	{Code: Paused, Kind: Turn, Title: "The cluster is paused",
+		Explanation: "Somebody paused the cluster; what was begun is finished, and nothing new begins.",
+		Fix:         "`drover clusters resume NAME`."},
+	{Code: Halted, Kind: Turn, Title: "The roll-out was stopped",
+		Explanation: "The operation was aborted; machines that were not taken keep what they have.",
+		Fix:         "Apply the cluster as it shall be, or retry the operation with `drover operations retry ID`."},
+
+	{Code: Delivering, Kind: Work, Title: "The plan is being delivered",
+		Explanation: "A plan was written for the machine, and its agent is about to take it.",
+		Fix:         "Nothing; it takes seconds."},
+	{Code: AgentAbsent, Kind: Loss, Title: "The agent is not connected",
+		Explanation: "The machine has a plan, and no agent is there to take it: the host is off, the agent does not run, or it cannot reach the server.",
+		Fix:         "On the host: `systemctl status rancher-system-agent` and `journalctl -u rancher-system-agent`; see whether the host reaches the server's URL."},
+	{Code: AgentNotTaken, Kind: Work, Title: "The agent has not taken its plan",
+		Explanation: "The agent is connected and has not begun with the plan. It may be finishing another one, or wait for another program on the host.",
+		Fix:         "`drover machines output NAME` shows what the agent does and what it waits for."},
+	{Code: Applying, Kind: Work, Host: true, Title: "The plan is being applied",
+		Explanation: "The agent writes files and runs instructions. Installing takes minutes on a slow network; an instruction that does not end waits for the distribution to start.",
+		Fix:         "`drover machines output NAME -f` follows it."},
+	{Code: PlanFailed, Kind: Failure, Host: true, Title: "The plan could not be applied",
+		Explanation: "A file could not be written or an instruction ended with an error. The server tries again by itself, after 30 s and then less often.",
+		Fix:         "Read the output of the instruction, mend what it names on the host or in the document, and apply or wait for the next try."},
+	{Code: BadReport, Kind: Failure, Title: "The report cannot be read",
+		Explanation: "What the agent reported in the plan Secret is not in the form of the protocol: the agent is damaged, or somebody wrote to the Secret.",
+		Fix:         "On the host: `journalctl -u rancher-system-agent`; install the agent again if that names nothing."},
+	{Code: Retrying, Kind: Failure, Host: true, Title: "The plan is tried again",
+		Explanation: "A plan that had failed was delivered again.",
+		Fix:         "Read the output of the last failure; the next one comes if its cause is still there."},
+	{Code: Probes, Kind: Work, Host: true, Title: "Parts are not healthy yet",
+		Explanation: "The plan was applied, and probes of components such as etcd, kube-apiserver or kubelet fail. Right after a start this is normal.",
+		Fix:         "If it lasts, read the log of the distribution on the host: `drover machines logs NAME --unit UNIT`."},
+
+	{Code: NoAPI, Kind: Work, Host: true, Title: "The Kubernetes API cannot be asked",
+		Explanation: "The server reaches no control plane of the cluster through the tunnels of its hosts, so it cannot see whether the node has registered.",
+		Fix:         "`drover tunnels` shows whether tunnels are open; then read the log of the distribution on a control plane."},
+	{Code: NoNode, Kind: Work, Host: true, Title: "The node has not registered",
+		Explanation: "The cluster has no node with the label of the machine.",
+		Fix:         "Read the log of the distribution on the host; a node of the same name, or one without the label, is named in the cause."},
+	{Code: NoProviderID, Kind: Work, Title: "The node has no providerID",
+		Explanation: "A cloud controller has to set `spec.providerID` of the node, and has not.",
+		Fix:         "See the log of the cluster's cloud controller."},
+	{Code: NodeNotReady, Kind: Work, Host: true, Title: "The node is not Ready",
+		Explanation: "The kubelet or the API says why: the network plugin starts, the disk is full, or the kubelet does not report.",
+		Fix:         "Read the reason in the cause, then the log of the distribution on the host."},
+	{Code: KubeletVersion, Kind: Work, Host: true, Title: "The kubelet has another version",
+		Explanation: "The plan was applied, and the node still reports the version of before.",
+		Fix:         "Wait for the restart; if it lasts, read the log of the distribution on the host."},
+	{Code: StaleNode, Kind: Work, Title: "The node has the label of a removed machine",
+		Explanation: "The host joined again with its distribution and kept the node of the machine that was removed. It is restarted once and takes its new label then.",
+		Fix:         "Nothing; if it lasts, clean the host with the distribution's uninstall script and join again."},
+	{Code: OutOfSight, Kind: Loss, Title: "The cluster is out of sight",
+		Explanation: "The server cannot ask the cluster's API for the moment; the node was ready when it was last seen. After 30 s this is shown as Unavailable.",
+		Fix:         "See whether the control planes run, and whether their agents are connected."},
+	{Code: HostLost, Kind: Loss, Title: "The host is lost",
+		Explanation: "Neither the agent of the host nor the node in its cluster is seen.",
+		Fix:         "Switch the host on, or mend its network. If it does not come back, remove it with `drover machines rm NAME --force --yes`."},
+	{Code: UnitDown, Kind: Loss, Host: true, Title: "The distribution does not work",
+		Explanation: "The host is there and its agent is connected, but the probes of the distribution fail.",
+		Fix:         "On the host: `systemctl status` and `journalctl -u` of the distribution's unit."},
+
+	{Code: Draining, Kind: Work, Title: "Pods are moved away",
+		Explanation: "The node is cordoned and its pods are evicted before the machine changes.",
+		Fix:         "If pods stay, see their PodDisruptionBudgets; a `timeout` in the drain options bounds the wait."},
+	{Code: DrainHook, Kind: Turn, Title: "Waits for a hook of the drain",
+		Explanation: "A hook of the upgrade strategy has to confirm by an annotation of the plan Secret that it is done.",
+		Fix:         "Look at the program that the hook belongs to, or take the hook out of `upgradeStrategy`."},
+	{Code: Uncordoning, Kind: Work, Title: "Pods are let come back",
+		Explanation: "The change is done and the node is uncordoned.",
+		Fix:         "Nothing; it takes seconds."},
+	{Code: UncordonHook, Kind: Turn, Title: "Waits for a hook after the drain",
+		Explanation: "A hook of the upgrade strategy has to confirm by an annotation of the plan Secret before the machine counts as done.",
+		Fix:         "Look at the program that the hook belongs to, or take the hook out of `upgradeStrategy`."},
+
+	{Code: LeavingJoined, Kind: Turn, Title: "Others are joined to the machine",
+		Explanation: "Other machines still have the one that leaves as their server; their plans name another one first.",
+		Fix:         "Look at the machine that the wait names."},
+	{Code: LeavingLast, Kind: Turn, Title: "The last etcd member cannot leave",
+		Explanation: "With it would go all that the cluster knows.",
+		Fix:         "Let another etcd machine join first, or remove the whole cluster."},
+	{Code: LeavingQuorum, Kind: Turn, Title: "Etcd would lose its quorum",
+		Explanation: "The member leaves when enough others are healthy, one at a time.",
+		Fix:         "Look at the members that the wait names."},
+	{Code: LeavingNode, Kind: Work, Title: "Node and member are removed",
+		Explanation: "The node, and the etcd member if there is one, are taken out of the cluster before the host is cleaned.",
+		Fix:         "If the cluster's API is gone for good: `drover machines rm NAME --force --yes`."},
+	{Code: LeavingOrder, Kind: Turn, Title: "Workers leave first",
+		Explanation: "The whole cluster is uninstalled; servers follow when the workers have gone.",
+		Fix:         "Look at the workers that are still there."},
+	{Code: Uninstalling, Kind: Work, Title: "The host is cleaned",
+		Explanation: "The agent removes the distribution from the host.",
+		Fix:         "`drover machines output NAME -f` follows it."},
+	{Code: UninstallAway, Kind: Loss, Title: "The host cannot be cleaned",
+		Explanation: "The agent of the machine that leaves is not connected.",
+		Fix:         "Switch the host on, or forget the machine with what is left on its host: `drover machines rm NAME --force --yes`."},
+	{Code: UninstallError, Kind: Failure, Title: "The host could not be cleaned",
+		Explanation: "The instruction that removes the distribution failed; it is tried again.",
+		Fix:         "Read its output, or forget the machine with what is left on its host: `drover machines rm NAME --force --yes`."},
+
+	{Code: DockerRegistering, Kind: Work, Title: "The node agent has not connected",
+		Explanation: "The Docker host has registered and its tunnel is not open yet.",
+		Fix:         "On the host: `docker ps` shows whether the container of the agent runs, `docker logs` what it waits for."},
+	{Code: DockerDisconnected, Kind: Loss, Title: "The Docker host is not connected",
+		Explanation: "The tunnel of the node agent ended and it has not come back.",
+		Fix:         "Switch the host on; on it `docker ps` shows whether the container of the agent runs, `docker logs` what it waits for."},
+}

@@ -1,0 +1,228 @@
+// Why a cluster is not well: its machines that are not, first cause first.
+
+package views
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/records"
+)
+
+// Bounds of what is shown of the causes of a cluster.
+const (
+	// MaxCauses is how many causes there are at most.
+	MaxCauses = 100
+	// CauseLines is how many of the last lines are shown of an output or a log.
+	CauseLines = 20
+)
+
+// Why is a tree of causes: a cluster, what is under way on it, and what is not well.
+type Why struct {
+	Type    string `json:"type"`    // why
+	Cluster string `json:"cluster"` // <namespace>/<name>
+	// Machine is the key of the machine that was asked about, <namespace>/<name>; absent for a whole cluster.
+	Machine string `json:"machine,omitempty"`
+	// Well says that nothing is wrong with what was asked about, and that nothing is to be done on it.
+	Well    bool      `json:"well"`
+	State   string    `json:"state"` // of the cluster, as Message and Since are
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	// Operation is what is under way on the cluster.
+	Operation *OperationSummary `json:"operation,omitempty"`
+	// Causes begin with what others are there because of.
+	Causes []Cause `json:"causes"`
+	// More is how many further causes there are.
+	More int `json:"more,omitempty"`
+}
+
+// Cause is one thing that is not well.
+type Cause struct {
+	// Machine is "<namespace>/<name>", absent for a cause of the cluster itself, and Node the name of its node or host.
+	Machine string `json:"machine,omitempty"`
+	Node    string `json:"node,omitempty"`
+	State   string `json:"state"`
+	// Code is the row of the catalogue, whose title is Title; Docs is its place in the documentation.
+	Code  string `json:"code,omitempty"`
+	Title string `json:"title,omitempty"`
+	Docs  string `json:"docs,omitempty"`
+	// Cause is a sentence that names object, host and reason.
+	Cause      string    `json:"cause,omitempty"`
+	WaitingFor string    `json:"waitingFor,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	// Fix is what a person does about it.
+	Fix string `json:"fix,omitempty"`
+	// Instruction is the name of the instruction that failed last, and Output the last lines that it printed.
+	Instruction string   `json:"instruction,omitempty"`
+	Output      []string `json:"output,omitempty"`
+	// Log is what the distribution says on the host; absent where that does not matter.
+	Log *HostLog `json:"log,omitempty"`
+
+	kind verdict.Kind
+	tier int
+}
+
+// HostLog is the end of the log of a systemd unit on a host.
+type HostLog struct {
+	Unit  string   `json:"unit"`
+	Lines []string `json:"lines"`
+	// Fault is why there are no lines.
+	Fault string `json:"fault,omitempty"`
+}
+
+// OfCauses makes the tree of a cluster with its machines; operation may be nil. With the key of a machine it is
+// the tree of that one: when it waits for others, what comes before it is in it. The lines of logs are
+// left to whoever can ask hosts.
+func OfCauses(cl records.Cluster, machines []records.Machine, operation *OperationSummary, machine string) Why {
+	shown := conditions.Cluster(cl)
+	w := Why{
+		Type: "why", Cluster: cl.Key(), Machine: machine, State: shown.State, Message: shown.Message, Since: cl.Status.Since,
+		Operation: operation, Causes: []Cause{},
+	}
+	var gate *Cause
+	for _, m := range machines {
+		c, not := causeOf(cl, m)
+		if row, known := verdict.Find(verdict.Code(c.Code)); not && known && row.Cluster {
+			gate = &c // it is the same for all
+		} else if not {
+			w.Causes = append(w.Causes, c)
+		}
+	}
+	slices.SortFunc(w.Causes, before)
+	own := slices.IndexFunc(w.Causes, func(c Cause) bool { return c.Machine == machine })
+	switch {
+	case machine == "":
+	case own < 0:
+		w.Causes = w.Causes[:0]
+		if i := slices.IndexFunc(machines, func(m records.Machine) bool { return m.Key() == machine }); gate == nil || i < 0 || !held(machines[i]) {
+			w.Well = true
+			return w
+		}
+	case w.Causes[own].kind != verdict.Turn:
+		w.Causes = w.Causes[own : own+1]
+	default:
+		w.Causes = w.Causes[:own+1]
+	}
+	if root, is := clusterCause(cl, w, gate); is {
+		w.Causes = append([]Cause{root}, w.Causes...)
+	}
+	w.Well = len(w.Causes) == 0 && w.State == "active"
+	if n := len(w.Causes) - MaxCauses; n > 0 {
+		w.Causes, w.More = w.Causes[:MaxCauses], n
+	}
+	return w
+}
+
+// held says that the machine shows a cause of its whole cluster.
+func held(m records.Machine) bool {
+	row, known := verdict.Find(verdict.Code(m.Status.Code))
+	return known && row.Cluster
+}
+
+// before has causes in the order in which they lead to each other: by kind, and of a kind the tiers in which
+// machines wait for each other, and then what has been so for longest.
+func before(a, b Cause) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.tier, b.tier), a.Since.Compare(b.Since), strings.Compare(a.Machine, b.Machine))
+}
+
+// causeOf is what is not well with a machine; not ok for one that is well and to which nothing is to be done.
+func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
+	st, state := m.Status, conditions.MachineState(m)
+	if (state == records.Active || state == records.Connected) && st.Code == "" {
+		return c, false
+	}
+	c = Cause{
+		Machine: m.Key(), Node: m.NodeName, State: string(state), Code: st.Code, Cause: st.Cause, WaitingFor: st.WaitingFor, Since: st.Since, Fix: st.NextStep,
+		kind: verdict.Work, tier: TierOf(m.Status.Init, m.Roles),
+	}
+	if st.Node != nil {
+		c.Node = st.Node.Name
+	}
+	if c.Cause == "" && c.WaitingFor == "" {
+		c.Cause = "the server has not looked at it yet"
+	}
+	row, known := verdict.Find(verdict.Code(st.Code))
+	if known {
+		c.kind, c.Title, c.Docs = row.Kind, row.Title, row.Docs()
+	}
+	unit := ""
+	if !cl.Spec.Docker() && cl.Spec.KubernetesVersion != "" {
+		unit = runtimes.Of(cl.Spec.KubernetesVersion).Unit(m.Roles.Etcd || m.Roles.ControlPlane)
+	}
+	switch {
+	case !known || c.Fix != "":
+	case row.Kind == verdict.Turn:
+		c.Fix = row.Fix // which is about others
+	default:
+		c.Fix = strings.NewReplacer("NAME", m.Name, "UNIT", unit).Replace(row.Fix)
+	}
+	if known && row.Host && unit != "" {
+		c.Log = &HostLog{Unit: unit, Lines: []string{}}
+	}
+	if f := st.LastFailure; f != nil {
+		c.kind, c.Instruction = verdict.Failure, f.Instruction
+		c.Output = lastLines(f.Output)
+	}
+	switch state {
+	case records.Failed:
+		c.kind = verdict.Failure
+	case records.Unavailable, records.Disconnected:
+		c.kind = verdict.Loss
+	}
+	return c, true
+}
+
+// clusterCause is what is wrong with the cluster itself: a gate that keeps all machines from getting plans, or
+// whatever its message says when no machine shows a cause.
+func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
+	if gate == nil && (len(w.Causes) > 0 || w.State == "active" || w.Machine != "") {
+		return Cause{}, false
+	}
+	c := Cause{State: w.State, Cause: w.Message, Since: w.Since}
+	code := verdict.Code("")
+	switch {
+	case gate != nil:
+		code, c.Fix = verdict.Code(gate.Code), gate.Fix
+	case cl.Spec.Docker():
+	case cl.Spec.KubernetesVersion == "":
+		code = verdict.NoVersion
+	case w.State == "pending":
+		code = verdict.MissingRoles
+		c.Fix = "run on a host what `drover clusters join-command " + cl.Name + " --all-roles` prints"
+	}
+	if row, known := verdict.Find(code); known {
+		c.Code, c.Title, c.Docs, c.Fix = string(code), row.Title, row.Docs(), cmp.Or(c.Fix, strings.ReplaceAll(row.Fix, "NAME", cl.Name))
+	}
+	return c, true
+}
+
+// Tiers are the parts of a cluster in the order in which they change; TierOf is an index.
+var Tiers = [...]string{"bootstrap", "etcd", "control plane", "worker"}
+
+// TierOf is the tier of a machine with these roles; init is that of the one that began the cluster.
+func TierOf(init bool, r records.Roles) int {
+	switch {
+	case init:
+		return 0
+	case r.Etcd:
+		return 1
+	case r.ControlPlane:
+		return 2
+	}
+	return 3
+}
+
+// lastLines are the last lines of a text.
+func lastLines(text string) []string {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-CauseLines):]
+}
