@@ -94,7 +94,7 @@ func Why(w io.Writer, name string, y views.Why, ago func(time.Time) string) {
 	if y.Message != "" {
 		message = ": " + y.Message
 	}
-	line(0, "cluster %s is %s, for %s%s", y.Cluster, y.State, ago(y.Since), message)
+	line(0, "cluster %s is %s%s%s", y.Cluster, y.State, lasting(y.Since, ago), message)
 	if y.Operation != nil {
 		line(1, "operation %s", operationText(*y.Operation))
 	}
@@ -116,7 +116,7 @@ func cause(line func(indent int, format string, args ...any), c views.Cause, ago
 		if c.Node != "" {
 			host += " (" + c.Node + ")"
 		}
-		line(1, "machine %s is %s, for %s: %s", host, c.State, ago(c.Since), text)
+		line(1, "machine %s is %s%s: %s", host, c.State, lasting(c.Since, ago), text)
 	}
 	if c.WaitingFor != "" && c.Cause != "" {
 		line(2, "waits for: %s", c.WaitingFor)
@@ -145,6 +145,14 @@ func cause(line func(indent int, format string, args ...any), c views.Cause, ago
 	if c.Log.Fault != "" {
 		line(2, "log of %s: %s", c.Log.Unit, c.Log.Fault)
 	}
+}
+
+// lasting is for how long something has been so; empty where that is not known.
+func lasting(since time.Time, ago func(time.Time) string) string {
+	if since.IsZero() {
+		return ""
+	}
+	return ", for " + ago(since)
 }
 
 func lines(line func(indent int, format string, args ...any), all []string) {

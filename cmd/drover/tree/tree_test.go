@@ -76,7 +76,7 @@ func TestWhy(t *testing.T) {
 					Cause: "install failed", WaitingFor: "the next try", Since: noon.Add(-2 * time.Second), Fix: "read the output",
 					Instruction: "install", Output: []string{"unpacking", "\x1b[31mno space left"}, Log: &views.HostLog{Unit: "k3s", Lines: []string{"fatal"}},
 				},
-				{Machine: "fleet-default/m2", State: "Waiting for plan", WaitingFor: "a plan", Since: noon, Log: &views.HostLog{Unit: "k3s-agent", Fault: "the host cannot be asked"}},
+				{Machine: "fleet-default/m2", State: "Waiting for plan", WaitingFor: "a plan", Log: &views.HostLog{Unit: "k3s-agent", Fault: "the host cannot be asked"}},
 			},
 		}, `cluster fleet-default/harbour is provisioning, for 1m0s: failing bootstrap machine(s) m1
   operation op-bcdfghjk  upgrade, running, 3 of 5 tasks done; waits for machine w1
@@ -89,7 +89,7 @@ func TestWhy(t *testing.T) {
       | ·[31mno space left
     log of k3s:
       | fatal
-  machine fleet-default/m2 is Waiting for plan, for 0s: waits for a plan
+  machine fleet-default/m2 is Waiting for plan: waits for a plan
     log of k3s-agent: the host cannot be asked
   and 7 more
 `},
