@@ -164,7 +164,8 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 	if known && row.Host && unit != "" {
 		c.Log = &HostLog{Unit: unit, Lines: []string{}}
 	}
-	if f := st.LastFailure; f != nil {
+	leaves := state == records.Removing && verdict.Code(st.Code) != verdict.UninstallError && verdict.Code(st.Code) != verdict.Retrying
+	if f := st.LastFailure; f != nil && !leaves { // of one that leaves it is of a plan that is not wanted any more
 		c.kind, c.Instruction = verdict.Failure, f.Instruction
 		c.Output = lastLines(f.Output)
 	}

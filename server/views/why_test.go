@@ -89,6 +89,10 @@ func TestCausesComeFirstCauseFirst(t *testing.T) {
 		{name: "a failure that is tried again is still the cause", cluster: harbour("updating", ""), machines: []records.Machine{
 			host("a", worker, records.ApplyingPlan, verdict.Applying, 9), host("b", worker, records.ApplyingPlan, verdict.AgentNotTaken, 1, failed),
 		}, want: []string{"updating well=false", "b agent-not-taken", "a applying"}},
+		{name: "a failure of before the machine was to leave is not", cluster: harbour("updating", ""), machines: []records.Machine{
+			host("a", worker, records.Removing, verdict.Uninstalling, 1, failed), host("b", worker, records.ApplyingPlan, verdict.Applying, 9),
+			host("c", worker, records.Removing, verdict.UninstallError, 1, failed),
+		}, want: []string{"updating well=false", "c uninstall-failed", "b applying", "a uninstalling"}},
 		{name: "a gate is the cluster's, once", cluster: harbour("error", "no version"), machines: []records.Machine{
 			host("a", worker, records.Failed, verdict.UnknownVersion, 1), host("b", worker, records.Failed, verdict.UnknownVersion, 2),
 		}, want: []string{"error well=false", "cluster unknown-version"}},

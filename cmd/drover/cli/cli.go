@@ -66,7 +66,7 @@ const (
 const exitCodes = `| code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it could not be done; standard error has why |
+| 1 | it could not be done; standard error has why. Of ` + "`why`" + `: something is wrong |
 | 2 | the command line is wrong |
 | 3 | the server does not take the token, or its user may not do this |
 | 4 | what was named does not exist |
@@ -137,7 +137,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
-	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.operationsCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.operationsCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand())
 	refuseUnknown(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/server/views"
@@ -20,7 +22,7 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
-	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.kubeconfigCommand(), a.clustersRemove(),
+	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
 		a.clustersDiff(), a.clustersPause(), a.clustersResume())
 	return cmd
 }
@@ -103,33 +105,74 @@ func (a *app) onCluster(do func(ctx context.Context, c *client.Client, one views
 }
 
 func (a *app) clustersShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show one cluster, what it waits for, and its machines; with -o yaml in the form that apply takes", Args: needs("NAME"),
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show one cluster, what is under way on it, and its machines tier by tier; with -o yaml in the form that apply takes", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			if a.format == "yaml" { // what apply takes
+			switch {
+			case watch && !a.tabular():
+				return usage("-w prints lines for people; leave -o out")
+			case watch:
+				return a.watchCluster(ctx, c, one)
+			case a.format == "yaml": // what apply takes
 				var document any
 				if err := c.Get(ctx, clusterPath(one)+"/document", &document); err != nil {
 					return fmt.Errorf("show cluster %s: %w", one.Name, err)
 				}
 				return a.show(document, nil)
+			case !a.tabular():
+				return a.show(one, nil)
 			}
-			list, err := collect[views.Machine](ctx, c, machinesPath+"?cluster="+url.QueryEscape(one.ID))
+			t, err := look(ctx, c, clusterPath(one))
 			if err != nil {
-				return fmt.Errorf("list the machines of cluster %s: %w", one.Name, err)
+				return fmt.Errorf("show cluster %s: %w", one.Name, err)
 			}
-			return a.show(one, func(t *table) {
-				t.row("name", one.Name)
-				t.row("id", one.ID)
-				t.row("state", one.State)
-				t.row("message", orDash(one.Message))
-				t.row("version", orDash(one.Version))
-				t.row("machines", fmt.Sprint(len(list)))
-				for _, m := range list {
-					t.row("  "+m.Name, stateText(m))
-				}
+			now := time.Now()
+			return a.show(t, func(rows *table) { t.Rows(rows.row, func(at time.Time) string { return ago(now, at) }) })
+		}),
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change, until Ctrl-C or until the cluster is removed")
+	return cmd
+}
+
+// watchCluster shows what happens on a cluster until it is removed.
+func (a *app) watchCluster(ctx context.Context, c *client.Client, one views.Cluster) error {
+	f := follower{client: c, path: clusterPath(one), out: a.Out, errs: a.Err, table: func(fill func(*table)) error { return a.show(nil, fill) }}
+	_, err := f.follow(ctx, removed)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("follow cluster %s: %w", one.Name, err)
+	}
+	fmt.Fprintf(a.Out, "cluster %s is removed\n", one.Name)
+	return nil
+}
+
+// tokenCommand reveals the join tokens of a cluster.
+func (a *app) tokenCommand() *cobra.Command {
+	var reveal bool
+	cmd := &cobra.Command{
+		Use: "token NAME --reveal", Short: "Print the tokens by which the machines of a cluster join its Kubernetes", Args: needs("NAME"),
+		Long: `Print the tokens by which the machines of a cluster join its Kubernetes: that of servers and that of
+agents. Snapshots of the cluster's etcd can be read with the server's, so keep them where snapshots are not. Hosts
+that drover looks after need neither; they join by ` + "`drover clusters join-command`" + `. Each use is in the server's log.`,
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			if !reveal {
+				return usage("the server token and the agent token of cluster %s would be printed, which let anybody join its Kubernetes and read its snapshots, and the server's log would have that you saw them; say --reveal to do it", one.Name)
+			}
+			var tokens views.JoinTokens
+			if err := c.Send(ctx, "POST", clusterPath(one)+"/token", nil, &tokens); err != nil {
+				return fmt.Errorf("reveal the join tokens of cluster %s: %w", one.Name, err)
+			}
+			return a.show(tokens, func(t *table) {
+				t.row("server", tokens.Server)
+				t.row("agent", tokens.Agent)
 			})
 		}),
 	}
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "do it")
+	return cmd
 }
 
 // hostCleanup are the scripts on a host that remove what drover put there, in the order in which they are run.
@@ -232,7 +275,13 @@ input, the node agent from its environment.`,
 	f.StringVar(&o.address, "address", "", "external address")
 	f.StringVar(&o.internalAddress, "internal-address", "", "internal address")
 	f.StringArrayVar(&o.labels, "label", nil, "label of the node, k=v (repeat)")
-	f.StringArrayVar(&o.taints, "taints", nil, "taint of the node, k=v:Effect (repeat)")
+	f.StringArrayVar(&o.taints, "taint", nil, "taint of the node, k=v:Effect (repeat)")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "taints" { // as install.sh and the node agent have it too
+			name = "taint"
+		}
+		return pflag.NormalizedName(name)
+	})
 	return cmd
 }
 
@@ -273,9 +322,16 @@ func (o joinOptions) flags() (string, error) {
 		}
 	}
 	for _, label := range o.labels {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" || strings.Contains(label, ",") {
+			return "", usage("--label %s is not of the form key=value; give one --label for each", label)
+		}
 		flags.WriteString(" --label " + quote(label))
 	}
 	for _, taint := range o.taints {
+		key, effect, _ := strings.Cut(taint, ":")
+		if key == "" || key[0] == '=' || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
+			return "", usage("--taint %s is not of the form key=value:Effect, with the effect NoSchedule, PreferNoSchedule or NoExecute; give one --taint for each", taint)
+		}
 		flags.WriteString(" --taints " + quote(taint))
 	}
 	return flags.String(), nil
