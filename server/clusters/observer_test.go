@@ -51,11 +51,13 @@ func TestObserver(t *testing.T) {
 	if _, err := b.state.Operations.Create(t.Context(), o.Key(), o); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.state.Operations.Modify(t.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
-		o.State = operations.Aborted
-		return o, nil
-	}); err != nil {
-		t.Fatal(err)
+	for _, reason := range []string{"replaced", "replaced by op-2"} { // the second time it had ended before
+		if _, err := b.state.Operations.Modify(t.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
+			o.State, o.Reason = operations.Aborted, reason
+			return o, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := <-ended; got.ID != "op-1" || got.State != operations.Aborted {
 		t.Errorf("ended: %+v", got)
