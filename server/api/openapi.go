@@ -92,6 +92,11 @@ func descriptions() map[string]description {
 		"/v1-drover/operations/{id}/retry": {
 			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
 		},
+		"/v1-drover/events": {
+			summary: "List the latest changes of states of clusters, machines and operations, oldest first",
+			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
+				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: views.List[views.Event]{},
+		},
 		"/v1-drover/versions": {
 			summary: "List the Kubernetes versions that clusters can have, newest first",
 			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: views.Versions{},

@@ -188,6 +188,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
 		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
 		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
+		{"GET", "/v1-drover/events", may(auth.ListAll, auth.Event), own.ListEvents},
 		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), own.ListTokens},
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},

@@ -59,6 +59,10 @@ type Options struct {
 	// Perform has orders taken and performed until ctx ends, which is for as long as this server
 	// leads; wait returns when nothing is performed any more.
 	Perform func(ctx context.Context) (wait func())
+	// Record, as Perform, has events written down; nil writes none.
+	Record func(ctx context.Context) (wait func())
+	// Observe gets what happens; the zero value gets nothing.
+	Observe Observer
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
@@ -79,6 +83,9 @@ func New(o Options) *Controller {
 		o.Work = func(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
 		o.Perform = func(context.Context) (wait func()) { return func() {} }
+	}
+	if o.Record == nil {
+		o.Record = func(context.Context) (wait func()) { return func() {} }
 	}
 	return &Controller{Options: o, queue: newQueue(), memos: map[records.ClusterKey]*planner.Memo{}}
 }
@@ -113,7 +120,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	c.leading.Store(c.Now().UnixNano())
 	defer c.observe()()
 	// Before the first decision, and until the last one is through.
-	performed := c.Perform(ctx)
+	performed, recorded := c.Perform(ctx), c.Record(ctx)
 	for _, d := range c.State.Clusters.List() {
 		c.queue.add(records.ClusterKey(d.Key))
 	}
@@ -128,6 +135,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	cancel()
 	group.Wait()
 	performed()
+	recorded()
 	// Without this a successor would wait until the lease runs out.
 	release, done := context.WithTimeout(context.WithoutCancel(parent), 2*time.Second)
 	defer done()
@@ -152,6 +160,9 @@ func (c *Controller) observe() (stop func()) {
 		c.queue.add(e.Value.Cluster())
 	})
 	stopOperations := c.State.Operations.Observe(func(e store.Event[operations.Operation]) {
+		if e.Type == store.Put {
+			c.Observe.changed(e.Old, e.Value)
+		}
 		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry {
 			c.queue.add(records.ClusterKey(e.Value.Subject))
 		}
@@ -185,6 +196,7 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		started := time.Now()
 		again, err := c.pass(ctx, key)
+		c.Observe.passed(time.Since(started))
 		var conflict *store.ConflictError
 		switch {
 		case ctx.Err() != nil:

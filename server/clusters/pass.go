@@ -198,7 +198,7 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		w.ops = append(w.ops, c.State.PlanSecrets.Updating(next))
 		w.size += secretSize(d.Secret)
 	}
-	before := m.Value.Status.State
+	before := m.Value.Status
 	if d.Status != nil {
 		m.Value.Status = *d.Status
 		w.ops = append(w.ops, c.State.Machines.Updating(m))
@@ -207,11 +207,12 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		}
 	}
 	w.done = func() {
+		c.Observe.wrote(d.Deliver, d.Retry, before, d.Status)
 		if d.Deliver {
 			c.Logger.Info("plan delivered", "machine", m.Value.Name, "cluster", m.Value.ClusterName,
 				"plan", plans.Short(plans.Checksum(d.Secret.Data[plans.KeyPlan])), "retry", d.Retry)
 		}
-		if m.Value.Docker != nil && d.Status != nil && before != d.Status.State {
+		if m.Value.Docker != nil && d.Status != nil && before.State != d.Status.State {
 			c.Logger.Info("Docker host", "machine", m.Key, "host", m.Value.NodeName, "state", d.Status.State, "cause", d.Status.Cause)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -57,8 +58,10 @@ type API struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Events are the changes of states; nil shows none.
+	Events *events.Log
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.
