@@ -107,7 +107,7 @@ func New(o Options) *API {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Now: o.Now, Logger: o.Logger,
 		},
 	}
@@ -154,8 +154,12 @@ func proxied(o Options) route.Handler {
 const applyTries = 5
 
 func (o Options) apply(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error) {
+	return o.applyStream(ctx, clusterspec.Stream{Clusters: docs}, creatorID, dryRun)
+}
+
+func (o Options) applyStream(ctx context.Context, stream clusterspec.Stream, creatorID string, dryRun bool) ([]clusters.Result, error) {
 	for try := 1; ; try++ {
-		results, err := o.Clusters.Apply(ctx, docs, creatorID, dryRun)
+		results, err := o.Clusters.ApplyStream(ctx, stream, creatorID, dryRun)
 		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
 			continue
 		}

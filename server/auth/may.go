@@ -56,6 +56,8 @@ const (
 	PlanSecret        Kind = "planSecret"
 	Namespace         Kind = "namespace"
 	Operation         Kind = "operation"
+	// SharedObject is a Secret or ConfigMap that clusters refer to.
+	SharedObject Kind = "object"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -104,7 +106,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, SharedObject:
 	}
 	return false
 }

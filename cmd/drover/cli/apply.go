@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func (a *app) applyCommand() *cobra.Command {
 	timeout := 30 * time.Minute
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Create or change clusters described in YAML; all documents of all files or none",
+		Short: "Create or change clusters, and the Secrets and ConfigMaps that they refer to, described in YAML; all documents of all files or none",
 		Example: `  drover apply -f cluster.yaml
   drover apply -f clusters/ --dry-run
   cat *.yaml | drover apply -f -
@@ -69,6 +70,10 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 			if dryRun {
 				action += " (dry run)"
 			}
+			if r.Kind != "" {
+				t.row(strings.ToLower(r.Kind)+" "+r.Namespace+"/"+r.Name, action)
+				continue
+			}
 			t.row("cluster "+r.Namespace+"/"+r.Name, action)
 			if r.Preview != nil {
 				preview(t, *r.Preview)
@@ -79,6 +84,9 @@ func (a *app) apply(ctx context.Context, all documents, dryRun, wait bool, timeo
 		return err
 	}
 	for _, r := range answer.Results {
+		if r.Kind != "" {
+			continue
+		}
 		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, timeout, active); err != nil {
 			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
 		}

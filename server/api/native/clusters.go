@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// Apply is POST /v1-drover/apply?dryRun=true: a stream of cluster documents,
-// YAML or JSON. Either all of them are taken or none.
+// Apply is POST /v1-drover/apply?dryRun=true: a stream of documents of
+// clusters, Secrets and ConfigMaps, YAML or JSON. Either all of them are taken or none.
 func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	dryRun := false
 	switch value := c.Query().Get("dryRun"); value {
@@ -31,11 +31,11 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	docs, err := clusterspec.Parse(data, a.Versions())
+	stream, err := clusterspec.ParseStream(data, a.Versions())
 	if err != nil {
 		return route.Answer{}, err
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), docs, c.Who.UserID, dryRun)
+	results, err := a.ApplyDocuments(c.Ctx(), stream, c.Who.UserID, dryRun)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -29,14 +29,16 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// Applier takes in cluster documents of a user, all or none; with dryRun it stores nothing.
-type Applier func(ctx context.Context, docs []clusterspec.Document, creatorID string, dryRun bool) ([]clusters.Result, error)
+// Applier takes in documents of a user, all or none; with dryRun it stores nothing.
+type Applier func(ctx context.Context, stream clusterspec.Stream, creatorID string, dryRun bool) ([]clusters.Result, error)
 
 // API serves /v1-drover.
 type API struct {
 	State *state.State
 	// ApplyDocuments takes in all documents or none.
 	ApplyDocuments Applier
+	// DropObject removes a Secret or ConfigMap by its key.
+	DropObject func(ctx context.Context, key string) error
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from.
