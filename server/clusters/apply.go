@@ -84,6 +84,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, cr
 			return nil, err
 		}
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
+		result.Warnings = append(result.Warnings, a.missing(cluster, stream.Objects)...)
 		if dryRun && result.Action != Unchanged {
 			preview := a.Preview(cluster, stream.Objects...)
 			result.Preview = &preview

@@ -59,6 +59,20 @@ func (a *Applier) object(o objects.Object) (Result, []store.Op) {
 	return result, []store.Op{a.State.Objects.Updating(existing)}
 }
 
+// missing are sentences about Secrets and ConfigMaps that a cluster refers to and that are neither stored nor given:
+// they may come later, and its machines wait for them.
+func (a *Applier) missing(cluster records.Cluster, given []objects.Object) []string {
+	var list []string
+	for _, key := range cluster.Spec.Objects(cluster.Namespace) {
+		_, stored := a.State.Objects.Get(key)
+		if !stored && !slices.ContainsFunc(given, func(o objects.Object) bool { return o.Key() == key }) {
+			kind, name, _ := strings.Cut(key, "/")
+			list = append(list, fmt.Sprintf("it refers to %s %s, which does not exist; its machines get no plan before it is applied", strings.ToLower(kind), name))
+		}
+	}
+	return list
+}
+
 // InUseError says that clusters refer to a Secret or ConfigMap, which cannot be removed then.
 type InUseError struct {
 	Object   string

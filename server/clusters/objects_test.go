@@ -55,7 +55,10 @@ func (b *bed) fileA() string {
 func TestAChangedObjectReachesItsClusters(t *testing.T) {
 	b := newBed(t)
 	b.run()
-	b.stream(fileCluster, false)
+	const warning = "it refers to secret fleet-default/files, which does not exist; its machines get no plan before it is applied"
+	if got := b.stream(fileCluster, false)[0].Warnings; !cmp.Equal(got, []string{warning}) {
+		t.Errorf("warnings: %q", got)
+	}
 	b.register()
 	b.wait("an error", func(m records.Machine) bool {
 		return m.Status.State == records.Failed && strings.Contains(m.Status.Cause, "there is no secret fleet-default/files")
@@ -96,6 +99,9 @@ func TestDryRunSeesTheObjectsBesideIt(t *testing.T) {
 	b.register()
 	revision := b.state.Store.Revision()
 	results := b.stream(fileSecret+"\n---\n"+fileCluster, true)
+	if warnings := results[len(results)-1].Warnings; len(warnings) > 0 {
+		t.Errorf("warnings: %q", warnings)
+	}
 	if b.state.Store.Revision() != revision {
 		t.Error("a dry run has stored something")
 	}

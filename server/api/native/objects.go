@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -23,7 +24,7 @@ func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
 func (a *API) RemoveObject(c *route.Call) (route.Answer, error) {
 	key := objects.KeyOf(c.Param("kind"), c.Param("namespace"), c.Param("name"))
 	d, ok := a.State.Objects.Get(key)
-	if !ok {
+	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: key}) {
 		return route.Answer{}, norman.Missing("object", key)
 	}
 	if err := a.DropObject(c.Ctx(), key); err != nil {
