@@ -76,8 +76,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, Identity: identity(),
-		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
-		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
+		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
+		DefaultRegistry: func() string { return s.settings.Get("system-default-registry").Value },
+		Watching:        p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
 		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)

@@ -110,7 +110,7 @@ func New(o Options) *API {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
@@ -157,8 +157,12 @@ func proxied(o Options) route.Handler {
 const applyTries = 5
 
 func (o Options) apply(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error) {
+	return o.applyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
+}
+
+func (o Options) applyStream(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error) {
 	for try := 1; ; try++ {
-		results, err := o.Clusters.Apply(ctx, docs, request)
+		results, err := o.Clusters.ApplyStream(ctx, stream, request)
 		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
 			continue
 		}

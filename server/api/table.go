@@ -184,6 +184,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine), own.DialHost},
+		{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
+		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
 		{"GET", "/v1-drover/operations", may(auth.ListAll, auth.Operation), own.ListOperations},
 		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
 		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},

@@ -57,6 +57,8 @@ const (
 	Namespace         Kind = "namespace"
 	Operation         Kind = "operation"
 	Event             Kind = "event"
+	// SharedObject is a Secret or ConfigMap that clusters refer to.
+	SharedObject Kind = "object"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -105,7 +107,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject:
 	}
 	return false
 }

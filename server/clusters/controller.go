@@ -43,6 +43,8 @@ type Options struct {
 	Identity string
 	// InstallerImage gives the prefix of installer images.
 	InstallerImage func() string
+	// DefaultRegistry gives the server's default registry; nil for none.
+	DefaultRegistry func() string
 	// Watching says whether a machine's agent holds its watch open, and since when; since when
 	// it is gone when it does not.
 	Watching func(planSecretKey string) (since time.Time, connected bool)
@@ -79,6 +81,9 @@ type Controller struct {
 
 // New makes a controller; nothing happens before Run.
 func New(o Options) *Controller {
+	if o.DefaultRegistry == nil {
+		o.DefaultRegistry = func() string { return "" }
+	}
 	if o.Perform == nil {
 		o.Work = func(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
@@ -167,7 +172,17 @@ func (c *Controller) observe() (stop func()) {
 			c.queue.add(records.ClusterKey(e.Value.Subject))
 		}
 	})
+	stopSettings := c.State.Settings.Observe(func(e store.Event[records.Setting]) {
+		if e.Key == "system-default-registry" || e.Key == "system-agent-installer-image" {
+			for _, d := range c.State.Clusters.List() {
+				c.queue.add(records.ClusterKey(d.Key))
+			}
+		}
+	})
+	stopObjects := c.observeObjects()
 	return func() {
+		stopSettings()
+		stopObjects()
 		stopClusters()
 		stopMachines()
 		stopPlans()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -72,19 +73,21 @@ func (c *Controller) forget(key records.ClusterKey) {
 }
 
 // Preview is what the next pass would decide on a cluster if it were stored as given. Every server can say it.
-func (c *Controller) Preview(cluster records.Cluster) planner.Preview {
+// Of the Secrets and ConfigMaps that it refers to, those that are given are taken instead of the stored ones.
+func (c *Controller) Preview(cluster records.Cluster, given ...objects.Object) planner.Preview {
 	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
-	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster})
+	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster}, given...)
 	snapshot.Operation = nil // which would have it wait
 	return planner.Decide(snapshot).Preview(snapshot)
 }
 
 // gather takes the snapshot of a cluster. It reads memory only.
-func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Snapshot, gathered) {
+func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (planner.Snapshot, gathered) {
 	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)
 	s := planner.Snapshot{
-		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(),
+		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(), DefaultRegistry: c.DefaultRegistry(),
 	}
+	s.Objects, s.ObjectsVersion = c.objects(cluster.Value, given)
 	docker := cluster.Value.Spec.Docker()
 	if !docker {
 		s.API = c.API(key)

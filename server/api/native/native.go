@@ -30,8 +30,8 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// Applier takes in cluster documents, all or none.
-type Applier func(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error)
+// Applier takes in documents, all or none.
+type Applier func(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error)
 
 // API serves /v1-drover.
 type API struct {
@@ -40,6 +40,8 @@ type API struct {
 	ApplyDocuments Applier
 	// Clusters pauses and previews.
 	Clusters *clusters.Applier
+	// DropObject removes a Secret or ConfigMap by its key.
+	DropObject func(ctx context.Context, key string) error
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from.
