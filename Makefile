@@ -51,7 +51,7 @@ k3s: setup ## the real k3s that the end-to-end tests install, into a cache outsi
 rke2standin: setup ## the stand-in of RKE2 that `make e2e-full` installs, into the same cache; a minute once k3s is built
 	go run ./test/rke2standin/build
 
-e2e: k3s ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once
+e2e: k3s ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.
@@ -75,7 +75,7 @@ bench: build ## the measures of README.md, on this machine
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
-e2e-full: k3s rke2standin ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, a cluster of RKE2's stand-in
+e2e-full: k3s rke2standin ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C

@@ -44,7 +44,7 @@ type Host struct {
 // Units are the units of the distributions that are installed and not well. A question that is not answered has no units.
 func (h Host) Units(ctx context.Context) []plans.UnitReport {
 	h = h.withDefaults()
-	args := []string{"show", "--property=Id,LoadState,ActiveState,SubState,NRestarts,StateChangeTimestampMonotonic"}
+	args := []string{"show", "--property=Id,LoadState,ActiveState,SubState,UnitFileState,NRestarts,StateChangeTimestampMonotonic"}
 	for _, unit := range units {
 		args = append(args, unit+".service")
 	}
@@ -109,7 +109,9 @@ func (h Host) unit(block string) (report plans.UnitReport, sick bool) {
 		report.Since = h.Now().Add(-inState).UTC().Truncate(time.Second)
 	}
 	runs := shown["ActiveState"] == "active" && (report.Restarts == 0 || inState > lately)
-	return report, shown["LoadState"] == "loaded" && !runs
+	// RKE2 brings the units of servers and of agents to every host, and only that of the host's role is enabled.
+	another := shown["ActiveState"] == "inactive" && shown["UnitFileState"] == "disabled" && report.Since.IsZero()
+	return report, shown["LoadState"] == "loaded" && !runs && !another
 }
 
 var (

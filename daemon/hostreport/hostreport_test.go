@@ -30,6 +30,9 @@ k3s.service: Failed with result 'exit-code'.
 	}{
 		"all is well":               {shown("k3s", "loaded", "active", "running", "0", "600000000"), journal, nil},
 		"nothing is installed":      {none, journal, nil},
+		"the unit of another role":  {shown("rke2-agent", "loaded", "inactive", "dead", "0", "0") + "UnitFileState=disabled\n", "", nil},
+		"enabled and not started":   {shown("k3s", "loaded", "inactive", "dead", "0", "0") + "UnitFileState=enabled\n", "", []plans.UnitReport{{Name: "k3s", State: "inactive (dead)"}}},
+		"disabled and stopped":      {shown("k3s", "loaded", "inactive", "dead", "0", "990000000") + "UnitFileState=disabled\n", "", []plans.UnitReport{{Name: "k3s", State: "inactive (dead)", Since: noon.Add(-10 * time.Second)}}},
 		"restarted long ago":        {shown("k3s", "loaded", "active", "running", "3", "600000000"), journal, nil},
 		"stopped":                   {shown("k3s", "loaded", "inactive", "dead", "0", "990000000"), "Stopped k3s.\n", []plans.UnitReport{{Name: "k3s", State: "inactive (dead)", Since: noon.Add(-10 * time.Second), Lines: []string{"Stopped k3s."}}}},
 		"never ends its start":      {shown("k3s", "loaded", "activating", "start", "0", "700000000"), "one\n\ntwo\nWaiting for CRI startup\n", []plans.UnitReport{{Name: "k3s", State: "activating (start)", Since: noon.Add(-5 * time.Minute), Lines: []string{"two", "Waiting for CRI startup"}}}},

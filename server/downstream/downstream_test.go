@@ -44,6 +44,7 @@ type host struct {
 	mu     sync.Mutex
 	open   bool
 	down   bool // the API server does not listen
+	frozen bool // the API server has no etcd any more, and serves watches all the same
 	node   map[string]any
 	change chan struct{}
 	// version counts the changes of the node.
@@ -81,12 +82,17 @@ users: [{name: d, user: {client-certificate-data: %s, client-key-data: %s}}]}`,
 
 func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	node, change, version := h.node, h.change, fmt.Sprint(h.version)
+	node, change, version, frozen := h.node, h.change, fmt.Sprint(h.version), h.frozen
 	h.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.URL.Path == "/version":
 		_, _ = io.WriteString(w, `{"gitVersion":"v1.34.4+k3s1"}`)
+	case frozen && r.URL.Query().Get("watch") == "":
+		w.WriteHeader(http.StatusGatewayTimeout)
+		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 504, "reason": "Timeout", "message": "etcd has no leader"}`)
+	case r.URL.Path == "/api/v1/namespaces/kube-system":
+		_, _ = io.WriteString(w, `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "kube-system"}}`)
 	case r.URL.Path != "/api/v1/nodes":
 		http.NotFound(w, r)
 	case r.URL.Query().Get("watch") == "":

@@ -67,6 +67,31 @@ func TestADeadControlPlaneHoldsNothing(t *testing.T) {
 	}
 }
 
+// TestAControlPlaneWithoutEtcdHoldsNothing: its watches go on, and nothing else of it works.
+func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
+	first, second := newHost(t), newHost(t)
+	for i, h := range []*host{first, second} {
+		h.open = true
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+	}
+	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
+	by := func(n string) func(observed.API) bool {
+		return func(a observed.API) bool { _, ok := a.Nodes["seen-by-"+n]; return a.Reachable && ok }
+	}
+	await(t, m, changed, by("1"))
+	first.mu.Lock()
+	first.frozen = true
+	first.mu.Unlock()
+	await(t, m, changed, by("2"))
+	second.mu.Lock()
+	second.frozen = true
+	second.mu.Unlock()
+	why := await(t, m, changed, func(a observed.API) bool { return !a.Reachable })
+	if want := "read through the Kubernetes API on fleet-default/custom-2: etcd has no leader"; !strings.Contains(why.Cause, want) {
+		t.Errorf("the cause is %q, want %q", why.Cause, want)
+	}
+}
+
 func TestTheNextHostInTurn(t *testing.T) {
 	subjects := func(names string) (all []records.Subject) {
 		for _, name := range strings.Fields(names) {

@@ -31,6 +31,8 @@ const (
 	// tunnel that lost its host in silence says nothing either, so that it is asked again.
 	listLimit  = 15 * time.Second
 	watchLimit = 30 * time.Second
+	// checkPause is between two questions whether a connection that is used still leads to etcd.
+	checkPause = 10 * time.Second
 )
 
 type watcher struct {
@@ -97,6 +99,20 @@ func (w *watcher) connected(ctx context.Context) error {
 	}
 	defer c.close()
 	defer w.use(nil)
+	checked, broken := context.WithCancelCause(ctx)
+	var checking sync.WaitGroup
+	checking.Go(func() { broken(c.check(checked)) })
+	err = w.follow(checked, c)
+	if cause := context.Cause(checked); cause != nil {
+		err = cause // it is why the nodes were not followed any more
+	}
+	broken(nil)
+	checking.Wait()
+	return err
+}
+
+// follow reflects the nodes until that breaks.
+func (w *watcher) follow(ctx context.Context, c *connection) error {
 	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	var version string
 	shown := &observedStore{Store: nodes, changed: func() {
@@ -120,6 +136,34 @@ func (w *watcher) connected(ctx context.Context) error {
 		case <-time.After(shortestPause):
 		}
 	}
+}
+
+// check reads again and again what an API server has to ask etcd for, and returns why it could not. An API server whose
+// member of etcd was removed, or has no quorum, listens on and serves watches out of its memory, so that nothing else
+// ends a connection to it.
+func (c *connection) check(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(checkPause):
+		}
+		err := c.read(ctx)
+		if err != nil {
+			err = c.read(ctx) // etcd may have been without a leader for some seconds
+		}
+		if err != nil {
+			return fmt.Errorf("read through the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+		}
+	}
+}
+
+// read reads something that exists in every cluster, and not from a cache.
+func (c *connection) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	return err
 }
 
 // observedStore reports each change of what a reflector keeps.

@@ -258,11 +258,11 @@ func (f *fleet) awaitActive(want int) {
 		}
 		out, err := f.Drover(ctx, "clusters", "ls", "-o", "json")
 		if err != nil || !strings.Contains(out, `"state": "active"`) {
-			return fmt.Errorf("the cluster is not active: %w: %s", err, out)
+			return fmt.Errorf("the cluster is not active: %v: %s", err, out)
 		}
 		out, err = f.Drover(ctx, "operations", "ls", "-o", "json")
 		if err != nil || strings.Contains(out, `"state": "running"`) || strings.Contains(out, `"state": "queued"`) {
-			return fmt.Errorf("the operations are not done: %w: %s", err, out)
+			return fmt.Errorf("the operations are not done: %v: %s", err, out)
 		}
 		return nil
 	}))
@@ -402,6 +402,9 @@ func (f *fleet) joinedOneByOne() {
 	slices.SortFunc(events, func(a, b event) int { return a.begins.Compare(b.begins) })
 	for i, e := range events {
 		f.Logf("%s: its unit was first started at %s and its member votes since %s", e.host, e.begins.Format(time.TimeOnly), e.votes.Format(time.TimeOnly))
+		if i > 0 {
+			f.Logf("%s: it began at most %s after %s voted", e.host, e.begins.Sub(events[i-1].votes).Round(100*time.Millisecond), events[i-1].host)
+		}
 		if i > 0 && e.begins.Add(time.Second).Before(events[i-1].votes) { // the condition's time is in whole seconds
 			f.Errorf("%s began to join before %s voted", e.host, events[i-1].host)
 		}
