@@ -227,8 +227,12 @@ func (l *Log) write(ctx context.Context) error {
 			delete(l.pending, id)
 			continue
 		}
-		fresh[id] = slices.DeleteFunc(slices.Clone(list), func(e records.Event) bool { return e.Revision > reached })
-		if len(fresh[id]) < len(list) {
+		var done int64 // the last page may be in the view before its events are taken from the pending ones
+		if n := len(pages[id]); n > 0 {
+			done = through(pages[id][n-1].Value)
+		}
+		fresh[id] = slices.DeleteFunc(slices.Clone(list), func(e records.Event) bool { return e.Revision > reached || e.Revision <= done })
+		if list[len(list)-1].Revision > reached {
 			defer l.mark()
 		}
 	}

@@ -129,6 +129,14 @@ func TestEventsAreKept(t *testing.T) {
 			t.Errorf("what is written down is to be written again: %v", l.pending)
 		}
 	}
+	// In the moment in which they are written down they are in both places.
+	twice := b.log()
+	for _, e := range twice.From("c-m-harbour", 0) {
+		twice.add(e, true)
+	}
+	b.expect(twice, "c-m-harbour", want...)
+	b.write(twice)
+	b.expect(b.log(), "c-m-harbour", want...)
 	// The leader goes without having written the next ones; whoever comes next has seen them.
 	b.commit(b.machine("harbour", "pier-1", records.Unavailable))
 	before := b.state.Store.Revision()
