@@ -31,7 +31,7 @@ func TestWhy(t *testing.T) {
 		code      int
 		out, errs string // what they have
 	}{
-		{"why harbour", 1, "  machine fleet-default/pier is Error, for ", ""},
+		{"why harbour", 1, "  machine fleet-default/pier is Error: install failed\n", ""},
 		{"why pier", 0, "nothing is wrong with pier\n", ""},
 		{"why host-1", 0, "nothing is wrong with host-1\n", ""},
 		{"why harbour -o json", 1, `"code": "plan-failed"`, ""},
