@@ -68,7 +68,7 @@ lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell s
 	else \
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
-	shellcheck -s sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/peer/build-agent.sh
+	shellcheck -s sh installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/peer/build-agent.sh
 
 bench: build ## the measures of README.md, on this machine
 	go run ./test/bench

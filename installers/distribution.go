@@ -102,6 +102,20 @@ func (d Distribution) InstallerImage(prefix, version string) string {
 	return prefix + d.Name + ":" + strings.ReplaceAll(version, "+", "-")
 }
 
+// FromRegistry is an image reference as it is fetched from a registry, mirror.lan or mirror.lan/hub; an image that is
+// in it already, or an empty registry, changes nothing. A bare name is one of Rancher's.
+//
+// Source: rancher/rancher pkg/image, resolve.
+func FromRegistry(registry, image string) string {
+	if registry == "" || strings.HasPrefix(image, registry+"/") {
+		return image
+	}
+	if !strings.Contains(image, "/") {
+		image = "rancher/" + image
+	}
+	return registry + "/" + image
+}
+
 // WebhookURL is where the webhook of the authorized cluster endpoint answers on a control-plane
 // host; loopback is as in Node.
 func WebhookURL(loopback string) string {

@@ -3,22 +3,73 @@
 # the agent goes too.
 name=$1 data=$2 script=$3 killall=$4 agent=$5
 shift 5
+
+# mounts are the mount points below the directory $1, the deepest first. The kernel writes a space as \040, printf reads
+# it as \0040; the directories of this script have none.
+mounts() {
+    while read -r _ at _; do
+        case $at in "$1"/*) printf '%b\n' "$(printf '%s' "$at" | sed 's/\\\([0-7]\{3\}\)/\\0\1/g')" ;; esac
+    done </proc/self/mounts | sort -r
+}
+
+# clean removes the directory $1. What is mounted below it is somebody else's, or a pod's volume on another host: it is
+# unmounted first, and nothing is removed where that fails. The directory may be a mount point of its owner; it stays
+# then, empty.
+clean() {
+    [ -e "$1" ] || return 0
+    mounts "$1" | while read -r at; do
+        umount "$at" 2>/dev/null || umount -l "$at" 2>/dev/null || true
+    done
+    left=$(mounts "$1")
+    if [ -n "$left" ]; then
+        echo "$1 stays, as these cannot be unmounted: $left"
+        return 1
+    fi
+    rm -rf "$1" 2>/dev/null
+    if [ -n "$(ls -A "$1" 2>/dev/null)" ]; then
+        echo "$1 cannot be removed"
+        return 1
+    fi
+}
+
+# What runs holds mounts. The distribution's own uninstaller removes directories with what is mounted in them, so
+# that has to go before.
+installed=
+for dir in "$@"; do
+    if [ -x "$dir/$killall" ]; then
+        installed=yes
+        "$dir/$killall" || true
+    fi
+done
 for dir in "$@"; do
     if [ -x "$dir/$script" ]; then
+        installed=yes
+        clean /var/lib/kubelet || exit 1
         echo "running $dir/$script"
         "$dir/$script" || { echo "$dir/$script failed with $?"; exit 1; }
         break
     fi
 done
 for dir in "$@"; do
-    # It is still there when there was nothing to uninstall, or the uninstaller did not end its work.
+    # It is still there when the uninstaller did not end its work.
     if [ -x "$dir/$killall" ]; then "$dir/$killall" || true; fi
 done
 for unit in "$name" "$name-agent" "$name-server"; do
     if systemctl is-active --quiet "$unit"; then echo "$unit still runs"; exit 1; fi
 done
-# What the scripts of the distribution do not know of.
-rm -rf "/etc/rancher/$name" "$data" /etc/rancher/node /etc/rancher/agent/registries.yaml /var/lib/rancher/capr
+# What the scripts of the distribution do not know of, or leave. Where it was never installed, a kubelet is another's.
+if [ "$installed" = yes ]; then
+    for dir in /run/k3s /run/flannel /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
+        clean "$dir" || exit 1
+    done
+    # Links of network plugins, of which a killall knows those of its own distribution's alone.
+    for link in cni0 flannel.1 flannel-v6.1 flannel-wg flannel-wg-v6 kube-ipvs0 nodelocaldns vxlan.calico vxlan-v6.calico cilium_host cilium_vxlan; do
+        if [ -e "/sys/class/net/$link" ]; then ip link delete "$link" || echo "the network link $link stays"; fi
+    done
+fi
+for dir in "/etc/rancher/$name" "$data" /etc/rancher/node /etc/rancher/agent/registries.yaml /var/lib/rancher/capr; do
+    clean "$dir" || exit 1
+done
 rmdir /etc/rancher/agent /etc/rancher /var/lib/rancher 2>/dev/null || true
 # Of the kubelet empty slices stay, and of containerd a socket on which nobody listens; another containerd keeps its own.
 systemctl stop kubepods.slice 2>/dev/null || true

@@ -134,7 +134,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 		t.Fatal(err, text)
 	}
 	endsSoon(t, "an agent's watch, machine removed", successor, func() {
-		if status, text := s.ask(admin, http.MethodDelete, "/v3/nodes/"+shown.NodeID, ""); status >= 300 {
+		if status, text := s.ask(admin, http.MethodDelete, "/v3/nodes/"+shown.NodeID+"?force=true", ""); status >= 300 {
 			t.Fatal(status, text)
 		}
 	})

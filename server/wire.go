@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
@@ -37,6 +38,7 @@ type parts struct {
 	agents   *nodeagents.Agents
 	clusters *downstream.Clusters
 	nodes    *nodework.Doer
+	events   *events.Log
 	control  *clusters.Controller
 	handler  http.Handler
 }
@@ -70,11 +72,14 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.nodes = s.doer(p)
+	p.events = events.New(events.Options{State: s.state, Now: s.Now, Logger: s.Logger})
+	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, Identity: identity(),
-		InstallerImage: func() string { return s.settings.Get("system-agent-installer-image").Value },
-		Watching:       p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
-		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Logger: s.Logger, Now: s.Now,
+		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
+		DefaultRegistry: func() string { return s.settings.Get("system-default-registry").Value },
+		Watching:        p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
+		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)
 	p.hosts.OnTunnel(p.control.TunnelChanged)
@@ -90,7 +95,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: metrics.Handler(p.hosts, s.Now),
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil

@@ -33,6 +33,8 @@ type Options struct {
 	// AsWritten takes a number, a truth value or a date where text belongs as it is written:
 	// permissions: 0644 means what it says.
 	AsWritten bool
+	// Private is that of the Source for this document alone.
+	Private bool
 	// YesNo takes YAML 1.1's yes, no, on, off, y and n where true or false belongs.
 	YesNo bool
 }
@@ -45,6 +47,7 @@ func IgnoreAll(string) bool { return true }
 // document that was read whole. A type with UnmarshalJSON gets the value as JSON.
 func (d *Document) Decode(into any, o Options) Errors {
 	dec := decoder{Options: o, source: d.source}
+	dec.source.Private = d.source.Private || o.Private
 	dec.value(nil, d.root, reflect.ValueOf(into).Elem())
 	return dec.errs
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -52,6 +53,8 @@ type Options struct {
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
 	}
+	// Events are the changes of states; nil shows none.
+	Events *events.Log
 	// Agents serves registration, plan Secrets, tunnels, and what servers ask of each other;
 	// Metrics what Prometheus reads. Nil answers 404.
 	Agents, Metrics http.Handler
@@ -107,8 +110,8 @@ func New(o Options) *API {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.apply, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Now: o.Now, Logger: o.Logger,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
@@ -154,8 +157,12 @@ func proxied(o Options) route.Handler {
 const applyTries = 5
 
 func (o Options) apply(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error) {
+	return o.applyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
+}
+
+func (o Options) applyStream(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error) {
 	for try := 1; ; try++ {
-		results, err := o.Clusters.Apply(ctx, docs, request)
+		results, err := o.Clusters.ApplyStream(ctx, stream, request)
 		if _, conflict := errors.AsType[*store.ConflictError](err); conflict && try < applyTries {
 			continue
 		}

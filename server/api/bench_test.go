@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planapi"
@@ -54,6 +55,7 @@ type bench struct {
 	auth    *auth.Auth
 	set     *settings.Settings
 	api     *API
+	events  *events.Log
 	handler http.Handler
 	logs    *syncBuffer
 
@@ -163,10 +165,12 @@ func (b *bench) wire(o benchOptions) {
 		API:      func(records.ClusterKey) observed.API { return observed.API{} },
 		Tunnel:   func(records.Subject) observed.Tunnel { return observed.Tunnel{} },
 	})
+	b.events = events.New(events.Options{State: b.st, Now: b.now, Logger: log})
+	b.t.Cleanup(b.events.Close)
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
 		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now},
-		Agents: agents, Metrics: room,
+		Agents: agents, Metrics: room, Events: b.events,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {
 				return nil, errors.New("no host is there")

@@ -54,6 +54,9 @@ func harbour(b *bench) (records.Cluster, []records.Machine) {
 
 var revisions = regexp.MustCompile(`"(resourceVersion|revision)":("?\d+"?)`)
 
+// eventRevisions begin the IDs of events.
+var eventRevisions = regexp.MustCompile(`"\d{20}/`)
+
 func TestGolden(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
@@ -95,6 +98,7 @@ func TestGolden(t *testing.T) {
 		{"drover-machines", "/v1-drover/machines?cluster=c-m-h4rb0r55&limit=2"},
 		{"drover-operations", "/v1-drover/operations"},
 		{"drover-operation", "/v1-drover/operations/op-bcdfghjk"},
+		{"drover-events", "/v1-drover/events?cluster=c-m-h4rb0r55&limit=7"},
 		{"drover-tokens", "/v1-drover/tokens"},
 		{"drover-tunnels", "/v1-drover/tunnels"},
 		{"drover-versions", "/v1-drover/versions?runtime=k3s"},
@@ -108,6 +112,9 @@ func TestGolden(t *testing.T) {
 			var replace []string
 			for _, m := range revisions.FindAllStringSubmatch(string(r.raw), -1) {
 				replace = append(replace, fmt.Sprintf("%q: %s,", m[1], m[2]), fmt.Sprintf("%q: %q,", m[1], "REVISION"))
+			}
+			for _, id := range eventRevisions.FindAllString(string(r.raw), -1) {
+				replace = append(replace, id, `"REVISION/`)
 			}
 			r.golden(t, c.name, replace...)
 		})

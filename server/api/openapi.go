@@ -37,7 +37,7 @@ func descriptions() map[string]description {
 	host := "application/x-ndjson"
 	return map[string]description{
 		"/v1-drover/apply": {
-			summary: "Create or change the clusters of a stream of documents, all or none",
+			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
 		},
 		"/v1-drover/clusters": {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
@@ -80,6 +80,8 @@ func descriptions() map[string]description {
 			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",
 			query: []parameter{{"target", "docker, or an address and port"}},
 		},
+		"/v1-drover/objects":                           {summary: "List the Secrets and ConfigMaps that clusters may refer to, without what is in them", query: page, answer: views.List[views.NamedObject]{}},
+		"/v1-drover/objects/{kind}/{namespace}/{name}": {summary: "Remove a Secret or ConfigMap; 409 while a cluster refers to it", answer: views.NamedObject{}},
 		"/v1-drover/operations": {
 			summary: "List operations, those that have ended too, without tasks and logs",
 			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.OperationSummary]{},
@@ -91,6 +93,11 @@ func descriptions() map[string]description {
 		"/v1-drover/operations/{id}/abort": {summary: "Stop an operation when what was begun is finished; 409 when it has ended or stops already", answer: views.Operation{}},
 		"/v1-drover/operations/{id}/retry": {
 			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
+		},
+		"/v1-drover/events": {
+			summary: "List the latest changes of states of clusters, machines and operations, oldest first",
+			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
+				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: views.List[views.Event]{},
 		},
 		"/v1-drover/versions": {
 			summary: "List the Kubernetes versions that clusters can have, newest first",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -105,6 +106,13 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		values["{id}"] = "user-admin"
 	case strings.HasPrefix(pattern, "/v1-rke2-release"):
 		values["{version}"] = "v1.34.4+rke2r1"
+	}
+	if strings.Contains(pattern, "objects/") {
+		o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: fmt.Sprintf("s-%d", b.st.Store.Revision())}}
+		if _, err := b.st.Objects.Create(t.Context(), o.Key(), o); err != nil {
+			t.Fatal(err)
+		}
+		values["{kind}"], values["{name}"] = o.Kind, o.Name
 	}
 	if strings.Contains(pattern, "operations/") {
 		values["{id}"] = b.addOperation(fmt.Sprintf("op-%08d", b.st.Store.Revision()), func(o *operations.Operation) {

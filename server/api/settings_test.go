@@ -64,12 +64,13 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 		"password-min-length": {"30", func() bool {
 			return b.request("POST", "/v3/users/u-bob?action=setpassword", b.admin, `{"newPassword":"twenty-nine characters, no mo"}`).status == 422
 		}},
-		// What follows from these is held by the tests of server/registration and server/guard.
+		// What follows from these is held by the tests of server/registration, server/guard and server/planner/render.
 		"connections-per-source":       {"7", func() bool { return b.set.Get("connections-per-source").Value == "7" }},
 		"registration-quota":           {"7", func() bool { return b.set.Get("registration-quota").Value == "7" }},
 		"registration-rate-per-minute": {"7", func() bool { return b.set.Get("registration-rate-per-minute").Value == "7" }},
 		"server-url":                   {"https://elsewhere.example", func() bool { return strings.Contains(join(), "--server https://elsewhere.example") }},
 		"system-agent-installer-image": {"registry.example/installer-", func() bool { return b.set.Get("system-agent-installer-image").Value == "registry.example/installer-" }},
+		"system-default-registry":      {"mirror.example:5000/hub", func() bool { return b.set.Get("system-default-registry").Value == "mirror.example:5000/hub" }},
 		"no-default-admin": {"true", func() bool {
 			for _, d := range b.st.Users.List() {
 				if err := b.st.Users.Delete(t.Context(), d.Key, 0); err != nil {

@@ -56,6 +56,9 @@ const (
 	PlanSecret        Kind = "planSecret"
 	Namespace         Kind = "namespace"
 	Operation         Kind = "operation"
+	Event             Kind = "event"
+	// SharedObject is a Secret or ConfigMap that clusters refer to.
+	SharedObject Kind = "object"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -104,7 +107,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject:
 	}
 	return false
 }
@@ -122,7 +125,7 @@ func openSetting(name string) bool {
 // Lost says whether somebody may see less than before: some kind of which they saw all
 // objects is no longer theirs to see.
 func Lost(before, now Identity) bool {
-	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation} {
+	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation, Event} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true
 		}

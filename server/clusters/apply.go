@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
@@ -34,9 +35,11 @@ const (
 
 // Result is what became of one document.
 type Result struct {
+	// Kind is Secret or ConfigMap; empty for a cluster.
+	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	ID        string `json:"id"`
+	ID        string `json:"id,omitempty"` // of a cluster
 	Action    Action `json:"action"`
 	// Warnings are sentences about what is taken, and is likely not what its owner means.
 	Warnings []string `json:"warnings,omitempty"`
@@ -49,8 +52,9 @@ type Result struct {
 // Applier takes cluster documents into the store.
 type Applier struct {
 	State *state.State
-	// Preview is what would be decided on a cluster if it were stored as given.
-	Preview func(records.Cluster) planner.Preview
+	// Preview is what would be decided on a cluster if it were stored as given, with the Secrets and ConfigMaps that are
+	// given beside it.
+	Preview func(records.Cluster, ...objects.Object) planner.Preview
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	Now      func() time.Time
@@ -80,16 +84,27 @@ type Request struct {
 // A conflict with somebody else's write is a *store.ConflictError; calling again is safe. What goes beyond the
 // limits is a *LimitError, and *operations.BusyError says that another operation is under way.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
+	return a.ApplyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
+}
+
+// ApplyStream is Apply with the Secrets and ConfigMaps of a stream, whose results come first.
+func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
 	var ops []store.Op
-	results := make([]Result, 0, len(docs))
-	for _, doc := range docs {
+	results := make([]Result, 0, len(stream.Clusters)+len(stream.Objects))
+	for _, o := range stream.Objects {
+		result, more := a.object(o)
+		results = append(results, result)
+		ops = append(ops, more...)
+	}
+	for _, doc := range stream.Clusters {
 		result, cluster, docOps, err := a.one(doc, request.By)
 		if err != nil {
 			return nil, err
 		}
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
+		result.Warnings = append(result.Warnings, a.missing(cluster, stream.Objects)...)
 		if result.Action == Configured || request.DryRun && result.Action != Unchanged {
-			preview := a.Preview(cluster)
+			preview := a.Preview(cluster, stream.Objects...)
 			if err := request.Limits.check(records.NewClusterKey(cluster.Namespace, cluster.Name), preview); err != nil {
 				return nil, err
 			}
@@ -106,7 +121,7 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, reques
 		return results, nil
 	}
 	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
-		return nil, fmt.Errorf("store clusters: %w", err)
+		return nil, fmt.Errorf("store what was applied: %w", err)
 	}
 	return results, nil
 }

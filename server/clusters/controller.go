@@ -43,6 +43,8 @@ type Options struct {
 	Identity string
 	// InstallerImage gives the prefix of installer images.
 	InstallerImage func() string
+	// DefaultRegistry gives the server's default registry; nil for none.
+	DefaultRegistry func() string
 	// Watching says whether a machine's agent holds its watch open, and since when; since when
 	// it is gone when it does not.
 	Watching func(planSecretKey string) (since time.Time, connected bool)
@@ -59,6 +61,10 @@ type Options struct {
 	// Perform has orders taken and performed until ctx ends, which is for as long as this server
 	// leads; wait returns when nothing is performed any more.
 	Perform func(ctx context.Context) (wait func())
+	// Record, as Perform, has events written down; nil writes none.
+	Record func(ctx context.Context) (wait func())
+	// Observe gets what happens; the zero value gets nothing.
+	Observe Observer
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
@@ -75,10 +81,16 @@ type Controller struct {
 
 // New makes a controller; nothing happens before Run.
 func New(o Options) *Controller {
+	if o.DefaultRegistry == nil {
+		o.DefaultRegistry = func() string { return "" }
+	}
 	if o.Perform == nil {
 		o.Work = func(records.ClusterKey) map[records.MachineKey]observed.NodeWork { return nil }
 		o.Order = func(records.ClusterKey, []planner.NodeOrder) {}
 		o.Perform = func(context.Context) (wait func()) { return func() {} }
+	}
+	if o.Record == nil {
+		o.Record = func(context.Context) (wait func()) { return func() {} }
 	}
 	return &Controller{Options: o, queue: newQueue(), memos: map[records.ClusterKey]*planner.Memo{}}
 }
@@ -113,7 +125,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	c.leading.Store(c.Now().UnixNano())
 	defer c.observe()()
 	// Before the first decision, and until the last one is through.
-	performed := c.Perform(ctx)
+	performed, recorded := c.Perform(ctx), c.Record(ctx)
 	for _, d := range c.State.Clusters.List() {
 		c.queue.add(records.ClusterKey(d.Key))
 	}
@@ -128,6 +140,7 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	cancel()
 	group.Wait()
 	performed()
+	recorded()
 	// Without this a successor would wait until the lease runs out.
 	release, done := context.WithTimeout(context.WithoutCancel(parent), 2*time.Second)
 	defer done()
@@ -152,11 +165,24 @@ func (c *Controller) observe() (stop func()) {
 		c.queue.add(e.Value.Cluster())
 	})
 	stopOperations := c.State.Operations.Observe(func(e store.Event[operations.Operation]) {
+		if e.Type == store.Put {
+			c.Observe.changed(e.Old, e.Value)
+		}
 		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry {
 			c.queue.add(records.ClusterKey(e.Value.Subject))
 		}
 	})
+	stopSettings := c.State.Settings.Observe(func(e store.Event[records.Setting]) {
+		if e.Key == "system-default-registry" || e.Key == "system-agent-installer-image" {
+			for _, d := range c.State.Clusters.List() {
+				c.queue.add(records.ClusterKey(d.Key))
+			}
+		}
+	})
+	stopObjects := c.observeObjects()
 	return func() {
+		stopSettings()
+		stopObjects()
 		stopClusters()
 		stopMachines()
 		stopPlans()
@@ -185,6 +211,7 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		started := time.Now()
 		again, err := c.pass(ctx, key)
+		c.Observe.passed(time.Since(started))
 		var conflict *store.ConflictError
 		switch {
 		case ctx.Err() != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -85,11 +86,16 @@ func (b *bed) ask(text string, request Request) (Result, error) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	results, err := b.applier.Apply(b.Context(), docs, request)
-	if err != nil {
-		return Result{}, err
+	for {
+		results, err := b.applier.Apply(b.Context(), docs, request)
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+			continue // the controller wrote a status meanwhile; the API asks again, too
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		return results[0], nil
 	}
-	return results[0], nil
 }
 
 // operation waits until one is in a state.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -72,19 +73,21 @@ func (c *Controller) forget(key records.ClusterKey) {
 }
 
 // Preview is what the next pass would decide on a cluster if it were stored as given. Every server can say it.
-func (c *Controller) Preview(cluster records.Cluster) planner.Preview {
+// Of the Secrets and ConfigMaps that it refers to, those that are given are taken instead of the stored ones.
+func (c *Controller) Preview(cluster records.Cluster, given ...objects.Object) planner.Preview {
 	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
-	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster})
+	snapshot, _ := c.gather(store.Document[records.Cluster]{Key: string(key), Value: cluster}, given...)
 	snapshot.Operation = nil // which would have it wait
 	return planner.Decide(snapshot).Preview(snapshot)
 }
 
 // gather takes the snapshot of a cluster. It reads memory only.
-func (c *Controller) gather(cluster store.Document[records.Cluster]) (planner.Snapshot, gathered) {
+func (c *Controller) gather(cluster store.Document[records.Cluster], given ...objects.Object) (planner.Snapshot, gathered) {
 	key := records.NewClusterKey(cluster.Value.Namespace, cluster.Value.Name)
 	s := planner.Snapshot{
-		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(),
+		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(), DefaultRegistry: c.DefaultRegistry(),
 	}
+	s.Objects, s.ObjectsVersion = c.objects(cluster.Value, given)
 	docker := cluster.Value.Spec.Docker()
 	if !docker {
 		s.API = c.API(key)
@@ -198,7 +201,7 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		w.ops = append(w.ops, c.State.PlanSecrets.Updating(next))
 		w.size += secretSize(d.Secret)
 	}
-	before := m.Value.Status.State
+	before := m.Value.Status
 	if d.Status != nil {
 		m.Value.Status = *d.Status
 		w.ops = append(w.ops, c.State.Machines.Updating(m))
@@ -207,11 +210,12 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		}
 	}
 	w.done = func() {
+		c.Observe.wrote(d.Deliver, d.Retry, before, d.Status)
 		if d.Deliver {
 			c.Logger.Info("plan delivered", "machine", m.Value.Name, "cluster", m.Value.ClusterName,
 				"plan", plans.Short(plans.Checksum(d.Secret.Data[plans.KeyPlan])), "retry", d.Retry)
 		}
-		if m.Value.Docker != nil && d.Status != nil && before != d.Status.State {
+		if m.Value.Docker != nil && d.Status != nil && before.State != d.Status.State {
 			c.Logger.Info("Docker host", "machine", m.Key, "host", m.Value.NodeName, "state", d.Status.State, "cause", d.Status.Cause)
 		}
 	}

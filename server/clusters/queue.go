@@ -48,6 +48,13 @@ func (q *queue) signal() {
 	}
 }
 
+// length is how many keys wait for a worker.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.ready)
+}
+
 // take waits for a key that no other worker has; ok is false when ctx ends.
 func (q *queue) take(ctx context.Context) (key records.ClusterKey, ok bool) {
 	for {

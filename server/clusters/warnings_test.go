@@ -56,7 +56,8 @@ func TestWarningsThatNeedMachines(t *testing.T) {
 		{"workers alone", harbour, []func(*records.Machine){worker, worker}, nil},
 		{"selected", config, []func(*records.Machine){etcd, worker}, nil},
 		{"nobody selected", config, []func(*records.Machine){etcd}, []string{"spec.rkeConfig.machineSelectorConfig[1].machineLabelSelector: matches none of the cluster's 1 machines"}},
-		{"nobody selected for files", files, []func(*records.Machine){etcd, worker}, []string{"spec.rkeConfig.machineSelectorFiles[0].machineLabelSelector: matches none of the cluster's 2 machines"}},
+		{"nobody selected for files", files, []func(*records.Machine){etcd, worker}, []string{"spec.rkeConfig.machineSelectorFiles[0].machineLabelSelector: matches none of the cluster's 2 machines",
+			"it refers to secret fleet-default/a, which does not exist; its machines get no plan before it is applied"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t)

@@ -16,20 +16,15 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
 )
 
-var (
-	permissionsPattern = regexp.MustCompile(`^0?[0-7]{3,4}$`)
-	dataKeyPattern     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`)
-)
+var permissionsPattern = regexp.MustCompile(`^0?[0-7]{3,4}$`)
 
 // maxSpec is the size that the spec of a cluster may have as JSON: it comes to each host in one Kubernetes
 // object, and those have at most 1 MiB.
 const maxSpec = 1 << 20
-
-// objectName says whether a text can be the name of a Secret or a ConfigMap.
-func objectName(name string) bool { return len(name) <= maxDomain && domainPattern.MatchString(name) }
 
 // configDir is where the distribution reads its configuration from, file by file; the last one wins.
 func configDir(runtime versions.Runtime) string {
@@ -62,7 +57,7 @@ func (c *checker) source(at string, source FileSource, runtime versions.Runtime,
 	default:
 		at += ".configMap"
 	}
-	if !objectName(o.Name) {
+	if !objects.ValidName(o.Name) {
 		c.fail(at+".name", "%.300q is not the name of a Kubernetes object", o.Name)
 	}
 	if len(o.Items) == 0 {
@@ -71,7 +66,7 @@ func (c *checker) source(at string, source FileSource, runtime versions.Runtime,
 	c.permissions(at+".defaultPermissions", o.DefaultPermissions)
 	for i, item := range o.Items {
 		at := fmt.Sprintf("%s.items[%d]", at, i)
-		if !dataKeyPattern.MatchString(item.Key) {
+		if !objects.ValidKey(item.Key) {
 			c.fail(at+".key", "%.300q is not a key of a Secret or ConfigMap", item.Key)
 		}
 		c.permissions(at+".permissions", item.Permissions)
@@ -143,7 +138,7 @@ func (c *checker) registries(r *Registries) {
 	}
 	for _, host := range sortedKeys(r.Configs) {
 		for _, one := range []struct{ field, name string }{{"authConfigSecretName", r.Configs[host].AuthConfigSecretName}, {"tlsSecretName", r.Configs[host].TLSSecretName}} {
-			if one.name != "" && !objectName(one.name) {
+			if one.name != "" && !objects.ValidName(one.name) {
 				c.fail(at+"configs."+host+"."+one.field, "%.300q is not the name of a Secret", one.name)
 			}
 		}

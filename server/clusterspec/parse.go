@@ -6,53 +6,92 @@ package clusterspec
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
 )
 
 // MaxSize is the largest stream of documents that is read, in bytes.
 const MaxSize = 2 << 20
 
-// Parse reads a stream of cluster documents, YAML or JSON, and checks each against
-// the known versions. The documents are returned only when all of them are good;
-// the error is then a strictyaml.Errors with everything that is wrong.
+// Stream is what a text describes: clusters, and the Secrets and ConfigMaps that they refer to.
+type Stream struct {
+	Clusters []Document
+	Objects  []objects.Object
+}
+
+// Parse reads a stream of cluster documents alone, as ParseStream does.
 func Parse(data []byte, known *versions.Data) ([]Document, error) {
+	stream, err := ParseStream(data, known)
+	if err == nil && len(stream.Objects) > 0 {
+		return nil, strictyaml.Errors{{Path: "kind", Reason: fmt.Sprintf("is %s where %s belongs", stream.Objects[0].Kind, Kind)}}
+	}
+	return stream.Clusters, err
+}
+
+// secretStream matches a text that may have a Secret in it, whether it is YAML or not.
+var secretStream = regexp.MustCompile(`(?m)kind["']?\s*:\s*["']?Secret\b`)
+
+// ParseStream reads a stream of documents of clusters, Secrets and ConfigMaps, YAML or JSON, and checks each
+// cluster against the known versions. The documents are returned only when all of them are good;
+// the error is then a strictyaml.Errors with everything that is wrong.
+func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 	texts, err := strictyaml.Read(strictyaml.Source{Limits: strictyaml.Limits{Bytes: MaxSize}}, data)
+	if err != nil && secretStream.Match(data) {
+		// The parser's own words may repeat a value.
+		_, err = strictyaml.Read(strictyaml.Source{Private: true, Limits: strictyaml.Limits{Bytes: MaxSize}}, data)
+	}
 	if err != nil {
-		return nil, err
+		return Stream{}, err
 	}
 	if len(texts) == 0 {
-		return nil, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion + " or " + DockerAPIVersion}}
+		return Stream{}, strictyaml.Errors{{Reason: "there is no document in this text; expected kind Cluster of " + APIVersion + " or " + DockerAPIVersion}}
 	}
-	var docs []Document
+	var stream Stream
 	var errs strictyaml.Errors
 	first := map[string]int{}
 	for _, text := range texts {
-		var doc Document
-		bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
-		if doc.Metadata.Namespace == "" {
-			doc.Metadata.Namespace = DefaultNamespace
+		var bad strictyaml.Errors
+		var key, name string
+		if objects.Is(text) {
+			var o objects.Object
+			o, bad = objects.Read(text, DefaultNamespace, filledByServer)
+			key, name = o.Key(), o.Name
+			stream.Objects = append(stream.Objects, o)
+		} else {
+			var doc Document
+			doc, bad = readCluster(text, known)
+			key, name = doc.Metadata.Namespace+"/"+doc.Metadata.Name, doc.Metadata.Name
+			stream.Clusters = append(stream.Clusters, doc)
 		}
-		refused, notes := check(doc, text, known)
-		doc.Notes = notes
-		bad = append(bad, without(refused, bad)...)
-		key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
-		if line, ok := first[key]; ok && doc.Metadata.Name != "" {
+		if line, ok := first[key]; ok && name != "" {
 			bad = append(bad, strictyaml.Error{Path: "metadata.name", Line: text.LineOf("metadata.name"),
-				Reason: fmt.Sprintf("%q is described twice, first in the document of line %d", doc.Metadata.Name, line)})
+				Reason: fmt.Sprintf("%q is described twice, first in the document of line %d", name, line)})
 		} else {
 			first[key] = text.Line()
 		}
 		errs = append(errs, bad...)
-		docs = append(docs, doc)
 	}
 	if len(errs) > 0 {
-		return nil, errs
+		return Stream{}, errs
 	}
-	return docs, nil
+	return stream, nil
+}
+
+// readCluster reads and checks one document of a cluster.
+func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
+	var doc Document
+	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
+	if doc.Metadata.Namespace == "" {
+		doc.Metadata.Namespace = DefaultNamespace
+	}
+	refused, notes := check(doc, text, known)
+	doc.Notes = notes
+	return doc, append(bad, without(refused, bad)...)
 }
 
 // without leaves out complaints about fields that could not even be read: that a field is missing

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/render"
@@ -41,6 +42,12 @@ type Snapshot struct {
 	Release *versions.Release
 	// InstallerImage is the prefix of installer images; empty means the default.
 	InstallerImage string
+	// DefaultRegistry is the server's default registry; empty when it has none.
+	DefaultRegistry string
+	// Objects are the Secrets and ConfigMaps that the cluster refers to, by their keys, and ObjectsVersion a text that
+	// differs whenever they do.
+	Objects        map[string]objects.Object
+	ObjectsVersion string
 	Machines       []Machine
 	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts.
 	API observed.API
@@ -111,7 +118,10 @@ func (m Machine) key() records.MachineKey { return records.NewMachineKey(m.Names
 
 // input is what the plan of a machine is made of.
 func (s Snapshot) input(m Machine) render.Input {
-	return render.Input{Cluster: s.Cluster, Machine: m.Machine, Secrets: s.Secrets, Release: s.Release, InstallerImage: s.InstallerImage}
+	return render.Input{
+		Cluster: s.Cluster, Machine: m.Machine, Secrets: s.Secrets, Release: s.Release, InstallerImage: s.InstallerImage,
+		DefaultRegistry: s.DefaultRegistry, Objects: s.Objects,
+	}
 }
 
 // Cluster states as API clients compare them.

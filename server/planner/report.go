@@ -93,6 +93,7 @@ type basis struct {
 	relabelled             bool
 	release                uintptr
 	image, server, token   string
+	registry, objects      string
 	uid, nodeName          string
 	roles                  records.Roles
 	address, internal      []string
@@ -103,7 +104,7 @@ type basis struct {
 
 func (b basis) equal(o basis) bool {
 	return b.cluster == o.cluster && b.generation == o.generation && b.renderer == o.renderer && b.restarts == o.restarts && b.relabelled == o.relabelled &&
-		b.release == o.release && b.image == o.image && b.server == o.server && b.token == o.token && b.uid == o.uid && b.nodeName == o.nodeName && b.roles == o.roles &&
+		b.release == o.release && b.image == o.image && b.registry == o.registry && b.objects == o.objects && b.server == o.server && b.token == o.token && b.uid == o.uid && b.nodeName == o.nodeName && b.roles == o.roles &&
 		slices.Equal(b.address, o.address) && slices.Equal(b.internal, o.internal) && maps.Equal(b.labels, o.labels) && maps.Equal(b.nodeLabels, o.nodeLabels) &&
 		slices.Equal(b.taints, o.taints) && b.clusterName == o.clusterName && b.clusterID == o.clusterID
 }
@@ -111,7 +112,7 @@ func (b basis) equal(o basis) bool {
 func (r *round) basis(m *member) basis {
 	return basis{
 		cluster: r.Cluster.UID, generation: r.Cluster.Generation, renderer: r.cluster.renderer, restarts: m.next.restarts, relabelled: m.next.relabelled,
-		release: reflect.ValueOf(r.Release.ServerArgs).Pointer(), image: r.InstallerImage, server: m.server, token: r.Secrets.ServerToken,
+		release: reflect.ValueOf(r.Release.ServerArgs).Pointer(), image: r.InstallerImage, registry: r.DefaultRegistry, objects: r.ObjectsVersion, server: m.server, token: r.Secrets.ServerToken,
 		uid: m.UID, nodeName: m.NodeName, roles: m.Roles, address: m.Address, internal: m.InternalAddress, labels: m.Labels, nodeLabels: m.NodeLabels,
 		taints: m.NodeTaints, clusterName: r.Cluster.Name, clusterID: r.Cluster.ID,
 	}

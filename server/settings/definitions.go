@@ -70,7 +70,7 @@ func definitions(d Defaults) []definition {
 		{name: "system-agent-install-script", readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
 		{name: "system-agent-installer-image", value: "rancher/system-agent-installer-"},
 		{name: "system-agent-version", value: d.Version, readOnly: "it is the release that runs"},
-		{name: "system-default-registry", readOnly: unused},
+		{name: "system-default-registry", check: registry},
 		{name: "telemetry-opt", value: "out", check: oneOf("in", "out", "prompt")},
 		{name: "tls-min-version", value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
 		{name: "ui-banners"},
@@ -138,6 +138,15 @@ var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 func image(value string) string {
 	if len(value) > 512 || !imageName.MatchString(value) {
 		return "is not a name of an image; write it as drover/rancher-agent:v1.2.3 or registry.example.com/rancher-agent@sha256:…"
+	}
+	return ""
+}
+
+// registry refuses what cannot stand before the name of an image.
+func registry(value string) string {
+	host, path, ok := strings.Cut(value, "/")
+	if !ValidHost(host) || ok && (path == "" || !imageName.MatchString(path)) || strings.HasSuffix(value, "/") || strings.Contains(path, ":") || strings.Contains(value, "@") {
+		return "is not a registry; write it as registry.example.com, registry.example.com:5000 or registry.example.com/hub"
 	}
 	return ""
 }

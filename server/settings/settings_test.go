@@ -86,6 +86,10 @@ func TestSetRefuses(t *testing.T) {
 		{name: "fragment", setting: "server-url", value: "https://drover.example#x", reason: "more than"},
 		{name: "shell in the host", setting: "server-url", value: "https://a$(id)b", reason: ""},
 		{name: "bracketed name", setting: "server-url", value: "https://[abc]:8443", reason: ""},
+		{name: "URL as a registry", setting: "system-default-registry", value: "https://mirror.lan", reason: "not a registry"},
+		{name: "slash after a registry", setting: "system-default-registry", value: "mirror.lan/", reason: "not a registry"},
+		{name: "tag after a registry", setting: "system-default-registry", value: "mirror.lan/hub:v1", reason: "not a registry"},
+		{name: "space in a registry", setting: "system-default-registry", value: "mirror.lan/a b", reason: "not a registry"},
 		{name: "not in the list", setting: "agent-tls-mode", value: "lax", reason: "strict, system-store"},
 		{name: "negative minutes", setting: "kubeconfig-max-token-ttl-minutes", value: "-1", reason: "minutes"},
 		{name: "no number", setting: "password-min-length", value: "many", reason: "number"},
@@ -129,6 +133,8 @@ func TestSetAccepts(t *testing.T) {
 		{"agent-tls-mode", "system-store"},
 		{"auth-user-session-ttl-minutes", "0"},
 		{"telemetry-opt", "prompt"},
+		{"system-default-registry", "mirror.lan:5000"},
+		{"system-default-registry", "mirror.lan/hub/images"},
 	} {
 		if err := s.Set(t.Context(), c.setting, c.value); err != nil {
 			t.Errorf("%s = %s: %v", c.setting, c.value, err)

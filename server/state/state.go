@@ -5,6 +5,7 @@ package state
 import (
 	"context"
 
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -27,8 +28,12 @@ type State struct {
 	PlanSecrets *store.Collection[records.PlanSecret]
 	// NodeConfigs are encrypted and have the key of a Docker host's machine.
 	NodeConfigs *store.Collection[records.NodeConfig]
+	// Objects are the Secrets and ConfigMaps that clusters refer to, encrypted and keyed "<kind>/<namespace>/<name>".
+	Objects *store.Collection[objects.Object]
 	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being a cluster's key.
 	Operations *store.Collection[operations.Operation]
+	// Events are encrypted, as causes are, and keyed "<cluster id>/<number>" in the order of their making.
+	Events *store.Collection[records.EventPage]
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
 	// Tokens are encrypted and keyed by name.
@@ -75,7 +80,9 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
+		Objects:            store.NewCollection[objects.Object]("objects", true),
 		Operations:         store.NewCollection[operations.Operation]("operations", true),
+		Events:             store.NewCollection[records.EventPage]("events", true),
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
@@ -87,7 +94,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.Operations, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.Objects, s.Operations, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}

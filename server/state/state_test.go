@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -55,8 +56,12 @@ func TestCollections(t *testing.T) {
 			records.Machine{Object: object("mark-machine"), Status: records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: noon}})},
 		{"plan secrets", true, "bWFyay1wbGFu", keeps(func(s *State) *store.Collection[records.PlanSecret] { return s.PlanSecrets },
 			records.PlanSecret{Object: object("p"), Data: map[string][]byte{"plan": []byte("mark-plan"), "empty": {}}})},
-		{"operations", false, "mark-operation", keeps(func(s *State) *store.Collection[operations.Operation] { return s.Operations },
+		{"operations", true, "mark-operation", keeps(func(s *State) *store.Collection[operations.Operation] { return s.Operations },
 			operations.Operation{ID: "op-1", Subject: "fleet-default/key", Title: "mark-operation", State: operations.Queued, Created: noon})},
+		{"events", true, "mark-cause", keeps(func(s *State) *store.Collection[records.EventPage] { return s.Events },
+			records.EventPage{Events: []records.Event{{Revision: 3, At: noon, Kind: records.EventOfMachine, Key: "a/b", To: "Error", Cause: "mark-cause"}}})},
+		{"objects", true, "mark-value", keeps(func(s *State) *store.Collection[objects.Object] { return s.Objects },
+			objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Name: "s", Namespace: "n"}, Data: map[string][]byte{"key": []byte("mark-value")}})},
 		{"users", true, "mark-user", keeps(func(s *State) *store.Collection[records.User] { return s.Users },
 			records.User{ID: "u", Username: "mark-user", PasswordHash: "h", Created: noon})},
 		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
@@ -248,6 +249,19 @@ type List[T any] struct {
 	// Total is how many there are on all pages.
 	Total    int    `json:"total"`
 	Continue string `json:"continue,omitempty"`
+}
+
+// NamedObject is a Secret or a ConfigMap, without what is in it.
+type NamedObject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Type      string `json:"type,omitempty"`
+}
+
+// OfObject is the view of a Secret or ConfigMap.
+func OfObject(p objects.Object) NamedObject {
+	return NamedObject{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Type: p.Type}
 }
 
 // Applied is the answer to POST /v1-drover/apply.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ func (a *app) applyCommand() *cobra.Command {
 	o := applyOptions{timeout: 30 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Create or change clusters described in YAML; all documents of all files or none",
+		Short: "Create or change clusters, and the Secrets and ConfigMaps that they refer to, described in YAML; all documents of all files or none",
 		Example: `  drover apply -f cluster.yaml
   drover apply -f clusters/ --dry-run
   cat *.yaml | drover apply -f -
@@ -100,6 +101,10 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 			if o.dryRun {
 				action += " (dry run)"
 			}
+			if r.Kind != "" {
+				t.row(strings.ToLower(r.Kind)+" "+r.Namespace+"/"+r.Name, action)
+				continue
+			}
 			if r.Operation != "" {
 				action += " by operation " + r.Operation
 			}
@@ -113,6 +118,9 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 		return err
 	}
 	for _, r := range answer.Results {
+		if r.Kind != "" {
+			continue
+		}
 		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, o.timeout, active); err != nil {
 			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
 		}

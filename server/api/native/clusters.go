@@ -57,8 +57,8 @@ func request(c *route.Call) (clusters.Request, error) {
 	return r, nil
 }
 
-// Apply is POST /v1-drover/apply?dryRun=true: a stream of cluster documents,
-// YAML or JSON. Either all of them are taken or none.
+// Apply is POST /v1-drover/apply?dryRun=true: a stream of documents of
+// clusters, Secrets and ConfigMaps, YAML or JSON. Either all of them are taken or none.
 func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	how, err := request(c)
 	if err != nil {
@@ -68,11 +68,11 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	docs, err := clusterspec.Parse(data, a.Versions())
+	stream, err := clusterspec.ParseStream(data, a.Versions())
 	if err != nil {
 		return route.Answer{}, err
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), docs, how)
+	results, err := a.ApplyDocuments(c.Ctx(), stream, how)
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -29,8 +30,8 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// Applier takes in cluster documents, all or none.
-type Applier func(ctx context.Context, docs []clusterspec.Document, request clusters.Request) ([]clusters.Result, error)
+// Applier takes in documents, all or none.
+type Applier func(ctx context.Context, stream clusterspec.Stream, request clusters.Request) ([]clusters.Result, error)
 
 // API serves /v1-drover.
 type API struct {
@@ -39,6 +40,8 @@ type API struct {
 	ApplyDocuments Applier
 	// Clusters pauses and previews.
 	Clusters *clusters.Applier
+	// DropObject removes a Secret or ConfigMap by its key.
+	DropObject func(ctx context.Context, key string) error
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from.
@@ -57,8 +60,10 @@ type API struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// Events are the changes of states; nil shows none.
+	Events *events.Log
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.

@@ -70,12 +70,19 @@ func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machin
 		machines = append(machines, d.Value)
 	}
 	answer := views.OfCauses(cluster.Value, machines, operation, machine)
-	a.readLogs(c, answer.Causes)
+	hostLogs{a, c}.read(answer.Causes)
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// readLogs fills in the logs of the causes that have one, of the first of them.
-func (a *API) readLogs(c *route.Call, causes []views.Cause) {
+// hostLogs reads logs on hosts for one request.
+type hostLogs struct {
+	a *API
+	c *route.Call
+}
+
+// read fills in the logs of the causes that have one, of the first of them.
+func (h hostLogs) read(causes []views.Cause) {
+	a, c := h.a, h.c
 	ctx, cancel := context.WithTimeout(c.Ctx(), logLimit)
 	defer cancel()
 	var asked sync.WaitGroup
@@ -97,7 +104,7 @@ func (a *API) readLogs(c *route.Call, causes []views.Cause) {
 		default:
 			a.Logger.Info("log of a host read", "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source(), "machine", d.Key, "unit", log.Unit)
 			asked.Go(func() {
-				lines, err := a.logOf(ctx, d.Value, log.Unit)
+				lines, err := h.of(ctx, d.Value, log.Unit)
 				if log.Lines = lines; err != nil {
 					log.Fault = "the host cannot be asked: " + err.Error()
 				} else if len(lines) == 0 {
@@ -108,10 +115,10 @@ func (a *API) readLogs(c *route.Call, causes []views.Cause) {
 	}
 }
 
-// logOf is the end of the log of a unit on a machine's host.
-func (a *API) logOf(ctx context.Context, m records.Machine, unit string) ([]string, error) {
+// of is the end of the log of a unit on a machine's host.
+func (h hostLogs) of(ctx context.Context, m records.Machine, unit string) ([]string, error) {
 	lines := []string{}
-	answer, err := a.AskAgent(ctx, m.Subject(), "/v1/logs?"+url.Values{"unit": {unit}, "tail": {strconv.Itoa(views.CauseLines)}}.Encode())
+	answer, err := h.a.AskAgent(ctx, m.Subject(), "/v1/logs?"+url.Values{"unit": {unit}, "tail": {strconv.Itoa(views.CauseLines)}}.Encode())
 	if err != nil {
 		return lines, err
 	}

@@ -44,6 +44,9 @@ func Envelope(err error) *norman.Error {
 	if _, ok := errors.AsType[*clusters.RemovingError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
+	if _, ok := errors.AsType[*clusters.InUseError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
 	if operationRefused(err) {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}

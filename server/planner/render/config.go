@@ -31,6 +31,9 @@ func (r render) config() map[string]any {
 		if _, given := config["cni"]; !given && r.distribution.DefaultCNI != "" {
 			config["cni"] = r.distribution.DefaultCNI
 		}
+		if registry := r.inherited(); registry != "" {
+			config["system-default-registry"] = registry
+		}
 	} else {
 		config["token"] = r.Secrets.AgentToken
 	}
@@ -59,22 +62,29 @@ func (r render) byRole(config map[string]any, roles records.Roles) {
 			config[key] = true
 		}
 	}
-	if !roles.ControlPlane {
-		return
-	}
-	if !roles.Etcd {
-		config["disable-etcd"] = true
-	}
-	for _, c := range installers.Components() {
-		user := texts(config[c.ArgKey])
-		config[c.ArgKey] = c.Args(user, r.dataDir)
-		if mounts := c.Mounts(texts(config[c.MountKey]), user, r.dataDir); r.distribution.ComponentMounts && len(mounts) > 0 {
-			config[c.MountKey] = mounts
+	if roles.ControlPlane {
+		if !roles.Etcd {
+			config["disable-etcd"] = true
+		}
+		for _, c := range installers.Components() {
+			user := texts(config[c.ArgKey])
+			config[c.ArgKey] = c.Args(user, r.dataDir)
+			if mounts := c.Mounts(texts(config[c.MountKey]), user, r.dataDir); r.distribution.ComponentMounts && len(mounts) > 0 {
+				config[c.MountKey] = mounts
+			}
 		}
 	}
 	if r.authEndpoint() {
 		config["kube-apiserver-arg"] = append(texts(config["kube-apiserver-arg"]), "authentication-token-webhook-config-file="+r.webhookFile())
 	}
+}
+
+// inherited is the server's default registry where the cluster names none for this machine; empty otherwise.
+func (r render) inherited() string {
+	if _, own := r.merged()["system-default-registry"]; own {
+		return ""
+	}
+	return r.DefaultRegistry
 }
 
 // userConfig merges the global config and each matching selector's, key by key, last writer wins,
@@ -124,21 +134,25 @@ func (r render) plugins() []string {
 
 // fileSettings are settings whose value is the text of a file, in the order of their files. A
 // value that is the path of a file on the host stays what it is.
-var fileSettings = []string{"audit-policy-file", "cloud-provider-config", "flannel-conf"}
+var fileSettings = []string{"audit-policy-file", clusterspec.CloudConfig, "flannel-conf"}
 
 // settingFiles are the files of such settings; the settings become their paths.
-func (r render) settingFiles(config map[string]any) []plans.File {
+func (r render) settingFiles(config map[string]any) ([]plans.File, error) {
 	var files []plans.File
 	for _, key := range fileSettings {
 		text, ok := config[key].(string)
 		if !ok || path.IsAbs(text) && !strings.Contains(text, "\n") {
 			continue
 		}
+		content, err := r.settingText(key, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s of cluster %s: %w", key, r.Cluster.Key(), err)
+		}
 		name := path.Join(r.dataDir, "etc/config-files", key)
 		config[key] = name
-		files = append(files, plans.File{Path: name, Content: plans.EncodeContent([]byte(text))})
+		files = append(files, plans.File{Path: name, Content: plans.EncodeContent(content)})
 	}
-	return files
+	return files, nil
 }
 
 func (r render) snapshots(config map[string]any) {

@@ -16,14 +16,14 @@ import (
 
 // manifests are the files that the deploy controller applies. They are written empty rather than left
 // out: emptying one removes what it had created.
-func (r render) manifests() ([]plans.File, error) {
+func (r render) manifests(config map[string]any) ([]plans.File, error) {
 	var files []plans.File
 	dir := r.distribution.ManifestDir(r.dataDir)
 	if r.Machine.Roles.ControlPlane {
 		files = append(files, plans.File{Path: path.Join(dir, "addons.yaml"), Content: plans.EncodeContent([]byte(r.rke.AdditionalManifest)), Dynamic: true})
 	}
 	if r.server() {
-		charts, err := r.charts()
+		charts, err := r.charts(config)
 		if err != nil {
 			return nil, err
 		}
@@ -32,12 +32,22 @@ func (r render) manifests() ([]plans.File, error) {
 	return files, nil
 }
 
+// vsphere is the cloud provider whose storage chart has to know the cluster, and csiChart that chart.
+const (
+	vsphere  = "rancher-vsphere"
+	csiChart = "rancher-vsphere-csi"
+)
+
 // charts is a stream of HelmChartConfigs, one a chart, sorted by name.
-func (r render) charts() ([]byte, error) {
+func (r render) charts(config map[string]any) ([]byte, error) {
+	charts := maps.Clone(r.rke.ChartValues)
+	if _, given := charts[csiChart]; !given && config["cloud-provider-name"] == vsphere {
+		charts = with(charts, csiChart, nil)
+	}
 	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(r.rke.ChartValues)) {
+	for _, name := range slices.Sorted(maps.Keys(charts)) {
 		values := map[string]any{}
-		if given, ok := r.rke.ChartValues[name].(map[string]any); ok {
+		if given, ok := charts[name].(map[string]any); ok {
 			maps.Copy(values, given)
 		}
 		global, _ := values["global"].(map[string]any)

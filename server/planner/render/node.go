@@ -14,10 +14,10 @@ import (
 // addresses are those the host gave at registration. External ones are set only beside internal
 // ones, since a lone external address would make the runtime choose its own internal one.
 func (r render) addresses(config map[string]any) {
-	first := firstFamily(config["service-cidr"])
-	internal := inOrder(unique(r.Machine.InternalAddress), first)
+	first := firstFamily(r.merged()["service-cidr"]) // of workers too, whose own config does not have it
+	internal := inOrder(unique(append(texts(config["node-ip"]), r.Machine.InternalAddress...)), first)
 	var external []string
-	for _, a := range unique(r.Machine.Address) {
+	for _, a := range unique(append(texts(config["node-external-ip"]), r.Machine.Address...)) {
 		if ip, err := netip.ParseAddr(a); !slices.Contains(internal, a) && (err != nil || !ip.IsLinkLocalUnicast()) {
 			external = append(external, a)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -29,6 +30,11 @@ type Input struct {
 	Release *versions.Release
 	// InstallerImage is the prefix of installer images; empty means the default.
 	InstallerImage string
+	// DefaultRegistry is where images without a registry come from, of clusters that name none; empty for wherever
+	// the distribution fetches them.
+	DefaultRegistry string
+	// Objects are the Secrets and ConfigMaps that the cluster refers to, by their keys; what does not exist is missing.
+	Objects map[string]objects.Object
 	// Server is the URL that the machine joins at; empty for the one that begins the cluster.
 	Server string
 }
@@ -69,7 +75,8 @@ func (r render) plan(version int) (plans.Plan, error) {
 	if err != nil {
 		return plans.Plan{}, err
 	}
-	d, image := r.distribution, r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion)
+	d := r.distribution
+	image := installers.FromRegistry(r.inherited(), d.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 	p := plans.Plan{
 		Files: files,
 		Instructions: d.Install(image,
@@ -92,7 +99,7 @@ func (r render) announces() bool {
 
 // files are those of the plan in their order, which counts for the agents that write them.
 func (r render) files(config map[string]any) ([]plans.File, error) {
-	registries, err := r.registries()
+	registries, trust, err := r.registries()
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +107,24 @@ func (r render) files(config map[string]any) ([]plans.File, error) {
 	if len(registries) > 0 {
 		files = append(files, plans.File{Path: installers.AgentRegistries, Content: plans.EncodeContent(registries), Dynamic: true})
 	}
-	files = append(files, r.registryCAs()...)
-	files = append(files, r.settingFiles(config)...)
+	files = append(files, trust...)
+	settings, err := r.settingFiles(config)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, settings...)
 	files = append(files, plans.File{Path: r.distribution.RegistriesFile(), Content: plans.EncodeContent(registries)})
+	selected, err := r.selectorFiles()
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, selected...)
 	text, err := indented(config)
 	if err != nil {
 		return nil, fmt.Errorf("render the config of %s: %w", r.Machine.Name, err)
 	}
 	files = append(files, plans.File{Path: r.distribution.ConfigFile(), Content: plans.EncodeContent(text)})
-	manifests, err := r.manifests()
+	manifests, err := r.manifests(config)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +132,7 @@ func (r render) files(config map[string]any) ([]plans.File, error) {
 	if r.authEndpoint() {
 		files = append(files, plans.File{Path: r.webhookFile(), Content: plans.EncodeContent([]byte(r.webhook()))})
 	}
-	return files, nil
+	return files, distinct(r.Cluster.Key(), files)
 }
 
 // node is what the probes depend on.

@@ -94,7 +94,7 @@ var catalogue = []Row{
 	{Code: WaitBudget, Kind: Turn, Title: "Waits for machines that are away",
 		Explanation: "As many machines as the upgrade strategy allows are away already, for a change or because they do not work.",
 		Fix:         "Look at those machines; `controlPlaneConcurrency` and `workerConcurrency` of `upgradeStrategy` set how many may be away."},
-	{Code: Duplicate, Kind: Turn, Title: "Another machine has its name or address",
+	{Code: Duplicate, Kind: Failure, Title: "Another machine has its name or address",
 		Explanation: "A cluster has one node of a name and of an address. The machine that has it already, or registered first, keeps it.",
 		Fix:         "Remove one of the two with `drover machines rm`, and register its host with a name and an address of its own."},
 	{Code: WaitTier, Kind: Turn, Title: "Waits for machines that change before",

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// to brings a machine into a state.
+func (b *bench) to(key string, state records.MachineState, cause string) {
+	b.t.Helper()
+	if _, err := b.st.Machines.Modify(b.t.Context(), key, func(m records.Machine) (records.Machine, error) {
+		m.Status.Condition, m.Status.Since = records.Condition{State: state, Cause: cause}, b.now()
+		return m, nil
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func eventText(e views.Event) string {
+	return fmt.Sprintf("%s %s %s→%s", e.Cluster, e.Name, e.From, e.To)
+}
+
+func TestListEvents(t *testing.T) {
+	b := newBench(t)
+	harbour := b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	quay := b.addCluster("quay", "c-m-qqqqqqqq", nil)
+	pier := b.addMachine(harbour, "000000000001", func(m *records.Machine) { m.NodeName = "pier-1" })
+	b.addMachine(quay, "000000000009", nil)
+	b.pass(time.Hour)
+	b.to(pier.Key(), records.Failed, "no space left")
+	all := []string{"harbour harbour →pending", "quay quay →pending", "harbour pier-1 →Registering", "quay custom-000000000009 →Registering", "harbour pier-1 Registering→Error"}
+	for _, c := range []struct {
+		query string
+		want  []string
+	}{
+		{"", all},
+		{"?cluster=c-m-h4rb0r55", []string{all[0], all[2], all[4]}},
+		{"?cluster=nothing", nil},
+		{"?since=59m", all[4:]},
+		{"?since=61m", all},
+		{"?since=0s&cluster=c-m-qqqqqqqq", nil},
+	} {
+		var page views.List[views.Event]
+		if err := json.Unmarshal(b.get("/v1-drover/events"+c.query).raw, &page); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Data {
+			got = append(got, eventText(e))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", c.query, diff)
+		}
+	}
+	var got []string
+	for next, pages := "", 0; pages == 0 || next != ""; pages++ {
+		var page views.List[views.Event]
+		if err := json.Unmarshal(b.get("/v1-drover/events?limit=2"+next).raw, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Data {
+			got = append(got, eventText(e))
+		}
+		if next = ""; page.Continue != "" {
+			next = "&continue=" + page.Continue
+		}
+		if pages > 3 {
+			t.Fatal("the pages have no end")
+		}
+	}
+	if diff := cmp.Diff(all, got); diff != "" {
+		t.Error("page by page:", diff)
+	}
+	for _, bad := range []string{"1", "-1h", "yesterday"} {
+		if r := b.request("GET", "/v1-drover/events?since="+bad, b.admin, ""); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.text("message"), "is not a duration") {
+			t.Errorf("%s: %d %s", bad, r.status, r.raw)
+		}
+	}
+}
+
+// Who follows gets what there is and what comes, once each, until the token ends.
+func TestFollowEvents(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	harbour := b.addCluster("harbour", "c-m-h4rb0r55", nil)
+	web := httptest.NewServer(b.handler)
+	defer web.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, web.URL+"/v1-drover/events?follow=true&cluster=c-m-h4rb0r55", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+b.admin)
+	answer, err := web.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	next := func() string {
+		t.Helper()
+		for lines.Scan() {
+			if text := lines.Text(); text != "" {
+				var e views.Event
+				if err := json.Unmarshal([]byte(text), &e); err != nil {
+					t.Fatal(err)
+				}
+				return eventText(e)
+			}
+		}
+		return "the end"
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := next(); got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	expect("harbour harbour →pending")
+	pier := b.addMachine(harbour, "000000000001", nil)
+	expect("harbour custom-000000000001 →Registering")
+	// Written down meanwhile: nothing comes twice.
+	kept, stop := context.WithCancel(ctx)
+	wait := b.events.Keep(kept)
+	stop()
+	wait()
+	if len(b.st.Events.List()) != 1 {
+		t.Fatal("nothing is written down")
+	}
+	b.addMachine(b.addCluster("quay", "c-m-qqqqqqqq", nil), "000000000009", nil)
+	both := b.addMachine(harbour, "000000000002", nil)
+	expect("harbour custom-000000000002 →Registering")
+	// Two in one revision.
+	one, _ := b.st.Machines.Get(pier.Key())
+	two, _ := b.st.Machines.Get(both.Key())
+	one.Value.Status.State, two.Value.Status.State = records.Active, records.Active
+	if _, err := b.st.Store.Commit(ctx, b.st.Machines.Updating(two), b.st.Machines.Updating(one)); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{next(): true, next(): true}
+	want := map[string]bool{"harbour custom-000000000001 Registering→Active": true, "harbour custom-000000000002 Registering→Active": true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := b.auth.RevokeToken(ctx, "token-admin"); err != nil {
+		t.Fatal(err)
+	}
+	expect("the end")
+}

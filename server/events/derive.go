@@ -1,0 +1,110 @@
+// From a change in the store to the event that it is, if it is one: functions of the change, and
+// of the clock where the record itself does not say when.
+
+package events
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Removed is the state of a machine that is none any more. Of a cluster that is removed no events are kept.
+const Removed = "Removed"
+
+// maxCause bounds a cause, in bytes.
+const maxCause = 512
+
+func ofCluster(e store.Event[records.Cluster], now func() time.Time) (records.Event, bool) {
+	if e.Type == store.Deleted {
+		return records.Event{}, false
+	}
+	c, shown := e.Value, conditions.Cluster(e.Value)
+	made := records.Event{
+		Revision: e.Revision, ClusterID: c.ID, Kind: records.EventOfCluster, Key: e.Key, Name: c.Name,
+		To: shown.State, Cause: bounded(shown.Message), At: since(c.Status.Since, now),
+	}
+	if e.Old != nil {
+		made.From = conditions.Cluster(*e.Old).State
+		if made.From != made.To && e.Old.Status.Since.Equal(c.Status.Since) {
+			made.At = now() // it is being removed, which the status does not say yet
+		}
+	}
+	return made, made.From != made.To
+}
+
+func ofMachine(e store.Event[records.Machine], now func() time.Time) (records.Event, bool) {
+	m := e.Value
+	made := records.Event{Revision: e.Revision, ClusterID: m.ClusterID, Kind: records.EventOfMachine, Key: e.Key, Name: nameOf(m)}
+	if e.Type == store.Deleted {
+		made.At, made.From, made.To = now(), string(conditions.MachineState(m)), Removed
+		return made, true
+	}
+	made.To, made.At = string(conditions.MachineState(m)), since(m.Status.Since, now)
+	if made.To == string(m.Status.State) {
+		made.Code, made.Cause = m.Status.Code, bounded(m.Status.Cause)
+	}
+	if e.Old != nil {
+		made.From = string(conditions.MachineState(*e.Old))
+		if made.From != made.To && e.Old.Status.Since.Equal(m.Status.Since) {
+			made.At = now()
+		}
+	}
+	return made, made.From != made.To
+}
+
+func ofOperation(e store.Event[operations.Operation], cluster string, now func() time.Time) (records.Event, bool) {
+	if e.Type == store.Deleted {
+		return records.Event{}, false // an old one of which there are enough
+	}
+	o := e.Value
+	made := records.Event{
+		Revision: e.Revision, ClusterID: cluster, Kind: records.EventOfOperation, Key: e.Key, Name: o.ID, To: string(o.State), Cause: bounded(o.Reason), At: now(),
+	}
+	if len(o.Log) > 0 { // which has a line for each change of its state
+		made.At = o.Log[len(o.Log)-1].At
+	}
+	if o.Reason == "" {
+		made.Cause = bounded(o.Title)
+	}
+	if e.Old != nil {
+		made.From = string(e.Old.State)
+	}
+	return made, made.From != made.To
+}
+
+func since(at time.Time, now func() time.Time) time.Time {
+	if at.IsZero() {
+		return now()
+	}
+	return at
+}
+
+// nameOf is the machine's node, what its host is called, or its own name.
+func nameOf(m records.Machine) string {
+	switch {
+	case m.Status.Node != nil:
+		return m.Status.Node.Name
+	case m.NodeName != "":
+		return m.NodeName
+	}
+	return m.Name
+}
+
+// bounded is a text on one line, cut where it is too long.
+func bounded(text string) string {
+	text = strings.ReplaceAll(text, "\n", " ")
+	if len(text) <= maxCause {
+		return text
+	}
+	cut := maxCause - len("…")
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

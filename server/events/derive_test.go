@@ -1,0 +1,134 @@
+package events
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func at(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+
+func machine(shape func(*records.Machine)) *records.Machine {
+	m := &records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "custom-1"}, ClusterName: "harbour", ClusterID: "c-m-1"}
+	if shape != nil {
+		shape(m)
+	}
+	return m
+}
+
+func in(state records.MachineState, since int, cause string) func(*records.Machine) {
+	return func(m *records.Machine) {
+		m.Status.Condition, m.Status.Since = records.Condition{State: state, Code: "Code" + cause, Cause: cause}, at(since)
+	}
+}
+
+func TestMachines(t *testing.T) {
+	base := records.Event{Revision: 7, ClusterID: "c-m-1", Kind: "machine", Key: "fleet-default/custom-1", Name: "custom-1"}
+	for _, c := range []struct {
+		name          string
+		before, after *records.Machine
+		deleted       bool
+		want          func(*records.Event) // nil: no event
+	}{
+		{name: "it joins", after: machine(in(records.Registering, 1, "x")), want: func(e *records.Event) {
+			e.At, e.To, e.Code, e.Cause = at(1), "Registering", "Codex", "x"
+		}},
+		{name: "another state", before: machine(in(records.Registering, 1, "x")), after: machine(in(records.Failed, 2, "full")), want: func(e *records.Event) {
+			e.At, e.From, e.To, e.Code, e.Cause = at(2), "Registering", "Error", "Codefull", "full"
+		}},
+		{name: "another cause", before: machine(in(records.Failed, 1, "x")), after: machine(in(records.Failed, 2, "y"))},
+		{name: "something else", before: machine(in(records.Active, 1, "")), after: machine(func(m *records.Machine) { in(records.Active, 1, "")(m); m.Refused = "a" })},
+		{name: "somebody removes it", before: machine(in(records.Failed, 1, "x")), after: machine(func(m *records.Machine) { in(records.Failed, 1, "x")(m); m.Deleting = at(3) }),
+			want: func(e *records.Event) { e.At, e.From, e.To = at(60), "Error", "Removing" }},
+		{name: "it is removed", after: machine(func(m *records.Machine) { in(records.Removing, 1, "x")(m); m.NodeName = "pier-1" }), deleted: true,
+			want: func(e *records.Event) { e.At, e.From, e.To, e.Name = at(60), "Removing", "Removed", "pier-1" }},
+		{name: "it has a node", before: machine(in(records.WaitingForNode, 1, "x")), after: machine(func(m *records.Machine) {
+			in(records.Active, 2, "")(m)
+			m.NodeName, m.Status.Code, m.Status.Node = "asked", "", &records.NodeRef{Name: "pier-1.lan"}
+		}), want: func(e *records.Event) {
+			e.At, e.From, e.To, e.Name = at(2), "Waiting to register with Kubernetes", "Active", "pier-1.lan"
+		}},
+		{name: "a long cause", before: machine(nil), after: machine(in(records.Failed, 1, strings.Repeat("é\n", 300))), want: func(e *records.Event) {
+			e.At, e.From, e.To, e.Cause = at(1), "Registering", "Error", strings.Repeat("é ", 169)+"é"+"…"
+			e.Code = "Code" + strings.Repeat("é\n", 300)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			change := store.Event[records.Machine]{Type: store.Put, Key: "fleet-default/custom-1", Revision: 7, Value: *c.after, Old: c.before}
+			if c.deleted {
+				change.Type = store.Deleted
+			}
+			got, ok := ofMachine(change, func() time.Time { return at(60) })
+			if ok != (c.want != nil) {
+				t.Fatalf("an event: %v: %+v", ok, got)
+			}
+			if c.want == nil {
+				return
+			}
+			want := base
+			c.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if len(got.Cause) > maxCause {
+				t.Errorf("the cause has %d bytes", len(got.Cause))
+			}
+		})
+	}
+}
+
+func TestClustersAndOperations(t *testing.T) {
+	cluster := func(state, message string, since int) records.Cluster {
+		return records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-1",
+			Status: records.ClusterStatus{State: state, Message: message, Since: at(since)}}
+	}
+	before, after := cluster("updating", "1 of 3", 1), cluster("error", "pier-2 is full", 2)
+	now := func() time.Time { return at(60) }
+	put := store.Event[records.Cluster]{Type: store.Put, Key: "fleet-default/harbour", Revision: 7, Value: after, Old: &before}
+	want := records.Event{Revision: 7, At: at(2), ClusterID: "c-m-1", Kind: "cluster", Key: "fleet-default/harbour", Name: "harbour", From: "updating", To: "error", Cause: "pier-2 is full"}
+	got, ok := ofCluster(put, now)
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Error(ok, diff)
+	}
+	put.Value = cluster("updating", "2 of 3", 2)
+	if e, ok := ofCluster(put, now); ok {
+		t.Errorf("another message is an event: %+v", e)
+	}
+	put.Type = store.Deleted
+	if e, ok := ofCluster(put, now); ok {
+		t.Errorf("a removal is an event: %+v", e)
+	}
+
+	o, err := operations.Begin(operations.Operation{ID: "op-1", Subject: "fleet-default/harbour", Title: "Upgrade harbour", Created: at(1)}, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := o.To(operations.Failed, "pier-2 is full", at(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := store.Event[operations.Operation]{Type: store.Put, Key: o.Key(), Revision: 7, Value: o}
+	want = records.Event{Revision: 7, At: at(1), ClusterID: "c-m-1", Kind: "operation", Key: "fleet-default/harbour/op-1", Name: "op-1", To: "running", Cause: "Upgrade harbour"}
+	got, ok = ofOperation(change, "c-m-1", now)
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Error(ok, diff)
+	}
+	change.Value, change.Old = ended, &o
+	want.At, want.From, want.To, want.Cause = at(5), "running", "failed", "pier-2 is full"
+	got, ok = ofOperation(change, "c-m-1", now)
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Error(ok, diff)
+	}
+	change.Value = o.WithTask(operations.Task{ID: "m", State: operations.TaskSucceeded}, at(2))
+	if e, ok := ofOperation(change, "c-m-1", now); ok {
+		t.Errorf("a task is an event: %+v", e)
+	}
+}

@@ -1,0 +1,60 @@
+// The controller's work, counted as it happens.
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/operations"
+)
+
+// work is what the controller of this server has done. Of several servers only the one that leads does any.
+type work struct {
+	deliveries, retries, failures prometheus.Counter
+	passes                        prometheus.Histogram
+	operations                    *prometheus.HistogramVec
+}
+
+func newWork() *work {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &work{
+		deliveries: counter("drover_plan_deliveries_total", "Plans written for machines, retries too."),
+		retries:    counter("drover_plan_retries_total", "Plans written again for machines on which they had failed."),
+		failures:   counter("drover_plan_failures_total", "Plans that a host could not carry out."),
+		passes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "drover_reconcile_duration_seconds", Help: "Time of one look of the controller at one cluster, with its writes.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14), // to 8 s
+		}),
+		operations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "drover_operation_duration_seconds", Help: "Time from the begin of an operation to its end; of those that never began there is none.",
+			Buckets: []float64{10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400},
+		}, []string{"kind", "outcome"}),
+	}
+}
+
+func (w *work) all() []prometheus.Collector {
+	return []prometheus.Collector{w.deliveries, w.retries, w.failures, w.passes, w.operations}
+}
+
+func (w *work) observer() clusters.Observer {
+	return clusters.Observer{
+		Passed: func(took time.Duration) { w.passes.Observe(took.Seconds()) },
+		Delivered: func(retry bool) {
+			w.deliveries.Inc()
+			if retry {
+				w.retries.Inc()
+			}
+		},
+		Failed: w.failures.Inc,
+		Ended: func(o operations.Operation) {
+			if !o.Started.IsZero() {
+				w.operations.WithLabelValues(o.Kind, string(o.State)).Observe(o.Ended.Sub(o.Started).Seconds())
+			}
+		},
+	}
+}

@@ -1,0 +1,153 @@
+package metrics
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+var rewrite = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+
+func open(t *testing.T) *state.State {
+	t.Helper()
+	s, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// worked are measures of a controller that has done something of everything.
+func worked(t *testing.T) *Metrics {
+	t.Helper()
+	s, now := open(t), time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for i, m := range []records.Machine{
+		{Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
+		{Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
+		{Status: records.MachineStatus{Condition: records.Condition{State: records.WaitingForPlan}}},
+		{},
+		{Object: records.Object{Deleting: now}, Status: records.MachineStatus{Condition: records.Condition{State: records.Active}}},
+	} {
+		if _, err := s.Machines.Create(t.Context(), fmt.Sprintf("fleet-default/custom-%d", i), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, state := range []string{"active", "paused", ""} {
+		if _, err := s.Clusters.Create(t.Context(), fmt.Sprintf("fleet-default/c%d", i), records.Cluster{Status: records.ClusterStatus{State: state}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Now: func() time.Time { return now }})
+	o := m.Observer()
+	o.Passed(2 * time.Millisecond)
+	o.Delivered(false)
+	o.Delivered(true)
+	o.Failed()
+	o.Ended(operations.Operation{Kind: "upgrade", State: operations.Succeeded, Started: now, Ended: now.Add(90 * time.Second)})
+	o.Ended(operations.Operation{Kind: "change", State: operations.Aborted, Ended: now}) // it was queued and never began
+	return m
+}
+
+func TestWork(t *testing.T) {
+	families, err := worked(t).registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			name := strings.Join(append([]string{f.GetName()}, labels...), " ")
+			switch {
+			case m.GetGauge() != nil:
+				got[name] = m.GetGauge().GetValue()
+			case m.GetCounter() != nil:
+				got[name] = m.GetCounter().GetValue()
+			case m.GetHistogram() != nil:
+				got[name], got[name+" sum"] = float64(m.GetHistogram().GetSampleCount()), m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	for name, want := range map[string]float64{
+		"drover_machines Active": 2, "drover_machines Waiting for plan": 1, "drover_machines Registering": 1, "drover_machines Removing": 1, "drover_machines Error": 0,
+		"drover_clusters active": 1, "drover_clusters paused": 1, "drover_clusters pending": 1, "drover_clusters error": 0,
+		"drover_plan_deliveries_total": 2, "drover_plan_retries_total": 1, "drover_plan_failures_total": 1,
+		"drover_operation_duration_seconds upgrade succeeded": 1, "drover_operation_duration_seconds upgrade succeeded sum": 90,
+		"drover_reconcile_duration_seconds": 1, "drover_reconcile_duration_seconds sum": 0.002, "drover_reconcile_queue_length": 3,
+	} {
+		if value, ok := got[name]; !ok || value != want {
+			t.Errorf("%s is %v, %v, want %v", name, value, ok, want)
+		}
+	}
+	if _, ok := got["drover_operation_duration_seconds change aborted"]; ok {
+		t.Error("an operation that never began has a duration")
+	}
+}
+
+// TestMetricsAreDocumented holds the table of docs/metrics.md, which `go test ./server/metrics
+// -update` renews, and the names and units to Prometheus' conventions.
+func TestMetricsAreDocumented(t *testing.T) {
+	families, err := worked(t).registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := families[:0]
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "drover_") {
+			ours = append(ours, f)
+		}
+	}
+	families = ours
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("against conventions: %v, %v", problems, err)
+	}
+	var table bytes.Buffer
+	for _, f := range families {
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, "`"+l.GetName()+"`")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+	}
+	path := filepath.Join("..", "..", "docs", "metrics.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin = "|---|---|---|---|\n"
+	head, documented, ok := strings.Cut(string(page), begin)
+	if !ok {
+		t.Fatal("docs/metrics.md has no table")
+	}
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(head+begin+table.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(documented, table.String()); diff != "" {
+		t.Errorf("run `go test ./server/metrics -update`:\n%s", diff)
+	}
+}

@@ -1,0 +1,38 @@
+// Events: the changes of states.
+
+package views
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// Event is that a thing came from one state into another.
+type Event struct {
+	Type string `json:"type"` // event
+	// ID sorts as events do.
+	ID        string    `json:"id"`
+	Revision  int64     `json:"revision"`
+	At        time.Time `json:"at"`
+	Cluster   string    `json:"clusterName"`
+	ClusterID string    `json:"clusterId"`
+	// Kind is cluster, machine or operation; Key is "<namespace>/<name>", of an operation its id behind that
+	// of the cluster, and Name what people call it: a machine's node or host.
+	Kind string `json:"kind"`
+	Key  string `json:"key"`
+	Name string `json:"name"`
+	// From is absent for what is new.
+	From  string `json:"from,omitempty"`
+	To    string `json:"to"`
+	Code  string `json:"code,omitempty"`
+	Cause string `json:"cause,omitempty"`
+}
+
+// OfEvent shows an event of the cluster with a name.
+func OfEvent(e records.Event, cluster string) Event {
+	return Event{
+		Type: "event", ID: e.ID(), Revision: e.Revision, At: e.At, Cluster: cluster, ClusterID: e.ClusterID,
+		Kind: e.Kind, Key: e.Key, Name: e.Name, From: e.From, To: e.To, Code: e.Code, Cause: e.Cause,
+	}
+}
