@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -31,19 +32,25 @@ func concurrency(text string, all int) int {
 
 // away are the machines of a tier that have been part of the cluster and do not work, or are on their way
 // through a change.
-func (t tier) away() []*member {
+func (r *round) away(t tier) []*member {
 	var away []*member
 	for _, m := range t.members {
-		if m.next.drain != nil || healing(m) {
+		if m.next.drain != nil || r.healing(m) {
 			away = append(away, m)
 		}
 	}
 	return away
 }
 
+// works says that a machine is Active, or that nothing but a way to the cluster's API is missing for it: agents of another
+// make open no tunnel, and their clusters have quorums all the same.
+func (r *round) works(m *member) bool {
+	return m.State == records.Active || m.Code == string(verdict.NoAPI) && m.report.healthy()
+}
+
 // healing says that a machine has been part of the cluster, and that a restart takes nothing away.
-func healing(m *member) bool {
-	return m.hasPlan() && m.State != records.Active && m.next.drain == nil
+func (r *round) healing(m *member) bool {
+	return m.hasPlan() && !r.works(m) && m.next.drain == nil
 }
 
 // upgrades says that the change brings another version to the machine's node.
@@ -74,7 +81,7 @@ func (r *round) healthyEtcd(m *member) bool {
 		return node != nil && node.Ready
 	}
 	if r.API.Reachable || r.cluster.initialized {
-		return m.State == records.Active && m.deliver == nil || m.deliver != nil && m.change == quiet
+		return r.works(m) && m.deliver == nil || m.deliver != nil && m.change == quiet
 	}
 	return m.report.healthy()
 }

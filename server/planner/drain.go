@@ -17,7 +17,7 @@ import (
 // drains says whether pods leave the machine before its change, and how. A change of what needs no drain
 // (labels, where to join) does without, as does a node that does not work: nothing there answers an eviction.
 func (r *round) drains(m *member, t tier) (clusterspec.DrainOptions, bool) {
-	if t.drain == nil || m.node == nil || !m.node.Ready || healing(m) && m.next.drain == nil {
+	if t.drain == nil || m.node == nil || !m.node.Ready || r.healing(m) && m.next.drain == nil {
 		return clusterspec.DrainOptions{}, false
 	}
 	was, is := installers.DrainHash(m.delivered.Instructions), installers.DrainHash(m.wanted.Instructions)

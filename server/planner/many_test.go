@@ -352,6 +352,27 @@ func TestNobodyJoinsAheadOfItsServers(t *testing.T) {
 	}
 }
 
+// TestAgentsWithoutATunnel: the server does not see the cluster's API, and order, quorum and budget hold by what the agents report.
+func TestAgentsWithoutATunnel(t *testing.T) {
+	for name, roles := range shapes {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				w := newWorld(t, seed, minimal, roles...)
+				w.blind, w.limit = true, 100
+				w.settle()
+				w.limit = 1
+				w.spec(changed)
+				w.settle()
+				for _, m := range w.s.Machines {
+					if w.hosts[m.Name].restarts != 2 || m.Status.Code != "no-api" {
+						w.fail("%s started %d times and is %+v", m.Name, w.hosts[m.Name].restarts, m.Status.Condition)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestQuorumIsKept: while a member is lost, a change does not restart another one whose loss would end the quorum; it
 // goes on when the member is back.
 func TestQuorumIsKept(t *testing.T) {

@@ -39,7 +39,7 @@ func (r *round) steps() []Step {
 		return nil
 	}
 	for _, t := range r.tiers() {
-		for _, m := range t.inTurn() {
+		for _, m := range r.inTurn(t) {
 			if m.change == nothing || m.change == broken {
 				continue
 			}

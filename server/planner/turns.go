@@ -120,8 +120,8 @@ func (r *round) deliver(m *member) {
 func (r *round) restarts() {
 	before := "" // of the tiers before, what is not done; nothing begins then
 	for _, t := range r.tiers() {
-		away, left := t.away(), 0
-		for _, m := range t.inTurn() {
+		away, left := r.away(t), 0
+		for _, m := range r.inTurn(t) {
 			if m.change != restart {
 				continue
 			}
@@ -129,22 +129,22 @@ func (r *round) restarts() {
 				left++
 				continue
 			}
-			if !healing(m) {
+			if !r.healing(m) {
 				away = append(away, m)
 			}
 			r.take(m, t)
 		}
 		if before == "" {
-			before = t.unfinished(left)
+			before = r.unfinished(t, left)
 		}
 	}
 }
 
 // inTurn are the machines of a tier with those first that do not work anyway.
-func (t tier) inTurn() []*member {
+func (r *round) inTurn(t tier) []*member {
 	var broken, others []*member
 	for _, m := range t.members {
-		if healing(m) || m.next.drain != nil {
+		if r.healing(m) || m.next.drain != nil {
 			broken = append(broken, m)
 		} else {
 			others = append(others, m)
@@ -164,7 +164,7 @@ func (r *round) mayRestart(m *member, t tier, before string, away []*member) boo
 	host := describeHost(m.Machine)
 	// One that does not work takes its new plan at once: that may be what mends it, and what
 	// others wait for. Only a newer kubelet has to wait for the control plane.
-	mends := healing(m) && (m.isServer() || before == "" || !r.upgrades(m))
+	mends := r.healing(m) && (m.isServer() || before == "" || !r.upgrades(m))
 	switch {
 	case mends:
 		return true
@@ -201,7 +201,7 @@ func (r *round) take(m *member, t tier) {
 
 // unfinished is what the next tiers wait for: machines whose turn has not come, and more of those
 // that were taken and do not work than may be away; empty when the tier is done.
-func (t tier) unfinished(left int) string {
+func (r *round) unfinished(t tier, left int) string {
 	var waiting, failing []*member
 	for _, m := range t.members {
 		switch {
@@ -209,7 +209,7 @@ func (t tier) unfinished(left int) string {
 			// It has not joined, which is no part of a change.
 		case m.change == restart && m.deliver == nil, m.deliver != nil && m.change == restart, m.next.drain != nil:
 			waiting = append(waiting, m)
-		case m.Status.Node != nil && m.State != records.Active:
+		case !r.works(m) && (m.Status.Node != nil || !r.cluster.initialized && m.report.applied):
 			failing = append(failing, m)
 		}
 	}

@@ -34,6 +34,8 @@ type world struct {
 	// memo is what the server remembers, revisions number the Secrets.
 	memo      *Memo
 	revisions map[*records.PlanSecret]int64
+	// blind says that the server has no way to the cluster's API, as under agents that open no tunnel.
+	blind bool
 	// limit is how many workers may be away for a change at a time.
 	limit int
 }
@@ -130,6 +132,7 @@ func (w *world) observe() {
 		h := w.hosts[m.Name]
 		api.Reachable = api.Reachable || m.Roles.ControlPlane && h.up && !h.dead && up*2 > voters
 	}
+	api.Reachable = api.Reachable && !w.blind
 	if api.Reachable {
 		api.Cause, api.Version = "", w.s.Cluster.Spec.KubernetesVersion
 		for _, m := range w.s.Machines {
@@ -357,7 +360,11 @@ func (w *world) eventsOf(m *Machine) []event {
 		}
 	}
 	if h.installed && !h.up && !h.clean {
-		can("comes up", func() { h.up = true; w.report(m) })
+		can("comes up", func() {
+			h.up = true
+			h.voter = h.voter || w.blind && m.Roles.Etcd
+			w.report(m)
+		})
 	}
 	_, up := w.etcd()
 	if h.up && m.Roles.Etcd && !h.voter && !h.gone && !h.clean {
@@ -415,8 +422,8 @@ func (w *world) end(m *Machine) {
 		if first && m.Roles.Etcd && !w.joins(p) {
 			h.voter = true // it is alone
 		}
-		if first && m.Roles.Etcd && !m.Roles.ControlPlane {
-			h.up, h.voter = true, true // its unit is not ready before it votes
+		if m.Roles.Etcd && !m.Roles.ControlPlane {
+			h.up, h.voter = true, true // it has no probes, and its unit is not ready before it votes
 		}
 	}
 	w.write(m, func(d map[string][]byte) {
