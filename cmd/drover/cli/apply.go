@@ -121,7 +121,11 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 		if r.Kind != "" {
 			continue
 		}
-		if err := a.await(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, o.timeout, active); err != nil {
+		err := a.followUntil(ctx, c, clustersPath+"/"+r.Namespace+"/"+r.Name, o.timeout, active)
+		switch {
+		case client.NotFound(err):
+			return fmt.Errorf("wait for cluster %s: it does not exist any more", r.Name)
+		case err != nil:
 			return fmt.Errorf("wait for cluster %s: %w", r.Name, err)
 		}
 	}

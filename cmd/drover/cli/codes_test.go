@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -11,10 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"github.com/drover-project/drover/server/views"
 )
 
 // against is the command line beside a server of a test.
@@ -168,55 +164,38 @@ func TestLogsOfAUnitThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestApplyWaits for the cluster, and says meanwhile and in the end what it waits for.
+// TestApplyWaits for the cluster: what happens meanwhile is what TestFollowUntil shows.
 func TestApplyWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	if err := os.WriteFile(file, []byte("kind: Cluster\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	type state struct {
-		State, Message string
-		unseen         bool // the server has not looked at what was applied
-	}
-	waiting := state{State: "provisioning", Message: "pier-1 is applying its plan"}
 	for _, test := range []struct {
 		name    string
-		states  []state // one a look; the last one stays
-		gone    bool    // after the states
+		happens func(*fleet)
 		timeout string
 		code    int
-		errs    string
+		errs    string // the end
 	}{
-		{name: "it becomes active", states: []state{{State: "pending", Message: "no machine"}, waiting, {State: "active"}}, timeout: "1m",
-			errs: "pending: no machine\nprovisioning: pier-1 is applying its plan\n"},
-		{name: "it was active before", states: []state{{State: "active", unseen: true}, waiting, {State: "active"}}, timeout: "1m",
-			errs: "the server has not looked at the change yet\nprovisioning: pier-1 is applying its plan\n"},
-		{name: "it does not", states: []state{waiting}, timeout: "1500ms", code: 1,
-			errs: "provisioning: pier-1 is applying its plan\nerror: wait for cluster harbour: timed out after 1.5s; last seen as provisioning: pier-1 is applying its plan\n"},
-		{name: "somebody removes it", states: []state{waiting}, gone: true, timeout: "1500ms", code: 1,
-			errs: "provisioning: pier-1 is applying its plan\nit does not exist any more\nerror: wait for cluster harbour: timed out after 1.5s; last seen as it does not exist any more\n"},
+		{name: "it is active", timeout: "1m", happens: func(f *fleet) { f.now.Store(as(fleetCluster, "active", "")) }},
+		{name: "it becomes active", timeout: "1m", happens: func(f *fleet) {
+			go func() {
+				f.tell(f.clusters, as(fleetCluster, "updating", "almost")) // it is followed now
+				f.now.Store(as(fleetCluster, "active", ""))
+				f.tell(f.clusters, as(fleetCluster, "active", ""))
+			}()
+		}, errs: "cluster harbour  active\n"},
+		{name: "it does not", timeout: "1500ms", code: 1, errs: "error: wait for cluster harbour: timed out after 1.5s; last seen as updating: configuring\n"},
+		{name: "somebody removes it", timeout: "1m", code: 1, happens: func(f *fleet) { f.gone.Store(true) }, errs: "error: wait for cluster harbour: it does not exist any more\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var looks atomic.Int64
-			a := playServer(t, map[string]http.HandlerFunc{
-				"POST /v1-drover/apply": says(`{"results":[{"namespace":"fleet-default","name":"harbour","action":"created"}]}`),
-				"GET /v1-drover/clusters/fleet-default/harbour": func(w http.ResponseWriter, r *http.Request) {
-					i := int(looks.Add(1)) - 1
-					if i >= len(test.states) && test.gone {
-						refuses(http.StatusNotFound)(w, r)
-						return
-					}
-					now := test.states[min(i, len(test.states)-1)]
-					cluster := views.Cluster{Name: "harbour", State: now.State, Message: now.Message, Generation: 2, ObservedGeneration: 2}
-					if now.unseen {
-						cluster.ObservedGeneration = 1
-					}
-					_ = json.NewEncoder(w).Encode(cluster)
-				},
-			})
+			f, a := newFleet(t)
+			if test.happens != nil {
+				test.happens(f)
+			}
 			code, out, errs := a.run(t.Context(), "apply", "-f", file, "--wait", "--timeout", test.timeout)
-			if code != test.code || errs != test.errs || !strings.Contains(out, "cluster fleet-default/harbour") {
+			if code != test.code || !strings.HasSuffix(errs, test.errs) || test.errs == "" && errs != "" || !strings.Contains(out, "cluster fleet-default/harbour") {
 				t.Errorf("%d\n%s%s", code, out, errs)
 			}
 		})

@@ -89,6 +89,7 @@ func newFleet(t *testing.T) (*fleet, against) {
 		"GET /v1-drover/clusters": func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"data":[`+f.now.Load().(string)+`]}`)
 		},
+		"POST /v1-drover/apply":     says(`{"results":[{"namespace":"fleet-default","name":"harbour","action":"configured"}]}`),
 		"GET /v1-drover/machines":   list(machine, f.machines),
 		"GET /v1-drover/operations": list(work, f.operations),
 		"GET /v1-drover/clusters/fleet-default/harbour": func(w http.ResponseWriter, r *http.Request) {
