@@ -69,8 +69,8 @@ func masked(path, text, before string) string {
 	if text == "" {
 		return ""
 	}
-	switch {
-	case strings.HasSuffix(path, "/config.yaml.d/50-rancher.yaml"):
+	own := slices.ContainsFunc(shownFiles, func(end string) bool { return strings.HasSuffix(path, end) })
+	if own && !secretKind.MatchString(text+before) {
 		had := map[string]bool{}
 		for _, line := range secretSetting.FindAllString(before, -1) {
 			had[strings.TrimSuffix(line, ",")] = true
@@ -78,10 +78,6 @@ func masked(path, text, before string) string {
 		return secretSetting.ReplaceAllStringFunc(text, func(line string) string {
 			return maskValue(line, before != "" && !had[strings.TrimSuffix(line, ",")])
 		})
-	case strings.HasSuffix(path, "/manifests/rancher/addons.yaml"), strings.HasSuffix(path, "/manifests/rancher/managed-chart-config.yaml"):
-		if !secretKind.MatchString(text+before) && !secretSetting.MatchString(text+before) {
-			return text
-		}
 	}
 	other := ""
 	if before != "" && before != text {
@@ -90,19 +86,30 @@ func masked(path, text, before string) string {
 	return fmt.Sprintf("(%scontent that is not shown, %d bytes)\n", other, len(text))
 }
 
-// secretSetting matches settings whose names say that nobody should read them over a shoulder.
-var secretSetting = regexp.MustCompile(`(?im)^\s*"?[a-z0-9_.-]*(token|password|passwd|secret|access-key|private-key|credential)[a-z0-9_.-]*"?\s*:\s*.+$`)
+// shownFiles are the ends of paths of the files that are shown: those whose text the planner makes.
+var shownFiles = []string{"/config.yaml.d/50-rancher.yaml", "/manifests/rancher/addons.yaml", "/manifests/rancher/managed-chart-config.yaml"}
+
+// secretSetting matches settings and arguments whose names say that nobody should read them over a shoulder, and
+// addresses with credentials in them. The first group is what may be shown.
+var secretSetting = regexp.MustCompile(`(?im)^(.*(?:token|password|passwd|secret|access-key|private-key|credential)[a-z0-9_.-]*"?\s*[:=]|.*://)\s*\S.*$`)
+
+// credentials are those before the host of an address.
+var credentials = regexp.MustCompile(`://[^/@\s"]+@`)
 
 var secretKind = regexp.MustCompile(`(?im)kind"?\s*:\s*"?Secret\b`)
 
-// maskValue keeps the name of a setting, and says whether its value is another one than before.
+// maskValue keeps what names a setting, and says whether its value is another one than before. Of an address it takes
+// the credentials alone.
 func maskValue(line string, changed bool) string {
-	name, value, _ := strings.Cut(line, ":")
-	text := name + ": (secret)"
-	if changed {
-		text = name + ": (secret, another value)"
+	shown := secretSetting.FindStringSubmatch(line)[1]
+	if strings.HasSuffix(shown, "://") {
+		return credentials.ReplaceAllString(line, "://(secret)@")
 	}
-	if strings.HasSuffix(value, ",") {
+	text := shown + " (secret)"
+	if changed {
+		text = shown + " (secret, another value)"
+	}
+	if strings.HasSuffix(line, ",") {
 		text += ","
 	}
 	return text

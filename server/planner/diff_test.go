@@ -21,6 +21,8 @@ func TestDiffsShowNoSecrets(t *testing.T) {
 		{"another token", config, "{\n  \"agent-token\": \"hidden\",\n  \"b\": 1\n}\n", "{\n  \"agent-token\": \"hidden2\",\n  \"b\": 1\n}\n", []string{`-  "agent-token": (secret),`, `+  "agent-token": (secret, another value),`}, "hidden"},
 		{"a new file with a token", config, "", "{\n  \"token\": \"hidden\"\n}\n", []string{`+  "token": (secret)`}, "hidden"},
 		{"credentials of S3", config, "", "{\n  \"etcd-s3-access-key\": \"hidden\",\n  \"etcd-s3-secret-key\": \"hidden\"\n}\n", []string{`+  "etcd-s3-access-key": (secret),`}, "hidden"},
+		{"an argument", config, "", "{\n  \"kube-apiserver-arg\": [\n    \"oidc-client-secret=hidden\",\n    \"v=2\"\n  ]\n}\n", []string{`+    "oidc-client-secret= (secret),`, `+    "v=2"`}, "hidden"},
+		{"an address with credentials", config, "", "{\n  \"a\": \"https://me:hidden@mirror.lan/x\",\n  \"b\": \"https://mirror.lan\"\n}\n", []string{`+  "a": "https://(secret)@mirror.lan/x",`, `+  "b": "https://mirror.lan"`}, "hidden"},
 		{"a manifest", addons, "kind: Namespace\n", "kind: ConfigMap\n", []string{"-kind: Namespace", "+kind: ConfigMap"}, "hidden"},
 		{"a manifest with a Secret", addons, "kind: Secret\ndata: {x: hidden}\n", "kind: Secret\ndata: {x: hidden1}\n", []string{"-(content that is not shown, 31 bytes)", "+(other content that is not shown, 32 bytes)"}, "hidden"},
 		{"registries", registries, "password: hidden", "password: hidde2", []string{"-(content that is not shown, 16 bytes)", "+(other content that is not shown, 16 bytes)"}, "hidde"},
