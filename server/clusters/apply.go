@@ -144,7 +144,9 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	if err := clusterspec.CheckChange(before, after, clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
 		return result, cluster, nil, err
 	}
-	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec)
+	// Applied again, a change whose roll-out was aborted is a change once more.
+	halted := cluster.Status.Halted != 0 && cluster.Status.Halted == cluster.Generation
+	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec) && !halted
 	if sameSpec && covers(cluster.Labels, doc.Metadata.Labels) && covers(cluster.Annotations, doc.Metadata.Annotations) {
 		return result, cluster, nil, nil
 	}
@@ -186,17 +188,19 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 }
 
 // Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.
-func (a *Applier) Running(cluster records.Cluster) []string {
-	var running []string
+func (a *Applier) Running(cluster records.Cluster) []string { return running(a.State, cluster) }
+
+func running(s *state.State, cluster records.Cluster) []string {
+	var all []string
 	if cluster.Status.Version != "" {
-		running = append(running, cluster.Status.Version)
+		all = append(all, cluster.Status.Version)
 	}
-	for _, m := range a.State.MachinesByCluster.Find(records.NewClusterKey(cluster.Namespace, cluster.Name)) {
+	for _, m := range s.MachinesByCluster.Find(records.NewClusterKey(cluster.Namespace, cluster.Name)) {
 		if node := m.Value.Status.Node; node != nil && node.KubeletVersion != "" {
-			running = append(running, node.KubeletVersion)
+			all = append(all, node.KubeletVersion)
 		}
 	}
-	return running
+	return all
 }
 
 // create makes a cluster with all that belongs to it from the start: its join tokens

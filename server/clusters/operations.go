@@ -105,13 +105,22 @@ func (c *Controller) promote(ctx context.Context, cluster store.Document[records
 	}
 	var ops []store.Op
 	switch {
+	case p.Document != nil && c.stale(cluster.Value, *p.Document) != nil:
+		// It was asked for when the cluster was another one.
+		if next, err = first.To(operations.Aborted, c.stale(cluster.Value, *p.Document).Error(), c.Now().UTC()); err != nil {
+			return false, err
+		}
 	case p.Document != nil:
 		changed := cluster
 		changed.Value = withDocument(cluster.Value, *p.Document)
 		next.Generation = changed.Value.Generation
 		ops = append(ops, c.State.Clusters.Updating(changed))
 	case p.Machine != "":
-		if d, ok := c.State.Machines.Get(string(p.Machine)); ok {
+		if d, ok := c.State.Machines.Get(string(p.Machine)); ok && !p.Leave.Force && lastMember(c.State, d.Value) {
+			if next, err = first.To(operations.Aborted, (&LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName}).Error(), c.Now().UTC()); err != nil {
+				return false, err
+			}
+		} else if ok {
 			d.Value.Deleting, d.Value.Leave = c.Now().UTC(), p.Leave
 			ops = append(ops, c.State.Machines.Updating(d))
 		}
@@ -123,6 +132,17 @@ func (c *Controller) promote(ctx context.Context, cluster store.Document[records
 	}
 	c.Logger.Info("operation begins", "operation", next.ID, "kind", next.Kind, "cluster", cluster.Key)
 	return true, nil
+}
+
+// stale is why a document that was queued cannot be taken any more; nil when it can.
+func (c *Controller) stale(cluster records.Cluster, doc clusterspec.Document) error {
+	before, after := documentOf(cluster), doc
+	after.Metadata.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+	return clusterspec.CheckChange(before, after, clusterspec.Live{Versions: running(c.State, cluster), Started: cluster.Status.Initialized})
+}
+
+func documentOf(cluster records.Cluster) clusterspec.Document {
+	return clusterspec.Document{Metadata: clusterspec.Metadata{Name: cluster.Name, Annotations: cluster.Annotations}, Spec: cluster.Spec}
 }
 
 // withDocument is a cluster as its document wants it.

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -84,7 +85,7 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 	switch {
 	case !m.Deleting.IsZero() && (!leave.Force || m.Leave.Force):
 		return nil
-	case !leave.Force && m.Docker == nil && a.lastMember(m):
+	case !leave.Force && m.Docker == nil && lastMember(a.State, m):
 		return fmt.Errorf("remove machine %s: %w", key, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName})
 	}
 	leave.Uninstall = !leave.Force
@@ -115,11 +116,11 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 }
 
 // lastMember says that no other machine of its cluster has etcd that may have joined.
-func (a *Applier) lastMember(m records.Machine) bool {
+func lastMember(s *state.State, m records.Machine) bool {
 	if !m.Roles.Etcd || !m.Status.Member {
 		return false
 	}
-	for _, d := range a.State.MachinesByCluster.Find(m.Cluster()) {
+	for _, d := range s.MachinesByCluster.Find(m.Cluster()) {
 		if other := d.Value; other.Name != m.Name && other.Deleting.IsZero() && other.Status.Member {
 			return false
 		}

@@ -35,7 +35,7 @@ func concurrency(text string, all int) int {
 func (r *round) away(t tier) []*member {
 	var away []*member
 	for _, m := range t.members {
-		if m.next.drain != nil || r.healing(m) {
+		if m.next.drain != nil || m.hasPlan() && !r.works(m) {
 			away = append(away, m)
 		}
 	}
@@ -45,12 +45,12 @@ func (r *round) away(t tier) []*member {
 // works says that a machine is Active, or that nothing but a way to the cluster's API is missing for it: agents of another
 // make open no tunnel, and their clusters have quorums all the same.
 func (r *round) works(m *member) bool {
-	return m.State == records.Active || m.Code == string(verdict.NoAPI) && m.report.healthy()
+	return m.State == records.Active || (m.Code == string(verdict.NoAPI) || m.Code == string(verdict.OutOfSight)) && m.report.healthy()
 }
 
 // healing says that a machine has been part of the cluster, and that a restart takes nothing away.
 func (r *round) healing(m *member) bool {
-	return m.hasPlan() && !r.works(m) && m.next.drain == nil
+	return m.hasPlan() && !r.works(m) && m.next.drain == nil && (r.API.Reachable || !m.report.healthy())
 }
 
 // upgrades says that the change brings another version to the machine's node.
@@ -78,7 +78,7 @@ func (r *round) healthyEtcd(m *member) bool {
 	}
 	if m.leaving {
 		node := r.nodeOf(m)
-		return node != nil && node.Ready
+		return node != nil && node.Ready && (m.order == nil || !m.order.RemoveMember)
 	}
 	if r.API.Reachable || r.cluster.initialized {
 		return r.works(m) && m.deliver == nil || m.deliver != nil && m.change == quiet

@@ -76,7 +76,7 @@ func (r *round) elect() {
 	}
 	r.init = r.pinned(able)
 	if r.init == nil && r.Cluster.Labels[labelInitPin] == "" {
-		r.init = choose(able, marked)
+		r.init = choose(able, marked, slices.ContainsFunc(r.members, func(m *member) bool { return m.Roles.Etcd && m.next.member }))
 	}
 	if r.init != nil {
 		r.init.next.init = true
@@ -94,8 +94,8 @@ func (r *round) pinned(able []*member) *member {
 	return nil
 }
 
-func choose(able, marked []*member) *member {
-	joinable := func(m *member) bool { return m.hasPlan() && m.next.joinURL != "" }
+func choose(able, marked []*member, began bool) *member {
+	joinable := func(m *member) bool { return m.hasPlan() && m.next.joinURL != "" && (m.next.member || !began) }
 	first := slices.IndexFunc(able, joinable)
 	if len(marked) == 1 && (joinable(marked[0]) || first < 0) {
 		return marked[0]
@@ -122,7 +122,7 @@ func (r *round) serverOf(m *member) string {
 	}
 	var doors []string
 	for _, other := range r.servers {
-		if other != m && other.next.joinURL != "" && other.hasPlan() && (other == r.init || m.isServer() || other.Roles.ControlPlane) {
+		if other != m && other.next.joinURL != "" && other.hasPlan() && (!other.Roles.Etcd || other.next.member || other == r.init) && (other == r.init || m.isServer() || other.Roles.ControlPlane) {
 			doors = append(doors, other.next.joinURL)
 		}
 	}

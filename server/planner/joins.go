@@ -44,8 +44,8 @@ func (r *round) twin(m *member) (other *member, shared string) {
 		}
 		return o.Created.Before(m.Created) || o.Created.Equal(m.Created) && o.Name < m.Name
 	}
-	for _, o := range r.staying {
-		if o == m || !older(o) {
+	for _, o := range r.members {
+		if o == m || !o.leaving && !older(o) || o.leaving && (o.remove || o.next.cleared || !o.hasPlan()) {
 			continue
 		}
 		if m.NodeName != "" && o.NodeName == m.NodeName {

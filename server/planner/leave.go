@@ -23,6 +23,8 @@ func (r *round) leave() {
 	for _, m := range r.members {
 		switch {
 		case !m.leaving:
+		case m.Leave.Force && !whole && !r.alone(m) && !r.forgotten(m):
+			// A member that nobody counts would end the quorum of the others one day.
 		case m.Leave.Force, !m.hasPlan():
 			m.remove = true
 		case whole && workers && m.isServer():
@@ -110,7 +112,14 @@ func (r *round) etcdKeeps(m *member, host, force string) *records.Condition {
 	}
 	for _, other := range r.staying {
 		if m.next.joinURL != "" && other.hasPlan() && other.next.joinedTo == m.next.joinURL {
-			held = leaving(verdict.LeavingJoined, "the plan of "+other.Name+" to name another server", force, "%s was still joined to deleting etcd machine %s", other.Name, host)
+			next, why := force, ""
+			switch h := r.Cluster.Status.Halted; {
+			case r.Cluster.Paused != nil:
+				next, why = "drover clusters resume "+r.Cluster.Name, ", and cluster "+r.Cluster.Name+" is paused"
+			case h != 0 && h == r.Cluster.Generation:
+				next, why = "apply the cluster again, which goes on with what was aborted, or as it was before", ", and the roll-out was aborted"
+			}
+			held = leaving(verdict.LeavingJoined, "the plan of "+other.Name+" to name another server", next, "%s was still joined to deleting etcd machine %s%s", other.Name, host, why)
 			return &held
 		}
 	}
@@ -149,6 +158,7 @@ func (r *round) uninstall(m *member) {
 		m.finding = r.failed(m)
 		m.State, m.Code, m.retry = records.Removing, string(verdict.UninstallError), nextRetry(m.Machine)
 		m.NextStep += "; or forget the machine, with what is left on its host: drover machines rm " + m.Name + " --force"
+	case m.report.inSync && r.Cluster.Deleting.IsZero() && !r.forgotten(m): // it had come back before it was stopped
 	case m.report.inSync:
 		m.remove = true
 	case !m.Agent.Connected:
@@ -157,4 +167,16 @@ func (r *round) uninstall(m *member) {
 	default:
 		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, r.distribution.Name, r.hostReport(m.Machine, true))
 	}
+}
+
+// forgotten says that the cluster's API, where it can be asked, has no node of the machine any more; until then it
+// orders that. k3s and RKE2 take the member of a deleted node out of etcd, for which its host is not needed.
+func (r *round) forgotten(m *member) bool {
+	id := "forget-" + m.UID
+	if !m.hasPlan() || !r.API.Reachable || m.node == nil || m.Work.Order == id && m.Work.Done {
+		return true
+	}
+	m.order = &NodeOrder{ID: id, Machine: m.key(), UID: m.UID, Node: m.node.Name, Delete: true}
+	m.Condition = r.working(m, records.Removing, id, verdict.LeavingNode, verdict.DrainHook, "to be deleted")
+	return false
 }

@@ -199,17 +199,17 @@ func (r *round) ended(o operations.Operation) operations.Operation {
 		if t.State != operations.TaskSucceeded && t.State != operations.TaskSkipped {
 			open++
 		}
-		if t.State == operations.TaskRunning || t.State == operations.TaskWaiting {
+		if (t.State == operations.TaskRunning || t.State == operations.TaskWaiting) && !(o.State == operations.Stopping && r.gone(t.ID)) {
 			begun++
 		}
 	}
 	to, reason := operations.Succeeded, ""
 	switch {
-	case r.shut.holds(), begun > 0:
+	case begun > 0, r.shut.holds() && o.State != operations.Stopping:
 		return o
 	case open > 0 && o.State != operations.Stopping:
 		return o
-	case open > 0:
+	case open > 0 || r.shut.holds():
 		to, reason = operations.Aborted, fmt.Sprintf("%d of %d were not changed and keep what they have", open, len(o.Tasks))
 		r.cluster.halted = r.Cluster.Generation
 	}
@@ -250,4 +250,14 @@ func (r *round) departure(o operations.Operation) operations.Operation {
 		return o
 	}
 	return ended
+}
+
+// gone says, of an operation that is to stop, that nothing can be heard of the end of what a machine has begun.
+func (r *round) gone(name string) bool {
+	for _, m := range r.staying {
+		if m.Name == name {
+			return !m.Agent.Connected || m.State == records.Unavailable
+		}
+	}
+	return false
 }

@@ -84,7 +84,7 @@ func nextStatus(before records.MachineStatus, v finding, now time.Time) records.
 	case v.failure != nil:
 		failure := *v.failure
 		failure.At = now
-		if old := before.LastFailure; before.State == v.State && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
+		if old := before.LastFailure; before.State == v.State && before.Code == v.Code && old != nil && old.Checksum == failure.Checksum && old.Output == failure.Output {
 			failure.At = old.At
 		}
 		next.LastFailure = &failure

@@ -83,7 +83,7 @@ func (r *round) stopped(m *member, what string) bool {
 		r.wait(m, verdict.Halted, "the operation "+r.Operation.ID+" to stop", "", "%s for %s is not made, as operation %s is stopped", what, describeHost(m.Machine), r.Operation.ID)
 		return true
 	case c.Status.Halted != 0 && c.Status.Halted == c.Generation && m.change != first:
-		r.wait(m, verdict.Halted, "a changed cluster", "apply the cluster as it shall be, or retry the operation", "%s for %s is not made, as the roll-out was aborted", what, describeHost(m.Machine))
+		r.wait(m, verdict.Halted, "a changed cluster", "apply the cluster again, which goes on with it, or as it shall be", "%s for %s is not made, as the roll-out was aborted", what, describeHost(m.Machine))
 		return true
 	}
 	return false
@@ -155,7 +155,7 @@ func (r *round) inTurn(t tier) []*member {
 
 // mayRestart says whether a machine's turn has come, and what it waits for otherwise.
 func (r *round) mayRestart(m *member, t tier, before string, away []*member) bool {
-	if m.next.drain != nil {
+	if m.next.drain != nil && (before == "" || !r.upgrades(m)) {
 		return true // it has begun
 	}
 	if r.stopped(m, "a change") {
