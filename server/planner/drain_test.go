@@ -1,0 +1,42 @@
+package planner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/records"
+)
+
+// TestHooksAfterADrain are waited for also where somebody else's cordon stays, and the cordon stays.
+func TestHooksAfterADrain(t *testing.T) {
+	for name, cordoned := range map[string]bool{"free before": false, "cordoned before": true} {
+		t.Run(name, func(t *testing.T) {
+			s := active(t)
+			options := canonical(clusterspec.DrainOptions{Enabled: true, PostDrainHooks: []clusterspec.DrainHook{{Annotation: "example.com/after"}}})
+			changed := *s.Machines[0].Machine
+			changed.Status.Drain = &records.Drain{ID: "drain-1", Since: noon, Options: options, Done: true, WasCordoned: cordoned}
+			s.Machines[0].Machine = &changed
+			d := Decide(s)
+			if len(d.Orders) != 1 || d.Orders[0].Uncordon == cordoned || len(d.Orders[0].PostHooks) != 1 || d.Orders[0].Value != options {
+				t.Fatalf("orders = %+v", d.Orders)
+			}
+			s = commit(s, d)
+			if got := s.Machines[0].Secret.Annotations["rke.cattle.io/post-drain"]; got != options {
+				t.Errorf("hooks are asked for %q", got)
+			}
+			s.Machines[0].Work = observed.NodeWork{Order: d.Orders[0].ID, Phase: observed.PhasePostHooks, Missing: "example.com/after", Since: noon}
+			s.Now = noon.Add(time.Minute)
+			d = Decide(s)
+			if c := d.statusOfMachine(t).Condition; c.State != records.Uncordoning || c.Code != "uncordon-hook" || c.Cause != "waiting for post-drain hook example.com/after on pier-1 since 2026-11-21T12:00:00Z" {
+				t.Errorf("the condition is %+v", c)
+			}
+			s.Machines[0].Work = observed.NodeWork{Order: d.Orders[0].ID, Done: true}
+			s = commit(s, Decide(s))
+			if m := s.Machines[0]; m.Status.Drain != nil || m.Status.State != records.Active || m.Secret.Annotations["rke.cattle.io/post-drain"] != "" {
+				t.Errorf("the machine is %+v", m.Status)
+			}
+		})
+	}
+}
