@@ -6,8 +6,35 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
+
+// TestAnAbortEndsADrain that does not come to its end: the node takes pods again, and the machine is left as it is.
+func TestAnAbortEndsADrain(t *testing.T) {
+	w := grown(t, minimal, allInOne, workerOnly)
+	w.limit = 1
+	w.spec(changed)
+	w.s.Cluster.Spec.RKEConfig.UpgradeStrategy = &clusterspec.UpgradeStrategy{WorkerDrainOptions: &clusterspec.DrainOptions{Enabled: true}}
+	w.begin(KindChange)
+	for range 200 {
+		if w.machine("m1").Status.Drain != nil {
+			break
+		}
+		w.happens(1)
+	}
+	w.hosts["m1"].cordoned = true // the drain has begun, and a pod does not leave
+	stopped, err := w.s.Operation.AbortBy("user-1", w.s.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.s.Operation = &stopped
+	w.settle()
+	w.active()
+	if w.s.Operation.State != operations.Aborted || w.hosts["m1"].cordoned || w.hosts["m1"].restarts != 1 || w.machine("m1").Status.Drain != nil {
+		w.fail("the operation is %s, the host %+v", w.s.Operation.State, w.hosts["m1"])
+	}
+}
 
 // TestHooksAfterADrain are waited for also where somebody else's cordon stays, and the cordon stays.
 func TestHooksAfterADrain(t *testing.T) {

@@ -155,7 +155,10 @@ func (r *round) inTurn(t tier) []*member {
 
 // mayRestart says whether a machine's turn has come, and what it waits for otherwise.
 func (r *round) mayRestart(m *member, t tier, before string, away []*member) bool {
-	if m.next.drain != nil && (before == "" || !r.upgrades(m)) {
+	switch d := m.next.drain; {
+	case d != nil && !d.Done && r.stopping():
+		return false // its pods may stay, and come back
+	case d != nil && (before == "" || !r.upgrades(m)):
 		return true // it has begun
 	}
 	if r.stopped(m, "a change") {
