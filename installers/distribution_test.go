@@ -75,8 +75,8 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// TestRestartCheck: RKE2's installer writes its stamp before it restarts, so the plan looks after it.
-func TestRestartCheck(t *testing.T) {
+// TestRestartCheckIsPartOfRKE2Alone: RKE2's installer writes its stamp before it restarts, so the plan looks after it.
+func TestRestartCheckIsPartOfRKE2Alone(t *testing.T) {
 	names := func(d installers.Distribution) (names []string) {
 		for _, in := range d.Install("image", "stamp", "hash", "/data", false, nil) {
 			names = append(names, in.Name)

@@ -267,3 +267,39 @@ func TestRemovalsAreOperations(t *testing.T) {
 		t.Error("something is left")
 	}
 }
+
+// TestAQueuedWishIsCheckedAgain when its turn comes: the cluster may have become one that cannot take it.
+func TestAQueuedWishIsCheckedAgain(t *testing.T) {
+	b := activeBed(t)
+	first, err := b.ask(quieter, Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.ask(roomier, Request{Turn: Queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	o, _ := b.find(first.Operation)
+	if _, err := b.state.Operations.Modify(t.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
+		return o.To(operations.Succeeded, "", b.clock())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const moved = "/srv/k3s"
+	if _, err := b.state.Clusters.Modify(t.Context(), "fleet-default/harbour", func(c records.Cluster) (records.Cluster, error) {
+		rke := *c.Spec.RKEConfig
+		rke.DataDirectories = &clusterspec.DataDirectories{K8sDistro: moved}
+		c.Spec.RKEConfig = &rke
+		return c, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	if ended := b.operation(second.Operation, operations.Aborted); !strings.Contains(ended.Reason, "dataDirectories") {
+		t.Errorf("it ended because %s", ended.Reason)
+	}
+	if d := b.cluster().Spec.RKEConfig.DataDirectories; d == nil || d.K8sDistro != moved {
+		t.Error("the queued document was taken")
+	}
+}
