@@ -1,0 +1,53 @@
+// Package dial reaches the hosts of an RKE1 cluster. An engine needs two things of a host:
+// its Docker socket, and connections that begin on the host itself to its own ports. Both
+// come from a Dialer, which is an SSH connection of the command line or a tunnel that the
+// host opened to a server.
+package dial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/docker/docker/client"
+)
+
+// A Dialer opens a connection that begins on the host. Networks are "unix" with the path
+// of a socket, and "tcp" with host and port as the host sees them.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DefaultSocket is where Docker listens on a host.
+const DefaultSocket = "/var/run/docker.sock"
+
+const (
+	// idleLimit is how long a connection to a Docker socket is kept for the next call.
+	idleLimit = 30 * time.Second
+	// idleConnections is how many of them; an engine works on a host with few calls at a time.
+	idleConnections = 4
+)
+
+// Docker is a client of a host's Docker engine. The API version is negotiated with the
+// first call. Close it to end its idle connections. An empty socket means DefaultSocket.
+func Docker(dial Dialer, socket string) (*client.Client, error) {
+	if socket == "" {
+		socket = DefaultSocket
+	}
+	over := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", socket) }
+	transport := &http.Transport{
+		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,
+	}
+	docker, err := client.NewClientWithOpts(
+		client.WithHTTPClient(&http.Client{Transport: transport}),
+		// The address is never dialled: every connection is the dialer's. It has to be one that
+		// Docker's client speaks HTTP with.
+		client.WithHost("http://docker.invalid"),
+		client.WithDialContext(over),
+		client.WithAPIVersionNegotiation(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("client of the Docker engine at %s: %w", socket, err)
+	}
+	return docker, nil
+}
