@@ -240,7 +240,6 @@ func (s *SSH) handshake(ctx context.Context, conn net.Conn, l Login, methods []s
 			return err
 		},
 		HostKeyAlgorithms: s.options.Keys.algorithms(l.endpoint(), conn.RemoteAddr()),
-
 		ClientVersion: "SSH-2.0-drover",
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
