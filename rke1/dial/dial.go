@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/client"
@@ -28,26 +29,37 @@ const (
 	idleConnections = 4
 )
 
-// Docker is a client of a host's Docker engine. The API version is negotiated with the
-// first call. Close it to end its idle connections. An empty socket means DefaultSocket.
-func Docker(dial Dialer, socket string) (*client.Client, error) {
+// Docker is a client of a host's Docker engine, which counts its calls. The API version is
+// negotiated with the first call. Close it to end its idle connections. An empty socket means
+// DefaultSocket.
+func Docker(dial Dialer, socket string, calls *atomic.Int64) (*client.Client, error) {
 	if socket == "" {
 		socket = DefaultSocket
 	}
 	over := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", socket) }
-	transport := &http.Transport{
+	transport := counted{calls: calls, Transport: &http.Transport{
 		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,
-	}
+	}}
 	docker, err := client.NewClientWithOpts(
-		client.WithHTTPClient(&http.Client{Transport: transport}),
 		// The address is never dialled: every connection is the dialer's. It has to be one that
-		// Docker's client speaks HTTP with.
+		// Docker's client speaks HTTP with, and to come before the transport, which it would change.
 		client.WithHost("http://docker.invalid"),
-		client.WithDialContext(over),
+		client.WithHTTPClient(&http.Client{Transport: transport}),
 		client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("client of the Docker engine at %s: %w", socket, err)
 	}
 	return docker, nil
+}
+
+// counted counts the requests that go through it.
+type counted struct {
+	*http.Transport
+	calls *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.calls.Add(1)
+	return c.Transport.RoundTrip(r)
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,7 +385,8 @@ func TestDocker(t *testing.T) {
 
 	me := newPair(t)
 	d := startSSHD(t, me.signer.PublicKey())
-	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), socket)
+	var calls atomic.Int64
+	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), socket, &calls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,5 +394,8 @@ func TestDocker(t *testing.T) {
 	answer, err := docker.Ping(t.Context())
 	if err != nil || answer.APIVersion != "1.41" {
 		t.Errorf("%+v, %v", answer, err)
+	}
+	if n := calls.Load(); n == 0 {
+		t.Error("calls are not counted")
 	}
 }

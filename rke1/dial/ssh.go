@@ -240,7 +240,7 @@ func (s *SSH) handshake(ctx context.Context, conn net.Conn, l Login, methods []s
 			return err
 		},
 		HostKeyAlgorithms: s.options.Keys.algorithms(l.endpoint(), conn.RemoteAddr()),
-		ClientVersion: "SSH-2.0-drover",
+		ClientVersion:     "SSH-2.0-drover",
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c, channels, requests, err := ssh.NewClientConn(conn, l.endpoint(), config)

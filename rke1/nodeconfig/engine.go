@@ -205,8 +205,15 @@ func (e *Engine) putBack(ctx context.Context, name, id string) error {
 	return nil
 }
 
-// make creates a container, with the image if it is not there.
+// make creates a container of a process, which its label names.
 func (e *Engine) make(ctx context.Context, p Process, name string) (id string, err error) {
+	p.Name, p.Labels = name, labels(p)
+	return e.Create(ctx, p)
+}
+
+// Create creates a container as a process says, without starting it, and pulls its image
+// when that is not there. It gets no label but the given ones.
+func (e *Engine) Create(ctx context.Context, p Process) (id string, err error) {
 	if err := e.pull(ctx, p); err != nil {
 		return "", err
 	}
@@ -216,7 +223,7 @@ func (e *Engine) make(ctx context.Context, p Process, name string) (id string, e
 	if err != nil {
 		return "", err
 	}
-	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, name)
+	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, p.Name)
 	if err != nil {
 		return "", fmt.Errorf("create it from image %s: %w", p.Image, err)
 	}
@@ -230,7 +237,7 @@ func request(p Process) (*container.Config, *container.HostConfig, error) {
 		return nil, nil, fmt.Errorf("publish: %w", err)
 	}
 	config := &container.Config{
-		Image: p.Image, Entrypoint: p.Command, Cmd: p.Args, Env: p.Env, Labels: labels(p), User: p.User,
+		Image: p.Image, Entrypoint: p.Command, Cmd: p.Args, Env: p.Env, Labels: p.Labels, User: p.User,
 	}
 	host := &container.HostConfig{
 		Binds: p.Binds, VolumesFrom: p.VolumesFrom, NetworkMode: container.NetworkMode(p.NetworkMode),

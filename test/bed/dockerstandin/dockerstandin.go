@@ -46,6 +46,8 @@ type Container struct {
 	Running  bool
 	Log      string
 	Starts   int
+	// Code is what a container of OnStart ended with.
+	Code int
 }
 
 // Engine is the stand-in.
@@ -61,6 +63,8 @@ type Engine struct {
 	fails  []failure
 	watch  map[chan string]struct{}
 	info   map[string]any
+	files  map[string]File
+	runs   map[string]func(Container) (code int, output string)
 }
 
 type failure struct {
@@ -72,6 +76,7 @@ type failure struct {
 func New(t testing.TB) *Engine {
 	t.Helper()
 	e := &Engine{Socket: filepath.Join(t.TempDir(), "docker.sock"), images: map[string]Image{}, watch: map[chan string]struct{}{},
+		files: map[string]File{}, runs: map[string]func(Container) (int, string){},
 		info: map[string]any{"ServerVersion": "28.5.2", "OSType": "linux", "Name": "standin", "DockerRootDir": "/var/lib/docker", "Architecture": "x86_64"}}
 	e.Listen(t)
 	t.Cleanup(e.Stop)
@@ -220,7 +225,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = "/" + path
 	}
 	w.Header().Set("Api-Version", "1.47")
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -231,7 +236,11 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
 			query = "?" + r.URL.Query().Encode()
 		}
-		e.made = append(e.made, Request{r.Method, path + query, strings.TrimSpace(string(body)), r.Header.Get("X-Registry-Auth")})
+		text := strings.TrimSpace(string(body))
+		if strings.HasSuffix(path, "/archive") {
+			text = fmt.Sprintf("%d bytes", len(body))
+		}
+		e.made = append(e.made, Request{r.Method, path + query, text, r.Header.Get("X-Registry-Auth")})
 	}
 	for i, f := range e.fails {
 		if f.method == r.Method && strings.Contains(path+"?"+r.URL.RawQuery, f.path) {
@@ -279,6 +288,10 @@ func (e *Engine) answer(w http.ResponseWriter, r *http.Request, path string, bod
 		e.image(w, strings.TrimSuffix(strings.TrimPrefix(path, "/images/"), "/json"))
 	case strings.HasPrefix(path, "/containers/"):
 		id, verb, _ := strings.Cut(strings.TrimPrefix(path, "/containers/"), "/")
+		if verb == "archive" {
+			e.archive(w, r, id, body)
+			return
+		}
 		e.one(w, r, id, verb)
 	default:
 		refuse(w, 404, "page not found: "+path)
@@ -386,6 +399,10 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 	case verb == "start", verb == "restart":
 		c.Running = true
 		c.Starts++
+		if run := e.runs[c.Name]; run != nil {
+			c.Code, c.Log = run(*c)
+			c.Running = false
+		}
 		w.WriteHeader(204)
 	case verb == "stop":
 		c.Running = false
@@ -400,7 +417,7 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 		c.Name = name
 		w.WriteHeader(204)
 	case verb == "wait":
-		reply(w, 200, map[string]int{"StatusCode": 0})
+		e.wait(w, c)
 	case verb == "logs":
 		w.Header().Set("Content-Type", "application/vnd.docker.multiplexed-stream")
 		for _, line := range strings.SplitAfter(c.Log, "\n") {

@@ -1,0 +1,104 @@
+// Package onhost is what an RKE1 engine does on one host through its Docker socket: short
+// commands in containers, files, and asking what runs there whether it works. It does not
+// know what a cluster is.
+package onhost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+)
+
+// callLimit bounds one call of Docker's API that does no work of its own.
+const callLimit = 50 * time.Second
+
+// Host is a host whose Docker engine answered. Its methods may be called from many goroutines.
+type Host struct {
+	// Address is the host's in cluster.yml, by which sentences name it.
+	Address string
+	Docker  *client.Client
+	// Info is what the engine said of itself when the host was opened.
+	Info system.Info
+
+	dial   dial.Dialer
+	logger *slog.Logger
+	calls  *atomic.Int64
+	now    func() time.Time
+}
+
+// Open asks a host's Docker engine who it is. Files get their times from now. Close the host.
+func Open(ctx context.Context, address, socket string, d dial.Dialer, now func() time.Time, logger *slog.Logger) (*Host, error) {
+	h := &Host{Address: address, dial: d, now: now, logger: logger.With("host", address), calls: &atomic.Int64{}}
+	docker, err := dial.Docker(d, socket, h.calls)
+	if err != nil {
+		return nil, err
+	}
+	h.Docker = docker
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	h.Info, err = docker.Info(ctx)
+	if err != nil {
+		docker.Close()
+		return nil, fmt.Errorf("ask the Docker engine of host %s: %w", address, err)
+	}
+	return h, nil
+}
+
+// Close ends the idle connections to the host.
+func (h *Host) Close() error { return h.Docker.Close() }
+
+// Calls is how many calls of Docker's API were made on this host.
+func (h *Host) Calls() int64 { return h.calls.Load() }
+
+// Engine performs the host's container actions.
+func (h *Host) Engine() *nodeconfig.Engine {
+	return &nodeconfig.Engine{Docker: h.Docker, Logger: h.logger}
+}
+
+// Logs are the last lines of a container's output, both streams, for sentences about its failure.
+func (h *Host) Logs(ctx context.Context, name string, lines int) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	stream, err := h.Docker.ContainerLogs(ctx, name, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: fmt.Sprint(lines)})
+	if err != nil {
+		return nil, fmt.Errorf("read the output of container %s on host %s: %w", name, h.Address, err)
+	}
+	defer stream.Close()
+	out := &bounded{limit: maxOutput}
+	if _, err := stdcopy.StdCopy(out, out, stream); err != nil {
+		return nil, fmt.Errorf("read the output of container %s on host %s: %w", name, h.Address, err)
+	}
+	text := strings.TrimRight(string(out.b), "\n")
+	if text == "" {
+		return nil, nil
+	}
+	return strings.Split(text, "\n"), nil
+}
+
+// maxOutput bounds what is kept of a container's output, in bytes.
+const maxOutput = 64 << 10
+
+// bounded keeps the end of what is written to it.
+type bounded struct {
+	b     []byte
+	limit int
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	w.b = append(w.b, p...)
+	if over := len(w.b) - w.limit; over > 0 {
+		w.b = append(w.b[:0], w.b[over:]...)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,222 @@
+package onhost_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+)
+
+const tools = "rancher/rke-tools:v0.1.105"
+
+func open(t *testing.T) (*dockerstandin.Engine, *onhost.Host) {
+	t.Helper()
+	e := dockerstandin.New(t)
+	e.AddImage(tools, dockerstandin.Image{Pullable: true})
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	h, err := onhost.Open(t.Context(), "10.0.0.1", e.Socket, dial, now, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return e, h
+}
+
+func command(name string) onhost.Once {
+	return onhost.Once{Process: nodeconfig.Process{Name: name, Image: tools, Args: []string{"true"}}}
+}
+
+func TestRun(t *testing.T) {
+	e, h := open(t)
+	e.OnStart("rke-good", func(dockerstandin.Container) (int, string) { return 0, "one\ntwo\n" })
+	e.OnStart("rke-bad", func(dockerstandin.Container) (int, string) { return 7, "why\n" })
+
+	out, err := h.Run(t.Context(), command("rke-good"))
+	if err != nil || !slices.Equal(out, []string{"one", "two"}) {
+		t.Errorf("%q, %v", out, err)
+	}
+	_, err = h.Run(t.Context(), command("rke-bad"))
+	var failed *onhost.FailedError
+	if !errors.As(err, &failed) || failed.Code != 7 || failed.Host != "10.0.0.1" || !strings.Contains(err.Error(), "why") {
+		t.Errorf("got %v", err)
+	}
+	if left := e.Containers(); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// The end of a container that an earlier run left does not count for this one.
+func TestRunRemovesALeftoverFirst(t *testing.T) {
+	e, h := open(t)
+	e.AddImage(tools, dockerstandin.Image{})
+	e.Run(t, "rke-once", tools, nil)
+	var ran []int
+	e.OnStart("rke-once", func(c dockerstandin.Container) (int, string) {
+		ran = append(ran, c.Starts)
+		return 0, ""
+	})
+	if _, err := h.Run(t.Context(), command("rke-once")); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(ran, []int{1}) {
+		t.Errorf("starts of the container that ran: %v, want a new one's first", ran)
+	}
+}
+
+func TestRunThatCannot(t *testing.T) {
+	e, h := open(t)
+	e.OnStart("rke-once", func(dockerstandin.Container) (int, string) { return 0, "" })
+	for path, want := range map[string]string{
+		"/images/create": "pull image", "/containers/create": "create it from image", "/start": "start it", "/wait": "wait for its end",
+	} {
+		e.AddImage(tools, dockerstandin.Image{Pullable: true})
+		e.Fail(http.MethodPost, path, 500, "the disk is full")
+		_, err := h.Run(t.Context(), command("rke-once"))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), "10.0.0.1") {
+			t.Errorf("%s fails: %v, want %q", path, err, want)
+		}
+		if left := e.Containers(); len(left) != 0 {
+			t.Errorf("%s fails: left over: %v", path, left)
+		}
+	}
+}
+
+func TestRunIsBounded(t *testing.T) {
+	_, h := open(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the operator stopped it"))
+	if _, err := h.Run(ctx, command("rke-once")); err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "the operator stopped it") {
+		t.Errorf("got %v", err)
+	}
+}
+
+var kubernetes = onhost.Directory{OnHost: "/opt/rke/etc/kubernetes", Path: "/etc/kubernetes", Image: tools}
+
+func TestPut(t *testing.T) {
+	e, h := open(t)
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/same.pem", &dockerstandin.File{Contents: "same", Mode: 0o600})
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/other.pem", &dockerstandin.File{Contents: "old", Mode: 0o600})
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/open.pem", &dockerstandin.File{Contents: "open", Mode: 0o644})
+	e.SetFile("/opt/rke/etc/kubernetes/mine", &dockerstandin.File{Contents: "an operator's", Mode: 0o640})
+	files := []onhost.File{
+		{Path: "/etc/kubernetes/ssl/same.pem", Contents: []byte("same"), Mode: 0o600},
+		{Path: "/etc/kubernetes/ssl/other.pem", Contents: []byte("new"), Mode: 0o600},
+		{Path: "/etc/kubernetes/ssl/open.pem", Contents: []byte("open"), Mode: 0o600},
+		{Path: "/etc/kubernetes/ssl/etcd.pem", Contents: []byte("etcd"), Mode: 0o600, UID: 52, GID: 53},
+	}
+	changed, err := h.Put(t.Context(), kubernetes, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/etc/kubernetes/ssl/etcd.pem", "/etc/kubernetes/ssl/open.pem", "/etc/kubernetes/ssl/other.pem"}
+	if diff := cmp.Diff(want, changed); diff != "" {
+		t.Error(diff)
+	}
+	there := map[string]dockerstandin.File{
+		"/opt/rke/etc/kubernetes/ssl/same.pem": {Contents: "same", Mode: 0o600}, "/opt/rke/etc/kubernetes/ssl/other.pem": {Contents: "new", Mode: 0o600},
+		"/opt/rke/etc/kubernetes/ssl/open.pem": {Contents: "open", Mode: 0o600}, "/opt/rke/etc/kubernetes/mine": {Contents: "an operator's", Mode: 0o640},
+		"/opt/rke/etc/kubernetes/ssl/etcd.pem": {Contents: "etcd", Mode: 0o600, UID: 52, GID: 53},
+	}
+	if diff := cmp.Diff(there, e.Files()); diff != "" {
+		t.Error(diff)
+	}
+	e.Requests()
+	changed, err = h.Put(t.Context(), kubernetes, files)
+	if err != nil || len(changed) != 0 {
+		t.Errorf("a second time: %v, %v", changed, err)
+	}
+	for _, r := range e.Requests() {
+		if r.Method == http.MethodPut || strings.HasSuffix(r.Path, "/start") || strings.Contains(r.Body, "etcd") {
+			t.Errorf("a second time: %s %s %s", r.Method, r.Path, r.Body)
+		}
+	}
+	if left := e.Containers(); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestPutThatCannot(t *testing.T) {
+	e, h := open(t)
+	good := []onhost.File{{Path: "/etc/kubernetes/a", Contents: []byte("sekrit"), Mode: 0o600}}
+	e.Fail(http.MethodPut, "/archive", 500, "no space left on device")
+	_, err := h.Put(t.Context(), kubernetes, good)
+	for _, want := range []string{"10.0.0.1", "/opt/rke/etc/kubernetes", "no space left on device"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	_, err = h.Put(t.Context(), kubernetes, []onhost.File{{Path: "/etc/passwd", Contents: []byte("x")}})
+	if err == nil || !strings.Contains(err.Error(), "/etc/passwd is not below /etc/kubernetes") {
+		t.Errorf("a file elsewhere: %v", err)
+	}
+	if len(e.Files()) != 0 || len(e.Containers()) != 0 {
+		t.Errorf("left over: %v, %v", e.Files(), e.Containers())
+	}
+}
+
+func TestRead(t *testing.T) {
+	e, h := open(t)
+	files, err := h.Read(t.Context(), kubernetes)
+	if err != nil || len(files) != 0 {
+		t.Errorf("a directory that is not there: %v, %v", files, err)
+	}
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/a.pem", &dockerstandin.File{Contents: "a", Mode: 0o600})
+	files, err = h.Read(t.Context(), kubernetes)
+	want := map[string]onhost.File{"/etc/kubernetes/ssl/a.pem": {Path: "/etc/kubernetes/ssl/a.pem", Contents: []byte("a"), Mode: 0o600}}
+	if diff := cmp.Diff(want, files); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+func TestAwait(t *testing.T) {
+	e, h := open(t)
+	e.AddImage(tools, dockerstandin.Image{})
+	e.Run(t, "kubelet", tools, nil)
+	e.Change(t, "kubelet", func(c *dockerstandin.Container) { c.Log = "cannot read the kubeconfig\n" })
+	good := 0
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if good--; good < 0 {
+			http.Error(w, "etcd failed", http.StatusInternalServerError)
+		}
+	}))
+	defer s.Close()
+	check := onhost.Check{URL: s.URL + "/healthz", Container: "kubelet", Tries: 3, Pause: time.Millisecond}
+	var seen []string
+	each := func(n int, err error) { seen = append(seen, fmt.Sprint(n)) }
+
+	err := h.Await(t.Context(), check, each)
+	var unhealthy *onhost.UnhealthyError
+	if !errors.As(err, &unhealthy) || len(seen) != 3 {
+		t.Fatalf("after %v: %v", seen, err)
+	}
+	for _, want := range []string{"kubelet on host 10.0.0.1", s.URL, "500", "etcd failed", "cannot read the kubeconfig"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	good = 1
+	if err := h.Await(t.Context(), check, each); err != nil {
+		t.Errorf("a server that works: %v", err)
+	}
+	check.TLS = &tls.Config{}
+	if err := h.Await(t.Context(), check, each); err == nil {
+		t.Error("a server of an unknown authority counts as working where its certificate is checked")
+	}
+}
