@@ -1,0 +1,87 @@
+// Package kube is the Kubernetes API of an RKE1 cluster: what an engine reads and writes there
+// once the control plane answers. It is reached from a control-plane host itself, so that
+// nothing but the way to hosts is needed.
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// System is the namespace of what RKE keeps in a cluster.
+const System = "kube-system"
+
+const (
+	// callLimit bounds one request.
+	callLimit = 30 * time.Second
+	// perSecond and burst bound the requests of one run.
+	perSecond, burst = 50, 100
+	// manager is who owns the fields that are applied.
+	manager = "drover"
+)
+
+// Credentials are the administrator's, in PEM.
+type Credentials struct {
+	CA, Certificate, Key []byte
+}
+
+// API is the API of one cluster. Its methods may be called from many goroutines.
+type API struct {
+	Client kubernetes.Interface
+
+	dynamic dynamic.Interface
+	mapper  meta.ResettableRESTMapper
+}
+
+// Open is ready to ask. dial opens a connection to any API server of the cluster.
+func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API, error) {
+	config := &rest.Config{
+		// The address is never dialled. Every API server's certificate has the name, whatever
+		// its host is called.
+		Host: "https://kubernetes.default:6443", Timeout: callLimit, QPS: perSecond, Burst: burst, UserAgent: manager,
+		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: c.CA, CertData: c.Certificate, KeyData: c.Key},
+		Dial:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of the cluster's API: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of the cluster's API: %w", err)
+	}
+	return With(client, objects, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))), nil
+}
+
+// With is the API through these clients.
+func With(client kubernetes.Interface, objects dynamic.Interface, mapper meta.ResettableRESTMapper) *API {
+	return &API{Client: client, dynamic: objects, mapper: mapper}
+}
+
+// Await asks for the API's version until it answers; each is called with what it answers instead.
+func (a *API) Await(ctx context.Context, tries int, pause time.Duration, each func(attempt int, err error)) error {
+	for attempt := 1; ; attempt++ {
+		_, err := a.Client.Discovery().ServerVersion()
+		if err == nil {
+			return nil
+		}
+		each(attempt, err)
+		if attempt >= tries {
+			return fmt.Errorf("ask the cluster's API: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("ask the cluster's API: %w", context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
