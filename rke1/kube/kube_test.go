@@ -327,13 +327,13 @@ func TestAddons(t *testing.T) {
 func TestAnAddonThatIsRefused(t *testing.T) {
 	c := newCluster()
 	c.refuse["configmaps default/m"] = apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "m", nil)
-	text := "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: n}}\n"
+	text := "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n"
 	err := c.Apply(t.Context(), "rke-user-addon", text)
 	var failed *kube.AddonError
 	if !errors.As(err, &failed) || len(failed.Objects) != 1 || !strings.HasPrefix(failed.Objects[0], "ConfigMap default/m: ") {
 		t.Errorf("got %v", err)
 	}
-	if !slices.Contains(c.applied, "configmaps default/n") {
+	if !slices.Contains(c.applied, "configmaps default/other") {
 		t.Errorf("applied: %v", c.applied)
 	}
 	if kept, err := c.Addon(t.Context(), "rke-user-addon"); err != nil || kept != "" {
