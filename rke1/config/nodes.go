@@ -1,6 +1,12 @@
 package config
 
-// nodes.go is about hosts and the ways to them: nodes, bastion and registries.
+// nodes.go is about hosts, the ways to them and what they are in: nodes, bastion, registries, cloud.
+
+import (
+	"slices"
+
+	"github.com/drover-project/drover/rke1/config/clouds"
+)
 
 // The roles of a node.
 const (
@@ -35,12 +41,7 @@ type Node struct {
 
 // Has says whether the node has a role.
 func (n *Node) Has(role string) bool {
-	for _, has := range n.Role {
-		if has == role {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(n.Role, role)
 }
 
 // Taint is a taint of the Kubernetes node.
@@ -80,4 +81,17 @@ type ECRCredentialPlugin struct {
 	AccessKeyID     string `yaml:"aws_access_key_id,omitempty" json:"awsAccessKeyId,omitempty"`
 	SecretAccessKey string `yaml:"aws_secret_access_key,omitempty" json:"awsSecretAccessKey,omitempty"`
 	SessionToken    string `yaml:"aws_session_token,omitempty" json:"awsAccessToken,omitempty"`
+}
+
+// CloudProvider is the cloud that the hosts are in. Name goes into the flag --cloud-provider.
+type CloudProvider struct {
+	Name string `yaml:"name,omitempty" json:"name,omitempty"`
+	// UseInstanceMetadataHostname names nodes of AWS as the instance's metadata does.
+	UseInstanceMetadataHostname *bool             `yaml:"useInstanceMetadataHostname,omitempty" json:"useInstanceMetadataHostname,omitempty"`
+	AWS                         *clouds.AWS       `yaml:"awsCloudProvider,omitempty" json:"awsCloudProvider,omitempty"`
+	Azure                       *clouds.Azure     `yaml:"azureCloudProvider,omitempty" json:"azureCloudProvider,omitempty"`
+	OpenStack                   *clouds.OpenStack `yaml:"openstackCloudProvider,omitempty" json:"openstackCloudProvider,omitempty"`
+	VSphere                     *clouds.VSphere   `yaml:"vsphereCloudProvider,omitempty" json:"vsphereCloudProvider,omitempty"`
+	Harvester                   *clouds.Harvester `yaml:"harvesterCloudProvider,omitempty" json:"harvesterCloudProvider,omitempty"`
+	Custom                      string            `yaml:"customCloudProvider,omitempty" json:"customCloudProvider,omitempty"` // the file's text
 }
