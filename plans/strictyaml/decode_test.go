@@ -170,3 +170,64 @@ func TestDecodeMergesKeys(t *testing.T) {
 		})
 	}
 }
+
+func TestWriteIsReadAgain(t *testing.T) {
+	type inner struct {
+		Text string         `yaml:"text"`
+		Free map[string]any `yaml:"free,omitempty"`
+	}
+	type outer struct {
+		inner  `yaml:",inline"`
+		List   []inner           `yaml:"list,omitempty"`
+		Off    *bool             `yaml:"off,omitempty"`
+		Labels map[string]string `yaml:"labels,omitempty"`
+		None   []string          `yaml:"none,omitempty"`
+		Zero   int               `yaml:"zero"`
+	}
+	off := false
+	v := outer{
+		inner:  inner{Text: "\n two\nlines", Free: map[string]any{"n": nil, "f": 1.5, "l": []any{"<<", int64(7)}}},
+		List:   []inner{{Text: "a\nb\n"}, {Text: "yes"}},
+		Off:    &off,
+		Labels: map[string]string{"b": "2", "a": "~", "<<": "x"},
+		None:   []string{},
+	}
+	text, err := Write(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `text: "\n two\nlines"
+free:
+  f: 1.5
+  l:
+    - "<<"
+    - 7
+  "n": null
+list:
+  - text: |
+      a
+      b
+  - text: "yes"
+"off": false
+labels:
+  "<<": x
+  a: "~"
+  b: "2"
+zero: 0
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+	docs, err := Read(Source{}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again outer
+	if errs := docs[0].Decode(&again, Options{Tag: "yaml", MergeKeys: true}); errs != nil {
+		t.Fatal(errs)
+	}
+	v.None = nil
+	if diff := cmp.Diff(v, again, cmp.AllowUnexported(outer{}, inner{})); diff != "" {
+		t.Error(diff)
+	}
+}

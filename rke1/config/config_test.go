@@ -136,6 +136,23 @@ func TestManagement(t *testing.T) {
 	}
 }
 
+// TestManagementOfClients: what clients of the API send along is no reason for a warning, and what
+// somebody wrote is.
+func TestManagementOfClients(t *testing.T) {
+	f, err := config.ParseManagement(strictyaml.Source{}, []byte(`{"type": "rancherKubernetesEngineConfig", "services": {"type": "rkeConfigServices",
+"kubeApi": {"podSecurityPolicy": false, "eventRateLimit": {"enabled": true, "configuration": {"limits": [{"type": "Server"}]}}}},
+"kubernetes_version": "v1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.Warnings.Error(), "line 3: kubernetes_version: is not a field here; did you mean kubernetesVersion?; it is ignored"; got != want {
+		t.Errorf("the warnings are %q, want %q", got, want)
+	}
+	if f.Cluster.Services.KubeAPI.EventRateLimit.Configuration.Limits[0].Type != "Server" {
+		t.Error("a type that is a field was not read")
+	}
+}
+
 // TestEveryFieldHasTwoNames: a field without a yaml tag would be read from no cluster.yml, and one
 // without a json tag be in no state.
 func TestEveryFieldHasTwoNames(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 // nodes.go is about hosts, the ways to them and what they are in: nodes, bastion, registries, cloud.
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/drover-project/drover/rke1/config/clouds"
@@ -44,6 +45,12 @@ func (n *Node) Has(role string) bool {
 	return slices.Contains(n.Role, role)
 }
 
+// Socket is the path of the host's Docker socket. The default is not filled in, because states
+// do not have it.
+func (n *Node) Socket() string {
+	return cmp.Or(n.DockerSocket, "/var/run/docker.sock")
+}
+
 // Taint is a taint of the Kubernetes node.
 type Taint struct {
 	Key       string  `yaml:"key,omitempty" json:"key,omitempty"`
@@ -74,6 +81,12 @@ type PrivateRegistry struct {
 	Password            string               `yaml:"password,omitempty" json:"password,omitempty"`
 	IsDefault           bool                 `yaml:"is_default,omitempty" json:"isDefault,omitempty"`
 	ECRCredentialPlugin *ECRCredentialPlugin `yaml:"ecr_credential_plugin,omitempty" json:"ecrCredentialPlugin,omitempty"`
+}
+
+// Host is the registry that the credentials are for. The default is not filled in, because states
+// do not have it.
+func (r *PrivateRegistry) Host() string {
+	return cmp.Or(r.URL, "docker.io")
 }
 
 // ECRCredentialPlugin gets the password of a registry of AWS.

@@ -49,7 +49,11 @@ func parse(source strictyaml.Source, text []byte, json bool) (*File, error) {
 	}
 	f.doc = doc
 	o := strictyaml.Options{AsWritten: true, YesNo: true, MergeKeys: true, Private: true}
-	if !json {
+	if json {
+		// Clients of that API send back the type of each object, and fields that they never set.
+		o.Ignore = func(path string) bool { return path == "type" || strings.HasSuffix(path, ".type") }
+		o.IgnoreZero = strictyaml.IgnoreAll
+	} else {
 		o.Tag = "yaml"
 	}
 	found := doc.Decode(&f.Cluster, o)

@@ -41,6 +41,7 @@ func Cluster(c config.Cluster, known config.Versions, written *config.File) (err
 	k.docker()
 	k.podSecurity()
 	k.services()
+	k.kinds()
 	k.backup()
 	k.upgrade()
 	k.registries()
@@ -190,8 +191,10 @@ func (k *checker) node(i int) {
 		k.fail(nodePath(i, "role"), "is missing; it is a list of %s, %s, %s", config.RoleControlPlane, config.RoleEtcd, config.RoleWorker)
 	}
 	switch name := n.HostnameOverride; {
-	case name == "":
-	case len(name) > 253 || !subdomain.MatchString(name):
+	case name == "" || len(name) <= 253 && subdomain.MatchString(name):
+	case name == strings.ToLower(n.Address):
+		k.fail(nodePath(i, "hostname_override"), "is missing, and the address, %q, cannot be the name of a node in Kubernetes", cut(name))
+	default:
 		k.fail(nodePath(i, "hostname_override"), "%q is not a DNS name of at most 253 letters, digits, - and .", cut(name))
 	}
 	for j, role := range n.Role {

@@ -180,6 +180,29 @@ func (k *checker) podSecurity() {
 	}
 }
 
+// kinds looks at the objects of Kubernetes: the API server would not start with others.
+func (k *checker) kinds() {
+	api := &k.c.Services.KubeAPI
+	if e := api.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+		k.kind("secrets_encryption_config.custom_config", e.CustomConfig.TypeMeta, "EncryptionConfiguration", "apiserver.config.k8s.io/v1")
+	}
+	if a := api.AdmissionConfiguration; a != nil {
+		k.kind("admission_configuration", a.TypeMeta, "AdmissionConfiguration", "apiserver.config.k8s.io/v1")
+	}
+	if e := api.EventRateLimit; e != nil && e.Configuration != nil {
+		k.kind("event_rate_limit.configuration", e.Configuration.TypeMeta, "Configuration", "eventratelimit.admission.k8s.io/v1alpha1")
+	}
+	if a := api.AuditLog; a != nil && a.Configuration != nil && a.Configuration.Policy != nil {
+		k.kind("audit_log.configuration.policy", a.Configuration.Policy.TypeMeta, "Policy", "audit.k8s.io/v1")
+	}
+}
+
+func (k *checker) kind(path string, is config.TypeMeta, kind, version string) {
+	if is.Kind != kind || is.APIVersion != version {
+		k.fail("services.kube-api."+path, "is kind %q of apiVersion %q; it has to be %s of %s", cut(is.Kind), cut(is.APIVersion), kind, version)
+	}
+}
+
 func (k *checker) services() {
 	s := &k.c.Services
 	for _, needed := range []struct{ path, value string }{
