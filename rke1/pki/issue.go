@@ -51,7 +51,11 @@ func authorityOf(b Bundle, name string, now time.Time) (*authority, error) {
 	if c.CertificatePEM == "" || c.KeyPEM == "" {
 		return nil, fmt.Errorf("certificates: %s has no certificate or no key: with certificates of your own, give their directory again; else take the state file from a backup", name)
 	}
-	chain, key, err := c.parse()
+	chain, err := c.certificates()
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.key()
 	if err != nil {
 		return nil, err
 	}
@@ -116,21 +120,25 @@ func (s Source) newLeaf(l leaf, ca *authority, key *rsa.PrivateKey) (Certificate
 	return entry(l.name, l.stored, l.organization, encodeCertificate(der), encodeKey(key)), nil
 }
 
-// parse reads certificates and key. The key may be missing, which is nil; a certificate may not.
-// Errors quote nothing of what they read.
-func (c Certificate) parse() ([]*x509.Certificate, *rsa.PrivateKey, error) {
+// certificates reads the entry's own certificate and those behind it. The error quotes nothing of them.
+func (c Certificate) certificates() ([]*x509.Certificate, error) {
 	chain, err := parseCertificates(c.CertificatePEM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("certificates: %s: %w", c.Name, err)
+		return nil, fmt.Errorf("certificates: %s: %w", c.Name, err)
 	}
+	return chain, nil
+}
+
+// key reads the entry's key; nil is none. The error quotes nothing of it.
+func (c Certificate) key() (*rsa.PrivateKey, error) {
 	if c.KeyPEM == "" {
-		return chain, nil, nil
+		return nil, nil
 	}
 	key, err := parseKey(c.KeyPEM)
 	if err != nil {
-		return nil, nil, fmt.Errorf("certificates: the key of %s: %w", c.Name, err)
+		return nil, fmt.Errorf("certificates: the key of %s: %w", c.Name, err)
 	}
-	return chain, key, nil
+	return key, nil
 }
 
 func parseCertificates(text string) ([]*x509.Certificate, error) {

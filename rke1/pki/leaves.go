@@ -55,7 +55,8 @@ func (l leaf) usages() []x509.ExtKeyUsage {
 	return []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 }
 
-// leaves are those that a config asks for, in the order in which they are made.
+// leaves are those that a config asks for, in the order in which they are made; the API server's is
+// the first.
 func leaves(cfg *config.Cluster) ([]leaf, error) {
 	api, err := clusterNames(cfg, with(cfg, config.RoleControlPlane), cfg.Authentication.SANs)
 	if err != nil {

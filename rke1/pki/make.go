@@ -4,7 +4,6 @@
 package pki
 
 import (
-	"crypto/rsa"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +50,11 @@ func Make(cfg *config.Cluster, before Bundle, src Source, o Options) (Bundle, []
 			return nil, nil, err
 		}
 	}
-	if err := m.fill(nil); err != nil {
+	wanted, err := leaves(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := m.fill(wanted, func(leaf) bool { return false }); err != nil {
 		return nil, nil, err
 	}
 	return m.bundle, m.changes, nil
@@ -92,24 +95,26 @@ func (m *maker) authority(name, line string) error {
 	return nil
 }
 
-// fill makes what the CAs issue. renew names leaves to issue with a new key whatever they are.
-func (m *maker) fill(renew func(leaf) bool) error {
+// fill makes what the CAs issue. renew says which leaves to issue with a new key whatever they are.
+func (m *maker) fill(wanted []leaf, renew func(leaf) bool) error {
 	if m.bundle[RequestHeaderCA].CertificatePEM == "" && m.bundle[CA].KeyPEM != "" {
 		// Clusters from before the aggregation layer have none.
 		if err := m.authority(RequestHeaderCA, "Generating Kubernetes API server aggregation layer requestheader client CA certificates"); err != nil {
 			return err
 		}
 	}
-	wanted, err := leaves(m.cfg)
-	if err != nil {
-		return err
-	}
 	for _, l := range wanted {
-		if err := m.leaf(l, renew != nil && renew(l)); err != nil {
+		if err := m.leaf(l, renew(l)); err != nil {
 			return err
 		}
 		if l.name == APIServer {
 			m.serviceAccount()
+			if m.bundle[ServiceAccount].CertificatePEM == "" {
+				// The rke CLI takes the certificate of another entry in the place of none.
+				if err := m.renewServiceAccount(l); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if err := m.externalEtcd(); err != nil {
@@ -125,15 +130,17 @@ func (m *maker) leaf(l leaf, anew bool) error {
 	if err != nil {
 		return err
 	}
-	var key *rsa.PrivateKey
 	before := m.bundle[l.name]
+	key, err := before.key()
+	if err != nil {
+		return err
+	}
 	why := "missing"
 	if before.CertificatePEM != "" {
-		chain, old, err := before.parse()
+		chain, err := before.certificates()
 		if err != nil {
 			return err
 		}
-		key = old
 		switch {
 		case anew:
 			why = "rotated"
@@ -177,8 +184,10 @@ func (m *maker) serviceAccount() {
 		return
 	}
 	api := m.bundle[APIServer]
-	m.put(entry(ServiceAccount, ServiceAccount, "", api.CertificatePEM, api.KeyPEM), "missing", "Generating Service account token key")
+	m.put(entry(ServiceAccount, ServiceAccount, "", api.CertificatePEM, api.KeyPEM), "missing", serviceAccountLine)
 }
+
+const serviceAccountLine = "Generating Service account token key"
 
 // externalEtcd copies the certificates that the config has for an etcd that is not the cluster's.
 func (m *maker) externalEtcd() error {

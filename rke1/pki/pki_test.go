@@ -242,6 +242,14 @@ func TestWhatARunReissues(t *testing.T) {
 			want: []string{"kube-scheduler created: missing", admin}},
 		{name: "no request-header CA", change: func(_ *config.Cluster, b pki.Bundle) { delete(b, pki.RequestHeaderCA); delete(b, pki.ProxyClient) },
 			want: []string{"kube-apiserver-requestheader-ca created: a CA of its own", admin, "kube-apiserver-proxy-client created: missing"}},
+		{name: "no certificate beside it", change: func(_ *config.Cluster, b pki.Bundle) {
+			c := b[pki.ServiceAccount]
+			c.CertificatePEM = ""
+			b[pki.ServiceAccount] = c
+		}, want: []string{"kube-service-account-token created: over the same key", admin}},
+		{name: "a key without a certificate", change: func(_ *config.Cluster, b pki.Bundle) {
+			b[pki.Proxy] = pki.Certificate{KeyPEM: b[pki.Proxy].KeyPEM}
+		}, want: []string{"kube-proxy created: missing", admin}},
 		{name: "no key for tokens", change: func(_ *config.Cluster, b pki.Bundle) { delete(b, pki.ServiceAccount) },
 			want: []string{"kube-service-account-token created: missing", admin}},
 	} {

@@ -48,29 +48,29 @@ func Rotate(cfg *config.Cluster, before Bundle, r Rotation, src Source, o Option
 		}
 	}
 	all := r.CA || len(r.Services) == 0
-	if err := m.fill(func(l leaf) bool { return all || slices.Contains(r.Services, l.service) }); err != nil {
+	wanted, err := leaves(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := m.fill(wanted, func(l leaf) bool { return all || slices.Contains(r.Services, l.service) }); err != nil {
 		return nil, nil, err
 	}
 	if all {
-		if err := m.renewServiceAccount(); err != nil {
+		if err := m.renewServiceAccount(wanted[0]); err != nil {
 			return nil, nil, err
 		}
 	}
 	return m.bundle, m.changes, nil
 }
 
-// renewServiceAccount issues the certificate beside the key of tokens again. Nothing reads it, but
-// one that has expired would be warned of for ever.
-func (m *maker) renewServiceAccount() error {
-	_, key, err := m.bundle[ServiceAccount].parse()
+// renewServiceAccount issues the certificate beside the key of tokens again, as the API server's.
+// Nothing reads it, but one that has expired would be warned of for ever.
+func (m *maker) renewServiceAccount(api leaf) error {
+	key, err := m.bundle[ServiceAccount].key()
 	if err != nil {
 		return err
 	}
-	wanted, err := leaves(m.cfg)
-	if err != nil {
-		return err
-	}
-	l := wanted[slices.IndexFunc(wanted, func(l leaf) bool { return l.name == APIServer })]
+	l := api
 	l.name, l.stored = ServiceAccount, ServiceAccount
 	issuer, err := m.issuer(CA)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *maker) renewServiceAccount() error {
 	if err != nil {
 		return err
 	}
-	m.put(c, "rotated, over the same key", "Generating Service account token key")
+	m.put(c, "over the same key", serviceAccountLine)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 // Verify says everything that is wrong with a bundle, dates aside, joined: a certificate or key that
 // cannot be read, a key that is another certificate's, a leaf that its CA did not sign, an entry
 // without its names and paths. Only the certificate beside the key of service account tokens may be
-// anybody's, because nothing reads it. Errors quote no certificate and no key.
+// anybody's or none, because nothing reads it. Errors quote no certificate and no key.
 func Verify(b Bundle) error {
 	if b[CA].CertificatePEM == "" {
 		return fmt.Errorf("certificates: %s is missing", CA)
@@ -28,17 +28,24 @@ func Verify(b Bundle) error {
 			faults = append(faults, fmt.Errorf("certificates: %s lacks its name, its variables or its paths, so hosts could not get it", name))
 			continue
 		}
-		chain, key, err := c.parse()
+		key, err := c.key()
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if c.KeyPEM == "" && !mayLackKey(name) {
+			faults = append(faults, fmt.Errorf("certificates: %s has no key", name))
+		}
+		if name == ServiceAccount {
+			continue
+		}
+		chain, err := c.certificates()
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
 		chains[name] = chain
-		if key != nil && name != ServiceAccount && !key.PublicKey.Equal(chain[0].PublicKey) {
+		if key != nil && !key.PublicKey.Equal(chain[0].PublicKey) {
 			faults = append(faults, fmt.Errorf("certificates: the key of %s is not that of its certificate", name))
-		}
-		if key == nil && !mayLackKey(name) {
-			faults = append(faults, fmt.Errorf("certificates: %s has no key", name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
@@ -124,7 +131,10 @@ func (e Expiry) String() string {
 func Expiries(b Bundle) ([]Expiry, error) {
 	own := map[string]*x509.Certificate{}
 	for name, c := range b {
-		chain, _, err := c.parse()
+		if name == ServiceAccount && c.CertificatePEM == "" {
+			continue
+		}
+		chain, err := c.certificates()
 		if err != nil {
 			return nil, err
 		}
