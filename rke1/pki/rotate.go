@@ -30,6 +30,8 @@ func Services() []string {
 // stays, because every token would end with it; its certificate is issued again when all leaves
 // are. Expired leaves are no hindrance, and with Rotation.CA an expired CA is none.
 func Rotate(cfg *config.Cluster, before Bundle, r Rotation, src Source, o Options) (Bundle, []Change, error) {
+	// Management servers send one service without a name for none.
+	r.Services = slices.DeleteFunc(slices.Clone(r.Services), func(s string) bool { return s == "" })
 	for _, s := range r.Services {
 		if !slices.Contains(Services(), s) {
 			return nil, nil, fmt.Errorf("rotate certificates: %q is not a service; there are %s", s, strings.Join(Services(), ", "))

@@ -32,7 +32,7 @@ func TestRotate(t *testing.T) {
 		// newCertificates are those that have a new certificate over the key they had.
 		newCertificates []string
 	}{
-		{"every leaf", pki.Rotation{}, leaves, []string{pki.ServiceAccount}},
+		{"every leaf", pki.Rotation{Services: []string{""}}, leaves, []string{pki.ServiceAccount}},
 		{"one service", pki.Rotation{Services: []string{"kube-scheduler"}}, []string{pki.Scheduler}, []string{pki.Admin}},
 		{"kubelet", pki.Rotation{Services: []string{"kubelet"}}, kubelets, []string{pki.Admin}},
 		{"two", pki.Rotation{Services: []string{"etcd", "kube-apiserver"}}, []string{pki.APIServer, "kube-etcd-10-0-0-10", "kube-etcd-db-example-com"}, []string{pki.Admin}},

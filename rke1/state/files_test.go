@@ -151,20 +151,18 @@ func TestLoadWithoutAFile(t *testing.T) {
 func TestLoadNamesTheLastGoodBackup(t *testing.T) {
 	f := place(t, nil)
 	s := deployed(t)
-	for i := range 3 {
+	for i := range 4 {
 		s = next(t, s, cluster(), birth.Add(time.Duration(i)*time.Hour), 1+i)
 		mustWrite(t, f, s, i)
 	}
 	backups, err := state.Backups(f.State)
-	if err != nil || len(backups) != 2 {
+	if err != nil || len(backups) != 3 {
 		t.Fatalf("%v, %v", backups, err)
 	}
-	for _, path := range []string{f.State, backups[0]} {
-		if err := os.WriteFile(path, []byte(`{"desiredState": {`), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, err := state.Load(f, state.Against{}); err == nil || !strings.Contains(err.Error(), "the last good state is "+backups[1]) {
+	mustPut(t, f.State, []byte(`{"desiredState": {`))
+	mustPut(t, backups[0], []byte(`{"desiredState": {`))
+	mustPut(t, backups[1], []byte(`{}`))
+	if _, _, err := state.Load(f, state.Against{}); err == nil || !strings.Contains(err.Error(), "the last good state is "+backups[2]) {
 		t.Errorf("%v", err)
 	}
 }
