@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -33,7 +34,10 @@ func (t noted) Forget(source string) error {
 func (t noted) Probes(ctx context.Context, s apply.Standing, last map[string]plans.ProbeStatus, applied time.Time) (map[string]plans.ProbeStatus, map[string]error) {
 	next, failures := t.Engine.Probes(ctx, s, last, applied)
 	if ctx.Err() == nil {
-		t.board.setProbes(s.Source, next, failures, ctx.Done())
+		all := map[string]plans.ProbeStatus{}
+		maps.Copy(all, last) // those that are healthy are not always asked
+		maps.Copy(all, next)
+		t.board.setProbes(s.Source, all, failures, ctx.Done())
 	}
 	return next, failures
 }

@@ -71,10 +71,18 @@ for dir in "/etc/rancher/$name" "$data" /etc/rancher/node /etc/rancher/agent/reg
     clean "$dir" || exit 1
 done
 rmdir /etc/rancher/agent /etc/rancher /var/lib/rancher 2>/dev/null || true
-# Of the kubelet empty slices stay, and of containerd a socket on which nobody listens; another containerd keeps its own.
+# Of the kubelet empty slices stay. Of containerd, whose shims are killed, sockets stay on which nobody listens, and what
+# runc knows of containers of Kubernetes; another containerd keeps its own.
 systemctl stop kubepods.slice 2>/dev/null || true
-grep -q '/run/nri/nri.sock$' /proc/net/unix || rm -f /run/nri/nri.sock
-rmdir /run/nri /run/containerd 2>/dev/null || true
+for socket in /run/nri/nri.sock /run/containerd/s/*; do
+    grep -q " $socket\$" /proc/net/unix || rm -f "$socket"
+done
+# Each shim has the name of its containers' namespace as an argument.
+grep -qszx 'k8s[.]io' /proc/[0-9]*/cmdline || rm -rf /run/containerd/runc/k8s.io
+rmdir /run/nri /run/containerd/runc /run/containerd/s /run/containerd 2>/dev/null || true
+# Uninstallers remove their files one by one, and not the directories that came with them.
+for dir in "$@"; do rmdir "${dir%/bin}/lib/systemd/system" "${dir%/bin}/lib/systemd" 2>/dev/null; done
+if [ -d "/opt/$name" ]; then find "/opt/$name" -depth -type d -exec rmdir {} + 2>/dev/null; fi
 if [ "$agent" = yes ]; then
     # The agent that runs this has to report first: a unit of its own removes it in a minute.
     for own in /usr/local/bin/rancher-system-agent-uninstall.sh /opt/rancher-system-agent/bin/rancher-system-agent-uninstall.sh /usr/bin/rancher-system-agent-uninstall.sh; do

@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/k3s"
@@ -50,6 +53,7 @@ func newHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{t, t.TempDir()}
 	h.write("proc/self/mounts", "proc /proc proc rw 0 0\n", 0o644)
+	h.write("proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n", 0o644)
 	h.write("etc/hostname", "pier-1\n", 0o644)
 	h.write("var/log/syslog", "a line\n", 0o644)
 	for name, text := range programs {
@@ -132,7 +136,7 @@ func (h *host) install(d installers.Distribution, server bool) {
 	for _, name := range []string{
 		"usr/local/bin/" + d.Name, "etc/rancher/" + d.Name + "/config.yaml.d/50-rancher.yaml", "etc/rancher/node/password", "etc/rancher/agent/registries.yaml",
 		"var/lib/rancher/" + d.Name + "/server/token", "var/lib/rancher/capr/idempotence/x", "var/lib/kubelet/config.yaml", "var/lib/cni/results/x",
-		"run/k3s/containerd/containerd.sock", "run/flannel/subnet.env", "var/log/pods/a/0.log", "var/log/containers/a.log", "sys/class/net/cni0", "sys/class/net/flannel.1", "sys/class/net/eth0",
+		"run/k3s/containerd/containerd.sock", "run/nri/nri.sock", "run/containerd/s/a", "run/containerd/runc/k8s.io/a/state.json", "run/flannel/subnet.env", "var/log/pods/a/0.log", "var/log/containers/a.log", "sys/class/net/cni0", "sys/class/net/flannel.1", "sys/class/net/eth0",
 	} {
 		h.write(name, "x", 0o644)
 	}
@@ -177,7 +181,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 					t.Errorf("run %d leaves %q", again, left)
 				}
 			}
-			if h.exists("var/lib/rancher") || h.exists("etc/rancher") || !h.exists("sys/class/net/eth0") {
+			if h.exists("var/lib/rancher") || h.exists("etc/rancher") || h.exists("run/containerd") || h.exists("run/nri") || !h.exists("sys/class/net/eth0") {
 				t.Error("an empty directory stays, or too much is gone")
 			}
 		})
@@ -225,6 +229,54 @@ func TestUninstallFails(t *testing.T) {
 				t.Errorf("err = %v, %s there: %v; it says %s", err, c.stays, h.exists(c.stays), out)
 			}
 		})
+	}
+}
+
+// TestUninstallKeepsAnothersContainerd: of another containerd the sockets stay on which somebody listens, and the state
+// of its containers while they run; of other namespaces in any case.
+func TestUninstallKeepsAnothersContainerd(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		h := newHost(t)
+		h.install(rke2.Distribution(), true)
+		h.write("run/containerd/s/theirs", "", 0o644)
+		h.write("run/containerd/runc/moby/b/state.json", "{}", 0o644)
+		h.write("proc/net/unix", h.rooted("Num Path\n0: 2 0 10000 1 1 7 /run/nri/nri.sock\n1: 2 0 10000 1 1 8 /run/containerd/s/theirs\n"), 0o644)
+		h.write("proc/7/cmdline", "containerd-shim-runc-v2\x00-namespace\x00moby\x00", 0o644)
+		want := []string{"run/containerd/runc/moby/b/state.json", "run/containerd/s/theirs", "run/nri/nri.sock"}
+		if running {
+			h.write("proc/8/cmdline", "containerd-shim-runc-v2\x00-namespace\x00k8s.io\x00-id\x00c\x00", 0o644)
+			want = slices.Insert(want, 0, "run/containerd/runc/k8s.io/a/state.json")
+		}
+		if out, err := h.uninstall(rke2.Distribution(), true, false); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if diff := cmp.Diff(want, h.leftovers()); diff != "" {
+			t.Errorf("while containers of Kubernetes run = %t: %s", running, diff)
+		}
+	}
+}
+
+// TestUninstallRemovesEmptyDirectories that came with the distribution, and no other's.
+func TestUninstallRemovesEmptyDirectories(t *testing.T) {
+	h := newHost(t)
+	h.install(rke2.Distribution(), true)
+	for _, dir := range []string{"usr/local/lib/systemd/system", "usr/local/lib/theirs", "opt/rke2/lib/systemd/system", "opt/theirs"} {
+		if err := os.MkdirAll(filepath.Join(h.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.write("usr/lib/systemd/system/theirs.service", "", 0o644)
+	h.write("opt/rke2/bin/theirs", "", 0o644)
+	if out, err := h.uninstall(rke2.Distribution(), true, false); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, want := range map[string]bool{
+		"usr/local/lib/systemd": false, "usr/local/lib/theirs": true, "opt/rke2/lib": false, "opt/rke2/bin/theirs": true, "opt/theirs": true,
+		"usr/lib/systemd/system/theirs.service": true,
+	} {
+		if h.exists(name) != want {
+			t.Errorf("%s is there: %t", name, !want)
+		}
 	}
 }
 

@@ -5,8 +5,10 @@
 package tend
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -56,6 +58,9 @@ type Tender struct {
 	Engine Engine
 	Logger *slog.Logger
 	Now    func() time.Time
+	// Eager is the pause between two looks at probes that are not healthy, between the rounds; zero is a second.
+	// Other machines of a cluster wait for them.
+	Eager time.Duration
 
 	stop    context.CancelFunc // nil when nothing is looked after
 	resting <-chan struct{}    // closed when all goroutines that were started have ended; nil: there were none
@@ -121,10 +126,56 @@ func (t *Tender) probe(ctx context.Context, j Job) {
 			return // what was cancelled is not a finding
 		}
 		j.Probed(ctx, last)
-		if backoff.Wait(ctx, j.ProbePeriod) != nil {
+		var err error
+		if last, err = t.pause(ctx, j, last); err != nil {
 			return
 		}
 	}
+}
+
+// pause waits for the next round, and returns what is known then. What is not healthy is asked in between, alone, and
+// counts when it has become healthy: failures are counted by rounds, and so are successes where a plan wants several.
+func (t *Tender) pause(ctx context.Context, j Job, known map[string]plans.ProbeStatus) (map[string]plans.ProbeStatus, error) {
+	eager := cmp.Or(t.Eager, time.Second)
+	round := t.Now().Add(j.ProbePeriod)
+	for {
+		sick := sickOf(j.Standing, known)
+		if len(sick.Plan.Probes) == 0 || !t.Now().Add(eager).Before(round) {
+			return known, backoff.Wait(ctx, max(round.Sub(t.Now()), 0))
+		}
+		if err := backoff.Wait(ctx, eager); err != nil {
+			return known, err
+		}
+		asked, _ := t.Engine.Probes(ctx, sick, known, j.Applied)
+		if ctx.Err() != nil {
+			return known, ctx.Err()
+		}
+		recovered := map[string]plans.ProbeStatus{}
+		for name := range sick.Plan.Probes {
+			if asked[name].Healthy {
+				recovered[name] = asked[name]
+			}
+		}
+		if len(recovered) > 0 {
+			next := map[string]plans.ProbeStatus{} // whoever was shown the one before may keep it
+			maps.Copy(next, known)
+			maps.Copy(next, recovered)
+			known = next
+			j.Probed(ctx, known)
+		}
+	}
+}
+
+// sickOf is a plan with those of its probes that are not healthy.
+func sickOf(s apply.Standing, statuses map[string]plans.ProbeStatus) apply.Standing {
+	sick := &plans.Plan{Probes: map[string]plans.Probe{}}
+	for name, probe := range s.Plan.Probes {
+		if !statuses[name].Healthy {
+			sick.Probes[name] = probe
+		}
+	}
+	s.Plan = sick
+	return s
 }
 
 // periodic runs instructions below ctx, and goes on as long as the plan stands.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
@@ -17,17 +21,31 @@ import (
 type engine struct {
 	mu       sync.Mutex
 	probes   int
-	periodic []string // checksums, with "!" when forced
-	running  int      // periodic instructions at once
+	periodic []string          // checksums, with "!" when forced
+	asked    [][]string        // names of probes, by round
+	answers  []map[string]bool // of the rounds; the last one for ever. Nil is no answer
+	running  int               // periodic instructions at once
 	most     int
 	hang     chan struct{}
 }
 
-func (e *engine) Probes(_ context.Context, _ apply.Standing, last map[string]plans.ProbeStatus, _ time.Time) (map[string]plans.ProbeStatus, map[string]error) {
+func (e *engine) Probes(_ context.Context, s apply.Standing, last map[string]plans.ProbeStatus, _ time.Time) (map[string]plans.ProbeStatus, map[string]error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.probes++
-	return last, nil
+	if e.answers == nil {
+		return last, nil
+	}
+	e.asked = append(e.asked, slices.Sorted(maps.Keys(s.Plan.Probes)))
+	healthy := e.answers[min(e.probes, len(e.answers))-1]
+	next := map[string]plans.ProbeStatus{}
+	for name := range s.Plan.Probes {
+		next[name] = plans.ProbeStatus{Healthy: healthy[name], FailureCount: last[name].FailureCount}
+		if !healthy[name] {
+			next[name] = plans.ProbeStatus{FailureCount: last[name].FailureCount + 1}
+		}
+	}
+	return next, nil
 }
 
 func (e *engine) Periodic(ctx context.Context, s apply.Standing, last map[string]plans.PeriodicOutput, force bool) map[string]plans.PeriodicOutput {
@@ -176,5 +194,37 @@ func TestPulse(t *testing.T) {
 	p.End()
 	if !p.Alive(given) {
 		t.Error("what has ended cannot hang")
+	}
+}
+
+// TestSickProbesAreAskedBetweenRounds: alone, and until they are healthy; their failures are counted by rounds.
+func TestSickProbesAreAskedBetweenRounds(t *testing.T) {
+	t.Parallel()
+	e := &engine{answers: []map[string]bool{{"up": true}, {}, {"etcd": true}, {}, {"api": true}}}
+	tender := tender(e)
+	tender.Eager = time.Millisecond
+	found := make(chan map[string]plans.ProbeStatus, 10)
+	j := job("one", false)
+	j.ProbePeriod = time.Hour
+	j.Standing.Plan.PeriodicInstructions = nil
+	j.Standing.Plan.Probes = map[string]plans.Probe{"api": {}, "etcd": {}, "up": {}}
+	j.Probed = func(_ context.Context, statuses map[string]plans.ProbeStatus) { found <- statuses }
+	tender.Begin(t.Context(), j)
+	for _, want := range []map[string]plans.ProbeStatus{
+		{"api": {FailureCount: 1}, "etcd": {FailureCount: 1}, "up": {Healthy: true}},
+		{"api": {FailureCount: 1}, "etcd": {Healthy: true, FailureCount: 1}, "up": {Healthy: true}},
+		{"api": {Healthy: true, FailureCount: 1}, "etcd": {Healthy: true, FailureCount: 1}, "up": {Healthy: true}},
+	} {
+		if diff := cmp.Diff(want, <-found); diff != "" {
+			t.Errorf("statuses: %s", diff)
+		}
+	}
+	tender.Wait()
+	want := [][]string{{"api", "etcd", "up"}, {"api", "etcd"}, {"api", "etcd"}, {"api"}, {"api"}}
+	if diff := cmp.Diff(want, e.asked); diff != "" {
+		t.Errorf("asked: %s", diff)
+	}
+	if len(found) > 0 {
+		t.Errorf("reported without news: %v", <-found)
 	}
 }

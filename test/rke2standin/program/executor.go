@@ -22,6 +22,7 @@ import (
 	"github.com/k3s-io/k3s/pkg/daemons/executor"
 	"github.com/k3s-io/k3s/pkg/util"
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"sigs.k8s.io/yaml"
 )
@@ -33,7 +34,7 @@ type node struct {
 	options  podOptions
 
 	agent          *config.Node
-	pods           manifests
+	pods           *manifests
 	apiServerReady <-chan struct{}
 	etcdReady      chan struct{}
 	criReady       chan struct{}
@@ -48,7 +49,9 @@ var _ executor.Executor = (*node)(nil)
 // start them once more.
 func (n *node) Bootstrap(ctx context.Context, agent *config.Node, cfg cmds.Agent) error {
 	n.agent = agent
-	n.pods = manifests{dir: agent.AgentConfig.PodManifests, registry: agent.AgentConfig.SystemDefaultRegistry, options: n.options}
+	n.pods = &manifests{
+		dir: agent.AgentConfig.PodManifests, registry: agent.AgentConfig.SystemDefaultRegistry, options: n.options, written: map[string]types.UID{},
+	}
 	n.apiServerReady = util.APIServerReadyChan(ctx, agent.AgentConfig.KubeConfigK3sController, util.DefaultAPIServerReadyTimeout)
 	n.etcdReady, n.criReady = make(chan struct{}), make(chan struct{})
 	return n.pods.keep(n.wanted(cfg))

@@ -106,6 +106,10 @@ func prepare(c *cli.Context, dataDir string, isServer bool) error {
 	if err != nil {
 		return err
 	}
-	executor.Set(&node{dataDir: dataDir, isServer: isServer, options: options})
+	n := &node{dataDir: dataDir, isServer: isServer, options: options}
+	executor.Set(n)
+	if isServer {
+		cmds.ServerConfig.StartupHooks = append(cmds.ServerConfig.StartupHooks, n.awaitPods)
+	}
 	return nil
 }

@@ -4,6 +4,7 @@ package main
 
 // Static pods: their manifests in the directory that the kubelet watches. A manifest names, by a checksum, the files
 // that its process reads at its start, so that new certificates restart it and a restart of the supervisor alone does not.
+// The pod's uid is the checksum of the manifest, by which its containers are known.
 
 import (
 	"bytes"
@@ -18,9 +19,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 )
@@ -44,34 +47,65 @@ type manifests struct {
 	dir      string
 	registry string
 	options  podOptions
+
+	mu      sync.Mutex
+	written map[string]types.UID // by this process, or found as it would have written them
 }
 
 func same(path string) mount         { return mount{source: path, target: path} }
 func sameReadOnly(path string) mount { return mount{source: path, target: path, readOnly: true} }
 
 // write writes a pod's manifest if it is another than the one there.
-func (m manifests) write(p pod) error {
-	made, err := m.manifest(p)
-	if err != nil {
-		return fmt.Errorf("make the static pod %s: %w", p.name, err)
-	}
-	text, err := yaml.Marshal(made)
+func (m *manifests) write(p pod) error {
+	uid, text, err := m.text(p)
 	if err != nil {
 		return fmt.Errorf("make the static pod %s: %w", p.name, err)
 	}
 	path := filepath.Join(m.dir, p.name+".yaml")
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, text) {
-		return nil
+	if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
+		if err := os.MkdirAll(m.dir, 0o750); err != nil {
+			return err
+		}
+		part := filepath.Join(m.dir, "."+p.name+".part") // the kubelet does not look at such names
+		if err := errors.Join(os.WriteFile(part, text, 0o600), os.Rename(part, path)); err != nil {
+			return err
+		}
 	}
-	if err := os.MkdirAll(m.dir, 0o750); err != nil {
-		return err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.written[p.name] = uid
+	return nil
+}
+
+// uid is that of a component's pod, once its manifest is what it should be.
+func (m *manifests) uid(component string) (types.UID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uid, is := m.written[component]
+	if !is {
+		return "", errors.New("its manifest is not written yet")
 	}
-	part := filepath.Join(m.dir, "."+p.name+".part") // the kubelet does not look at such names
-	return errors.Join(os.WriteFile(part, text, 0o600), os.Rename(part, path))
+	return uid, nil
+}
+
+// text is a pod's manifest with its uid.
+func (m *manifests) text(p pod) (types.UID, []byte, error) {
+	made, err := m.manifest(p)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err := yaml.Marshal(made)
+	if err != nil {
+		return "", nil, err
+	}
+	sum := sha256.Sum256(text)
+	made.UID = types.UID(hex.EncodeToString(sum[:16]))
+	text, err = yaml.Marshal(made)
+	return made.UID, text, err
 }
 
 // keep removes the manifests of all components but these.
-func (m manifests) keep(names []string) error {
+func (m *manifests) keep(names []string) error {
 	var errs []error
 	for _, name := range components {
 		if slices.Contains(names, name) {
@@ -84,7 +118,7 @@ func (m manifests) keep(names []string) error {
 	return errors.Join(errs...)
 }
 
-func (m manifests) manifest(p pod) (*corev1.Pod, error) {
+func (m *manifests) manifest(p pod) (*corev1.Pod, error) {
 	options := m.options[p.name]
 	mounts := append(slices.Clone(p.mounts), options.mounts...)
 	named := filesOf(p.args)
@@ -130,7 +164,7 @@ func (m manifests) manifest(p pod) (*corev1.Pod, error) {
 }
 
 // image is the image of a component. All are one, under the names that people know.
-func (m manifests) image(component string) string {
+func (m *manifests) image(component string) string {
 	if image := m.options[component].image; image != "" {
 		return image
 	}
