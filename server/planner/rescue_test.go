@@ -133,3 +133,88 @@ func TestAReinstalledHostWaitsForItsOldMachine(t *testing.T) {
 		w.fail("m9 is %+v", w.machine("m9").Status.Condition)
 	}
 }
+
+// underWay are the servers that have taken a restart and are not through with it.
+func (w *world) underWay() (names []string) {
+	for i := range w.s.Machines {
+		m := &w.s.Machines[i]
+		state := plans.State(m.data()[plans.KeyPlanState])
+		if h := w.hosts[m.Name]; m.isServer() && !h.dead && ((state == plans.StatePending || state == plans.StateInProgress) && w.restartsOn(*m) || h.restarts > 1 && !h.up) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// TestServersAreMendedOneAtATime: all nodes are not Ready while the API works, or nothing works any more; a change that
+// mends them goes from server to server, and etcd keeps the quorum that it has.
+func TestServersAreMendedOneAtATime(t *testing.T) {
+	for name, breaks := range map[string]func(*world, *simulated){
+		"nodes not Ready": func(_ *world, h *simulated) { h.ill = true },
+		"nothing works":   func(w *world, h *simulated) { h.up, h.jammed, w.outage = false, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(4) {
+				w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, controlPlane, workerOnly)
+				w.limit = 100
+				w.settle()
+				for i := range w.s.Machines {
+					if m := &w.s.Machines[i]; m.isServer() {
+						breaks(w, w.hosts[m.Name])
+						w.report(m)
+					}
+				}
+				w.pass(3, time.Minute)
+				w.spec(changed)
+				for range 300 {
+					w.happens(1)
+					if names := w.underWay(); len(names) > 1 {
+						w.fail("%q change at the same time", names)
+					}
+				}
+				w.settle()
+				w.active()
+			}
+		})
+	}
+}
+
+// TestAServerThatIsNotMendedByItsChange holds up others for a while only, as etcd may need several of them to have its
+// quorum again.
+func TestAServerThatIsNotMendedByItsChange(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+	for i := range w.s.Machines {
+		m := &w.s.Machines[i]
+		w.hosts[m.Name].up, w.hosts[m.Name].jammed, w.outage = false, true, true
+		w.report(m)
+	}
+	w.pass(3, time.Minute)
+	w.spec(changed)
+	w.pass(1, time.Second)
+	first := w.machine("m0")
+	if plans.State(first.data()[plans.KeyPlanState]) != plans.StatePending {
+		w.fail("m0 has not got the change")
+	}
+	w.end(first)
+	w.pass(2, time.Second)
+	if d := w.decision(); plans.State(w.machine("m1").data()[plans.KeyPlanState]) == plans.StatePending || d.Again == 0 || d.Again > mendLimit {
+		w.fail("m1 has the change too, or nobody looks again: %s", d.Again)
+	}
+	w.pass(1, mendLimit)
+	if plans.State(w.machine("m1").data()[plans.KeyPlanState]) != plans.StatePending || plans.State(w.machine("m2").data()[plans.KeyPlanState]) == plans.StatePending {
+		w.fail("m1 has not got the change, or m2 has")
+	}
+}
+
+// TestALostMemberKeepsAnotherFromItsChange, also where that one does not work: with it etcd would lose its quorum.
+func TestALostMemberKeepsAnotherFromItsChange(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+	w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
+	w.hosts["m1"].ill = true
+	w.pass(3, time.Minute)
+	w.spec(changed)
+	w.settle()
+	if w.hosts["m1"].restarts != 1 {
+		w.fail("m1 restarted %d times", w.hosts["m1"].restarts)
+	}
+}

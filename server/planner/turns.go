@@ -165,10 +165,12 @@ func (r *round) mayRestart(m *member, t tier, before string, away []*member) boo
 		return false
 	}
 	host := describeHost(m.Machine)
-	// One that does not work takes its new plan at once: that may be what mends it, and what
-	// others wait for. Only a newer kubelet has to wait for the control plane.
+	// One that does not work takes its new plan at once, servers one after the other: that may be what
+	// mends it, and what others wait for. Only a newer kubelet has to wait for the control plane.
 	mends := r.healing(m) && (m.isServer() || before == "" || !r.upgrades(m))
 	switch {
+	case mends && m.isServer():
+		return r.mends(m)
 	case mends:
 		return true
 	case before != "":
