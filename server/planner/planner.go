@@ -164,8 +164,9 @@ type round struct {
 	// members are all machines, in the order of their names; staying are those that nobody removes, and
 	// servers those of them with etcd or a control plane.
 	members, staying, servers []*member
-	// init is the machine that begins the cluster; nil while there is none.
+	// init is the machine that begins the cluster; nil while there is none. began says that there is an etcd, or was.
 	init    *member
+	began   bool
 	cluster clusterVerdict
 	// operation is the next record of the operation; nil when it stays.
 	operation *operations.Operation

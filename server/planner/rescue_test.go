@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,5 +217,64 @@ func TestALostMemberKeepsAnotherFromItsChange(t *testing.T) {
 	w.settle()
 	if w.hosts["m1"].restarts != 1 {
 		w.fail("m1 restarted %d times", w.hosts["m1"].restarts)
+	}
+}
+
+// TestNobodyBeginsASecondEtcd when no member of the first one is left: neither a machine that was joining, nor a new one,
+// nor one that the cluster's label names. The cluster says what there is to do.
+func TestNobodyBeginsASecondEtcd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(*world)
+		cause   string
+	}{
+		"the last member is forgotten while another joins": {func(w *world) {
+			w.add("m5", allInOne)
+			w.pass(1, time.Second)
+			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
+		}, "no machine of cluster harbour is known to have a member of its etcd; m5 has never joined it, and would begin another one"},
+		"the last member leaves, and one has registered": {func(w *world) {
+			w.leave("m0")
+			w.add("m5", allInOne)
+		}, "the members of the etcd of cluster harbour leave with m0; m5 has never joined it, and would begin another one"},
+		"two have registered, and one of them is named": {func(w *world) {
+			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
+			w.add("m5", allInOne)
+			w.add("m6", allInOne)
+			w.s.Cluster.Labels = map[string]string{labelInitPin: "id-m6"}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, minimal, allInOne, controlPlane)
+			tc.happens(w)
+			w.pass(5, time.Second)
+			for _, m := range w.s.Machines {
+				p, _ := deliveredPlan(m.data())
+				if m.Name != "m0" && m.Roles.Etcd && len(p.Files) > 0 && !w.joins(p) || m.Name != "m0" && m.Status.Init {
+					w.fail("%s is to begin a cluster of its own", m.Name)
+				}
+			}
+			if c := w.s.Cluster.Status; c.State != ClusterError || tc.cause != "" && c.Message != tc.cause {
+				w.fail("the cluster is %s: %s", c.State, c.Message)
+			}
+			if s := w.machine(w.s.Machines[len(w.s.Machines)-1].Name).Status; s.Code != "etcd-replaced" || !strings.Contains(s.NextStep, "restore a snapshot") {
+				w.fail("the machine says %+v", s.Condition)
+			}
+		})
+	}
+}
+
+// TestANamedMachineBeginsNoSecondCluster: it takes over when it votes.
+func TestANamedMachineBeginsNoSecondCluster(t *testing.T) {
+	w := grown(t, minimal, allInOne)
+	w.add("m5", etcdControl)
+	w.s.Cluster.Labels = map[string]string{labelInitPin: "id-m5"}
+	w.pass(1, time.Second)
+	if p, _ := deliveredPlan(w.machine("m5").data()); w.beginner() != "m0" || !w.joins(p) {
+		w.fail("%s begins", w.beginner())
+	}
+	w.settle()
+	w.active()
+	if w.beginner() != "m5" {
+		w.fail("%s has begun it", w.beginner())
 	}
 }
