@@ -74,7 +74,7 @@ func (r *round) turns() {
 func (r *round) stopped(m *member, what string) bool {
 	c := r.Cluster
 	switch {
-	case m.next.drain != nil:
+	case r.inDrain(m):
 		return false // what has begun is brought to its end
 	case c.Paused != nil:
 		r.wait(m, verdict.Paused, "cluster "+c.Name+" to be resumed", "drover clusters resume "+c.Name, "%s for %s waits, as cluster %s is paused since %s", what, describeHost(m.Machine), c.Name, c.Paused.At.UTC().Format(timeFormat))
@@ -159,7 +159,7 @@ func (r *round) mayRestart(m *member, t tier, before string, away []*member) boo
 	case d != nil && !d.Done && r.stopping():
 		return false // its pods may stay, and come back
 	case d != nil && (before == "" || !r.upgrades(m)):
-		return true // it has begun
+		return !r.stopped(m, "a change") // it has begun, unless that was for another change
 	}
 	if r.stopped(m, "a change") {
 		return false
