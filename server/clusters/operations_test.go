@@ -303,3 +303,38 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 		t.Error("the queued document was taken")
 	}
 }
+
+// TestAnAbortedRemovalKeepsTheMachine: the record ends when the machine stays, in one write.
+func TestAnAbortedRemovalKeepsTheMachine(t *testing.T) {
+	b := activeBed(t)
+	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: planner.KindRemoval, Subject: "fleet-default/harbour", Created: b.clock()}, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := b.state.Machines.Get(machineKey)
+	if _, err := b.state.Machines.Modify(t.Context(), machineKey, func(m records.Machine) (records.Machine, error) {
+		m.Deleting, m.Leave = b.clock(), records.Leave{By: "user-a", Uninstall: true}
+		return m, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.state.Operations.Create(t.Context(), o.Key(), o); err != nil {
+		t.Fatal(err)
+	}
+	waits := b.wait("leaving", b.inState(records.Removing))
+	if waits.Status.Code != "leaving-last-etcd" || !strings.Contains(waits.Status.NextStep, "drover operations abort op-abcdefgh") {
+		t.Errorf("it is %+v", waits.Status.Condition)
+	}
+	if _, err := b.state.Operations.Modify(t.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
+		return o.AbortBy("user-a", b.clock())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if ended := b.operation(o.ID, operations.Aborted); !strings.Contains(ended.Reason, "stays in the cluster") {
+		t.Errorf("it ended because %s", ended.Reason)
+	}
+	m := b.wait("active", b.inState(records.Active))
+	if !m.Deleting.IsZero() || m.Leave != (records.Leave{}) || m.UID != d.Value.UID {
+		t.Errorf("the machine is %+v", m)
+	}
+}

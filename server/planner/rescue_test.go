@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -277,4 +278,71 @@ func TestANamedMachineBeginsNoSecondCluster(t *testing.T) {
 	if w.beginner() != "m5" {
 		w.fail("%s has begun it", w.beginner())
 	}
+}
+
+// abort asks for the end of the operation.
+func (w *world) abort() {
+	w.Helper()
+	stopped, err := w.s.Operation.AbortBy("user-1", w.s.Now)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.s.Operation = &stopped
+}
+
+// TestAnAbortedRemoval: a machine whose removal only waits stays as it was; one that something has begun for is removed,
+// and the operation says so.
+func TestAnAbortedRemoval(t *testing.T) {
+	lost := func(w *world) {
+		w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
+		w.pass(3, time.Minute)
+		w.leave("m1") // etcd needs it
+		w.begin(KindRemoval)
+	}
+	for name, tc := range map[string]struct {
+		asked func(*world)
+		state operations.State
+		stays bool
+	}{
+		"it waits":                     {lost, operations.Aborted, true},
+		"it waits, as the record says": {func(w *world) { lost(w); w.pass(2, time.Second) }, operations.Aborted, true},
+		"its node is being removed":    {func(w *world) { w.leave("m1"); w.begin(KindRemoval); w.pass(3, time.Second) }, operations.Succeeded, false},
+		"its host is being cleaned": {func(w *world) {
+			w.leave("m1")
+			w.begin(KindRemoval)
+			w.until("m1", func(m *Machine) bool { return m.Status.Cleared })
+		}, operations.Succeeded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+			tc.asked(w)
+			w.abort()
+			if !tc.stays {
+				w.pass(1, time.Second)
+				if wait := w.s.Operation.Wait; wait == nil || !strings.HasPrefix(wait.Cause, "its removal has begun, and is finished first: ") {
+					w.fail("the operation waits for %+v", wait)
+				}
+			}
+			w.settle()
+			m := w.machine("m1")
+			if (m != nil) != tc.stays || w.s.Operation.State != tc.state {
+				w.fail("the operation is %s: %s; m1 is %v", w.s.Operation.State, w.s.Operation.Reason, m)
+			}
+			if tc.stays && (!m.Deleting.IsZero() || m.Status.State != records.Active || w.hosts["m1"].restarts != 1 || w.hosts["m1"].cordoned) {
+				w.fail("m1 is %+v", m.Status)
+			}
+		})
+	}
+}
+
+// until lets things happen until a machine is as wanted.
+func (w *world) until(name string, is func(*Machine) bool) {
+	w.Helper()
+	for range 300 {
+		if is(w.machine(name)) {
+			return
+		}
+		w.happens(1)
+	}
+	w.fail("%s does not come to that", name)
 }
