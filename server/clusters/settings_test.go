@@ -14,7 +14,7 @@ import (
 func TestAChangedSettingReachesTheClusters(t *testing.T) {
 	for name, want := range map[string]string{
 		"system-default-registry":      "mirror.lan/rancher/system-agent-installer-k3s:",
-		"system-agent-installer-image": "mirror.lan-k3s:",
+		"system-agent-installer-image": "mirror.lank3s:",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
