@@ -82,7 +82,8 @@ type Request struct {
 // Apply stores all documents in one transaction, or none of them. In a dry run it
 // stores nothing and returns what it would have done, with the decision that would follow.
 // A conflict with somebody else's write is a *store.ConflictError; calling again is safe. What goes beyond the
-// limits is a *LimitError, and *operations.BusyError says that another operation is under way.
+// limits is a *LimitError; *operations.BusyError says that another operation is under way, and *operations.QueueFullError
+// that too many wait.
 func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, request Request) ([]Result, error) {
 	return a.ApplyStream(ctx, clusterspec.Stream{Clusters: docs}, request)
 }
@@ -182,7 +183,7 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 	result.Operation = o.ID
 	if o.State == operations.Queued {
 		result.Action = Queued
-		return recorded, nil
+		return append(recorded, a.admission(before)), nil
 	}
 	return append(ops, recorded...), nil
 }

@@ -83,8 +83,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
 }
 
-// RemoveObject removes a Secret or ConfigMap by its key. One that a cluster refers to stays: *InUseError. What hosts
-// have of it stays on them until their plans say otherwise.
+// RemoveObject removes a Secret or ConfigMap by its key. One that a cluster refers to stays: *InUseError.
 func (a *Applier) RemoveObject(ctx context.Context, key string) error {
 	d, ok := a.State.Objects.Get(key)
 	if !ok {

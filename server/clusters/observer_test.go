@@ -47,7 +47,7 @@ func TestObserver(t *testing.T) {
 	b.set(func() { b.now = b.now.Add(31 * time.Second) })
 	b.wait("retry", func(m records.Machine) bool { return m.Status.Retries == 1 && b.planState() == plans.StatePending })
 	fail()
-	o := operations.Operation{ID: "op-1", Kind: "upgrade", Subject: "fleet-default/harbour", State: operations.Queued}
+	o := operations.Operation{ID: "op-1", Kind: "upgrade", Subject: "fleet-default/elsewhere", State: operations.Queued}
 	if _, err := b.state.Operations.Create(t.Context(), o.Key(), o); err != nil {
 		t.Fatal(err)
 	}

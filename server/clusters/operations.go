@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
@@ -51,19 +52,22 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 		ID: operations.IDPrefix + random.ID(8), Kind: kind, Subject: string(key), Title: title, By: by, Generation: generation, Params: text, Created: now,
 	}
 	var ops []store.Op
+	if kind == planner.KindUninstall {
+		// Nothing comes after it.
+		queued, err := dismissed(all, key.Name(), now)
+		if err != nil {
+			return operations.Operation{}, nil, err
+		}
+		for _, ended := range queued {
+			ops, all = a.ends(ended, all, ops)
+		}
+	}
 	if first, busy := operations.Active(string(key), all); busy && (turn == Replace || failing(first)) && replaceable(first) {
 		ended, err := first.To(operations.Aborted, "replaced by "+o.ID, now)
 		if err != nil {
 			return o, nil, err
 		}
-		d, _ := a.State.Operations.Get(ended.Key())
-		d.Value = ended
-		ops = append(ops, a.State.Operations.Updating(d))
-		for i := range all {
-			if all[i].ID == ended.ID {
-				all[i] = ended
-			}
-		}
+		ops, all = a.ends(ended, all, ops)
 	}
 	if o, err = operations.Begin(o, all, turn == Queue); err != nil {
 		return o, nil, err
@@ -72,6 +76,18 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 		ops = append(ops, a.State.Operations.Deleting(old.Key(), 0))
 	}
 	return o, append(ops, a.State.Operations.Creating(o.Key(), o)), nil
+}
+
+// ends writes an operation that has ended, and puts it into the place that it has among all.
+func (a *Applier) ends(ended operations.Operation, all []operations.Operation, ops []store.Op) ([]store.Op, []operations.Operation) {
+	d, _ := a.State.Operations.Get(ended.Key())
+	d.Value = ended
+	for i := range all {
+		if all[i].ID == ended.ID {
+			all[i] = ended
+		}
+	}
+	return append(ops, a.State.Operations.Updating(d)), all
 }
 
 // replaceable says that a newer wish of the cluster's owner may take the place of an operation.
@@ -89,49 +105,117 @@ func failing(o operations.Operation) bool {
 	return false
 }
 
+// admission writes the cluster as it is, on the condition that it was not written since the caller read it. With it in
+// the transaction of each operation that begins or is queued, what was checked after that reading holds: of two
+// requests in the same moment one conflicts with the other, and is checked again.
+func (a *Applier) admission(cluster store.Document[records.Cluster]) store.Op {
+	return a.State.Clusters.Updating(cluster)
+}
+
 // promote gives the oldest queued operation of a cluster its turn. It says whether something was written.
 func (c *Controller) promote(ctx context.Context, cluster store.Document[records.Cluster], all []operations.Operation) (bool, error) {
+	if !cluster.Value.Deleting.IsZero() {
+		return c.dismiss(ctx, cluster, all)
+	}
 	first, found := operations.Active(cluster.Key, all)
 	if !found || first.State != operations.Queued || !operations.Ready(first, all) {
 		return false, nil
 	}
-	var p params
-	if err := json.Unmarshal(first.Params, &p); err != nil {
-		return false, fmt.Errorf("read what operation %s does: %w", first.ID, err)
-	}
-	next, err := first.To(operations.Running, "", c.Now().UTC())
+	next, ops, err := c.turn(cluster, first)
 	if err != nil {
 		return false, err
-	}
-	var ops []store.Op
-	switch {
-	case p.Document != nil && c.stale(cluster.Value, *p.Document) != nil:
-		// It was asked for when the cluster was another one.
-		if next, err = first.To(operations.Aborted, c.stale(cluster.Value, *p.Document).Error(), c.Now().UTC()); err != nil {
-			return false, err
-		}
-	case p.Document != nil:
-		changed := cluster
-		changed.Value = withDocument(cluster.Value, *p.Document)
-		next.Generation = changed.Value.Generation
-		ops = append(ops, c.State.Clusters.Updating(changed))
-	case p.Machine != "":
-		if d, ok := c.State.Machines.Get(string(p.Machine)); ok && !p.Leave.Force && lastMember(c.State, d.Value) {
-			if next, err = first.To(operations.Aborted, (&LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName}).Error(), c.Now().UTC()); err != nil {
-				return false, err
-			}
-		} else if ok {
-			d.Value.Deleting, d.Value.Leave = c.Now().UTC(), p.Leave
-			ops = append(ops, c.State.Machines.Updating(d))
-		}
 	}
 	d, _ := c.State.Operations.Get(first.Key())
 	d.Value = next
 	if _, err := c.State.Store.Commit(ctx, append(ops, c.State.Operations.Updating(d))...); err != nil {
 		return false, fmt.Errorf("begin operation %s: %w", first.ID, err)
 	}
-	c.Logger.Info("operation begins", "operation", next.ID, "kind", next.Kind, "cluster", cluster.Key)
+	c.Logger.Info("operation has its turn", "operation", next.ID, "kind", next.Kind, "cluster", cluster.Key, "state", next.State)
 	return true, nil
+}
+
+// turn is what becomes of a queued operation whose turn it is, with the writes that begin it. One that cannot be carried
+// out ends here, so that the next one has its turn.
+func (c *Controller) turn(cluster store.Document[records.Cluster], first operations.Operation) (operations.Operation, []store.Op, error) {
+	now := c.Now().UTC()
+	aborted := func(why error) (operations.Operation, []store.Op, error) {
+		next, err := first.To(operations.Aborted, why.Error(), now)
+		return next, nil, err
+	}
+	next, err := first.To(operations.Running, "", now)
+	if err != nil {
+		return next, nil, err
+	}
+	p, err := readParams(first)
+	if err != nil {
+		next.Once = true // nothing of it can be tried again
+		next, err = next.To(operations.Failed, fmt.Sprintf("what operation %s was to do cannot be read, as servers of another version may have written it: %v; ask for it anew", first.ID, err), now)
+		return next, nil, err
+	}
+	if p.Document != nil {
+		// It was asked for when the cluster was another one.
+		if stale := c.stale(cluster.Value, *p.Document); stale != nil {
+			return aborted(stale)
+		}
+		cluster.Value = withDocument(cluster.Value, *p.Document)
+		next.Generation = cluster.Value.Generation
+		return next, []store.Op{c.State.Clusters.Updating(cluster)}, nil
+	}
+	d, ok := c.State.Machines.Get(string(p.Machine))
+	switch {
+	case !ok:
+		return next, nil, nil // it has gone, and the operation ends with that
+	case !p.Leave.Force && lastMember(c.State, d.Value):
+		return aborted(&LastMemberError{Machine: d.Value.Name, Cluster: d.Value.ClusterName})
+	}
+	d.Value.Deleting, d.Value.Leave = now, p.Leave
+	return next, []store.Op{c.State.Machines.Updating(d)}, nil
+}
+
+// readParams are what a queued operation does: a document, or a machine that is removed.
+func readParams(o operations.Operation) (params, error) {
+	var p params
+	if err := json.Unmarshal(o.Params, &p); err != nil {
+		return p, err
+	}
+	if (p.Document == nil) == (p.Machine == "") {
+		return p, fmt.Errorf("%q names neither a cluster's document nor a machine", o.Kind)
+	}
+	return p, nil
+}
+
+// dismiss ends the operations that wait on a cluster that is being deleted. It says whether there were any.
+func (c *Controller) dismiss(ctx context.Context, cluster store.Document[records.Cluster], all []operations.Operation) (bool, error) {
+	dismissed, err := dismissed(all, cluster.Value.Name, c.Now().UTC())
+	if err != nil || len(dismissed) == 0 {
+		return false, err
+	}
+	var ops []store.Op
+	for _, o := range dismissed {
+		d, _ := c.State.Operations.Get(o.Key())
+		d.Value = o
+		ops = append(ops, c.State.Operations.Updating(d))
+	}
+	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
+		return false, fmt.Errorf("end what waits on cluster %s, which is deleted: %w", cluster.Key, err)
+	}
+	return true, nil
+}
+
+// dismissed are the queued ones of some operations as they end with their cluster.
+func dismissed(all []operations.Operation, cluster string, now time.Time) ([]operations.Operation, error) {
+	var ended []operations.Operation
+	for _, o := range all {
+		if o.State != operations.Queued {
+			continue
+		}
+		next, err := o.To(operations.Aborted, "cluster "+cluster+" is deleted", now)
+		if err != nil {
+			return nil, err
+		}
+		ended = append(ended, next)
+	}
+	return ended, nil
 }
 
 // stale is why a document that was queued cannot be taken any more; nil when it can.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -301,5 +302,155 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 	}
 	if d := b.cluster().Spec.RKEConfig.DataDirectories; d == nil || d.K8sDistro != moved {
 		t.Error("the queued document was taken")
+	}
+}
+
+// TestAnAbortedRemovalKeepsTheMachine: the record ends when the machine stays, in one write.
+func TestAnAbortedRemovalKeepsTheMachine(t *testing.T) {
+	b := activeBed(t)
+	o, err := operations.Begin(operations.Operation{ID: "op-abcdefgh", Kind: planner.KindRemoval, Subject: "fleet-default/harbour", Created: b.clock()}, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := b.state.Machines.Get(machineKey)
+	if _, err := b.state.Machines.Modify(t.Context(), machineKey, func(m records.Machine) (records.Machine, error) {
+		m.Deleting, m.Leave = b.clock(), records.Leave{By: "user-a", Uninstall: true}
+		return m, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.state.Operations.Create(t.Context(), o.Key(), o); err != nil {
+		t.Fatal(err)
+	}
+	waits := b.wait("leaving", b.inState(records.Removing))
+	if waits.Status.Code != "leaving-last-etcd" || !strings.Contains(waits.Status.NextStep, "drover operations abort op-abcdefgh") {
+		t.Errorf("it is %+v", waits.Status.Condition)
+	}
+	if _, err := b.state.Operations.Modify(t.Context(), o.Key(), func(o operations.Operation) (operations.Operation, error) {
+		return o.AbortBy("user-a", b.clock())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if ended := b.operation(o.ID, operations.Aborted); !strings.Contains(ended.Reason, "stays in the cluster") {
+		t.Errorf("it ended because %s", ended.Reason)
+	}
+	m := b.wait("active", b.inState(records.Active))
+	if !m.Deleting.IsZero() || m.Leave != (records.Leave{}) || m.UID != d.Value.UID {
+		t.Errorf("the machine is %+v", m)
+	}
+}
+
+// twoMembers are the keys of two machines whose etcd are all that the cluster has. No controller runs.
+func twoMembers(b *bed) (keys [2]records.MachineKey) {
+	b.Helper()
+	b.apply(harbour)
+	for i, name := range []string{"pier-1", "pier-2"} {
+		m := records.Machine{
+			Object: records.Object{Namespace: "fleet-default", Name: name, UID: "uid-" + name}, ClusterName: "harbour", Roles: records.Roles{Etcd: true, ControlPlane: true},
+			Status: records.MachineStatus{Condition: records.Condition{State: records.Active}, Member: true, JoinURL: "https://" + name + ":6443"},
+		}
+		if _, err := b.state.Machines.Create(b.Context(), m.Key(), m); err != nil {
+			b.Fatal(err)
+		}
+		keys[i] = records.NewMachineKey(m.Namespace, m.Name)
+	}
+	return keys
+}
+
+// TestTwoRequestsInTheSameMoment: while one is being checked, the other one is stored; what was checked does not hold
+// any more, and is checked again.
+func TestTwoRequestsInTheSameMoment(t *testing.T) {
+	for name, turn := range map[string]Turn{"refused": Refuse, "queued": Queue} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			keys := twoMembers(b)
+			second := *b.applier
+			b.applier.Now = func() time.Time { // it is asked between check and write
+				if d, _ := b.state.Machines.Get(string(keys[1])); d.Value.Deleting.IsZero() {
+					if err := second.RemoveMachine(t.Context(), keys[1], records.Leave{}, Refuse); err != nil {
+						t.Error(err)
+					}
+				}
+				return b.clock()
+			}
+			err := b.applier.RemoveMachine(t.Context(), keys[0], records.Leave{}, turn)
+			// Of what is left now it is the last member.
+			if _, last := errors.AsType[*LastMemberError](err); !last {
+				t.Errorf("the first request: %v", err)
+			}
+			if d, _ := b.state.Machines.Get(string(keys[0])); !d.Value.Deleting.IsZero() {
+				t.Error("both members leave")
+			}
+			if all := b.state.OperationsOf("fleet-default/harbour"); len(all) != 1 {
+				t.Errorf("operations = %+v", all)
+			}
+		})
+	}
+}
+
+// TestTheQueueEndsWithItsCluster: what waits is aborted, and does not hold up the removal.
+func TestTheQueueEndsWithItsCluster(t *testing.T) {
+	for name, removed := range map[string]func(*bed) error{
+		"uninstalled": func(b *bed) error {
+			return b.applier.Remove(b.Context(), "fleet-default/harbour", records.Leave{Uninstall: true})
+		},
+		"on its way already": func(b *bed) error {
+			_, err := b.state.Clusters.Modify(b.Context(), "fleet-default/harbour", func(c records.Cluster) (records.Cluster, error) {
+				c.Deleting, c.Leave = b.clock(), records.Leave{Uninstall: true}
+				return c, nil
+			})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := activeBed(t)
+			if _, err := b.ask(quieter, Request{}); err != nil {
+				t.Fatal(err)
+			}
+			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+			queued, err := b.ask(roomier, Request{Turn: Queue})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := removed(b); err != nil {
+				t.Fatal(err)
+			}
+			if ended := b.operation(queued.Operation, operations.Aborted); ended.Reason != "cluster harbour is deleted" {
+				t.Errorf("it ended because %s", ended.Reason)
+			}
+		})
+	}
+}
+
+// TestAQueuedOperationThatCannotBeRead fails with a sentence, and the next one has its turn.
+func TestAQueuedOperationThatCannotBeRead(t *testing.T) {
+	for name, params := range map[string]string{"of another form": `{"document": 5}`, "of an unknown kind": `{"snapshot": "s-1"}`, "nothing": ``} {
+		t.Run(name, func(t *testing.T) {
+			b := activeBed(t)
+			first, err := b.ask(quieter, Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
+			strange := operations.Operation{ID: "op-strange1", Kind: "restore", Subject: "fleet-default/harbour", State: operations.Queued, Created: b.clock(), Params: []byte(params)}
+			if _, err := b.state.Operations.Create(t.Context(), strange.Key(), strange); err != nil {
+				t.Fatal(err)
+			}
+			b.finish()
+			b.operation(first.Operation, operations.Succeeded)
+			ended := b.operation(strange.ID, operations.Failed)
+			if !strings.Contains(ended.Reason, "what operation op-strange1 was to do cannot be read") {
+				t.Errorf("it ended because %s", ended.Reason)
+			}
+			if _, err := ended.RetryBy("user-a", nil, b.clock()); err == nil {
+				t.Error("it can be tried again")
+			}
+			next, err := b.ask(roomier, Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.finish()
+			b.operation(next.Operation, operations.Succeeded)
+		})
 	}
 }

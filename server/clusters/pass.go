@@ -149,6 +149,11 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 	}
 	for _, m := range d.Machines {
 		w := c.machine(g.find(m.Key), m)
+		if m.Keep && d.Operation != nil {
+			// Its removal has ended if and only if the machine stays.
+			batch[0].ops = append(batch[0].ops, w.ops...)
+			continue
+		}
 		if !batch.fits(w) {
 			if err := c.write(ctx, batch); err != nil {
 				return err
@@ -202,10 +207,15 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 		w.size += secretSize(d.Secret)
 	}
 	before := m.Value.Status
+	if d.Keep {
+		m.Value.Deleting, m.Value.Leave = time.Time{}, records.Leave{}
+	}
 	if d.Status != nil {
 		m.Value.Status = *d.Status
+	}
+	if d.Keep || d.Status != nil {
 		w.ops = append(w.ops, c.State.Machines.Updating(m))
-		if f := d.Status.LastFailure; f != nil {
+		if f := m.Value.Status.LastFailure; f != nil {
 			w.size += len(f.Output)
 		}
 	}

@@ -71,13 +71,19 @@ func (e *LastMemberError) Error() string {
 // RemoveMachine asks for a machine's removal from its cluster; the controller carries it out: etcd and the cluster
 // let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
 // it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
-// *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says.
+// *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says. What was
+// asked of the cluster in the same moment, and is in the store first, is seen.
 func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
 	return again(func() error { return a.removeMachine(ctx, key, leave, turn) })
 }
 
 func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
 	d, ok := a.State.Machines.Get(string(key))
+	// Before all that is checked: see admission.
+	cluster, _ := a.State.Clusters.Get(string(d.Value.Cluster()))
+	if ok {
+		d, ok = a.State.Machines.Get(string(key))
+	}
 	if !ok {
 		return fmt.Errorf("remove machine %s: %w", key, &store.NotFoundError{Collection: "machines", Key: string(key)})
 	}
@@ -91,12 +97,11 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 	leave.Uninstall = !leave.Force
 	var ops []store.Op
 	if m.Docker == nil && !leave.Force && m.Status.JoinedTo+m.Status.JoinURL != "" {
-		cluster, _ := a.State.Clusters.Get(string(m.Cluster()))
 		o, recorded, err := a.begin(m.Cluster(), planner.KindRemoval, fmt.Sprintf("remove machine %s from cluster %s", m.Name, m.ClusterName), leave.By, cluster.Value.Generation, turn, params{Machine: key, Leave: leave})
 		if err != nil {
 			return fmt.Errorf("remove machine %s: %w", key, err)
 		}
-		ops = recorded
+		ops = append(recorded, a.admission(cluster))
 		if o.State == operations.Queued {
 			if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
 				return fmt.Errorf("remove machine %s: %w", key, err)

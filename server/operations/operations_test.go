@@ -388,6 +388,22 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+func TestTheQueueIsBounded(t *testing.T) {
+	asked := Operation{ID: "op-n", Kind: "upgrade", Subject: "s", Created: at(99)}
+	all := []Operation{made("op-a", "s", Running, 1), made("op-t", "t", Queued, 1)}
+	for i := range MaxQueued {
+		if _, err := Begin(asked, all, true); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		all = append(all, made(fmt.Sprintf("op-%d", i), "s", Queued, 2+i))
+	}
+	_, err := Begin(asked, all, true)
+	want := "16 operations of s are queued already, and no more may be; the first is op-a: wait for it with `drover operations wait op-a`, or take one out of the queue with `drover operations abort`"
+	if full, ok := errors.AsType[*QueueFullError](err); !ok || full.First.ID != "op-a" || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestPrune(t *testing.T) {
 	ended := func(id, subject string, s State, seconds int) Operation {
 		return Operation{ID: id, Subject: subject, State: s, Ended: at(seconds)}

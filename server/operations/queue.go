@@ -13,6 +13,21 @@ import (
 // Kept is how many ended operations of each subject are kept for people to look at.
 const Kept = 50
 
+// MaxQueued is how many operations of each subject may wait.
+const MaxQueued = 16
+
+// QueueFullError is that an operation cannot be queued, because MaxQueued of its subject wait already.
+type QueueFullError struct {
+	// First is the one that runs, or that is to run next.
+	First Operation
+}
+
+// Error names the first of the others, and what can be done.
+func (e *QueueFullError) Error() string {
+	return fmt.Sprintf("%d operations of %s are queued already, and no more may be; the first is %s: wait for it with `drover operations wait %s`, or take one out of the queue with `drover operations abort`",
+		MaxQueued, e.First.Subject, e.First.ID, e.First.ID)
+}
+
 // BusyError is that an operation cannot begin, because another one of its subject has not ended.
 type BusyError struct {
 	// First is the one that runs, or that is to run next.
@@ -80,18 +95,30 @@ func Ready(o Operation, all []Operation) bool {
 
 // Begin is a new operation in its first state: running when nothing of its subject is under
 // way, and otherwise queued when that is asked for. It starts when it was created. It returns
-// *BusyError when it may not wait in the queue.
+// *BusyError when it may not wait in the queue, and *QueueFullError when too many do.
 func Begin(o Operation, all []Operation, queue bool) (Operation, error) {
 	first, busy := Active(o.Subject, all)
 	switch {
 	case !busy:
 		o.State, o.Started = Running, o.Created
 		return o.WithLine(string(Running), o.Created), nil
+	case queue && queued(o.Subject, all) >= MaxQueued:
+		return o, &QueueFullError{First: first}
 	case queue:
 		o.State, o.Started = Queued, time.Time{}
 		return o.WithLine(fmt.Sprintf("%s behind %s", Queued, first.ID), o.Created), nil
 	}
 	return o, &BusyError{First: first}
+}
+
+// queued counts the operations of a subject that wait.
+func queued(subject string, all []Operation) (n int) {
+	for _, o := range all {
+		if o.Subject == subject && o.State == Queued {
+			n++
+		}
+	}
+	return n
 }
 
 // Prune is which operations to remove so that at most keep ended ones of each subject are left:

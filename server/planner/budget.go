@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
@@ -51,6 +52,59 @@ func (r *round) works(m *member) bool {
 // healing says that a machine has been part of the cluster, and that a restart takes nothing away.
 func (r *round) healing(m *member) bool {
 	return m.hasPlan() && !r.works(m) && m.next.drain == nil && (r.API.Reachable || !m.report.healthy())
+}
+
+// mendLimit is how long a server that took a new plan to be mended keeps others that do not work from theirs. One whose
+// etcd has lost its quorum does not come up before another one does, so that the wait has an end.
+const mendLimit = 2 * time.Minute
+
+// mends says whether a server that does not work may take its new plan: what is wrong with it may be wrong with all of
+// them, and what still works on them goes away with a restart. So they go one at a time, and, where the API shows that
+// etcd has its quorum, never so that it is lost.
+func (r *round) mends(m *member) bool {
+	members, gone := 1, 0
+	for _, other := range r.servers {
+		if other == m {
+			continue
+		}
+		if left := r.mending(other); left > 0 {
+			if m.again == 0 || left < m.again {
+				m.again = left
+			}
+			r.wait(m, verdict.WaitBudget, other.Name+" to be Active", "drover machines show "+other.Name,
+				"a change of %s waits: servers that do not work change one at a time, and %s does", describeHost(m.Machine), describeHost(other.Machine))
+			return false
+		}
+		if other.Roles.Etcd && other.next.member {
+			members++
+			if !r.works(other) && (!other.Agent.Connected || other.change == nothing) {
+				gone++
+			}
+		}
+	}
+	if !r.API.Reachable || !m.Roles.Etcd || members-gone-1 >= members/2+1 || members <= 2 && gone == 0 {
+		return true
+	}
+	missing := r.missingMembers(m)
+	r.wait(m, verdict.WaitQuorum, "etcd on "+describeServers(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+		"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", describeHost(m.Machine), describeServers(missing), areOrIs(missing))
+	return false
+}
+
+// mending is for how long a server is still expected to come up by a plan that it has just got; zero when it works, or
+// is not on its way.
+func (r *round) mending(m *member) time.Duration {
+	switch {
+	case m.deliver != nil && m.change == restart:
+		return mendLimit
+	case !m.hasPlan() || m.change != nothing || r.works(m) || !m.Agent.Connected:
+		return 0
+	case m.State == records.Unavailable || m.State == records.Failed:
+		return 0 // it worked with the plan that it has, or could not carry it out
+	case m.State != m.Status.State:
+		return mendLimit // it has come one step further just now
+	}
+	return max(0, m.Status.Since.Add(mendLimit).Sub(r.Now))
 }
 
 // upgrades says that the change brings another version to the machine's node.

@@ -41,6 +41,8 @@ type MachineDecision struct {
 	Key records.MachineKey
 	// Remove takes the machine out of the store with all that belongs to it; nothing else is set then.
 	Remove bool
+	// Keep takes the removal of the machine back: it stays.
+	Keep bool
 	// Status is the next status; nil leaves it as it is.
 	Status *records.MachineStatus
 	// Secret is the plan Secret as it is written; nil leaves it as it is.
@@ -67,7 +69,8 @@ func (r *round) decision() Decision {
 		}
 		left++
 		next, again := r.machineDecision(m.Machine, m.draft)
-		if next.Status != nil || next.Secret != nil {
+		next.Keep = m.kept
+		if next.Keep || next.Status != nil || next.Secret != nil {
 			d.Machines = append(d.Machines, next)
 		}
 		if m.order != nil {

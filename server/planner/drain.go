@@ -29,6 +29,13 @@ func (r *round) drains(m *member, t tier) (clusterspec.DrainOptions, bool) {
 	return options, was != "" && was != is && (options.Enabled || hooks)
 }
 
+// inDrain says that the pods of a machine leave, or have left, for the change that is wanted now. What a drain of a change
+// that is not wanted any more was for has not begun.
+func (r *round) inDrain(m *member) bool {
+	d := m.next.drain
+	return d != nil && (d.Generation == 0 || d.Generation == r.Cluster.Generation)
+}
+
 // drained says that the pods have left; until then it orders that, and says how far it is.
 func (r *round) drained(m *member, options clusterspec.DrainOptions) bool {
 	text := canonical(options)
@@ -40,7 +47,7 @@ func (r *round) drained(m *member, options clusterspec.DrainOptions) bool {
 		m.next.drain = &records.Drain{ID: "drain-" + r.Now.UTC().Format("20060102T150405.000"), Since: r.Now, WasCordoned: wasCordoned, Options: text}
 	}
 	drain := *m.next.drain
-	m.next.drain = &drain
+	m.next.drain, drain.Generation = &drain, r.Cluster.Generation
 	if drain.Done = drain.Done || m.Work.Order == drain.ID && m.Work.Done; drain.Done {
 		return true
 	}

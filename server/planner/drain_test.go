@@ -67,3 +67,39 @@ func TestHooksAfterADrain(t *testing.T) {
 		})
 	}
 }
+
+// TestAPauseEndsADrainOfAnotherChange: pods left for a change that is not wanted any more. While the cluster is paused
+// that has not begun what is wanted now, and the node takes pods again.
+func TestAPauseEndsADrainOfAnotherChange(t *testing.T) {
+	for name, newer := range map[string]bool{"the change of the drain": false, "a newer change": true} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, minimal, allInOne, workerOnly)
+			w.limit = 1
+			drains := func(text string) {
+				w.spec(text)
+				w.s.Cluster.Spec.RKEConfig.UpgradeStrategy = &clusterspec.UpgradeStrategy{WorkerDrainOptions: &clusterspec.DrainOptions{Enabled: true}}
+			}
+			drains(changed)
+			for range 200 {
+				if w.machine("m1").Status.Drain != nil {
+					break
+				}
+				w.happens(1)
+			}
+			w.hosts["m1"].cordoned = true
+			w.s.Cluster.Paused = &records.Pause{At: w.s.Now}
+			want := 2 // the machine is brought through what has begun
+			if newer {
+				drains(wider)
+				want = 1
+			}
+			w.settle()
+			if h, m := w.hosts["m1"], w.machine("m1"); h.restarts != want || h.cordoned || m.Status.Drain != nil || newer && m.Status.Code != "paused" {
+				w.fail("m1 restarted %d times and is %+v", h.restarts, m.Status)
+			}
+			w.s.Cluster.Paused = nil
+			w.settle()
+			w.active()
+		})
+	}
+}

@@ -59,29 +59,35 @@ func hostOf(joinURL string) string {
 	return u.Hostname()
 }
 
-// elect keeps the machine that began the cluster while it can be that, and finds another one
-// otherwise: one that others can join through, else the first.
+// elect keeps the machine that began the cluster while it can be that, and finds another one otherwise: one that others
+// can join through, else the first. Once there is an etcd nobody begins another one.
 func (r *round) elect() {
+	began := r.cluster.initialized || slices.ContainsFunc(r.members, func(m *member) bool { return m.Roles.Etcd && m.next.member })
 	var able, marked []*member
 	for _, m := range r.staying {
-		if m.Roles.Etcd {
-			able = append(able, m)
+		if !m.Roles.Etcd || began && !m.began() {
+			continue
 		}
-		if m.Roles.Etcd && m.next.init {
+		able = append(able, m)
+		if m.next.init {
 			marked = append(marked, m)
 		}
 	}
 	for _, m := range r.members {
 		m.next.init = false
 	}
+	r.began = began
 	r.init = r.pinned(able)
-	if r.init == nil && r.Cluster.Labels[labelInitPin] == "" {
-		r.init = choose(able, marked, slices.ContainsFunc(r.members, func(m *member) bool { return m.Roles.Etcd && m.next.member }))
+	if r.init == nil && (began || r.Cluster.Labels[labelInitPin] == "") {
+		r.init = choose(able, marked)
 	}
 	if r.init != nil {
 		r.init.next.init = true
 	}
 }
+
+// began says that the machine has a part of the cluster's etcd: it has joined, or it is the one that began it.
+func (m *member) began() bool { return m.next.member || m.hasPlan() && m.Status.JoinedTo == "" }
 
 // pinned is the machine that the cluster's label names; nil when there is no such label, or no such machine.
 func (r *round) pinned(able []*member) *member {
@@ -94,8 +100,9 @@ func (r *round) pinned(able []*member) *member {
 	return nil
 }
 
-func choose(able, marked []*member, began bool) *member {
-	joinable := func(m *member) bool { return m.hasPlan() && m.next.joinURL != "" && (m.next.member || !began) }
+// choose takes one of the machines that can begin the cluster, or have taken part in its etcd since it began.
+func choose(able, marked []*member) *member {
+	joinable := func(m *member) bool { return m.hasPlan() && m.next.joinURL != "" }
 	first := slices.IndexFunc(able, joinable)
 	if len(marked) == 1 && (joinable(marked[0]) || first < 0) {
 		return marked[0]

@@ -45,6 +45,8 @@ func (r *round) gates() hold {
 	case r.Secrets == nil:
 		return broken(verdict.TokensLost, "restore the server's store from a backup",
 			"the join tokens of cluster %s are missing from the store; they are never made anew, as they encrypt the cluster's data", r.key())
+	case r.init == nil && r.began:
+		return r.noMember()
 	case r.init == nil && pin != "":
 		return broken(verdict.PinnedMissing, "register that host with the etcd role, or take the label "+labelInitPin+" off the cluster",
 			"unable to find designated init node matching machine ID %s", pin)
@@ -58,9 +60,11 @@ func (r *round) roles() hold {
 	var etcd, known, controlPlane, worker bool
 	for _, m := range r.staying {
 		etcd = etcd || m.Roles.Etcd
-		known = known || m.Roles.Etcd && m.hasPlan()
 		controlPlane = controlPlane || m.Roles.ControlPlane
 		worker = worker || m.Roles.Worker
+	}
+	for _, m := range r.members {
+		known = known || m.Roles.Etcd && m.hasPlan()
 	}
 	switch {
 	case r.cluster.initialized && !known:
@@ -79,6 +83,37 @@ func (r *round) roles() hold {
 		return hold{}
 	}
 	return hold{code: verdict.MissingRoles, message: notYet, state: ClusterPending, next: "run the command that `drover clusters join-command " + r.Cluster.Name + missing(etcd, controlPlane, worker) + "` prints on a host"}
+}
+
+// noMember is the gate of a cluster whose etcd has no member among the machines that stay: who has never joined it would
+// begin another one.
+func (r *round) noMember() hold {
+	h := hold{code: verdict.EtcdReplaced, failed: true, state: ClusterError, next: "restore a snapshot, or remove the cluster and create it anew"}
+	var leaving, others []*member
+	for _, m := range r.members {
+		switch {
+		case m.Roles.Etcd && m.leaving && m.next.member:
+			leaving = append(leaving, m)
+		case m.Roles.Etcd && !m.leaving:
+			others = append(others, m)
+		}
+	}
+	h.message = fmt.Sprintf("no machine of cluster %s is known to have a member of its etcd", r.Cluster.Name)
+	if len(leaving) > 0 {
+		h.message = fmt.Sprintf("the members of the etcd of cluster %s leave with %s", r.Cluster.Name, describeServers(leaving))
+		h.next = "keep one of them: drover operations ls shows its removal, and drover operations abort takes it back; or " + h.next
+	}
+	if len(others) > 0 {
+		h.message += fmt.Sprintf("; %s %s never joined it, and would begin another one", describeServers(others), haveOrHas(others))
+	}
+	return h
+}
+
+func haveOrHas(all []*member) string {
+	if len(all) == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 // missing are the options of join-command for the roles that nobody has.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
@@ -30,10 +31,17 @@ func (r *round) leave() {
 		case whole && workers && m.isServer():
 			m.Condition = leaving(verdict.LeavingOrder, "the workers of cluster "+r.Cluster.Name+" to be removed", "", "%s is uninstalled when the workers of cluster %s have gone", describeHost(m.Machine), r.Cluster.Name)
 		case whole, m.next.cleared, r.cleared(m):
-			m.next.cleared = true
+			m.next.leaves, m.next.cleared = true, true
 			r.uninstall(m)
 		}
 	}
+}
+
+// takesBack says that the removal of a machine is aborted before anything has begun for it: the machine stays as it is.
+func (s Snapshot) takesBack(m Machine) bool {
+	o := s.Operation
+	return o != nil && o.Kind == KindRemoval && o.State == operations.Stopping &&
+		s.Cluster.Deleting.IsZero() && !m.Leave.Force && !m.Status.Leaves && !m.Status.Cleared
 }
 
 func leaving(code verdict.Code, waitingFor, next, format string, args ...any) records.Condition {
@@ -44,6 +52,9 @@ func leaving(code verdict.Code, waitingFor, next, format string, args ...any) re
 // when etcd bears it.
 func (r *round) cleared(m *member) bool {
 	host, force := describeHost(m.Machine), "if that is not to be waited for: drover machines rm "+m.Name+" --force"
+	if o := r.Operation; o != nil && o.Kind == KindRemoval && o.State == operations.Running && !m.next.leaves {
+		force += "; if it is to stay: drover operations abort " + o.ID
+	}
 	if m.Roles.Etcd && m.next.member {
 		if reason := r.etcdKeeps(m, host, force); reason != nil {
 			m.Condition = *reason
@@ -63,7 +74,7 @@ func (r *round) cleared(m *member) bool {
 	if m.Work.Order == id && m.Work.Done {
 		return true
 	}
-	m.order = r.removalOrder(m, id)
+	m.order, m.next.leaves = r.removalOrder(m, id), true
 	m.Condition = r.working(m, records.Removing, id, verdict.LeavingNode, verdict.DrainHook, "to be removed from the cluster")
 	if m.NextStep == "" {
 		m.NextStep = force

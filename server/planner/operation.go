@@ -223,7 +223,15 @@ func (r *round) ended(o operations.Operation) operations.Operation {
 // departure is the record of machines that leave.
 func (r *round) departure(o operations.Operation) operations.Operation {
 	var first *member
+	var kept []*member
 	for _, m := range r.members {
+		if m.kept {
+			kept = append(kept, m)
+			if task, known := o.Task(m.Name); known {
+				task.State, task.Progress, task.Message = operations.TaskSkipped, "", "it stays in the cluster"
+				o = o.WithTask(task, r.Now)
+			}
+		}
 		if _, known := o.Task(m.Name); !m.leaving || !known && len(r.members) > maxTasks {
 			continue
 		}
@@ -243,9 +251,17 @@ func (r *round) departure(o operations.Operation) operations.Operation {
 		}
 	}
 	if first != nil {
-		return o.WithWait(&operations.Wait{Object: "machine " + first.Name, Host: describeHost(first.Machine), Cause: first.Cause, NextStep: first.NextStep}, r.Now)
+		cause := first.Cause
+		if o.State == operations.Stopping {
+			cause = "its removal has begun, and is finished first: " + cause
+		}
+		return o.WithWait(&operations.Wait{Object: "machine " + first.Name, Host: describeHost(first.Machine), Cause: cause, NextStep: first.NextStep}, r.Now)
 	}
-	ended, err := o.To(operations.Succeeded, "", r.Now)
+	to, reason := operations.Succeeded, ""
+	if len(kept) > 0 {
+		to, reason = operations.Aborted, describeServers(kept)+" stays in the cluster, as nothing had begun for it"
+	}
+	ended, err := o.To(to, reason, r.Now)
 	if err != nil {
 		return o
 	}

@@ -164,8 +164,9 @@ type round struct {
 	// members are all machines, in the order of their names; staying are those that nobody removes, and
 	// servers those of them with etcd or a control plane.
 	members, staying, servers []*member
-	// init is the machine that begins the cluster; nil while there is none.
+	// init is the machine that begins the cluster; nil while there is none. began says that there is an etcd, or was.
 	init    *member
+	began   bool
 	cluster clusterVerdict
 	// operation is the next record of the operation; nil when it stays.
 	operation *operations.Operation
@@ -176,7 +177,8 @@ type round struct {
 // member is one machine in a round, and what is decided of it.
 type member struct {
 	Machine
-	leaving bool
+	// leaving says that it goes; kept that its removal is taken back.
+	leaving, kept bool
 
 	// server is the URL to join at in the wanted plan, whose wire form is bytes where it differs
 	// from the delivered one.
@@ -203,11 +205,11 @@ type draft struct {
 
 // place is what a machine is to its cluster and how far it is, as far as a status keeps it.
 type place struct {
-	init, member, relabelled, cleared bool
-	restarts                          int
-	joinURL, joinedTo                 string
-	drain                             *records.Drain
-	given                             *records.Given
+	init, member, relabelled, leaves, cleared bool
+	restarts                                  int
+	joinURL, joinedTo                         string
+	drain                                     *records.Drain
+	given                                     *records.Given
 }
 
 // decidePlans decides on a cluster whose machines get plans.
@@ -237,10 +239,13 @@ func newRound(s Snapshot) *round {
 	r.cluster = clusterVerdict{renderer: status.Renderer, initialized: status.Initialized, connected: s.API.Reachable, halted: status.Halted}
 	for _, machine := range s.Machines {
 		m := &member{Machine: machine, leaving: !machine.Deleting.IsZero() || !s.Cluster.Deleting.IsZero()}
+		if m.leaving && s.takesBack(machine) {
+			m.leaving, m.kept = false, true
+		}
 		m.details = s.API.Details[machine.UID]
 		before := machine.Status
 		m.next = place{
-			init: before.Init, member: before.Member, relabelled: before.Relabelled, cleared: before.Cleared, restarts: before.Restarts,
+			init: before.Init, member: before.Member, relabelled: before.Relabelled, leaves: before.Leaves, cleared: before.Cleared, restarts: before.Restarts,
 			joinURL: before.JoinURL, joinedTo: before.JoinedTo, drain: before.Drain, given: before.Given,
 		}
 		m.report = s.reportOf(machine)

@@ -61,6 +61,11 @@ func commit(s Snapshot, d Decision) Snapshot {
 			changed.Status = *next.Status
 			m.Machine = &changed
 		}
+		if next.Keep {
+			kept := *m.Machine
+			kept.Deleting, kept.Leave = time.Time{}, records.Leave{}
+			m.Machine = &kept
+		}
 		if next.Secret != nil {
 			m.Secret = next.Secret
 		}

@@ -120,8 +120,8 @@ func (d Decision) Preview(s Snapshot) Preview {
 }
 
 // PlanChanges names what differs between the plans of two Secrets of a machine, either of
-// which may be nil: "add file <path>", "change file <path>", "leave file <path>" for
-// one that is no longer in the plan, which agents leave where it is, "run instruction <name>"
+// which may be nil: "add file <path>", "change file <path>", "remove file <path>", "leave file <path>" for
+// one that is not in the plan any more, which agents leave where it is, "run instruction <name>"
 // for each instruction, as a new plan runs all of them, and "start unit <name>" or "restart unit
 // <name>" when one of them does that.
 func PlanChanges(from, to *records.PlanSecret) []string {
@@ -139,14 +139,18 @@ func changesBetween(before, after plans.Plan) []string {
 	var changes []string
 	for _, path := range slices.Sorted(maps.Keys(has)) {
 		switch old, ok := had[path]; {
-		case !ok:
+		case has[path].Action == plans.ActionDelete:
+			if ok && old.Action != plans.ActionDelete {
+				changes = append(changes, "remove file "+path)
+			}
+		case !ok || old.Action == plans.ActionDelete:
 			changes = append(changes, "add file "+path)
 		case old != has[path]:
 			changes = append(changes, "change file "+path)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(had)) {
-		if _, ok := has[path]; !ok {
+		if _, ok := has[path]; !ok && had[path].Action != plans.ActionDelete {
 			changes = append(changes, "leave file "+path)
 		}
 	}

@@ -34,6 +34,8 @@ func (m MachineDecision) print(b *strings.Builder) {
 	switch {
 	case m.Remove:
 		fmt.Fprintf(b, "machine %s: removed with its plan Secret\n", m.Key)
+	case m.Keep:
+		fmt.Fprintf(b, "machine %s: its removal is taken back\n", m.Key)
 	case m.Status != nil:
 		fmt.Fprintf(b, "machine %s: %s%s\n", m.Key, m.Status.State, reason(m.Status.Cause))
 	default:

@@ -1,11 +1,13 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -132,4 +134,215 @@ func TestAReinstalledHostWaitsForItsOldMachine(t *testing.T) {
 	if len(w.machine("m9").plan()) > 0 || w.machine("m9").Status.Code != "duplicate" {
 		w.fail("m9 is %+v", w.machine("m9").Status.Condition)
 	}
+}
+
+// underWay are the servers that have taken a restart and are not through with it.
+func (w *world) underWay() (names []string) {
+	for i := range w.s.Machines {
+		m := &w.s.Machines[i]
+		state := plans.State(m.data()[plans.KeyPlanState])
+		if h := w.hosts[m.Name]; m.isServer() && !h.dead && ((state == plans.StatePending || state == plans.StateInProgress) && w.restartsOn(*m) || h.restarts > 1 && !h.up) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// TestServersAreMendedOneAtATime: all nodes are not Ready while the API works, or nothing works any more; a change that
+// mends them goes from server to server, and etcd keeps the quorum that it has.
+func TestServersAreMendedOneAtATime(t *testing.T) {
+	for name, breaks := range map[string]func(*world, *simulated){
+		"nodes not Ready": func(_ *world, h *simulated) { h.ill = true },
+		"nothing works":   func(w *world, h *simulated) { h.up, h.jammed, w.outage = false, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(4) {
+				w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, controlPlane, workerOnly)
+				w.limit = 100
+				w.settle()
+				for i := range w.s.Machines {
+					if m := &w.s.Machines[i]; m.isServer() {
+						breaks(w, w.hosts[m.Name])
+						w.report(m)
+					}
+				}
+				w.pass(3, time.Minute)
+				w.spec(changed)
+				for range 300 {
+					w.happens(1)
+					if names := w.underWay(); len(names) > 1 {
+						w.fail("%q change at the same time", names)
+					}
+				}
+				w.settle()
+				w.active()
+			}
+		})
+	}
+}
+
+// TestAServerThatIsNotMendedByItsChange holds up others for a while only, as etcd may need several of them to have its
+// quorum again.
+func TestAServerThatIsNotMendedByItsChange(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+	for i := range w.s.Machines {
+		m := &w.s.Machines[i]
+		w.hosts[m.Name].up, w.hosts[m.Name].jammed, w.outage = false, true, true
+		w.report(m)
+	}
+	w.pass(3, time.Minute)
+	w.spec(changed)
+	w.pass(1, time.Second)
+	first := w.machine("m0")
+	if plans.State(first.data()[plans.KeyPlanState]) != plans.StatePending {
+		w.fail("m0 has not got the change")
+	}
+	w.end(first)
+	w.pass(2, time.Second)
+	if d := w.decision(); plans.State(w.machine("m1").data()[plans.KeyPlanState]) == plans.StatePending || d.Again == 0 || d.Again > mendLimit {
+		w.fail("m1 has the change too, or nobody looks again: %s", d.Again)
+	}
+	w.pass(1, mendLimit)
+	if plans.State(w.machine("m1").data()[plans.KeyPlanState]) != plans.StatePending || plans.State(w.machine("m2").data()[plans.KeyPlanState]) == plans.StatePending {
+		w.fail("m1 has not got the change, or m2 has")
+	}
+}
+
+// TestALostMemberKeepsAnotherFromItsChange, also where that one does not work: with it etcd would lose its quorum.
+func TestALostMemberKeepsAnotherFromItsChange(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+	w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
+	w.hosts["m1"].ill = true
+	w.pass(3, time.Minute)
+	w.spec(changed)
+	w.settle()
+	if w.hosts["m1"].restarts != 1 {
+		w.fail("m1 restarted %d times", w.hosts["m1"].restarts)
+	}
+}
+
+// TestNobodyBeginsASecondEtcd when no member of the first one is left: neither a machine that was joining, nor a new one,
+// nor one that the cluster's label names. The cluster says what there is to do.
+func TestNobodyBeginsASecondEtcd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(*world)
+		cause   string
+	}{
+		"the last member is forgotten while another joins": {func(w *world) {
+			w.add("m5", allInOne)
+			w.pass(1, time.Second)
+			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
+		}, "no machine of cluster harbour is known to have a member of its etcd; m5 has never joined it, and would begin another one"},
+		"the last member leaves, and one has registered": {func(w *world) {
+			w.leave("m0")
+			w.add("m5", allInOne)
+		}, "the members of the etcd of cluster harbour leave with m0; m5 has never joined it, and would begin another one"},
+		"two have registered, and one of them is named": {func(w *world) {
+			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
+			w.add("m5", allInOne)
+			w.add("m6", allInOne)
+			w.s.Cluster.Labels = map[string]string{labelInitPin: "id-m6"}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, minimal, allInOne, controlPlane)
+			tc.happens(w)
+			w.pass(5, time.Second)
+			for _, m := range w.s.Machines {
+				p, _ := deliveredPlan(m.data())
+				if m.Name != "m0" && m.Roles.Etcd && len(p.Files) > 0 && !w.joins(p) || m.Name != "m0" && m.Status.Init {
+					w.fail("%s is to begin a cluster of its own", m.Name)
+				}
+			}
+			if c := w.s.Cluster.Status; c.State != ClusterError || tc.cause != "" && c.Message != tc.cause {
+				w.fail("the cluster is %s: %s", c.State, c.Message)
+			}
+			if s := w.machine(w.s.Machines[len(w.s.Machines)-1].Name).Status; s.Code != "etcd-replaced" || !strings.Contains(s.NextStep, "restore a snapshot") {
+				w.fail("the machine says %+v", s.Condition)
+			}
+		})
+	}
+}
+
+// TestANamedMachineBeginsNoSecondCluster: it takes over when it votes.
+func TestANamedMachineBeginsNoSecondCluster(t *testing.T) {
+	w := grown(t, minimal, allInOne)
+	w.add("m5", etcdControl)
+	w.s.Cluster.Labels = map[string]string{labelInitPin: "id-m5"}
+	w.pass(1, time.Second)
+	if p, _ := deliveredPlan(w.machine("m5").data()); w.beginner() != "m0" || !w.joins(p) {
+		w.fail("%s begins", w.beginner())
+	}
+	w.settle()
+	w.active()
+	if w.beginner() != "m5" {
+		w.fail("%s has begun it", w.beginner())
+	}
+}
+
+// abort asks for the end of the operation.
+func (w *world) abort() {
+	w.Helper()
+	stopped, err := w.s.Operation.AbortBy("user-1", w.s.Now)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.s.Operation = &stopped
+}
+
+// TestAnAbortedRemoval: a machine whose removal only waits stays as it was; one that something has begun for is removed,
+// and the operation says so.
+func TestAnAbortedRemoval(t *testing.T) {
+	lost := func(w *world) {
+		w.hosts["m2"].dead, w.machine("m2").Agent = true, observedGone()
+		w.pass(3, time.Minute)
+		w.leave("m1") // etcd needs it
+		w.begin(KindRemoval)
+	}
+	for name, tc := range map[string]struct {
+		asked func(*world)
+		state operations.State
+		stays bool
+	}{
+		"it waits":                     {lost, operations.Aborted, true},
+		"it waits, as the record says": {func(w *world) { lost(w); w.pass(2, time.Second) }, operations.Aborted, true},
+		"its node is being removed":    {func(w *world) { w.leave("m1"); w.begin(KindRemoval); w.pass(3, time.Second) }, operations.Succeeded, false},
+		"its host is being cleaned": {func(w *world) {
+			w.leave("m1")
+			w.begin(KindRemoval)
+			w.until("m1", func(m *Machine) bool { return m.Status.Cleared })
+		}, operations.Succeeded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := grown(t, minimal, allInOne, etcdControl, etcdControl)
+			tc.asked(w)
+			w.abort()
+			if !tc.stays {
+				w.pass(1, time.Second)
+				if wait := w.s.Operation.Wait; wait == nil || !strings.HasPrefix(wait.Cause, "its removal has begun, and is finished first: ") {
+					w.fail("the operation waits for %+v", wait)
+				}
+			}
+			w.settle()
+			m := w.machine("m1")
+			if (m != nil) != tc.stays || w.s.Operation.State != tc.state {
+				w.fail("the operation is %s: %s; m1 is %v", w.s.Operation.State, w.s.Operation.Reason, m)
+			}
+			if tc.stays && (!m.Deleting.IsZero() || m.Status.State != records.Active || w.hosts["m1"].restarts != 1 || w.hosts["m1"].cordoned) {
+				w.fail("m1 is %+v", m.Status)
+			}
+		})
+	}
+}
+
+// until lets things happen until a machine is as wanted.
+func (w *world) until(name string, is func(*Machine) bool) {
+	w.Helper()
+	for range 300 {
+		if is(w.machine(name)) {
+			return
+		}
+		w.happens(1)
+	}
+	w.fail("%s does not come to that", name)
 }

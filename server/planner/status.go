@@ -112,7 +112,7 @@ func passed(from, to records.MachineState) []records.MachineState {
 
 // put writes what a machine is to its cluster into its status.
 func (p place) put(s records.MachineStatus) records.MachineStatus {
-	s.Init, s.Member, s.Relabelled, s.Cleared, s.Restarts = p.init, p.member, p.relabelled, p.cleared, p.restarts
+	s.Init, s.Member, s.Relabelled, s.Leaves, s.Cleared, s.Restarts = p.init, p.member, p.relabelled, p.leaves, p.cleared, p.restarts
 	s.JoinURL, s.JoinedTo, s.Drain, s.Given = p.joinURL, p.joinedTo, p.drain, p.given
 	return s
 }
@@ -126,7 +126,7 @@ func sameStatus(a, b records.MachineStatus) bool {
 }
 
 func samePlace(a, b records.MachineStatus) bool {
-	return a.Init == b.Init && a.Member == b.Member && a.Relabelled == b.Relabelled && a.Cleared == b.Cleared && a.Restarts == b.Restarts &&
+	return a.Init == b.Init && a.Member == b.Member && a.Relabelled == b.Relabelled && a.Leaves == b.Leaves && a.Cleared == b.Cleared && a.Restarts == b.Restarts &&
 		a.JoinURL == b.JoinURL && a.JoinedTo == b.JoinedTo && sameGiven(a.Given, b.Given)
 }
 

@@ -74,7 +74,7 @@ func (r *round) turns() {
 func (r *round) stopped(m *member, what string) bool {
 	c := r.Cluster
 	switch {
-	case m.next.drain != nil:
+	case r.inDrain(m):
 		return false // what has begun is brought to its end
 	case c.Paused != nil:
 		r.wait(m, verdict.Paused, "cluster "+c.Name+" to be resumed", "drover clusters resume "+c.Name, "%s for %s waits, as cluster %s is paused since %s", what, describeHost(m.Machine), c.Name, c.Paused.At.UTC().Format(timeFormat))
@@ -159,16 +159,18 @@ func (r *round) mayRestart(m *member, t tier, before string, away []*member) boo
 	case d != nil && !d.Done && r.stopping():
 		return false // its pods may stay, and come back
 	case d != nil && (before == "" || !r.upgrades(m)):
-		return true // it has begun
+		return !r.stopped(m, "a change") // it has begun, unless that was for another change
 	}
 	if r.stopped(m, "a change") {
 		return false
 	}
 	host := describeHost(m.Machine)
-	// One that does not work takes its new plan at once: that may be what mends it, and what
-	// others wait for. Only a newer kubelet has to wait for the control plane.
+	// One that does not work takes its new plan at once, servers one after the other: that may be what
+	// mends it, and what others wait for. Only a newer kubelet has to wait for the control plane.
 	mends := r.healing(m) && (m.isServer() || before == "" || !r.upgrades(m))
 	switch {
+	case mends && m.isServer():
+		return r.mends(m)
 	case mends:
 		return true
 	case before != "":

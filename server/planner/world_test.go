@@ -36,6 +36,8 @@ type world struct {
 	revisions map[*records.PlanSecret]int64
 	// blind says that the server has no way to the cluster's API, as under agents that open no tunnel.
 	blind bool
+	// outage says that etcd lost its quorum without the planner.
+	outage bool
 	// limit is how many workers may be away for a change at a time.
 	limit int
 }
@@ -51,6 +53,8 @@ type simulated struct {
 	cordoned  bool
 	gone      bool // its node and member were removed
 	clean     bool // it was uninstalled
+	ill       bool // until its runtime restarts, its node is not Ready
+	jammed    bool // until its runtime restarts, it does not come up
 }
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
@@ -140,7 +144,7 @@ func (w *world) observe() {
 			if !h.installed || h.gone {
 				continue
 			}
-			node := records.NodeRef{Name: m.NodeName, UID: "n-" + m.Name, ProviderID: "k3s://" + m.Name, KubeletVersion: h.version, Ready: h.up && !h.dead, Addresses: m.InternalAddress}
+			node := records.NodeRef{Name: m.NodeName, UID: "n-" + m.Name, ProviderID: "k3s://" + m.Name, KubeletVersion: h.version, Ready: h.up && !h.dead && !h.ill, Addresses: m.InternalAddress}
 			if !node.Ready {
 				node.NotReady = "NodeStatusUnknown: the kubelet has stopped"
 			}
@@ -189,6 +193,12 @@ func (w *world) decide() {
 			w.note("%s is forgotten", m.Key.Name())
 		}
 	}
+}
+
+// decision is what would be decided now.
+func (w *world) decision() Decision {
+	w.observe()
+	return Decide(w.s)
 }
 
 // remembering decides with what earlier decisions remember.
@@ -242,7 +252,7 @@ func (w *world) promises(s Snapshot, d Decision) {
 	if len(joining) > 1 {
 		w.fail("%q join etcd at the same time", joining)
 	}
-	if voters >= 3 && voters-etcdDown < voters/2+1 {
+	if voters >= 3 && voters-etcdDown < voters/2+1 && !w.outage {
 		w.fail("%d of %d members of etcd are away", etcdDown, voters)
 	}
 	if workers > w.limit {
@@ -359,7 +369,7 @@ func (w *world) eventsOf(m *Machine) []event {
 			can("ends its plan", func() { w.end(m) })
 		}
 	}
-	if h.installed && !h.up && !h.clean {
+	if h.installed && !h.up && !h.clean && !h.jammed {
 		can("comes up", func() {
 			h.up = true
 			h.voter = h.voter || w.blind && m.Roles.Etcd
@@ -413,7 +423,7 @@ func (w *world) end(m *Machine) {
 		h.clean, h.up, h.installed = true, false, false
 	} else {
 		if !h.installed || restarts {
-			h.up = false
+			h.up, h.ill, h.jammed = false, false, false
 			h.restarts++
 		}
 		first := !h.installed

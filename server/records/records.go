@@ -309,6 +309,8 @@ type MachineStatus struct {
 	Drain *Drain `json:"drain,omitempty"`
 	// Given are the labels and taints that the node has got; nil until it has registered.
 	Given *Given `json:"given,omitempty"`
+	// Leaves says of a machine that leaves that something has begun for it, in its cluster or on its host.
+	Leaves bool `json:"leaves,omitempty"`
 	// Cleared says of a machine that leaves that the cluster has no node and no member of it any more.
 	Cleared bool `json:"cleared,omitempty"`
 	// LastFailure is the latest failure of a plan; it is kept until a plan succeeds.
@@ -336,6 +338,8 @@ type Drain struct {
 	Options string `json:"options"`
 	// Done says that the pods have gone; the change follows.
 	Done bool `json:"done,omitempty"`
+	// Generation is that of the cluster for whose change the pods leave; zero in records of older servers.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // Transition is one state walked through.

@@ -79,8 +79,9 @@ func Envelope(err error) *norman.Error {
 func operationRefused(err error) bool {
 	_, refused := errors.AsType[*operations.RefusedError](err)
 	_, busy := errors.AsType[*operations.BusyError](err)
+	_, full := errors.AsType[*operations.QueueFullError](err)
 	_, transition := errors.AsType[*operations.TransitionError](err)
-	return refused || busy || transition
+	return refused || busy || full || transition
 }
 
 func firstPath(bad strictyaml.Errors) string {
