@@ -256,6 +256,37 @@ func TestParseTakes(t *testing.T) {
 	}
 }
 
+// TestVersions: what a version is, and from when on the API server has an audit log by itself.
+func TestVersions(t *testing.T) {
+	for text, want := range map[string]struct {
+		version config.Version
+		logs    bool
+	}{
+		"v1.30.5-rancher1-1":  {config.Version{Minor: 30, Patch: 5}, true},
+		"v1.17.3-rancher1-1":  {config.Version{Minor: 17, Patch: 3}, false},
+		"v1.17.4-rancher1-1":  {config.Version{Minor: 17, Patch: 4}, true},
+		"v1.16.7-rancher1-1":  {config.Version{Minor: 16, Patch: 7}, false},
+		"v1.16.8-rancher1-1":  {config.Version{Minor: 16, Patch: 8}, true},
+		"v1.15.10-rancher1-1": {config.Version{Minor: 15, Patch: 10}, false},
+		"v1.15.11":            {config.Version{Minor: 15, Patch: 11}, true},
+		"v1.14.99":            {config.Version{Minor: 14, Patch: 99}, false},
+		"1.30.5":              {},
+		"v1.30":               {},
+		"v2.0.0":              {},
+		"v1.30.5 ":            {},
+		"v1.30.5-":            {},
+		"v1.99999999999999.1": {},
+	} {
+		if got := config.ReadVersion(text); got != want.version {
+			t.Errorf("%q is %+v, want %+v", text, got, want.version)
+		}
+		c := config.WithDefaults(config.Cluster{KubernetesVersion: text}, versions)
+		if got := c.Services.KubeAPI.AuditLog != nil; got != want.logs {
+			t.Errorf("%s has an audit log: %v", text, got)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"tabs", "nodes:\n- address: a\n\tuser: b\n", "cluster.yml:3: not YAML: the line is indented with a tab; indent it with spaces"},
@@ -268,6 +299,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no secret is repeated", "services:\n  etcd:\n    uid: hunter2", "cluster.yml:3: services.etcd.uid: is a single value where a whole number belongs"},
 		{"a list for a percentage", "network:\n  update_strategy: {rollingUpdate: {maxUnavailable: []}}",
 			"cluster.yml:2: network.update_strategy.rollingUpdate.maxUnavailable: is a list where a whole number or a percentage belongs"},
+		{"no secret number is repeated", "network: {aci_network_provider: {token: 0777}}", "cluster.yml:1: network.aci_network_provider.token: is a number with a leading zero; write it in quotes"},
 		{"too much", "addons: " + strings.Repeat("x", 3<<20), "bytes are more than the"},
 		{"an alias bomb", "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "values"},
