@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,6 +38,10 @@ type Options struct {
 	Private bool
 	// YesNo takes YAML 1.1's yes, no, on, off, y and n where true or false belongs.
 	YesNo bool
+	// Tag is the struct tag that has the names of fields; "" is json.
+	Tag string
+	// MergeKeys takes YAML 1.1's "<<", whose values stand behind those of the mapping itself.
+	MergeKeys bool
 }
 
 // IgnoreAll is an Options.Ignore that leaves out every unknown key.
@@ -215,7 +220,7 @@ func truth(n *yaml.Node, yesNo bool) (value, ok bool) {
 }
 
 func (d *decoder) structure(where *at, n *yaml.Node, v reflect.Value) {
-	fields := fieldsOf(v.Type())
+	fields := fieldsOf(v.Type(), d.Tag)
 	d.pairs(where, n, func(key string, k, val *yaml.Node) {
 		below := where.key(key)
 		if f, ok := fields[key]; ok {
@@ -268,11 +273,14 @@ func isZero(n *yaml.Node) bool {
 	return false
 }
 
-// fieldsOf are the fields of a struct by their names in JSON, those of embedded structs included.
-func fieldsOf(t reflect.Type) map[string]reflect.StructField {
+// fieldsOf are the fields of a struct by their names in a tag, those of embedded structs included.
+func fieldsOf(t reflect.Type, tag string) map[string]reflect.StructField {
+	if tag == "" {
+		tag = "json"
+	}
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
 		if !f.Anonymous && f.IsExported() && name != "" && name != "-" {
 			fields[name] = f
 		}
@@ -308,9 +316,20 @@ func (d *decoder) pairs(where *at, n *yaml.Node, each func(key string, k, val *y
 		d.wrongType(where, n, "a mapping", "")
 		return
 	}
+	d.unseen(where, n, map[string]int{}, each)
+}
+
+// unseen visits the pairs of a mapping, and of those that it merges, except for the keys that
+// were there before. Its own keys then were, too.
+func (d *decoder) unseen(where *at, n *yaml.Node, before map[string]int, each func(key string, k, val *yaml.Node)) {
 	seen := map[string]int{}
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content) && len(d.errs) < maxErrors; i += 2 {
 		k, val := n.Content[i], n.Content[i+1]
+		if k.Tag == "!!merge" && d.MergeKeys {
+			merged = append(merged, val)
+			continue
+		}
 		if k.Kind != yaml.ScalarNode || k.Tag == "!!merge" {
 			e := Error{Path: where.String(), In: where.String(), Kind: BadKey, Reason: "has a key that is not plain text; write the fields out"}
 			if k.Tag == "!!merge" {
@@ -327,7 +346,30 @@ func (d *decoder) pairs(where *at, n *yaml.Node, each func(key string, k, val *y
 			continue
 		}
 		seen[k.Value] = k.Line
-		each(k.Value, k, val)
+		if _, ok := before[k.Value]; !ok {
+			each(k.Value, k, val)
+		}
+	}
+	maps.Copy(before, seen)
+	for _, from := range merged {
+		d.merge(where, from, before, each)
+	}
+}
+
+// merge visits what "<<" names: a mapping, or a list of them, the first of which wins.
+func (d *decoder) merge(where *at, from *yaml.Node, before map[string]int, each func(key string, k, val *yaml.Node)) {
+	if from.Kind == yaml.AliasNode {
+		from = from.Alias
+	}
+	switch from.Kind {
+	case yaml.MappingNode:
+		d.unseen(where, from, before, each)
+	case yaml.SequenceNode:
+		for _, item := range from.Content {
+			d.merge(where, item, before, each)
+		}
+	default:
+		d.wrongType(where, from, "a mapping", "")
 	}
 }
 
@@ -368,6 +410,10 @@ func (d *decoder) free(where *at, n *yaml.Node) any {
 }
 
 func (d *decoder) whole(where *at, n *yaml.Node) any {
+	if leadingZero(n.Value) && d.source.Private {
+		d.fail(where, n, "is a number with a leading zero; write it in quotes")
+		return nil
+	}
 	if leadingZero(n.Value) {
 		value := cut(n.Value)
 		d.fail(where, n, "is the number %s with a leading zero; write it in quotes: %q", value, value)

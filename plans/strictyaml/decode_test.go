@@ -133,3 +133,101 @@ func TestErrorsAreBounded(t *testing.T) {
 		t.Errorf("%d errors of %d bytes", len(errs), len(errs.Error()))
 	}
 }
+
+func TestDecodeByAnotherTag(t *testing.T) {
+	docs, err := Read(Source{}, []byte("max_pods: 3\nmaxPods: 4\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		MaxPods int `json:"maxPods" yaml:"max_pods,omitempty"`
+	}
+	errs := docs[0].Decode(&v, Options{Tag: "yaml"})
+	if v.MaxPods != 3 || len(errs) != 1 || errs[0].Path != "maxPods" {
+		t.Errorf("read %+v with %v", v, errs)
+	}
+}
+
+func TestDecodeMergesKeys(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		want       map[string]string
+		fails      string
+	}{
+		{"one", "free: &l {a: l, b: l}\nlabels:\n  b: own\n  <<: *l", map[string]string{"a": "l", "b": "own"}, ""},
+		{"two, the first of which wins", "free: {l: &l {a: l}, m: &m {a: m, b: m}}\nlabels:\n  <<: [*l, *m]", map[string]string{"a": "l", "b": "m"}, ""},
+		{"one within another", "free: {l: &l {a: l, b: l}, m: &m {b: m, <<: *l}}\nlabels: {<<: *m}", map[string]string{"a": "l", "b": "m"}, ""},
+		{"not a mapping", "free: {l: &l x}\nlabels: {<<: *l}", map[string]string{}, "labels: is the text \"x\" where a mapping belongs"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, _, errs := decodeText(t, tc.text, Options{MergeKeys: true})
+			if diff := cmp.Diff(tc.want, s.Labels); diff != "" {
+				t.Error(diff)
+			}
+			if got := errs.Error(); !strings.Contains(got, tc.fails) || tc.fails == "" && got != "" {
+				t.Errorf("errors are %q, want %q", got, tc.fails)
+			}
+		})
+	}
+}
+
+func TestWriteIsReadAgain(t *testing.T) {
+	type inner struct {
+		Text string         `yaml:"text"`
+		Free map[string]any `yaml:"free,omitempty"`
+	}
+	type outer struct {
+		inner  `yaml:",inline"`
+		List   []inner           `yaml:"list,omitempty"`
+		Off    *bool             `yaml:"off,omitempty"`
+		Labels map[string]string `yaml:"labels,omitempty"`
+		None   []string          `yaml:"none,omitempty"`
+		Zero   int               `yaml:"zero"`
+	}
+	off := false
+	v := outer{
+		inner:  inner{Text: "\n two\nlines", Free: map[string]any{"n": nil, "f": 1.5, "l": []any{"<<", int64(7)}}},
+		List:   []inner{{Text: "a\nb\n"}, {Text: "yes"}},
+		Off:    &off,
+		Labels: map[string]string{"b": "2", "a": "~", "<<": "x"},
+		None:   []string{},
+	}
+	text, err := Write(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `text: "\n two\nlines"
+free:
+  f: 1.5
+  l:
+    - "<<"
+    - 7
+  "n": null
+list:
+  - text: |
+      a
+      b
+  - text: "yes"
+"off": false
+labels:
+  "<<": x
+  a: "~"
+  b: "2"
+zero: 0
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+	docs, err := Read(Source{}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again outer
+	if errs := docs[0].Decode(&again, Options{Tag: "yaml", MergeKeys: true}); errs != nil {
+		t.Fatal(errs)
+	}
+	v.None = nil
+	if diff := cmp.Diff(v, again, cmp.AllowUnexported(outer{}, inner{})); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // access.go is about who may use the API server, and how it knows them.
 
 // Authentication is how people are known: Strategy is x509, or x509|webhook.
@@ -20,4 +25,18 @@ type Webhook struct {
 type Authorization struct {
 	Mode    string            `yaml:"mode,omitempty" json:"mode,omitempty"`
 	Options map[string]string `yaml:"options,omitempty" json:"options,omitempty"`
+}
+
+// Uses says whether the strategy has a part, such as webhook.
+func (a *Authentication) Uses(part string) bool {
+	return slices.Contains(a.Parts(), part)
+}
+
+// Parts are the parts of the strategy, in lower case.
+func (a *Authentication) Parts() []string {
+	parts := strings.Split(a.Strategy, "|")
+	for i := range parts {
+		parts[i] = strings.ToLower(strings.TrimSpace(parts[i]))
+	}
+	return parts
 }

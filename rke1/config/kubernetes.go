@@ -69,7 +69,7 @@ type AdmissionConfiguration struct {
 type AdmissionPlugin struct {
 	Name          string         `yaml:"name" json:"name"`
 	Path          string         `yaml:"path" json:"path"`
-	Configuration map[string]any `yaml:"configuration" json:"configuration"`
+	Configuration map[string]any `yaml:"configuration,omitempty" json:"configuration"`
 }
 
 // EventRateLimits is the Configuration of eventratelimit.admission.k8s.io/v1alpha1.

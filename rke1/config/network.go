@@ -3,6 +3,8 @@ package config
 // network.go is about what pods and people use of the cluster's network: the plugin, DNS,
 // ingress and metrics.
 
+import "github.com/drover-project/drover/rke1/config/aci"
+
 // The network plugins.
 const (
 	PluginNone    = "none"
@@ -26,7 +28,7 @@ type Network struct {
 	Canal        *Canal             `yaml:"canal_network_provider,omitempty" json:"canalNetworkProvider,omitempty"`
 	Flannel      *Flannel           `yaml:"flannel_network_provider,omitempty" json:"flannelNetworkProvider,omitempty"`
 	Weave        *Weave             `yaml:"weave_network_provider,omitempty" json:"weaveNetworkProvider,omitempty"`
-	ACI          ACI                `yaml:"aci_network_provider,omitempty" json:"aciNetworkProvider,omitempty"`
+	ACI          aci.Settings       `yaml:"aci_network_provider,omitempty" json:"aciNetworkProvider,omitempty"`
 	NodeSelector map[string]string  `yaml:"node_selector,omitempty" json:"nodeSelector,omitempty"`
 	Update       *DaemonSetStrategy `yaml:"update_strategy,omitempty" json:"updateStrategy,omitempty"`
 	Tolerations  []Toleration       `yaml:"tolerations,omitempty" json:"tolerations,omitempty"`

@@ -1,6 +1,13 @@
 package config
 
-// nodes.go is about hosts and the ways to them: nodes, bastion and registries.
+// nodes.go is about hosts, the ways to them and what they are in: nodes, bastion, registries, cloud.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/drover-project/drover/rke1/config/clouds"
+)
 
 // The roles of a node.
 const (
@@ -35,12 +42,13 @@ type Node struct {
 
 // Has says whether the node has a role.
 func (n *Node) Has(role string) bool {
-	for _, has := range n.Role {
-		if has == role {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(n.Role, role)
+}
+
+// Socket is the path of the host's Docker socket. The default is not filled in, because states
+// do not have it.
+func (n *Node) Socket() string {
+	return cmp.Or(n.DockerSocket, "/var/run/docker.sock")
 }
 
 // Taint is a taint of the Kubernetes node.
@@ -75,9 +83,28 @@ type PrivateRegistry struct {
 	ECRCredentialPlugin *ECRCredentialPlugin `yaml:"ecr_credential_plugin,omitempty" json:"ecrCredentialPlugin,omitempty"`
 }
 
+// Host is the registry that the credentials are for. The default is not filled in, because states
+// do not have it.
+func (r *PrivateRegistry) Host() string {
+	return cmp.Or(r.URL, "docker.io")
+}
+
 // ECRCredentialPlugin gets the password of a registry of AWS.
 type ECRCredentialPlugin struct {
 	AccessKeyID     string `yaml:"aws_access_key_id,omitempty" json:"awsAccessKeyId,omitempty"`
 	SecretAccessKey string `yaml:"aws_secret_access_key,omitempty" json:"awsSecretAccessKey,omitempty"`
 	SessionToken    string `yaml:"aws_session_token,omitempty" json:"awsAccessToken,omitempty"`
+}
+
+// CloudProvider is the cloud that the hosts are in. Name goes into the flag --cloud-provider.
+type CloudProvider struct {
+	Name string `yaml:"name,omitempty" json:"name,omitempty"`
+	// UseInstanceMetadataHostname names nodes of AWS as the instance's metadata does.
+	UseInstanceMetadataHostname *bool             `yaml:"useInstanceMetadataHostname,omitempty" json:"useInstanceMetadataHostname,omitempty"`
+	AWS                         *clouds.AWS       `yaml:"awsCloudProvider,omitempty" json:"awsCloudProvider,omitempty"`
+	Azure                       *clouds.Azure     `yaml:"azureCloudProvider,omitempty" json:"azureCloudProvider,omitempty"`
+	OpenStack                   *clouds.OpenStack `yaml:"openstackCloudProvider,omitempty" json:"openstackCloudProvider,omitempty"`
+	VSphere                     *clouds.VSphere   `yaml:"vsphereCloudProvider,omitempty" json:"vsphereCloudProvider,omitempty"`
+	Harvester                   *clouds.Harvester `yaml:"harvesterCloudProvider,omitempty" json:"harvesterCloudProvider,omitempty"`
+	Custom                      string            `yaml:"customCloudProvider,omitempty" json:"customCloudProvider,omitempty"` // the file's text
 }

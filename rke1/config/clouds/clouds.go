@@ -1,20 +1,7 @@
-package config
-
-// cloud.go is about clouds. The fields are those of each cloud's own configuration file, under
-// its names; nothing here knows more of them.
-
-// CloudProvider is the cloud that the hosts are in. Name goes into the flag --cloud-provider.
-type CloudProvider struct {
-	Name string `yaml:"name,omitempty" json:"name,omitempty"`
-	// UseInstanceMetadataHostname names nodes of AWS as the instance's metadata does.
-	UseInstanceMetadataHostname *bool      `yaml:"useInstanceMetadataHostname,omitempty" json:"useInstanceMetadataHostname,omitempty"`
-	AWS                         *AWS       `yaml:"awsCloudProvider,omitempty" json:"awsCloudProvider,omitempty"`
-	Azure                       *Azure     `yaml:"azureCloudProvider,omitempty" json:"azureCloudProvider,omitempty"`
-	OpenStack                   *OpenStack `yaml:"openstackCloudProvider,omitempty" json:"openstackCloudProvider,omitempty"`
-	VSphere                     *VSphere   `yaml:"vsphereCloudProvider,omitempty" json:"vsphereCloudProvider,omitempty"`
-	Harvester                   *Harvester `yaml:"harvesterCloudProvider,omitempty" json:"harvesterCloudProvider,omitempty"`
-	Custom                      string     `yaml:"customCloudProvider,omitempty" json:"customCloudProvider,omitempty"` // the file's text
-}
+// Package clouds has the configuration of the clouds that hosts may be in, as it stands in a
+// cluster.yml. The fields are those of each cloud's own configuration file, under its names;
+// nothing here knows more of them. Source: the documented options of RKE's cloud_provider.
+package clouds
 
 // Harvester is the text of Harvester's file.
 type Harvester struct {
