@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/config/clouds"
 )
 
 // Cloud is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets.
@@ -75,7 +76,7 @@ func (s *section) number(key string, value int) {
 }
 
 // awsConfig aligns the equal signs of a section, as the library does that the peer writes it with.
-func awsConfig(c *config.AWS) string {
+func awsConfig(c *clouds.AWS) string {
 	var b strings.Builder
 	write := func(head string, pairs [][2]string) {
 		b.WriteString("[" + head + "]\n")
@@ -106,7 +107,7 @@ func awsConfig(c *config.AWS) string {
 	return b.String()
 }
 
-func openStackConfig(c *config.OpenStack) string {
+func openStackConfig(c *clouds.OpenStack) string {
 	global := begin("Global", "")
 	for _, p := range [][2]string{
 		{"auth-url", c.Global.AuthURL}, {"username", c.Global.Username}, {"user-id", c.Global.UserID}, {"password", c.Global.Password},
@@ -139,7 +140,7 @@ func openStackConfig(c *config.OpenStack) string {
 	return join(global, balancer, storage, route, metadata)
 }
 
-func vSphereConfig(c *config.VSphere) string {
+func vSphereConfig(c *clouds.VSphere) string {
 	const deep = "        "
 	global := begin("Global", "")
 	global.quoted("user", c.Global.User)

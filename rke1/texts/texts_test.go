@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/config/clouds"
 	"github.com/drover-project/drover/rke1/versions"
 )
 
@@ -92,16 +93,16 @@ func TestCloud(t *testing.T) {
 	}{
 		{"none", config.CloudProvider{Name: "aws"}, ""},
 		{"custom", config.CloudProvider{Custom: "text\n"}, "text\n"},
-		{"harvester", config.CloudProvider{Harvester: &config.Harvester{CloudConfig: "h"}}, "h"},
-		{"aws", config.CloudProvider{AWS: &config.AWS{
-			Global:          config.AWSGlobal{Zone: "z", RoleARN: "arn", DisableStrictZoneCheck: true},
-			ServiceOverride: map[string]config.AWSService{"2": {Service: "s3", URL: "https://s3"}, "1": {Region: "r"}},
+		{"harvester", config.CloudProvider{Harvester: &clouds.Harvester{CloudConfig: "h"}}, "h"},
+		{"aws", config.CloudProvider{AWS: &clouds.AWS{
+			Global:          clouds.AWSGlobal{Zone: "z", RoleARN: "arn", DisableStrictZoneCheck: true},
+			ServiceOverride: map[string]clouds.AWSService{"2": {Service: "s3", URL: "https://s3"}, "1": {Region: "r"}},
 		}}, "[Global]\nZone                   = z\nRoleARN                = arn\nDisableStrictZoneCheck = true\n\n" +
 			"[ServiceOverride \"1\"]\nRegion = r\n\n[ServiceOverride \"2\"]\nService = s3\nURL     = https://s3\n\n"},
-		{"openstack", config.CloudProvider{OpenStack: &config.OpenStack{
-			Global:       config.OpenStackGlobal{AuthURL: "https://a", Username: "u", Password: "p"},
-			LoadBalancer: config.OpenStackLoadBalancer{UseOctavia: true, MonitorMaxRetries: 3, SubnetID: "s"},
-			BlockStorage: config.OpenStackBlockStorage{IgnoreVolumeAZ: true},
+		{"openstack", config.CloudProvider{OpenStack: &clouds.OpenStack{
+			Global:       clouds.OpenStackGlobal{AuthURL: "https://a", Username: "u", Password: "p"},
+			LoadBalancer: clouds.OpenStackLoadBalancer{UseOctavia: true, MonitorMaxRetries: 3, SubnetID: "s"},
+			BlockStorage: clouds.OpenStackBlockStorage{IgnoreVolumeAZ: true},
 		}}, `[Global]
 auth-url = "https://a"
 username = "u"
@@ -119,11 +120,11 @@ ignore-volume-az = true
 
 [Metadata]
 `},
-		{"vsphere", config.CloudProvider{VSphere: &config.VSphere{
-			Global:        config.VSphereGlobal{Insecure: true, Datacenters: "dc"},
-			VirtualCenter: map[string]config.VSphereCenter{"b": {User: "u2"}, "a": {User: "u1", Port: "443", RoundTripperCount: 1}},
-			Workspace:     config.VSphereWorkspace{Server: "a"},
-			Disk:          config.VSphereDisk{SCSIControllerType: "pvscsi"},
+		{"vsphere", config.CloudProvider{VSphere: &clouds.VSphere{
+			Global:        clouds.VSphereGlobal{Insecure: true, Datacenters: "dc"},
+			VirtualCenter: map[string]clouds.VSphereCenter{"b": {User: "u2"}, "a": {User: "u1", Port: "443", RoundTripperCount: 1}},
+			Workspace:     clouds.VSphereWorkspace{Server: "a"},
+			Disk:          clouds.VSphereDisk{SCSIControllerType: "pvscsi"},
 		}}, `
 [Global]
 user = ""
@@ -164,7 +165,7 @@ soap-roundtrip-count = "0"
 			t.Errorf("%s:\n%s", c.what, diff)
 		}
 	}
-	azure, err := Cloud(config.CloudProvider{Azure: &config.Azure{TenantID: "t"}})
+	azure, err := Cloud(config.CloudProvider{Azure: &clouds.Azure{TenantID: "t"}})
 	if err != nil || !strings.HasPrefix(azure, "{\n\n\"cloud\": \"\",\n\n\"tenantId\": \"t\",\n") {
 		t.Errorf("azure: %q, %v", azure, err)
 	}

@@ -155,6 +155,7 @@ func TestDockerSupported(t *testing.T) {
 	}{
 		{"v1.30.5-rancher1-1", "20.10.24", true, false},
 		{"v1.30.5-rancher1-1", "20.10.24~3-0~debian", true, false},
+		{"v1.30.5-rancher1-1", "20.10.24+dfsg1", true, false},
 		{"v1.30.5-rancher1-1", "27.2.0-rc.1", true, false},
 		{"v1.30.5-rancher1-1", "27.3.1", false, true},
 		{"v1.30.5-rancher1-1", "29.0.0", false, true},

@@ -26,38 +26,19 @@ var minors = []string{"v1.23.17-rancher1-1", "v1.24.17-rancher1-1", "v1.30.5-ran
 func input(t testing.TB, version string, change ...func(*config.Cluster)) Input {
 	t.Helper()
 	d := data(t)
-	images, err := d.Images(version)
-	if err != nil {
-		t.Fatal(err)
-	}
 	etcd, control, worker := config.RoleEtcd, config.RoleControlPlane, config.RoleWorker
-	c := &config.Cluster{
+	written := config.Cluster{
 		KubernetesVersion: version,
-		SystemImages:      images,
 		Nodes: []config.Node{
-			{Address: "10.0.0.1", InternalAddress: "10.0.0.1", HostnameOverride: "all", Role: []string{control, worker, etcd}},
+			{Address: "10.0.0.1", HostnameOverride: "all", Role: []string{control, worker, etcd}},
 			{Address: "203.0.113.2", InternalAddress: "10.0.0.2", HostnameOverride: "etcd", Role: []string{etcd}},
-			{Address: "10.0.0.3", InternalAddress: "10.0.0.3", HostnameOverride: "control", Role: []string{control}},
-			{Address: "10.0.0.4", InternalAddress: "10.0.0.4", HostnameOverride: "worker", Role: []string{worker}},
-			{Address: "10.0.0.5", InternalAddress: "10.0.0.5", HostnameOverride: "both", Role: []string{etcd, control}},
+			{Address: "10.0.0.3", HostnameOverride: "control", Role: []string{control}},
+			{Address: "10.0.0.4", HostnameOverride: "worker", Role: []string{worker}},
+			{Address: "10.0.0.5", HostnameOverride: "both", Role: []string{etcd, control}},
 		},
-		Authentication: config.Authentication{Strategy: "x509"},
-		Authorization:  config.Authorization{Mode: "rbac"},
-		PrefixPath:     "/",
 	}
-	s := &c.Services
-	s.Etcd.ExtraArgs = map[string]string{"election-timeout": "5000", "heartbeat-interval": "500"}
-	s.Etcd.Retention, s.Etcd.Creation = "72h", "12h"
-	s.KubeAPI.ServiceClusterIPRange, s.KubeAPI.ServiceNodePortRange = "10.43.0.0/16", "30000-32767"
-	s.KubeAPI.PodSecurityConfiguration = "privileged"
-	s.KubeAPI.AuditLog = &config.AuditLog{Enabled: true, Configuration: &config.AuditLogConfig{
-		MaxAge: 30, MaxBackup: 10, MaxSize: 100, Path: "/var/log/kube-audit/audit-log.json", Format: "json",
-		Policy: &config.AuditPolicy{
-			TypeMeta: config.TypeMeta{Kind: "Policy", APIVersion: "audit.k8s.io/v1"}, Rules: []config.PolicyRule{{Level: "Metadata"}},
-		},
-	}}
-	s.KubeController.ClusterCIDR, s.KubeController.ServiceClusterIPRange = "10.42.0.0/16", "10.43.0.0/16"
-	s.Kubelet.ClusterDomain, s.Kubelet.ClusterDNSServer, s.Kubelet.InfraContainerImage = "cluster.local", "10.43.0.10", images.PodInfraContainer
+	filled := config.WithDefaults(written, config.Versions{Default: d.Default(), Images: d.Images})
+	c := &filled
 	for _, f := range change {
 		f(c)
 	}

@@ -3,7 +3,6 @@
 package wanted
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -18,7 +17,7 @@ const dockerHub = "docker.io"
 func logins(all []config.PrivateRegistry) map[string]config.PrivateRegistry {
 	by := make(map[string]config.PrivateRegistry, len(all))
 	for _, r := range all {
-		by[cmp.Or(r.URL, dockerHub)] = r
+		by[r.Host()] = r
 	}
 	return by
 }

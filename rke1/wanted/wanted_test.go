@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/config/clouds"
 	"github.com/drover-project/drover/rke1/versions"
 )
 
@@ -539,7 +540,7 @@ func TestRefused(t *testing.T) {
 func TestProperties(t *testing.T) {
 	rich := func(c *config.Cluster) {
 		c.PrivateRegistries = []config.PrivateRegistry{{URL: "registry.example", User: "me", Password: "hunter2"}}
-		c.CloudProvider = config.CloudProvider{Name: "openstack", OpenStack: &config.OpenStack{Global: config.OpenStackGlobal{Password: "hunter2"}}}
+		c.CloudProvider = config.CloudProvider{Name: "openstack", OpenStack: &clouds.OpenStack{Global: clouds.OpenStackGlobal{Password: "hunter2"}}}
 		c.Authentication.Webhook = &config.Webhook{ConfigFile: "token: hunter2", CacheTimeout: "5s"}
 		c.Services.KubeAPI.ExtraArgs = map[string]string{"z": "1", "a": "2"}
 		c.Services.KubeAPI.ExtraBinds = []string{"/etc/kubernetes:/etc/kubernetes", "/x:/y"}
