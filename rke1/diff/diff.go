@@ -43,7 +43,7 @@ type Difference struct {
 	Kind            Kind
 	// Reasons say what differs, without values that may be secret.
 	Reasons []string
-	// Process is the one to create, of Create and Replace.
+	// Process is the one to create, of Create and Replace. It has logins and environment in it: a secret.
 	Process *nodeconfig.Process
 	// Found is the ID of the container that is replaced, started, restarted, discarded, removed or in the way; of Create:
 	// of the old one that an interrupted replacement left.

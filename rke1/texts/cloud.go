@@ -19,10 +19,6 @@ import (
 // Cloud is the text of /etc/kubernetes/cloud-config; "" is a provider without one. It may hold secrets.
 func Cloud(c config.CloudProvider) (string, error) {
 	switch {
-	case c.Custom != "":
-		return c.Custom, nil
-	case c.Harvester != nil:
-		return c.Harvester.CloudConfig, nil
 	case c.Azure != nil:
 		b, err := json.MarshalIndent(c.Azure, "", "\n")
 		if err != nil {
@@ -35,8 +31,10 @@ func Cloud(c config.CloudProvider) (string, error) {
 		return openStackConfig(c.OpenStack), nil
 	case c.VSphere != nil:
 		return vSphereConfig(c.VSphere), nil
+	case c.Harvester != nil:
+		return c.Harvester.CloudConfig, nil
 	}
-	return "", nil
+	return c.Custom, nil
 }
 
 // section is a section of an INI file: its head, and lines that each begin with a newline.

@@ -4,6 +4,7 @@ package wanted
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -158,7 +159,7 @@ func (o host) controllerManager() nodeconfig.Process {
 		p.Args = []string{"--use-service-account-credentials=true"}
 	}
 	p.Binds = o.binds([]string{o.kubernetesBind()}, c.ExtraBinds)
-	p.Env = once(append(append([]string(nil), c.ExtraEnv...), o.sums.cloudEnv()...))
+	p.Env = once(slices.Concat(c.ExtraEnv, o.sums.cloudEnv()))
 	return p
 }
 
@@ -173,7 +174,7 @@ func (o host) scheduler() nodeconfig.Process {
 	}
 	p := o.component(Scheduler, f.list(c.Service), health)
 	p.Binds = o.binds([]string{o.kubernetesBind()}, c.ExtraBinds)
-	p.Env = c.ExtraEnv
+	p.Env = slices.Clone(c.ExtraEnv)
 	return p
 }
 

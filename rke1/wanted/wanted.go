@@ -167,7 +167,7 @@ func imageVersion(c *config.Cluster, otherwise versions.Version) versions.Versio
 	return otherwise
 }
 
-// Cluster is what should be on each host, by its address.
+// Cluster is what should be on each host, by its address. Its error names the hosts that cannot be planned; the others are there all the same.
 func Cluster(in Input) (map[string]Host, error) {
 	p, err := New(in)
 	if err != nil {

@@ -3,6 +3,7 @@
 package wanted
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ func (o host) nginxProxy() nodeconfig.Process {
 		Image:         o.config.SystemImages.NginxProxy,
 		Command:       []string{"nginx-proxy"},
 		Args:          hosts,
-		Env:           hosts,
+		Env:           slices.Clone(hosts),
 		NetworkMode:   "host",
 		RestartPolicy: "always",
 	}
@@ -136,7 +137,7 @@ func (o host) kubeletBinds() []string {
 
 func (o host) kubeletEnv() []string {
 	c := o.config
-	env := append([]string(nil), c.Services.Kubelet.ExtraEnv...)
+	env := slices.Clone(c.Services.Kubelet.ExtraEnv)
 	if o.criDockerd() {
 		env = append(env, "RKE_KUBELET_CRIDOCKERD=true")
 		if c.CRIDockerdStreamServerAddress != "" {
@@ -173,6 +174,6 @@ func (o host) kubeProxy() nodeconfig.Process {
 	p := o.component(KubeProxy, f.list(c.Service), "http://localhost:10256/healthz")
 	p.PidMode, p.Privileged = "host", true
 	p.Binds = o.binds([]string{o.kubernetesBind(), "/run:/run", "/lib/modules:/lib/modules:ro"}, c.ExtraBinds)
-	p.Env = once(append([]string(nil), c.ExtraEnv...))
+	p.Env = once(slices.Clone(c.ExtraEnv))
 	return p
 }
