@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -464,7 +465,7 @@ func TestWriteKeepsEveryText(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is accepted can be filled, written and read again as the same.
+// FuzzParse: whatever is accepted can be filled, checked, written and read again as the same.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"minimal.yml", "full.yml"} {
 		f.Add(read(f, name))
@@ -483,6 +484,12 @@ func FuzzParse(f *testing.F) {
 			written, err := config.Write(c)
 			if err != nil {
 				t.Fatal(err)
+			}
+			errs, warnings := check.Cluster(c, versions, file)
+			for _, e := range append(errs, warnings...) {
+				if e.Path == "" || e.Line < 1 || e.Reason == "" {
+					t.Errorf("an error without a place: %+v", e)
+				}
 			}
 			again, err := config.Parse(strictyaml.Source{Limits: strictyaml.Limits{Bytes: 16 << 20}}, written)
 			if err != nil {
