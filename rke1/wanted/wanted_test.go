@@ -1,6 +1,7 @@
 package wanted
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/clouds"
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/versions"
 )
 
@@ -585,6 +588,27 @@ func TestProperties(t *testing.T) {
 	hosts(t, in)
 	if diff := cmp.Diff(in.Config, input(t, minors[2], rich).Config); diff != before {
 		t.Error("the config was changed:", diff)
+	}
+}
+
+// A server gives the same processes to node agents, who check what they get.
+func TestNodeAgentsTakeThem(t *testing.T) {
+	for _, h := range hosts(t, input(t, minors[2])) {
+		c := nodeconfig.NodeConfig{Processes: map[string]nodeconfig.Process{}}
+		for _, one := range h.Containers {
+			c.Processes[one.Name] = one.Process
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := nodeconfig.Decode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.Processes, got.Processes, cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
