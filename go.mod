@@ -33,6 +33,7 @@ require (
 	k8s.io/client-go v0.34.4
 	k8s.io/klog/v2 v2.130.1
 	k8s.io/kubectl v0.34.4
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require github.com/Microsoft/go-winio v0.6.2 // indirect
@@ -144,5 +145,4 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.20.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )

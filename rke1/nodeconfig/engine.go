@@ -85,7 +85,7 @@ func (e *Engine) inspect(ctx context.Context, id string) (Container, error) {
 		Entrypoint: r.Config.Entrypoint, Cmd: r.Config.Cmd, Env: r.Config.Env, User: r.Config.User, Labels: r.Config.Labels,
 		Binds: r.HostConfig.Binds, VolumesFrom: r.HostConfig.VolumesFrom, NetworkMode: string(r.HostConfig.NetworkMode),
 		PidMode: string(r.HostConfig.PidMode), Privileged: r.HostConfig.Privileged, Ports: r.HostConfig.PortBindings,
-		Running: r.State.Running || r.State.Restarting, LogPath: r.LogPath,
+		SecurityOpt: r.HostConfig.SecurityOpt, Running: r.State.Running || r.State.Restarting, Restarting: r.State.Restarting, LogPath: r.LogPath,
 	}
 	c.Base, err = e.base(ctx, r.Image)
 	return c, err
@@ -150,14 +150,14 @@ func (e *Engine) create(ctx context.Context, a Action) error {
 
 // replace makes the new container before it touches the old one.
 func (e *Engine) replace(ctx context.Context, a Action) error {
-	id, err := e.make(ctx, *a.Process, newPrefix+a.Name)
+	id, err := e.make(ctx, *a.Process, NewPrefix+a.Name)
 	if err != nil {
 		return fmt.Errorf("%w; the old one goes on", err)
 	}
 	if err := e.stop(ctx, a.Found); err != nil {
 		return errors.Join(err, e.remove(ctx, id))
 	}
-	err = e.rename(ctx, a.Found, oldPrefix+a.Name)
+	err = e.rename(ctx, a.Found, OldPrefix+a.Name)
 	if err == nil {
 		err = e.rename(ctx, id, a.Name)
 	}
@@ -241,7 +241,7 @@ func request(p Process) (*container.Config, *container.HostConfig, error) {
 	}
 	host := &container.HostConfig{
 		Binds: p.Binds, VolumesFrom: p.VolumesFrom, NetworkMode: container.NetworkMode(p.NetworkMode),
-		PidMode: container.PidMode(p.PidMode), Privileged: p.Privileged, RestartPolicy: restart(p.RestartPolicy),
+		PidMode: container.PidMode(p.PidMode), Privileged: p.Privileged, RestartPolicy: restart(p.RestartPolicy), SecurityOpt: p.SecurityOpt,
 	}
 	if len(p.Publish) > 0 {
 		config.ExposedPorts, host.PortBindings = exposed, published

@@ -54,6 +54,8 @@ type Process struct {
 	Labels                  map[string]string `json:"labels,omitempty"`
 	Publish                 []string          `json:"publish,omitempty"`
 	User                    string            `json:"user,omitempty"`
+	// SecurityOpt are SELinux's labels. The wire has none: node agents make containers without.
+	SecurityOpt []string `json:"-"`
 }
 
 // HealthCheck is where a process answers when it works. The server asks, not the agent.

@@ -23,11 +23,11 @@ const (
 	ShareMnt = "share-mnt"
 )
 
-// While a container is replaced, the new one waits under newPrefix and the old one is
-// kept under oldPrefix, the name that RKE gives it too.
+// Prefixes of names. While a container is replaced, the new one waits under NewPrefix and the
+// old one is kept under OldPrefix, the name that RKE gives it too.
 const (
-	newPrefix = "new-"
-	oldPrefix = "old-"
+	NewPrefix = "new-"
+	OldPrefix = "old-"
 )
 
 // Container is a container that was found on the host.
@@ -45,9 +45,11 @@ type Container struct {
 	User        string
 	Labels      map[string]string
 	Ports       nat.PortMap // published
-	// Running is true for one that restarts again and again, too.
-	Running bool
-	LogPath string
+	SecurityOpt []string
+	// Running is true for one that restarts again and again, too, which Restarting says.
+	Running    bool
+	Restarting bool
+	LogPath    string
 	// Base is what the container has from its image; nil when the image is gone.
 	Base *Base
 }
@@ -127,9 +129,9 @@ func pick(name string, found []Container) has {
 		switch {
 		case c.Name == name:
 			h.main = c
-		case c.Name == newPrefix+name && mine:
+		case c.Name == NewPrefix+name && mine:
 			h.stale = append(h.stale, *c)
-		case c.Name == oldPrefix+name && mine:
+		case c.Name == OldPrefix+name && mine:
 			h.old = c
 		case mine && h.main == nil:
 			h.main = c

@@ -120,11 +120,11 @@ var needed = strings.Fields(`systemId token apicUserName apicUserKey apicUserCrt
 	nodeSubnet aep vrfName vrfTenant l3out externDynamic externStatic nodeSvcSubnet kubeApiVlan serviceVlan infraVlan`)
 
 // Missing are the settings, by their names in cluster.yml, without which the plugin does not work
-// and that are neither there nor among the options.
+// and that are not there. The options are those of the network, with the settings of text among them.
 func (s Settings) Missing(options map[string]string) []string {
 	var missing []string
 	for _, setting := range needed {
-		if options[option(setting)] == "" && s[setting] == nil {
+		if options[option(setting)] == "" {
 			missing = append(missing, snake(setting))
 		}
 	}

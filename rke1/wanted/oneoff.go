@@ -1,0 +1,219 @@
+// Containers that do one thing and end. Names are those of the peer, which removes leftovers by them; whoever runs one removes
+// a leftover first and looks at the exit code. What only reads or writes files is not here: Docker's copy of files does it
+// without a shell, and without secrets that docker inspect shows.
+
+package wanted
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/versions"
+)
+
+// Names of containers that end.
+const (
+	EtcdFixPermissions  = "etcd-fix-perm"
+	EtcdPortListener    = "rke-etcd-port-listener"
+	ControlPortListener = "rke-cp-port-listener"
+	WorkerPortListener  = "rke-worker-port-listener"
+	PortChecker         = "rke-port-checker"
+	SELinuxChecker      = "rke-selinux-checker"
+	BundleCertificates  = "rke-bundle-cert"
+	Cleaner             = "kube-cleaner"
+	SnapshotOnce        = "etcd-snapshot-once"
+	SnapshotRemove      = "etcd-remove-snapshot"
+	SnapshotRestore     = "etcd-restore"
+	SnapshotDownload    = "etcd-download-backup"
+	SnapshotServe       = "etcd-Serve-backup"
+	SnapshotChecksum    = "etcd-checksum-checker"
+	SnapshotState       = "etcd-extract-statefile"
+)
+
+// Leftovers are names of containers that end, which neither this program nor the peer leaves behind on purpose.
+func Leftovers() []string {
+	return []string{
+		EtcdFixPermissions, EtcdPortListener, ControlPortListener, WorkerPortListener, PortChecker, SELinuxChecker, BundleCertificates, Cleaner,
+		SnapshotOnce, SnapshotRemove, SnapshotRestore, SnapshotDownload, SnapshotServe, SnapshotChecksum, SnapshotState,
+		"cert-deployer", "cert-fetcher", "file-deployer", "cluster-state-deployer", "rke-log-linker", "rke-log-cleaner", "extract-statefile-configmap",
+	}
+}
+
+// Once makes the containers of a host that end.
+type Once struct{ host }
+
+// Once is for one host.
+func (p *Plan) Once(address string) (Once, error) {
+	o, err := p.on(address)
+	return Once{o}, err
+}
+
+// shell is a container of the alpine image with a script.
+func (o Once) shell(name, script string, binds ...string) nodeconfig.Process {
+	return o.ready(nodeconfig.Process{
+		Name: name, Image: o.config.SystemImages.Alpine, Args: []string{"sh", "-c", script}, Binds: o.binds(binds, nil), RestartPolicy: "no",
+	})
+}
+
+func (o Once) ready(p nodeconfig.Process) nodeconfig.Process {
+	p.ImageRegistryAuthConfig = o.login(p.Image)
+	if !p.Privileged && o.facts.SELinux() && o.version.AtLeast(1, 22) {
+		p.SecurityOpt = []string{typeLabel}
+	}
+	return p
+}
+
+// FixPermissions makes etcd's data directory with its mode, and its owner where etcd has a user of its own.
+func (o Once) FixPermissions() nodeconfig.Process {
+	script := "chmod 700 " + etcdData
+	if user := o.etcdUser(); user != "" {
+		script += " && chown -R " + user + " " + etcdData
+	}
+	return o.shell(EtcdFixPermissions, script, o.path(etcdHostData)+":"+etcdData+":z")
+}
+
+// PortListener listens on the ports of a role, for others to knock on.
+func (o Once) PortListener(role string) nodeconfig.Process {
+	of := map[string]struct {
+		name  string
+		ports []int
+	}{
+		config.RoleEtcd:         {EtcdPortListener, []int{2379, 2380}},
+		config.RoleControlPlane: {ControlPortListener, []int{6443}},
+		config.RoleWorker:       {WorkerPortListener, []int{10250}},
+	}[role]
+	p := o.ready(nodeconfig.Process{
+		Name: of.name, Image: o.config.SystemImages.Alpine, Args: []string{"nc", "-kl", "-p", "1337", "-e", "echo"}, RestartPolicy: "no",
+	})
+	for _, port := range of.ports {
+		p.Publish = append(p.Publish, "0.0.0.0:"+strconv.Itoa(port)+":1337/tcp")
+	}
+	return p
+}
+
+// PortChecker knocks on ports of hosts and writes those that do not answer to stderr, as HOST:PORT in lines.
+func (o Once) PortChecker(hosts []string, ports []int) nodeconfig.Process {
+	numbers := strings.Trim(fmt.Sprint(ports), "[]")
+	p := o.shell(PortChecker, `for host in $HOSTS; do for port in $PORTS; do nc -w 5 -z "$host" "$port" >/dev/null 2>&1 || echo "$host:$port" >&2; done; done`)
+	p.Env = []string{"HOSTS=" + strings.Join(hosts, " "), "PORTS=" + numbers}
+	p.NetworkMode = "host"
+	return p
+}
+
+// SELinuxChecker can only start where the host's policy has RKE1's type, which the package rancher-selinux brings.
+func (o Once) SELinuxChecker() nodeconfig.Process {
+	p := o.shell(SELinuxChecker, "exit 0")
+	p.SecurityOpt = []string{typeLabel}
+	return p
+}
+
+// Clean empties directories of the host, which stay: they can be mount points.
+func (o Once) Clean(directories []string) nodeconfig.Process {
+	binds := make([]string, len(directories))
+	for i, d := range directories {
+		binds[i] = d + ":" + d + ":z"
+	}
+	p := o.shell(Cleaner, "", binds...)
+	p.Args = append(append([]string{"find"}, directories...), "-mindepth", "1", "-delete")
+	return p
+}
+
+// Bundle keeps what the peer has of certificates in a temporary place beside the snapshots.
+func (o Once) Bundle() nodeconfig.Process {
+	p := o.shell(BundleCertificates, `cd /etc/kubernetes/.tmp 2>/dev/null || exit 0; [ -z "$(ls -A)" ] || tar -czf /backup/pki.bundle.tar.gz -C / etc/kubernetes/.tmp`,
+		o.kubernetesBind(), snapshots+":/backup:z")
+	p.Privileged, p.SecurityOpt = true, nil
+	return p
+}
+
+// SnapshotOnce takes a snapshot now, on the host and, where the config has one, in the bucket.
+func (o Once) SnapshotOnce(name string) nodeconfig.Process {
+	p := o.snapshot(SnapshotOnce, name)
+	p.Args = append(p.Args, "--once")
+	o.toBucket(&p, true)
+	return o.ready(p)
+}
+
+// tools is a container of the snapshot program with other work than saving.
+func (o Once) tools(name string, args ...string) nodeconfig.Process {
+	p := o.snapshot(name, "")
+	p.Args = append([]string{"/opt/rke-tools/rke-etcd-backup", "etcd-backup"}, args...)
+	return o.ready(p)
+}
+
+func member() []string {
+	cert, key := pem(pki.Node)
+	return []string{"--cacert", caFile, "--cert", cert, "--key", key}
+}
+
+// SnapshotRemove removes a snapshot from the host and the bucket; cleanup removes only what a restore unpacked.
+func (o Once) SnapshotRemove(name string, cleanup bool) nodeconfig.Process {
+	p := o.tools(SnapshotRemove, "delete", "--name", name)
+	if cleanup {
+		p.Args = append(p.Args, "--cleanup")
+		return p
+	}
+	o.toBucket(&p, false)
+	return p
+}
+
+// SnapshotDownload gets a snapshot from the host that serves it, at its internal address; "" is the bucket.
+func (o Once) SnapshotDownload(name, from string) nodeconfig.Process {
+	p := o.tools(SnapshotDownload, "download", "--name", name)
+	if from == "" {
+		o.toBucket(&p, false)
+		return p
+	}
+	p.Args = append(append(p.Args, "--local-endpoint", from), member()...)
+	return p
+}
+
+// SnapshotServe serves a snapshot of the host to the others, on etcd's port.
+func (o Once) SnapshotServe(name string) nodeconfig.Process {
+	return o.tools(SnapshotServe, append([]string{"serve", "--name", name}, member()...)...)
+}
+
+// SnapshotState puts the state file that is in a snapshot to /tmp/cluster.rkestate in the container.
+func (o Once) SnapshotState(name string) nodeconfig.Process {
+	p := o.tools(SnapshotState, "extractstatefile", "--name", name)
+	o.toBucket(&p, false)
+	return p
+}
+
+// SnapshotChecksum writes the checksum of an unpacked snapshot to stdout.
+func (o Once) SnapshotChecksum(name string) nodeconfig.Process {
+	p := o.shell(SnapshotChecksum, `md5sum "$SNAPSHOT" | cut -d " " -f 1 | tr -d "\n"`, "/opt/rke/:/opt/rke/:z")
+	p.Env = []string{"SNAPSHOT=" + snapshots + name}
+	return p
+}
+
+// lastWithShell is the last etcd whose image has a shell.
+var lastWithShell = versions.Version{Major: 3, Minor: 5, Patch: 7}
+
+// restoreData is where a restore makes the new data before it takes the place of the old.
+const restoreData = "/opt/rke/etcd-snapshots-restore/"
+
+// SnapshotRestore makes etcd's data of an unpacked snapshot, into a directory that must be empty.
+func (o Once) SnapshotRestore(name string) nodeconfig.Process {
+	image := o.config.SystemImages.Etcd
+	if is, ok := versions.Parse(versions.Tag(image)); ok && is.Compare(lastWithShell) >= 0 && strings.Contains(image, "rancher/mirrored-coreos-etcd") {
+		image = o.toolsImage()
+	}
+	script := `rm -rf "$RESTORE" && etcdctl snapshot restore "$SNAPSHOT" --data-dir="$RESTORE" --name="$MEMBER" --initial-cluster="$CLUSTER" ` +
+		`--initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls="$PEER" && mv "$RESTORE"* ` + etcdData + ` && rm -rf "$RESTORE"`
+	p := nodeconfig.Process{
+		Name: SnapshotRestore, Image: image, Command: []string{"sh", "-c", script}, NetworkMode: "host", RestartPolicy: "no",
+		Env: append([]string{
+			"ETCDCTL_API=3", "RESTORE=" + restoreData, "SNAPSHOT=" + snapshots + name, "MEMBER=etcd-" + nodeName(o), "CLUSTER=" + o.InitialCluster(),
+			"PEER=https://" + address(internal(o.node), 2380),
+		}, o.config.Services.Etcd.ExtraEnv...),
+		Binds: o.binds([]string{"/opt/rke/:/opt/rke/:z", o.path(etcdHostData) + ":" + etcdData + ":z", o.kubernetesBind()}, nil),
+	}
+	return o.ready(p)
+}
+
+func nodeName(o Once) string { return name(o.node) }
