@@ -283,12 +283,8 @@ func TestWhatARunReissues(t *testing.T) {
 			if err := pki.Verify(after); err != nil {
 				t.Error(err)
 			}
-			if second, _ := again(t, cfg, after, birth.Add(30*day)); true {
-				delete(second, pki.Admin)
-				delete(after, pki.Admin)
-				if diff := cmp.Diff(after, second); diff != "" {
-					t.Errorf("a second run: %s", diff)
-				}
+			if _, second := again(t, cfg, after, birth.Add(30*day)); !slices.Equal(second, []string{admin}) {
+				t.Errorf("a second run: %v", second)
 			}
 		})
 	}
