@@ -410,6 +410,10 @@ func (d *decoder) free(where *at, n *yaml.Node) any {
 }
 
 func (d *decoder) whole(where *at, n *yaml.Node) any {
+	if leadingZero(n.Value) && d.source.Private {
+		d.fail(where, n, "is a number with a leading zero; write it in quotes")
+		return nil
+	}
 	if leadingZero(n.Value) {
 		value := cut(n.Value)
 		d.fail(where, n, "is the number %s with a leading zero; write it in quotes: %q", value, value)

@@ -54,7 +54,9 @@ func parse(source strictyaml.Source, text []byte, json bool) (*File, error) {
 		o.Ignore = func(path string) bool { return path == "type" || strings.HasSuffix(path, ".type") }
 		o.IgnoreZero = strictyaml.IgnoreAll
 	} else {
-		o.Tag = "yaml"
+		o.Tag, o.Unknown = "yaml", retired
+		// Files that older command lines wrote have it, mostly to say no.
+		o.IgnoreZero = func(path string) bool { return path == podSecurityPolicy }
 	}
 	found := doc.Decode(&f.Cluster, o)
 	var wrong strictyaml.Errors
@@ -82,6 +84,19 @@ func parse(source strictyaml.Source, text []byte, json bool) (*File, error) {
 	f.Cluster.Network.ACI = f.Cluster.Network.ACI.FromYAML()
 	f.fillDrain()
 	return f, nil
+}
+
+const podSecurityPolicy = "services.kube-api.pod_security_policy"
+
+// retired are keys that have been fields, or that are fields elsewhere.
+func retired(path string) string {
+	switch path {
+	case podSecurityPolicy:
+		return "is no field any more: pod security policies have ended with Kubernetes 1.25, and pod_security_configuration has come with 1.23"
+	case "rancher_kubernetes_engine_config", "rancherKubernetesEngineConfig":
+		return "is what a management server shows of a cluster; a cluster.yml has what is below it"
+	}
+	return ""
 }
 
 // maxProblems is how many errors strictyaml reports before it stops to read.

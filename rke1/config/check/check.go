@@ -151,7 +151,7 @@ func (k *checker) duplicates() {
 		of       func(*config.Node) string
 	}{
 		{"address", "the address", func(n *config.Node) string { return n.Address }},
-		{"hostname_override", "the name in Kubernetes", func(n *config.Node) string { return strings.ToLower(n.HostnameOverride) }},
+		{"hostname_override", "the name in Kubernetes", func(n *config.Node) string { return n.HostnameOverride }},
 		{"internal_address", "the internal address", func(n *config.Node) string { return n.InternalAddress }},
 		{"nodeName", "the name", func(n *config.Node) string { return n.NodeName }},
 	} {

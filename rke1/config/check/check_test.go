@@ -194,8 +194,11 @@ func TestImagesOfOnesOwn(t *testing.T) {
 	if errs, _ := checked(t, text); len(errs) > 0 {
 		t.Error(errs)
 	}
-	if errs, _ := checked(t, strings.Replace(text, "alpine: d, ", "", 1)); !strings.HasSuffix(errs.Error(), "system_images lacks alpine") {
-		t.Error(errs)
+	for _, image := range []string{"alpine: d, ", ", ingress_webhook: p", "canal_cni: i, ", "coredns: k, ", "metrics_server: m, "} {
+		name, _, _ := strings.Cut(strings.TrimPrefix(image, ", "), ":")
+		if errs, _ := checked(t, strings.Replace(text, image, "", 1)); !strings.HasSuffix(errs.Error(), "system_images lacks "+name) {
+			t.Errorf("without %s: %v", name, errs)
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (k *checker) ingress() {
 	}
 	k.numberedPort("ingress.http_port", in.HTTPPort)
 	k.numberedPort("ingress.https_port", in.HTTPSPort)
-	if in.HTTPPort != 0 && in.HTTPPort == in.HTTPSPort {
+	if in.HTTPPort == in.HTTPSPort {
 		k.fail("ingress.https_port", "%d is also the http_port; the two are different", in.HTTPSPort)
 	}
 	if in.NetworkMode != "" {
