@@ -99,7 +99,8 @@ func (m *maker) authority(name, line string) error {
 // fill makes what the CAs issue. renew says which leaves to issue with a new key whatever they are.
 func (m *maker) fill(wanted []leaf, renew func(leaf) bool) error {
 	if m.bundle[RequestHeaderCA].CertificatePEM == "" && m.bundle[CA].KeyPEM != "" {
-		// Clusters from before the aggregation layer have none.
+		// Clusters from before the aggregation layer have none. Nobody accepts what a lost one signed.
+		m.bundle[ProxyClient] = m.bundle[ProxyClient].holding("")
 		if err := m.authority(RequestHeaderCA, "Generating Kubernetes API server aggregation layer requestheader client CA certificates"); err != nil {
 			return err
 		}

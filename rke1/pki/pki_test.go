@@ -240,7 +240,7 @@ func TestWhatARunReissues(t *testing.T) {
 			want: []string{admin, "kube-kubelet-10-0-0-10 removed: no host uses it any more", "kube-kubelet-203-0-113-12 removed: no host uses it any more", "kube-kubelet-db-example-com removed: no host uses it any more"}},
 		{name: "one is missing", change: func(_ *config.Cluster, b pki.Bundle) { delete(b, pki.Scheduler) },
 			want: []string{"kube-scheduler created: missing", admin}},
-		{name: "no request-header CA", change: func(_ *config.Cluster, b pki.Bundle) { delete(b, pki.RequestHeaderCA); delete(b, pki.ProxyClient) },
+		{name: "no request-header CA", change: func(_ *config.Cluster, b pki.Bundle) { delete(b, pki.RequestHeaderCA) },
 			want: []string{"kube-apiserver-requestheader-ca created: a CA of its own", admin, "kube-apiserver-proxy-client created: missing"}},
 		{name: "no certificate beside it", change: func(_ *config.Cluster, b pki.Bundle) {
 			c := b[pki.ServiceAccount]
