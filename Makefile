@@ -32,10 +32,12 @@ test: setup-test ## unit and integration tests, with the race detector; no Docke
 	go test -race ./...
 	go test ./tunnel # once more for what the original's library carries, which races with itself
 
-# What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch.
+# What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch; and
+# the state of RKE1 clusters.
 FUZZTIME ?= 30s
 FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
-	installers/image/registries:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession plans/strictyaml:FuzzStrictYAML
+	installers/image/registries:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession plans/strictyaml:FuzzStrictYAML \
+	rke1/state:FuzzDecode
 
 fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 	@set -e; for target in $(FUZZ); do \

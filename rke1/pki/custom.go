@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/pki/pemtext"
 )
 
 // maxFile bounds a file of a directory of certificates, in bytes: a chain of a dozen fits.
@@ -36,13 +37,13 @@ func ReadDir(dir fs.FS) (Bundle, error) {
 		if err != nil {
 			return nil, err
 		}
-		chain, err := parseCertificates(text)
+		chain, err := pemtext.Certificates(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
 		certificates := ""
 		for _, c := range chain {
-			certificates += encodeCertificate(c.Raw)
+			certificates += pemtext.OfCertificate(c.Raw)
 		}
 		key, err := readKey(dir, name)
 		if err != nil {
@@ -69,11 +70,11 @@ func readKey(dir fs.FS, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := parseKey(text)
+	key, err := pemtext.Key(text)
 	if err != nil {
 		return "", fmt.Errorf("%s-key.pem: %w", name, err)
 	}
-	return encodeKey(key), nil
+	return pemtext.OfKey(key), nil
 }
 
 func readText(dir fs.FS, name string) (string, error) {
@@ -162,7 +163,7 @@ func Requests(cfg *config.Cluster, before map[string]Request, src Source) (map[s
 		if r.KeyPEM == "" {
 			key, err = src.NewKey()
 		} else {
-			key, err = parseKey(r.KeyPEM)
+			key, err = pemtext.Key(r.KeyPEM)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the key of %s: %w", l.name, err)
@@ -222,7 +223,7 @@ func (l leaf) request(src Source, key *rsa.PrivateKey) (Request, error) {
 		return Request{}, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	return Request{CSRPEM: string(text), KeyPEM: encodeKey(key)}, nil
+	return Request{CSRPEM: string(text), KeyPEM: pemtext.OfKey(key)}, nil
 }
 
 // requestedBy says whether a request still asks for this leaf.

@@ -7,13 +7,13 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/big"
 	"time"
+
+	"github.com/drover-project/drover/rke1/pki/pemtext"
 )
 
 const (
@@ -89,7 +89,7 @@ func (s Source) newCA(name string) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, fmt.Errorf("issue %s: %w", name, err)
 	}
-	return entry(name, "", "", encodeCertificate(der), encodeKey(key)), nil
+	return entry(name, "", "", pemtext.OfCertificate(der), pemtext.OfKey(key)), nil
 }
 
 // newLeaf makes the entry of a leaf over a key. It ends with its CA at the latest, unlike one
@@ -117,12 +117,12 @@ func (s Source) newLeaf(l leaf, ca *authority, key *rsa.PrivateKey) (Certificate
 	if err != nil {
 		return Certificate{}, fmt.Errorf("issue %s: %w", l.name, err)
 	}
-	return entry(l.name, l.stored, l.organization, encodeCertificate(der), encodeKey(key)), nil
+	return entry(l.name, l.stored, l.organization, pemtext.OfCertificate(der), pemtext.OfKey(key)), nil
 }
 
 // certificates reads the entry's own certificate and those behind it. The error quotes nothing of them.
 func (c Certificate) certificates() ([]*x509.Certificate, error) {
-	chain, err := parseCertificates(c.CertificatePEM)
+	chain, err := pemtext.Certificates(c.CertificatePEM)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %s: %w", c.Name, err)
 	}
@@ -134,57 +134,9 @@ func (c Certificate) key() (*rsa.PrivateKey, error) {
 	if c.KeyPEM == "" {
 		return nil, nil
 	}
-	key, err := parseKey(c.KeyPEM)
+	key, err := pemtext.Key(c.KeyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: the key of %s: %w", c.Name, err)
 	}
 	return key, nil
-}
-
-func parseCertificates(text string) ([]*x509.Certificate, error) {
-	var all []*x509.Certificate
-	for rest := []byte(text); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, errors.New("is not a certificate in PEM")
-		}
-		all = append(all, c)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("is not a certificate in PEM")
-	}
-	return all, nil
-}
-
-// parseKey reads an RSA key, of PKCS#1 or PKCS#8. The rke CLI takes no other kind.
-func parseKey(text string) (*rsa.PrivateKey, error) {
-	for rest := []byte(text); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return nil, errors.New("is not an RSA key in PEM without a passphrase")
-		}
-		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-			return key, nil
-		}
-		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if key, ok := key.(*rsa.PrivateKey); ok {
-				return key, nil
-			}
-		}
-	}
-}
-
-func encodeCertificate(der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
-
-func encodeKey(key *rsa.PrivateKey) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }

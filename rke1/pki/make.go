@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/pki/pemtext"
 )
 
 // Options are what a bundle holds beside the config.
@@ -98,7 +99,8 @@ func (m *maker) authority(name, line string) error {
 // fill makes what the CAs issue. renew says which leaves to issue with a new key whatever they are.
 func (m *maker) fill(wanted []leaf, renew func(leaf) bool) error {
 	if m.bundle[RequestHeaderCA].CertificatePEM == "" && m.bundle[CA].KeyPEM != "" {
-		// Clusters from before the aggregation layer have none.
+		// Clusters from before the aggregation layer have none. Nobody accepts what a lost one signed.
+		m.bundle[ProxyClient] = m.bundle[ProxyClient].holding("")
 		if err := m.authority(RequestHeaderCA, "Generating Kubernetes API server aggregation layer requestheader client CA certificates"); err != nil {
 			return err
 		}
@@ -199,18 +201,18 @@ func (m *maker) externalEtcd() error {
 		{EtcdClient, "cert", e.Cert, e.Key},
 		{EtcdClientCA, "ca_cert", e.CACert, ""},
 	} {
-		chain, err := parseCertificates(given.certificate)
+		chain, err := pemtext.Certificates(given.certificate)
 		if err != nil {
 			return fmt.Errorf("services.etcd.%s: %w", given.field, err)
 		}
 		// The format has one certificate here.
-		c := entry(given.name, "", "", encodeCertificate(chain[0].Raw), "")
+		c := entry(given.name, "", "", pemtext.OfCertificate(chain[0].Raw), "")
 		if given.key != "" || given.name == EtcdClient {
-			key, err := parseKey(given.key)
+			key, err := pemtext.Key(given.key)
 			if err != nil {
 				return fmt.Errorf("services.etcd.key: %w", err)
 			}
-			c.KeyPEM = encodeKey(key)
+			c.KeyPEM = pemtext.OfKey(key)
 		}
 		if m.bundle[given.name] != c {
 			m.put(c, "given by the config", "Generating "+given.name+" certificate and key")

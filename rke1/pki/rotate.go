@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/pki/pemtext"
 )
 
 // Rotation is what to issue anew.
@@ -108,11 +109,11 @@ func Stages(now, wanted Bundle) ([]Stage, error) {
 	both, fresh := maps.Clone(now), maps.Clone(wanted)
 	change, trusted := false, true
 	for _, name := range []string{CA, RequestHeaderCA} {
-		from, err := parseCertificates(now[name].CertificatePEM)
+		from, err := pemtext.Certificates(now[name].CertificatePEM)
 		if err != nil {
 			return nil, fmt.Errorf("certificates: %s that the hosts have: %w", name, err)
 		}
-		to, err := parseCertificates(wanted[name].CertificatePEM)
+		to, err := pemtext.Certificates(wanted[name].CertificatePEM)
 		if err != nil {
 			return nil, fmt.Errorf("certificates: %s: %w", name, err)
 		}
@@ -125,7 +126,7 @@ func Stages(now, wanted Bundle) ([]Stage, error) {
 		change = true
 		trusted = trusted && slices.ContainsFunc(from, to[0].Equal)
 		// The first certificate is the one whose key the entry has.
-		oldPEM, newPEM := encodeCertificate(from[0].Raw), encodeCertificate(to[0].Raw)
+		oldPEM, newPEM := pemtext.OfCertificate(from[0].Raw), pemtext.OfCertificate(to[0].Raw)
 		both[name] = now[name].holding(oldPEM + newPEM)
 		fresh[name] = wanted[name].holding(newPEM + oldPEM)
 	}

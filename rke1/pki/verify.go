@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/drover-project/drover/rke1/pki/pemtext"
 )
 
 // Verify says everything that is wrong with a bundle, dates aside, joined: a certificate or key that
@@ -93,11 +95,11 @@ func signed(c *x509.Certificate, between, roots []*x509.Certificate) bool {
 // SameCA says whether two bundles have a CA of the cluster in common. Two states of one cluster do,
 // also while its CA is rotated.
 func SameCA(a, b Bundle) bool {
-	of, err := parseCertificates(a[CA].CertificatePEM)
+	of, err := pemtext.Certificates(a[CA].CertificatePEM)
 	if err != nil {
 		return false
 	}
-	other, err := parseCertificates(b[CA].CertificatePEM)
+	other, err := pemtext.Certificates(b[CA].CertificatePEM)
 	if err != nil {
 		return false
 	}
@@ -119,12 +121,19 @@ type Expiry struct {
 // Expired says whether the end has come.
 func (e Expiry) Expired(now time.Time) bool { return !now.Before(e.NotAfter) }
 
-// String is a sentence for people, without the time that is left.
-func (e Expiry) String() string {
+// Warning is a sentence for people.
+func (e Expiry) Warning(now time.Time) string {
+	end, with := e.NotAfter.UTC().Format(time.DateOnly), ""
 	if e.By != "" {
-		return fmt.Sprintf("%s ends with %s on %s", e.Name, e.By, e.NotAfter.UTC().Format(time.DateOnly))
+		with = " with " + e.By
 	}
-	return fmt.Sprintf("%s ends on %s", e.Name, e.NotAfter.UTC().Format(time.DateOnly))
+	switch {
+	case now.Before(e.NotBefore):
+		return fmt.Sprintf("%s begins only at %s: a clock is wrong, here or where it was made", e.Name, e.NotBefore.UTC().Format(time.RFC3339))
+	case e.Expired(now):
+		return fmt.Sprintf("%s ended%s on %s: rotate the certificates", e.Name, with, end)
+	}
+	return fmt.Sprintf("%s ends%s on %s, in %d days: rotate the certificates", e.Name, with, end, int(e.NotAfter.Sub(now).Hours()/24))
 }
 
 // Expiries are those of a bundle, the first to end first. Its error names the entry that cannot be read.
@@ -154,11 +163,13 @@ func Expiries(b Bundle) ([]Expiry, error) {
 	return all, nil
 }
 
-// Warnings are the expiries to warn of: what has ended, and what ends within WarnBefore.
+// Warnings are the expiries to warn of: what has ended, what ends within WarnBefore, and what has not begun.
 func Warnings(b Bundle, now time.Time) ([]Expiry, error) {
 	all, err := Expiries(b)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(e Expiry) bool { return now.Add(WarnBefore).Before(e.NotAfter) }), nil
+	return slices.DeleteFunc(all, func(e Expiry) bool {
+		return !now.Before(e.NotBefore) && now.Add(WarnBefore).Before(e.NotAfter)
+	}), nil
 }

@@ -64,6 +64,8 @@ func TestExpiry(t *testing.T) {
 		now  time.Time
 		want bool
 	}{
+		{birth.Add(-time.Second), true},
+		{birth, false},
 		{end.Add(-90*day - time.Second), false},
 		{end.Add(-90 * day), true},
 		{end.Add(day), true},
@@ -95,8 +97,17 @@ func TestExpiryByTheCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(all, func(e pki.Expiry) bool { return e.Name == pki.Proxy })
-	if got, want := all[i].String(), "kube-proxy ends with kube-ca on 2034-01-31"; got != want {
-		t.Errorf("%s, want %s", got, want)
+	for _, tt := range []struct {
+		now  time.Time
+		want string
+	}{
+		{birth, "kube-proxy begins only at 2024-05-13T04:05:06Z: a clock is wrong, here or where it was made"},
+		{birth.Add(3645 * day), "kube-proxy ends with kube-ca on 2034-01-31, in 5 days: rotate the certificates"},
+		{birth.Add(3650 * day), "kube-proxy ended with kube-ca on 2034-01-31: rotate the certificates"},
+	} {
+		if got := all[i].Warning(tt.now); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
 	}
 }
 

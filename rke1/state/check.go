@@ -80,12 +80,13 @@ func firstAddress(cfg *config.Cluster) string {
 	return cfg.Nodes[0].Address
 }
 
-// worse says why one state must not take the place of another, or nil.
-func worse(next, before *State) error {
-	if before.Desired.Certificates[pki.CA].KeyPEM != "" && next.Desired.Certificates[pki.CA].KeyPEM == "" {
+// MayReplace says why this state must not take the place of another, or nil: it would lose the CA's key, or
+// the cluster. Whoever keeps states asks it, beside Check, before a state is overwritten.
+func (s *State) MayReplace(before *State) error {
+	if before.Desired.Certificates[pki.CA].KeyPEM != "" && s.Desired.Certificates[pki.CA].KeyPEM == "" {
 		return fmt.Errorf("the new state lacks the key of %s, which the one there has", pki.CA)
 	}
-	for _, a := range []pki.Bundle{next.Desired.Certificates, next.Current.Certificates} {
+	for _, a := range []pki.Bundle{s.Desired.Certificates, s.Current.Certificates} {
 		for _, b := range []pki.Bundle{before.Desired.Certificates, before.Current.Certificates} {
 			if pki.SameCA(a, b) {
 				return nil

@@ -143,7 +143,7 @@ func Write(path string, s *State, o WriteOptions) error {
 		if err != nil || old.Desired.Certificates[pki.CA].CertificatePEM == "" {
 			return fmt.Errorf("write %s: there is something that is not a state, which is not overwritten: move it away", path)
 		}
-		if err := worse(s, old); err != nil && !o.Replace {
+		if err := s.MayReplace(old); err != nil && !o.Replace {
 			return fmt.Errorf("write %s: %w: move it away if that is meant", path, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -261,4 +262,25 @@ func edit(p *state.Part, name string, change func(*pki.Certificate)) {
 	c := p.Certificates[name]
 	change(&c)
 	p.Certificates[name] = c
+}
+
+// TestEveryKeyOfTheConfigIsKept: a config with every key stays the same bytes inside a state.
+func TestEveryKeyOfTheConfigIsKept(t *testing.T) {
+	for _, name := range []string{"full", "minimal", "minimal-1.20"} {
+		full := bytes.TrimSpace(content(t, "../config/testdata/"+name+".json.golden"))
+		var text bytes.Buffer
+		if err := json.Indent(&text, slices.Concat([]byte(`{"desiredState":{"rkeConfig":`), full, []byte(`},"currentState":{}}`)), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		s, err := state.Decode(text.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text.String(), string(encoded(t, s))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if unknown, err := state.Unknown(text.Bytes(), s); err != nil || len(unknown) > 0 {
+			t.Errorf("%s: %v, %v", name, unknown, err)
+		}
+	}
 }

@@ -8,36 +8,47 @@ import (
 	"crypto/x509"
 	_ "embed"
 	"encoding/pem"
-	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/rke1/pki"
 )
 
-// keys are sixteen keys in PEM. They protect nothing.
+// text is sixteen keys in PEM. They protect nothing.
 //
 //go:embed keys.pem
-var keys []byte
+var text []byte
 
-// Source gives the same keys and serial numbers, in the same order, each time it is made. After
-// sixteen keys it begins anew. skip leaves out as many of the first keys, so that a second
-// source of a test does not repeat the first one's.
-func Source(now time.Time, skip int) pki.Source {
-	rest := keys
-	next := func() (*rsa.PrivateKey, error) {
-		block, after := pem.Decode(rest)
-		if block == nil {
-			if block, after = pem.Decode(keys); block == nil {
-				return nil, errors.New("keys.pem has no key")
-			}
+// keys reads them, once, because that takes longer than signing by them.
+var keys = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
+	var all []*rsa.PrivateKey
+	for rest := text; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return all, nil
 		}
-		rest = after
-		return x509.ParsePKCS1PrivateKey(block.Bytes)
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("keys.pem: %w", err)
+		}
+		all = append(all, key)
 	}
-	for range skip {
-		_, rest = pem.Decode(rest)
+})
+
+// Source gives the same keys and serial numbers, in the same order, each time it is made with the
+// same skip, which leaves out as many of the first keys. After sixteen keys it begins anew.
+func Source(now time.Time, skip int) pki.Source {
+	given := skip
+	next := func() (*rsa.PrivateKey, error) {
+		all, err := keys()
+		if err != nil {
+			return nil, err
+		}
+		key := all[given%len(all)]
+		given++
+		return key, nil
 	}
-	seed := [32]byte{byte(skip)}
-	return pki.Source{Now: now, Random: rand.NewChaCha8(seed), NewKey: next}
+	return pki.Source{Now: now, Random: rand.NewChaCha8([32]byte{byte(skip)}), NewKey: next}
 }
