@@ -82,8 +82,12 @@ func (c *Clusters) Run(ctx context.Context) error {
 	defer c.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
 	defer c.State.Machines.Observe(func(e store.Event[records.Machine]) {
 		// Thousands of workers may come at once, and none of them changes where an API is.
-		if was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane; was != is {
+		was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane
+		if was != is {
 			signal()
+		}
+		if w := c.watcher(e.Value.Cluster()); w != nil && was && is && e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
+			w.removal()
 		}
 	})()
 	for {
@@ -120,7 +124,7 @@ func (c *Clusters) match(ctx context.Context) {
 		watchCtx, cancel := context.WithCancel(ctx)
 		w := &watcher{
 			clusters: c, key: key, runtime: string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion)), cancel: cancel,
-			wake: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
+			wake: make(chan struct{}, 1), removals: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
 		}
 		c.watchers[key] = w
 		c.running.Go(func() { w.run(watchCtx) })

@@ -92,6 +92,47 @@ func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
 	}
 }
 
+// TestAHostThatIsBeingRemovedIsLeft before its API server hangs whoever asks it, once another one answers, and without a
+// moment in which the cluster is out of reach.
+func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
+	first, second := newHost(t), newHost(t)
+	for i, h := range []*host{first, second} {
+		h.open = true
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+	}
+	second.stop(true)
+	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
+	by := func(n string) func(observed.API) bool {
+		return func(a observed.API) bool { _, ok := a.Nodes["seen-by-"+n]; return ok }
+	}
+	await(t, m, changed, by("1"))
+	remove := func(at time.Time) {
+		d, ok := m.State.Machines.Get("fleet-default/custom-1")
+		if !ok {
+			t.Fatal("the machine is gone")
+		}
+		d.Value.Deleting = at
+		if _, err := m.State.Store.Commit(t.Context(), m.State.Machines.Updating(d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := second.askedFor()
+	remove(time.Unix(1, 0))
+	<-asked // and its API does not answer
+	if api := m.API("fleet-default/harbour"); !api.Reachable || !by("1")(api) {
+		t.Errorf("it was left for one that does not answer: %+v", api)
+	}
+	second.stop(false)
+	remove(time.Time{})
+	remove(time.Unix(2, 0))
+	await(t, m, changed, func(api observed.API) bool {
+		if _, err := m.Client("fleet-default/harbour"); err != nil || !api.Reachable {
+			t.Fatalf("out of reach: %v, %+v", err, api)
+		}
+		return by("2")(api)
+	})
+}
+
 func TestTheNextHostInTurn(t *testing.T) {
 	subjects := func(names string) (all []records.Subject) {
 		for _, name := range strings.Fields(names) {
