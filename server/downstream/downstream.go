@@ -81,13 +81,8 @@ func (c *Clusters) Run(ctx context.Context) error {
 	}
 	defer c.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
 	defer c.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		// Thousands of workers may come at once, and none of them changes where an API is.
-		was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane
-		if was != is {
+		if c.machineChanged(e) {
 			signal()
-		}
-		if w := c.watcher(e.Value.Cluster()); w != nil && was && is && e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
-			w.removal()
 		}
 	})()
 	for {
@@ -99,6 +94,27 @@ func (c *Clusters) Run(ctx context.Context) error {
 		case <-wake:
 		}
 	}
+}
+
+// machineChanged has the cluster's watcher look at what may concern it, and says whether there are other control planes than
+// before. Thousands of workers may come at once, and none of them changes where an API is.
+func (c *Clusters) machineChanged(e store.Event[records.Machine]) (others bool) {
+	was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane
+	if was != is {
+		return true
+	}
+	w := c.watcher(e.Value.Cluster())
+	if !is || w == nil {
+		return false
+	}
+	if e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
+		w.removal()
+	}
+	if was, is := e.Old.Status, e.Value.Status; was.State != is.State || was.WaitingFor != is.WaitingFor {
+		// Its API may answer from now on: its installer has ended, or one more probe is healthy.
+		w.poke()
+	}
+	return false
 }
 
 // match has one watcher for each cluster with a control-plane machine, and none for others.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -131,6 +132,35 @@ func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
 		}
 		return by("2")(api)
 	})
+}
+
+// TestWhatWakesTheWatcher: a control plane that gets further may answer now, and is not asked after a pause only.
+func TestWhatWakesTheWatcher(t *testing.T) {
+	machine := func(change func(*records.Machine)) records.Machine {
+		m := controlPlane("custom-1")
+		m.Status.Condition = records.Condition{State: records.ApplyingPlan, WaitingFor: "files"}
+		change(&m)
+		return m
+	}
+	for _, test := range []struct {
+		name                 string
+		change               func(*records.Machine)
+		wakes, leaves, other bool
+	}{
+		{name: "words", change: func(m *records.Machine) { m.Status.Cause = "other words" }},
+		{name: "its state", change: func(m *records.Machine) { m.Status.State = records.WaitingForProbes }, wakes: true},
+		{name: "what it waits for", change: func(m *records.Machine) { m.Status.WaitingFor = "probes etcd" }, wakes: true},
+		{name: "it is to be removed", change: func(m *records.Machine) { m.Deleting = time.Unix(1, 0) }, leaves: true},
+		{name: "it is a control plane no more", change: func(m *records.Machine) { m.Roles.ControlPlane = false }, other: true},
+	} {
+		w := &watcher{wake: make(chan struct{}, 1), removals: make(chan struct{}, 1)}
+		c := &Clusters{watchers: map[records.ClusterKey]*watcher{"fleet-default/harbour": w}}
+		old := machine(func(*records.Machine) {})
+		other := c.machineChanged(store.Event[records.Machine]{Type: store.Put, Old: &old, Value: machine(test.change)})
+		if wakes, leaves := len(w.wake) > 0, len(w.removals) > 0; wakes != test.wakes || leaves != test.leaves || other != test.other {
+			t.Errorf("%s: wakes %t, leaves %t, others %t", test.name, wakes, leaves, other)
+		}
+	}
 }
 
 func TestTheNextHostInTurn(t *testing.T) {
