@@ -36,12 +36,8 @@ type connection struct {
 	close     func()
 }
 
-// connect fetches the credentials and makes a client. Nothing was asked of the API yet.
-func (w *watcher) connect(ctx context.Context) (*connection, error) {
-	subject, err := w.pick()
-	if err != nil {
-		return nil, err
-	}
+// connect fetches the credentials from a host and makes a client. Nothing was asked of the API yet.
+func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connection, error) {
 	text, err := w.kubeconfig(ctx, subject)
 	if err != nil {
 		return nil, err

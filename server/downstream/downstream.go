@@ -81,8 +81,7 @@ func (c *Clusters) Run(ctx context.Context) error {
 	}
 	defer c.State.Clusters.Observe(func(store.Event[records.Cluster]) { signal() })()
 	defer c.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		// Thousands of workers may come at once, and none of them changes where an API is.
-		if was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane; was != is {
+		if c.machineChanged(e) {
 			signal()
 		}
 	})()
@@ -95,6 +94,27 @@ func (c *Clusters) Run(ctx context.Context) error {
 		case <-wake:
 		}
 	}
+}
+
+// machineChanged has the cluster's watcher look at what may concern it, and says whether there are other control planes than
+// before. Thousands of workers may come at once, and none of them changes where an API is.
+func (c *Clusters) machineChanged(e store.Event[records.Machine]) (others bool) {
+	was, is := e.Old != nil && e.Old.Roles.ControlPlane, e.Type != store.Deleted && e.Value.Roles.ControlPlane
+	if was != is {
+		return true
+	}
+	w := c.watcher(e.Value.Cluster())
+	if !is || w == nil {
+		return false
+	}
+	if e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
+		w.removal()
+	}
+	if was, is := e.Old.Status, e.Value.Status; was.State != is.State || was.WaitingFor != is.WaitingFor {
+		// Its API may answer from now on: its installer has ended, or one more probe is healthy.
+		w.poke()
+	}
+	return false
 }
 
 // match has one watcher for each cluster with a control-plane machine, and none for others.
@@ -120,7 +140,7 @@ func (c *Clusters) match(ctx context.Context) {
 		watchCtx, cancel := context.WithCancel(ctx)
 		w := &watcher{
 			clusters: c, key: key, runtime: string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion)), cancel: cancel,
-			wake: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
+			wake: make(chan struct{}, 1), removals: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
 		}
 		c.watchers[key] = w
 		c.running.Go(func() { w.run(watchCtx) })

@@ -50,6 +50,15 @@ type host struct {
 	// version counts the changes of the node.
 	version int
 	conns   []net.Conn
+	asked   chan struct{} // closed with the next dial; nil closes nothing
+}
+
+// askedFor is closed when the API server is dialled the next time.
+func (h *host) askedFor() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = make(chan struct{})
+	return h.asked
 }
 
 func newHost(t *testing.T) *host {
@@ -144,6 +153,10 @@ func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Targ
 	}
 	h.mu.Lock()
 	down := h.down
+	if h.asked != nil {
+		close(h.asked)
+		h.asked = nil
+	}
 	h.mu.Unlock()
 	if down {
 		return nil, errors.New("connection refused")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -89,6 +90,76 @@ func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
 	why := await(t, m, changed, func(a observed.API) bool { return !a.Reachable })
 	if want := "read through the Kubernetes API on fleet-default/custom-2: etcd has no leader"; !strings.Contains(why.Cause, want) {
 		t.Errorf("the cause is %q, want %q", why.Cause, want)
+	}
+}
+
+// TestAHostThatIsBeingRemovedIsLeft before its API server hangs whoever asks it, once another one answers, and without a
+// moment in which the cluster is out of reach.
+func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
+	first, second := newHost(t), newHost(t)
+	for i, h := range []*host{first, second} {
+		h.open = true
+		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+	}
+	second.stop(true)
+	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
+	by := func(n string) func(observed.API) bool {
+		return func(a observed.API) bool { _, ok := a.Nodes["seen-by-"+n]; return ok }
+	}
+	await(t, m, changed, by("1"))
+	remove := func(at time.Time) {
+		d, ok := m.State.Machines.Get("fleet-default/custom-1")
+		if !ok {
+			t.Fatal("the machine is gone")
+		}
+		d.Value.Deleting = at
+		if _, err := m.State.Store.Commit(t.Context(), m.State.Machines.Updating(d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := second.askedFor()
+	remove(time.Unix(1, 0))
+	<-asked // and its API does not answer
+	if api := m.API("fleet-default/harbour"); !api.Reachable || !by("1")(api) {
+		t.Errorf("it was left for one that does not answer: %+v", api)
+	}
+	second.stop(false)
+	remove(time.Time{})
+	remove(time.Unix(2, 0))
+	await(t, m, changed, func(api observed.API) bool {
+		if _, err := m.Client("fleet-default/harbour"); err != nil || !api.Reachable {
+			t.Fatalf("out of reach: %v, %+v", err, api)
+		}
+		return by("2")(api)
+	})
+}
+
+// TestWhatWakesTheWatcher: a control plane that gets further may answer now, and is not asked after a pause only.
+func TestWhatWakesTheWatcher(t *testing.T) {
+	machine := func(change func(*records.Machine)) records.Machine {
+		m := controlPlane("custom-1")
+		m.Status.Condition = records.Condition{State: records.ApplyingPlan, WaitingFor: "files"}
+		change(&m)
+		return m
+	}
+	for _, test := range []struct {
+		name                 string
+		change               func(*records.Machine)
+		wakes, leaves, other bool
+	}{
+		{name: "words", change: func(m *records.Machine) { m.Status.Cause = "other words" }},
+		{name: "its state", change: func(m *records.Machine) { m.Status.State = records.WaitingForProbes }, wakes: true},
+		{name: "what it waits for", change: func(m *records.Machine) { m.Status.WaitingFor = "probes etcd" }, wakes: true},
+		{name: "it is to be removed", change: func(m *records.Machine) { m.Deleting = time.Unix(1, 0) }, leaves: true},
+		{name: "it is a control plane no more", change: func(m *records.Machine) { m.Roles.ControlPlane = false }, other: true},
+	} {
+		w := &watcher{wake: make(chan struct{}, 1), removals: make(chan struct{}, 1)}
+		c := &Clusters{watchers: map[records.ClusterKey]*watcher{"fleet-default/harbour": w}}
+		old := machine(func(*records.Machine) {})
+		other := c.machineChanged(store.Event[records.Machine]{Type: store.Put, Old: &old, Value: machine(test.change)})
+		if wakes, leaves := len(w.wake) > 0, len(w.removals) > 0; wakes != test.wakes || leaves != test.leaves || other != test.other {
+			t.Errorf("%s: wakes %t, leaves %t, others %t", test.name, wakes, leaves, other)
+		}
 	}
 }
 

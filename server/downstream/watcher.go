@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type watcher struct {
 	runtime  string
 	cancel   context.CancelFunc
 	wake     chan struct{}
+	// removals has something when a control-plane machine begins to be removed, or does not any more.
+	removals chan struct{}
 
 	mu         sync.Mutex
 	api        observed.API
@@ -61,6 +64,14 @@ func (w *watcher) poke() {
 	}
 }
 
+// removal has the watcher look whether its host is being removed.
+func (w *watcher) removal() {
+	select {
+	case w.removals <- struct{}{}:
+	default:
+	}
+}
+
 func (w *watcher) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(w.clusters.Logger.With("cluster", w.key).Handler()))
 	pause := shortestPause
@@ -69,6 +80,10 @@ func (w *watcher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, errMoves) {
+			continue // the connection is used until the next one is
+		}
+		w.use(nil)
 		if w.snapshot().Reachable {
 			// A control plane that answered has gone, as one does that restarts; the next one may be well.
 			pause = shortestPause
@@ -93,15 +108,19 @@ func (w *watcher) run(ctx context.Context) {
 
 // connected connects once and follows the nodes until something breaks; it always returns an error.
 func (w *watcher) connected(ctx context.Context) error {
-	c, err := w.connect(ctx)
+	subject, err := w.pick()
+	if err != nil {
+		return err
+	}
+	c, err := w.connect(ctx, subject)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	defer w.use(nil)
 	checked, broken := context.WithCancelCause(ctx)
 	var checking sync.WaitGroup
 	checking.Go(func() { broken(c.check(checked)) })
+	checking.Go(func() { broken(w.leave(checked, c)) })
 	err = w.follow(checked, c)
 	if cause := context.Cause(checked); cause != nil {
 		err = cause // it is why the nodes were not followed any more
@@ -156,6 +175,43 @@ func (c *connection) check(ctx context.Context) error {
 			return fmt.Errorf("read through the Kubernetes API on %s: %w", c.subject, withoutURL(err))
 		}
 	}
+}
+
+// errMoves ends a connection whose host is being removed.
+var errMoves = errors.New("the host is being removed, and another one answers")
+
+// leave waits until the host of a connection is being removed and the API answers on another one. The API server on it
+// outlives its member of etcd, and hangs then whoever asks it.
+func (w *watcher) leave(ctx context.Context, c *connection) error {
+	for {
+		staying, leaving := w.clusters.controlPlanes(w.key)
+		var again <-chan time.Time
+		if slices.Contains(leaving, c.subject) {
+			if slices.ContainsFunc(staying, func(s records.Subject) bool { return w.answers(ctx, s) }) {
+				return errMoves
+			}
+			again = time.After(checkPause)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.removals:
+		case <-again:
+		}
+	}
+}
+
+// answers says whether the API on a host can be asked.
+func (w *watcher) answers(ctx context.Context, subject records.Subject) bool {
+	if !w.clusters.hasTunnel(subject) {
+		return false
+	}
+	c, err := w.connect(ctx, subject)
+	if err != nil {
+		return false
+	}
+	defer c.close()
+	return c.read(ctx) == nil
 }
 
 // read reads something that exists in every cluster, and not from a cache.

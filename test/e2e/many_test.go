@@ -276,30 +276,38 @@ func (f *fleet) hostOf(m journey.Machine) string {
 	return m.MachineName()
 }
 
-// fourJoin has all lines run before the first server is ready, so that what joins when is the planner's choice.
-func (f *fleet) fourJoin() {
-	for i := range 3 {
-		f.start(fmt.Sprintf("pier-%d", i+1), serverFlags)
+func (f *fleet) fourJoin() { f.allJoin(4) }
+
+// allJoin has three servers and workers join. All lines are run before the first server is ready, so that what joins when
+// is the planner's choice.
+func (f *fleet) allJoin(machines int) {
+	for i := range machines {
+		flags := serverFlags
+		if i >= 3 {
+			flags = workerFlags
+		}
+		f.start(fmt.Sprintf("pier-%d", i+1), flags)
 	}
-	f.start("pier-4", workerFlags)
 	began := time.Now()
 	f.join(*f.ships...)
-	f.Logf("four join lines took %s", time.Since(began).Round(100*time.Millisecond))
-	f.awaitActive(4)
+	f.Logf("%d join lines took %s", machines, time.Since(began).Round(100*time.Millisecond))
+	f.awaitActive(machines)
 	var servers, all []time.Duration
-	nodes := f.nodes()
+	nodes, times := f.nodes(), map[string]time.Time{}
 	for _, s := range *f.ships {
 		m := f.machine(s)
 		active := m.History[len(m.History)-1].At
 		f.Logf("%s: Active %s after the first join line; its unit was started %s after its own, and it was Active at most %s after its node was Ready", s.Name(),
 			active.Sub(began).Round(100*time.Millisecond), f.starts(s)[0].Sub(s.joined).Round(100*time.Millisecond), active.Sub(nodes[s.Name()].since("Ready")).Round(100*time.Millisecond))
+		times[s.Name()] = active
 		all = append(all, active.Sub(began))
 		if s.server() {
 			servers = append(servers, active.Sub(began))
 		}
 	}
-	f.Logf("from the first join line to Active: one machine %s, three servers %s, all four %s",
+	f.Logf("from the first join line to Active: one machine %s, three servers %s, all %s",
 		slices.Min(servers).Round(100*time.Millisecond), slices.Max(servers).Round(100*time.Millisecond), slices.Max(all).Round(100*time.Millisecond))
+	f.shares(began, times)
 }
 
 // kubeNode is what the tests look at of a node.

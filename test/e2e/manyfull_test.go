@@ -32,6 +32,11 @@ func TestManyMachinesChange(t *testing.T) {
 	})
 }
 
+// TestFiveMachines is one of the sizes for which drover's own share of the time is measured; see shares.
+func TestFiveMachines(t *testing.T) {
+	walkMany(t, k3sItself, []string{realk3s.Version}, []manyStep{{"three servers and two workers join", func(f *fleet) { f.allJoin(5) }}})
+}
+
 // rke2 is RKE2's stand-in, which has no other network than its own, and needs nobody's.
 var rke2 = distribution{name: "rke2", server: "rke2-server", agent: "rke2-agent", data: rke2Data, supervisor: "9345", config: []string{"cni: none"}}
 

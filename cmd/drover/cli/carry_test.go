@@ -7,6 +7,8 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // carried are a program's connection and what a host sees of it, through a carrier.
@@ -90,5 +92,54 @@ func TestProgramThatIsGoneEndsTheConnection(t *testing.T) {
 		if _, err := host.Write(make([]byte, 64<<10)); err != nil {
 			break
 		}
+	}
+}
+
+// TestASignalIsNoEnd: a question that a signal interrupts is asked again, as it says nothing of the program.
+func TestASignalIsNoEnd(t *testing.T) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "s")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	program, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	local, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	raw, err := local.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := func() bool {
+		signals := 2
+		return hungUpBy(func(ends []unix.PollFd, timeout int) (int, error) {
+			if signals--; signals >= 0 {
+				return -1, unix.EINTR
+			}
+			return unix.Poll(ends, timeout)
+		}, raw)
+	}
+	if gone() {
+		t.Error("a program that sends and takes is gone")
+	}
+	if err := program.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if gone() {
+		t.Error("a program that takes is gone")
+	}
+	program.Close()
+	if !gone() {
+		t.Error("a program that has ended is there")
+	}
+	local.Close()
+	if !gone() {
+		t.Error("behind a closed connection there is a program")
 	}
 }

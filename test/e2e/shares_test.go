@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+// Whose time it takes until a cluster is Active: that of the installers, of the distribution, and what is left, in which
+// nobody but drover works. It is logged and not asserted, as it depends on the machine that the tests run on.
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+)
+
+// span is a time in which somebody works.
+type span struct{ from, to time.Time }
+
+// covered is how much of a span others cover, counted once.
+func (s span) covered(by []span) (sum time.Duration) {
+	at := s.from
+	for _, one := range slices.SortedFunc(slices.Values(by), func(a, b span) int { return a.from.Compare(b.from) }) {
+		from, to := one.from, one.to
+		if from.Before(at) {
+			from = at
+		}
+		if to.After(s.to) {
+			to = s.to
+		}
+		if to.After(from) {
+			sum, at = sum+to.Sub(from), to
+		}
+	}
+	return sum
+}
+
+var (
+	staged  = regexp.MustCompile(`(?m)^(\S+) .*: image staged .* took=(\S+)`)
+	install = regexp.MustCompile(`(?m)^(\S+) .*: instruction ended .* instruction=install .* took=(\S+)`)
+)
+
+// ended are the works that lines of a journal report with their end and how long they took.
+func (f *fleet) ended(journal string, lines *regexp.Regexp) (spans []span) {
+	f.Helper()
+	for _, found := range lines.FindAllStringSubmatch(journal, -1) {
+		at, err := time.Parse("2006-01-02T15:04:05.999999-0700", found[1])
+		must(f.T, err)
+		took, err := time.ParseDuration(found[2])
+		must(f.T, err)
+		spans = append(spans, span{at.Add(-took), at})
+	}
+	return spans
+}
+
+// shares logs whose time it took from began until the machines were Active, and the one that was so first.
+func (f *fleet) shares(began time.Time, active map[string]time.Time) {
+	f.Helper()
+	nodes := f.nodes()
+	var fetching, working []span
+	for _, s := range *f.ships {
+		journal, err := s.Journal(f.ctx, "rancher-system-agent")
+		must(f.T, err)
+		fetching = append(fetching, f.ended(journal, staged)...)
+		working = append(working, f.ended(journal, install)...)
+		// Kubernetes' times are in whole seconds, so that up to one of each is not drover's.
+		until := nodes[s.Name()].since("Ready")
+		if votes := nodes[s.Name()].since("EtcdIsVoter"); votes.After(until) && votes.Before(active[s.Name()]) {
+			until = votes
+		}
+		working = append(working, span{f.starts(s)[0], until})
+	}
+	for _, to := range []struct {
+		what string
+		at   time.Time
+	}{
+		{"the first machine was Active", slices.MinFunc(slices.Collect(maps.Values(active)), time.Time.Compare)},
+		{fmt.Sprintf("all %d were", len(active)), slices.MaxFunc(slices.Collect(maps.Values(active)), time.Time.Compare)},
+	} {
+		all := span{began, to.at}
+		total := to.at.Sub(began)
+		own := total - all.covered(working)
+		waits := total - all.covered(slices.Concat(working, fetching))
+		f.Logf("until %s: %s, of which installers and %s took all but %s (%.1f %%); without the fetching of installers %s (%.1f %%)", to.what,
+			total.Round(100*time.Millisecond), f.name, own.Round(100*time.Millisecond), percent(own, total), waits.Round(100*time.Millisecond), percent(waits, total))
+	}
+}
+
+func percent(part, of time.Duration) float64 { return 100 * part.Seconds() / of.Seconds() }
+
+func TestCoveredSpans(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	for _, test := range []struct {
+		by   []span
+		want time.Duration
+	}{
+		{nil, 0},
+		{[]span{{at(12), at(15)}}, 3 * time.Second},
+		{[]span{{at(14), at(16)}, {at(12), at(15)}, {at(13), at(14)}}, 4 * time.Second},
+		{[]span{{at(5), at(11)}, {at(18), at(30)}, {at(2), at(4)}, {at(40), at(50)}}, 3 * time.Second},
+		{[]span{{at(15), time.Time{}}}, 0},
+		{[]span{{at(0), at(100)}}, 10 * time.Second},
+	} {
+		if got := (span{at(10), at(20)}).covered(test.by); got != test.want {
+			t.Errorf("%v cover %s, want %s", test.by, got, test.want)
+		}
+	}
+}
