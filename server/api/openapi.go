@@ -62,6 +62,10 @@ func descriptions() map[string]description {
 		"/v1-drover/machines/{namespace}/{name}/rejoin": {
 			summary: "Let one registration within the next hour have the machine's place without the machine's token", answer: views.Machine{},
 		},
+		"/v1-drover/machines/{namespace}/{name}/labels": {
+			summary: "Change the labels of the machine's node, by {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}; nothing restarts for it, unless the cluster's selectors match them",
+			body:    "application/json", answer: views.Machine{},
+		},
 		"/v1-drover/machines/{namespace}/{name}/why": {
 			summary: "Why the machine is not active, with what it waits for", answer: views.Why{},
 		},

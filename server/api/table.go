@@ -179,6 +179,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
 		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},

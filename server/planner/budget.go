@@ -71,7 +71,7 @@ func (r *round) mends(m *member) bool {
 			if m.again == 0 || left < m.again {
 				m.again = left
 			}
-			r.wait(m, verdict.WaitBudget, other.Name+" to be Active", "drover machines show "+other.Name,
+			r.wait(m, verdict.WaitBudget, withNode(other.Machine)+" to be Active", "drover machines show "+other.Name,
 				"a change of %s waits: servers that do not work change one at a time, and %s does", describeHost(m.Machine), describeHost(other.Machine))
 			return false
 		}
@@ -86,8 +86,8 @@ func (r *round) mends(m *member) bool {
 		return true
 	}
 	missing := r.missingMembers(m)
-	r.wait(m, verdict.WaitQuorum, "etcd on "+describeServers(missing)+" to be healthy", "drover machines show "+missing[0].Name,
-		"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", describeHost(m.Machine), describeServers(missing), areOrIs(missing))
+	r.wait(m, verdict.WaitQuorum, "etcd on "+named(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+		"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", describeHost(m.Machine), named(missing), areOrIs(missing))
 	return false
 }
 

@@ -187,7 +187,37 @@ func (r *round) usable(m *member) bool {
 	return m.report.healthy()
 }
 
-// describeServers are machines as a sentence names them, at most three.
+// named are machines as a cause names them, with their nodes, by which people may know them; at most three.
+func named(all []*member) string {
+	var names []string
+	for _, m := range all {
+		names = append(names, withNode(m.Machine))
+	}
+	return threeOf(names)
+}
+
+// withNode is the name of a machine, with that of its node where that is another one.
+func withNode(m Machine) string {
+	if node := nodeName(m); node != "" {
+		return m.Name + " (" + node + ")"
+	}
+	return m.Name
+}
+
+// nodeName is the name of a machine's node, or the one that was asked for; empty where it is the machine's own, or not
+// known.
+func nodeName(m Machine) string {
+	name := m.NodeName
+	if m.Status.Node != nil {
+		name = m.Status.Node.Name
+	}
+	if name == m.Name {
+		return ""
+	}
+	return name
+}
+
+// describeServers are machines as Rancher's messages name them, at most three.
 func describeServers(all []*member) string {
 	var names []string
 	for _, m := range all {

@@ -100,11 +100,11 @@ func (r *round) noMember() hold {
 	}
 	h.message = fmt.Sprintf("no machine of cluster %s is known to have a member of its etcd", r.Cluster.Name)
 	if len(leaving) > 0 {
-		h.message = fmt.Sprintf("the members of the etcd of cluster %s leave with %s", r.Cluster.Name, describeServers(leaving))
+		h.message = fmt.Sprintf("the members of the etcd of cluster %s leave with %s", r.Cluster.Name, named(leaving))
 		h.next = "keep one of them: drover operations ls shows its removal, and drover operations abort takes it back; or " + h.next
 	}
 	if len(others) > 0 {
-		h.message += fmt.Sprintf("; %s %s never joined it, and would begin another one", describeServers(others), haveOrHas(others))
+		h.message += fmt.Sprintf("; %s %s never joined it, and would begin another one", named(others), haveOrHas(others))
 	}
 	return h
 }

@@ -16,7 +16,7 @@ func (r *round) join(m *member) {
 	newer := r.olderServer(m)
 	if twin, shared := r.twin(m); twin != nil {
 		r.wait(m, verdict.Duplicate, twin.Name+" to be removed", "drover machines rm "+twin.Name+", or drover machines rm "+m.Name+" and register its host with what is its own",
-			"%s has the %s, as has %s: a cluster has one node of a name and of an address", host, shared, twin.Name)
+			"%s has the %s, as has %s: a cluster has one node of a name and of an address", host, shared, withNode(twin.Machine))
 		return
 	}
 	switch {
@@ -27,8 +27,8 @@ func (r *round) join(m *member) {
 	case m.server == "":
 		r.waitFor(m)
 	case newer != nil:
-		r.wait(m, verdict.WaitUpgrade, fmt.Sprintf("%s to run %s", newer.Name, r.Cluster.Spec.KubernetesVersion), "",
-			"%s joins when the servers run its version; %s runs %s", host, newer.Name, newer.node.KubeletVersion)
+		r.wait(m, verdict.WaitUpgrade, fmt.Sprintf("%s to run %s", withNode(newer.Machine), r.Cluster.Spec.KubernetesVersion), "",
+			"%s joins when the servers run its version; %s runs %s", host, withNode(newer.Machine), newer.node.KubeletVersion)
 	case m.Roles.Etcd:
 		r.joinEtcd(m)
 	default:
@@ -118,15 +118,15 @@ func (r *round) joinEtcd(m *member) {
 		if other.details.Voter == observed.VoterLearner {
 			why = "is a learner"
 		}
-		r.wait(m, verdict.WaitVoter, "etcd on "+other.Name+" to vote", "drover machines show "+other.Name+"; if its host is lost: drover machines rm "+other.Name+" --force",
+		r.wait(m, verdict.WaitVoter, "etcd on "+withNode(other.Machine)+" to vote", "drover machines show "+other.Name+"; if its host is lost: drover machines rm "+other.Name+" --force",
 			"%s joins etcd after %s, which %s: members join one at a time", host, describeHost(other.Machine), why)
 		m.status = "waiting for bootstrap etcd to be available"
 		return
 	}
 	if len(members) > 0 && healthy*2 <= len(members) {
 		missing := r.missingMembers(m)
-		r.wait(m, verdict.WaitQuorum, "etcd on "+describeServers(missing)+" to be healthy", "drover machines show "+missing[0].Name,
-			"%s cannot join etcd, which has no quorum: %s %s not healthy", host, describeServers(missing), areOrIs(missing))
+		r.wait(m, verdict.WaitQuorum, "etcd on "+named(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+			"%s cannot join etcd, which has no quorum: %s %s not healthy", host, named(missing), areOrIs(missing))
 		return
 	}
 	r.deliver(m)

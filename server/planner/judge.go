@@ -258,16 +258,20 @@ func presence(p observed.Presence) string {
 	}
 }
 
-// describeHost names a machine and, where known, the address people find it at.
+// describeHost names a machine with its node, where that has another name, and, where known, the address people find
+// it at.
 func describeHost(m Machine) string {
-	addresses := append(slices.Clone(m.InternalAddress), m.Address...)
-	if len(addresses) == 0 {
-		if m.NodeName != "" {
-			return fmt.Sprintf("%s (%s)", m.Name, m.NodeName)
-		}
+	known := []string{}
+	if node := nodeName(m); node != "" {
+		known = append(known, node)
+	}
+	if addresses := append(slices.Clone(m.InternalAddress), m.Address...); len(addresses) > 0 {
+		known = append(known, addresses[0])
+	}
+	if len(known) == 0 {
 		return m.Name
 	}
-	return fmt.Sprintf("%s (%s)", m.Name, addresses[0])
+	return fmt.Sprintf("%s (%s)", m.Name, strings.Join(known, ", "))
 }
 
 func short(data map[string][]byte) string { return plans.Short(plans.Checksum(data[plans.KeyPlan])) }

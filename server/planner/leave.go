@@ -108,7 +108,7 @@ func (r *round) etcdKeeps(m *member, host, force string) *records.Condition {
 			healthy++
 		}
 		if other.leaving && other.order != nil && other.order.RemoveMember {
-			held = leaving(verdict.LeavingQuorum, "etcd member "+other.Name+" to leave", force, "%s leaves etcd after %s: members leave one at a time", host, other.Name)
+			held = leaving(verdict.LeavingQuorum, "etcd member "+withNode(other.Machine)+" to leave", force, "%s leaves etcd after %s: members leave one at a time", host, withNode(other.Machine))
 			return &held
 		}
 	}
@@ -118,7 +118,7 @@ func (r *round) etcdKeeps(m *member, host, force string) *records.Condition {
 		return &held
 	case healthy < members/2+1:
 		missing := r.missingMembers(m)
-		held = leaving(verdict.LeavingQuorum, "etcd on "+describeServers(missing)+" to be healthy", force, "etcd would have no quorum without %s: %s %s not healthy", host, describeServers(missing), areOrIs(missing))
+		held = leaving(verdict.LeavingQuorum, "etcd on "+named(missing)+" to be healthy", force, "etcd would have no quorum without %s: %s %s not healthy", host, named(missing), areOrIs(missing))
 		return &held
 	}
 	for _, other := range r.staying {
@@ -130,7 +130,7 @@ func (r *round) etcdKeeps(m *member, host, force string) *records.Condition {
 			case h != 0 && h == r.Cluster.Generation:
 				next, why = "apply the cluster again, which goes on with what was aborted, or as it was before", ", and the roll-out was aborted"
 			}
-			held = leaving(verdict.LeavingJoined, "the plan of "+other.Name+" to name another server", next, "%s was still joined to deleting etcd machine %s%s", other.Name, host, why)
+			held = leaving(verdict.LeavingJoined, "the plan of "+withNode(other.Machine)+" to name another server", next, "%s was still joined to deleting etcd machine %s%s", other.Name, host, why)
 			return &held
 		}
 	}

@@ -35,7 +35,7 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 		v.NextStep = "a cloud controller of the cluster has to set it; see its log"
 		return v, "waiting for node ref"
 	case !node.Ready:
-		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s", node.Name, node.NotReady)
+		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, r.hostReport(m.Machine, false))
 		if wasActive(m.Machine) { // it has registered long ago
 			v.State, v.NextStep = records.Unavailable, r.lookAtHost(m.Machine)
 		}

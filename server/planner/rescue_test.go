@@ -232,11 +232,11 @@ func TestNobodyBeginsASecondEtcd(t *testing.T) {
 			w.add("m5", allInOne)
 			w.pass(1, time.Second)
 			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
-		}, "no machine of cluster harbour is known to have a member of its etcd; m5 has never joined it, and would begin another one"},
+		}, "no machine of cluster harbour is known to have a member of its etcd; m5 (node-m5) has never joined it, and would begin another one"},
 		"the last member leaves, and one has registered": {func(w *world) {
 			w.leave("m0")
 			w.add("m5", allInOne)
-		}, "the members of the etcd of cluster harbour leave with m0; m5 has never joined it, and would begin another one"},
+		}, "the members of the etcd of cluster harbour leave with m0 (node-m0); m5 (node-m5) has never joined it, and would begin another one"},
 		"two have registered, and one of them is named": {func(w *world) {
 			w.s.Machines = slices.DeleteFunc(w.s.Machines, func(m Machine) bool { return m.Name == "m0" })
 			w.add("m5", allInOne)

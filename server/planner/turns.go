@@ -177,13 +177,13 @@ func (r *round) mayRestart(m *member, t tier, before string, away []*member) boo
 		r.wait(m, verdict.WaitTier, before, "", "a change of %s waits until it is done on %s", host, before)
 		return false
 	case len(away) >= t.limit:
-		r.wait(m, verdict.WaitBudget, describeServers(away)+" to be Active", "drover machines show "+away[0].Name,
-			"a change of %s waits: of the %s machines %d may be away at a time, and %s %s", host, t.name, t.limit, describeServers(away), areOrIs(away))
+		r.wait(m, verdict.WaitBudget, named(away)+" to be Active", "drover machines show "+away[0].Name,
+			"a change of %s waits: of the %s machines %d may be away at a time, and %s %s", host, t.name, t.limit, named(away), areOrIs(away))
 		return false
 	case m.Roles.Etcd && !r.quorumWithout(m):
 		missing := r.missingMembers(m)
-		r.wait(m, verdict.WaitQuorum, "etcd on "+describeServers(missing)+" to be healthy", "drover machines show "+missing[0].Name,
-			"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", host, describeServers(missing), areOrIs(missing))
+		r.wait(m, verdict.WaitQuorum, "etcd on "+named(missing)+" to be healthy", "drover machines show "+missing[0].Name,
+			"a change of %s waits: etcd would lose its quorum, as %s %s not healthy", host, named(missing), areOrIs(missing))
 		return false
 	}
 	return true
@@ -227,5 +227,5 @@ func (r *round) unfinished(t tier, left int) string {
 	if len(waiting) == 0 {
 		return ""
 	}
-	return t.name + " " + describeServers(waiting)
+	return t.name + " " + named(waiting)
 }

@@ -56,11 +56,16 @@ func TestALostHostIsUnavailable(t *testing.T) {
 		{"switched off", func(s *Snapshot) {
 			s.API = observed.API{Cause: "no tunnel is open"}
 			s.Machines[0].Agent = observed.Presence{Since: s.Now}
-		}, []string{"nothing is seen of custom-0a1b2c3d4e5f since 2026-11-21T12:01:00Z", "no tunnel is open"}, "the agent on custom-0a1b2c3d4e5f to connect"},
+		}, []string{"nothing is seen of custom-0a1b2c3d4e5f (pier-1) since 2026-11-21T12:01:00Z", "no tunnel is open"}, "the agent on custom-0a1b2c3d4e5f to connect"},
 		{"k3s uninstalled", func(s *Snapshot) {
 			s.API = observed.API{Cause: "connection refused"}
 			sickened("kube-apiserver", "kubelet")(t, s)
-		}, []string{"k3s does not work on custom-0a1b2c3d4e5f since 2026-11-21T12:01:00Z", "kube-apiserver, kubelet", "connection refused"}, "probes kube-apiserver, kubelet"},
+		}, []string{"k3s does not work on custom-0a1b2c3d4e5f (pier-1) since 2026-11-21T12:01:00Z", "kube-apiserver, kubelet", "connection refused"}, "probes kube-apiserver, kubelet"},
+		{"its token changed by hand", func(s *Snapshot) {
+			s.API = observed.API{Cause: "connection refused"}
+			sickened("kube-apiserver", "kubelet")(t, s)
+			tokenChanged(t, s)
+		}, []string{"k3s.service is activating (auto-restart), was restarted 9 times: starting kubernetes: preparing server: bootstrap data already found and encrypted with different token"}, "probes kube-apiserver, kubelet"},
 		{"only the connection", func(s *Snapshot) { s.API = observed.API{Cause: "timeout"} }, []string{"no connection", "timeout"}, "a connection to the Kubernetes API"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -127,5 +132,38 @@ func TestANodeThatIsNotReadyAnyMoreIsUnavailable(t *testing.T) {
 	s, _ = later(s, time.Minute, func(s *Snapshot) { node(activeNode)(t, s) })
 	if got := s.Machines[0].Status.State; got != records.Active {
 		t.Errorf("back again it is %q", got)
+	}
+}
+
+// tokenChanged is what a host reports whose token somebody changed in the distribution's files.
+func tokenChanged(t *testing.T, s *Snapshot) {
+	reported(plans.HostReport{Units: []plans.UnitReport{{
+		Name: "k3s", State: "activating (auto-restart)", Restarts: 9,
+		Lines: []string{"starting kubernetes: preparing server: bootstrap data already found and encrypted with different token"},
+	}}})(t, s)
+}
+
+// TestATokenChangedOnAHost of a cluster whose API works is named by the node's cause, and the next plan, whatever it is
+// for, has the file as it was.
+func TestATokenChangedOnAHost(t *testing.T) {
+	s := active(t)
+	before, _ := deliveredPlan(s.Machines[0].data())
+	notReady := activeNode
+	notReady.Ready, notReady.NotReady = false, "NodeStatusUnknown: Kubelet stopped posting node status."
+	node(notReady)(t, &s)
+	tokenChanged(t, &s)
+	s = commit(s, Decide(s))
+	got := s.Machines[0].Status
+	if got.State != records.Unavailable || got.Code != "node-not-ready" || !strings.Contains(got.Cause, "encrypted with different token") {
+		t.Errorf("it is %+v", got.Condition)
+	}
+	s.Cluster.Spec.RKEConfig.ProvisionGeneration++
+	s.Cluster.Generation++
+	d := of(Decide(s), machineName)
+	if !d.Deliver {
+		t.Fatal("another provisionGeneration makes no new plan")
+	}
+	if after := planOf(d.Secret); settingsOf(before) == "" || settingsOf(after) != settingsOf(before) {
+		t.Errorf("the plan has\n%s\nwant\n%s", settingsOf(after), settingsOf(before))
 	}
 }

@@ -73,6 +73,14 @@ type Drain struct {
 	Done bool `json:"done"`
 }
 
+// LabelChange is what a person changes of the labels of a machine's node.
+type LabelChange struct {
+	// Set are labels that are added or replaced.
+	Set map[string]string `json:"set,omitempty"`
+	// Remove are the keys of labels that are taken off.
+	Remove []string `json:"remove,omitempty"`
+}
+
 // OfMachine shows a machine.
 func OfMachine(d store.Document[records.Machine]) Machine {
 	m := d.Value

@@ -120,6 +120,7 @@ var parts = [...]part{
 	{"apply", (*bench).applies},
 	{"fleet", (*bench).fleets},
 	{"join", (*bench).join},
+	{"change", (*bench).change},
 	{"cold", (*bench).coldStart},
 }
 

@@ -210,6 +210,9 @@ func (s *server) register(ctx context.Context, token, id string, roles ...string
 		request.Header.Set(role, "true")
 	}
 	request.Header.Set("X-Cattle-Labels", "cattle.io/os=linux")
+	if len(roles) > 1 {
+		request.Header.Set("X-Cattle-Internal-Address", "10.0.0.1") // where others join
+	}
 	if m.file, err = s.answer(request); err != nil {
 		return m, err
 	}

@@ -28,6 +28,7 @@ type simulated struct {
 	events *bufio.Reader // of the watch
 	watch  *conn
 	line   []byte
+	first  *secret // was there when the watch was opened, with a plan that waits; nil otherwise
 }
 
 // shared is what the agents of one server have in common.
@@ -86,6 +87,13 @@ func (a *simulated) connect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		if string(kind) == "ADDED" {
+			if s, err := readSecret(object); err != nil {
+				return err
+			} else if s.pending() {
+				a.first = s
+			}
+		}
 		if string(kind) == "BOOKMARK" && bytes.Contains(object, []byte(`"k8s.io/initial-events-end":"true"`)) {
 			return nil
 		}
@@ -119,6 +127,12 @@ func (a *simulated) next() (kind, object []byte, err error) {
 
 // follow carries plans out until the connection is closed.
 func (a *simulated) follow(ctx context.Context) error {
+	if a.first != nil {
+		if err := a.carryOut(ctx, a.first); err != nil {
+			return err
+		}
+		a.first = nil
+	}
 	for {
 		kind, object, err := a.next()
 		if err != nil {
@@ -135,7 +149,7 @@ func (a *simulated) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if string(s.data[plans.KeyPlanState]) != encoded(plans.StatePending) {
+		if !s.pending() {
 			continue
 		}
 		if err := a.carryOut(ctx, s); err != nil {
@@ -220,6 +234,11 @@ func readSecret(object []byte) (*secret, error) {
 		err = fmt.Errorf("%w: no Secret: %.300s", errJSON, object)
 	}
 	return s, errors.Join(err, failed)
+}
+
+// pending says that a plan waits for the agent.
+func (s *secret) pending() bool {
+	return string(s.data[plans.KeyPlanState]) == encoded(plans.StatePending)
 }
 
 // number is a value in decimal; what cannot be read counts as none.

@@ -151,6 +151,35 @@ func (l *live) register(cluster string) *agent {
 	return &agent{live: l, joining: token, path: fmt.Sprintf("/api/v1/namespaces/%s/secrets/%s", info.Namespace, info.SecretName), token: config.Users[0].User.Token, connection: string(body)}
 }
 
+// TestLabel: labels are set, replaced and taken off; what is refused changes nothing.
+func TestLabel(t *testing.T) {
+	l := startLive(t)
+	l.drover("apply", "-f", "../../../examples/k3s.yaml")
+	a := l.register("harbour")
+	name := regexp.MustCompile(`(?m)^custom-\w+`).FindString(l.drover("machines", "ls"))
+	if out := l.drover("machines", "label", name, "rack=a", "zone="); !regexp.MustCompile(`(?m)^` + name + ` +rack=a,zone=$`).MatchString(out) {
+		t.Errorf("set:\n%s", out)
+	}
+	if out := l.drover("machines", "label", name, "rack=b", "zone-", "absent-"); !regexp.MustCompile(`(?m)^` + name + ` +rack=b$`).MatchString(out) {
+		t.Errorf("changed:\n%s", out)
+	}
+	_, secret := l.request(http.MethodGet, a.path, a.token, nil, nil)
+	if !strings.Contains(string(secret), `"rke.cattle.io/labels":"{\"rack\":\"b\"}"`) {
+		t.Errorf("the plan Secret is %s", secret)
+	}
+	for _, c := range []struct{ arg, want string }{
+		{"rack", `"rack" is neither KEY=VALUE nor KEY-`}, {"=a", "is neither KEY=VALUE nor KEY-"}, {"-", "is neither KEY=VALUE nor KEY-"},
+		{"rke.cattle.io/etcd-role=true", "belongs to the server"}, {"cattle.io/os-", "it says what the host runs"},
+	} {
+		if out := l.fails("machines", "label", name, "more=1", "--", c.arg); !strings.Contains(out, c.want) {
+			t.Errorf("%s: %s", c.arg, out)
+		}
+	}
+	if out := l.drover("machines", "show", name); strings.Contains(out, "more") {
+		t.Errorf("what was refused is there:\n%s", out)
+	}
+}
+
 // TestRejoin: a registration that does not prove to come from the machine's host is refused and
 // shown, and taken once after the owner allowed it.
 func TestRejoin(t *testing.T) {

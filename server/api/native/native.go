@@ -4,7 +4,9 @@
 package native
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -127,6 +129,32 @@ func (a *API) AllowRejoin(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("a registration without the machine's token is allowed", "machine", d.Key, "user", c.Who.UserID, "until", d.Value.RejoinUntil)
+	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+}
+
+// maxLabels is the largest body of a change of labels, in bytes.
+const maxLabels = 64 << 10
+
+// LabelMachine is POST /v1-drover/machines/{namespace}/{name}/labels with {"set": {"rack": "a"}, "remove": ["disk"]}.
+func (a *API) LabelMachine(c *route.Call) (route.Answer, error) {
+	d, err := a.findMachine(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	text, err := norman.ReadBody(c.W, c.R, maxLabels)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var change views.LabelChange
+	body := json.NewDecoder(bytes.NewReader(text))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&change); err != nil {
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not a change of labels, such as {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}: %v", err)
+	}
+	if d, err = a.Registration.Label(c.Ctx(), d.Key, change.Set, change.Remove); err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("labels of a machine changed", "machine", d.Key, "user", c.Who.UserID, "set", len(change.Set), "removed", len(change.Remove))
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
 }
 

@@ -157,8 +157,8 @@ var catalogue = []Row{
 		Explanation: "Neither the agent of the host nor the node in its cluster is seen.",
 		Fix:         "Switch the host on, or mend its network. If it does not come back, remove it with `drover machines rm NAME --force --yes`."},
 	{Code: UnitDown, Kind: Loss, Host: true, Title: "The distribution does not work",
-		Explanation: "The host is there and its agent is connected, but the probes of the distribution fail.",
-		Fix:         "On the host: `systemctl status` and `journalctl -u` of the distribution's unit."},
+		Explanation: "The host is there and its agent is connected, but the probes of the distribution fail. The cause has the last lines of the unit's log, such as those about a token that somebody changed in its files.",
+		Fix:         "On the host: `systemctl status` and `journalctl -u` of the distribution's unit. A file of drover's that somebody changed there is as it was with the next plan: apply the cluster with another `rkeConfig.provisionGeneration`, which restarts its machines in turn."},
 
 	{Code: Draining, Kind: Work, Title: "Pods are moved away",
 		Explanation: "The node is cordoned and its pods are evicted before the machine changes.",

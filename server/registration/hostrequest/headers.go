@@ -181,14 +181,8 @@ func parseLabels(list string) (map[string]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is not of the form key=value", quoted(item))
 		}
-		if reason := labelKeyFault(key); reason != "" {
-			return nil, fmt.Errorf("label key %s %s", quoted(key), reason)
-		}
-		if value != "" && !labelValue.MatchString(value) {
-			return nil, fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
-		}
-		if key == LabelOS && value != "linux" {
-			return nil, fmt.Errorf("label %s is %s, but drover looks after hosts with linux only; Windows workers join clusters of a Rancher server", key, quoted(value))
+		if err := checkLabel(key, value); err != nil {
+			return nil, err
 		}
 		if old, twice := labels[key]; twice && old != value {
 			return nil, fmt.Errorf("label %s is given twice, as %s and as %s", key, quoted(old), quoted(value))
@@ -202,6 +196,20 @@ func parseLabels(list string) (map[string]string, error) {
 		return nil, nil
 	}
 	return labels, nil
+}
+
+// checkLabel says why a host may not have a label.
+func checkLabel(key, value string) error {
+	if reason := labelKeyFault(key); reason != "" {
+		return fmt.Errorf("label key %s %s", quoted(key), reason)
+	}
+	if value != "" && !labelValue.MatchString(value) {
+		return fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
+	}
+	if key == LabelOS && value != "linux" {
+		return fmt.Errorf("label %s is %s, but drover looks after hosts with linux only; Windows workers join clusters of a Rancher server", key, quoted(value))
+	}
+	return nil
 }
 
 // serverPrefixes are of label keys that the server gives a meaning to: a host that
