@@ -86,6 +86,13 @@ func notInBase() []string {
 	}
 }
 
+// unused says whether a container has no use for a file. Directories themselves stay.
+func unused(name string) bool {
+	return slices.ContainsFunc(notInBase(), func(prefix string) bool {
+		return strings.HasPrefix(name, prefix) && (name != prefix || !strings.HasSuffix(name, "/"))
+	})
+}
+
 // writeBase writes a host's root file system, without what a container has no use for, as a layer.
 func writeBase(w io.Writer, rootFS string) error {
 	file, err := os.Open(rootFS)
@@ -103,7 +110,7 @@ func writeBase(w io.Writer, rootFS string) error {
 			return fmt.Errorf("read %s: %w", rootFS, err)
 		}
 		name := strings.TrimPrefix(header.Name, "./")
-		if name == "" || slices.ContainsFunc(notInBase(), func(prefix string) bool { return strings.HasPrefix(name, prefix) && name != prefix }) {
+		if name == "" || unused(name) {
 			continue
 		}
 		header.Name = name

@@ -1,4 +1,5 @@
-// Command etcd is etcd or etcdctl, by the name it is started under: the real ones, of the line 3.5 that RKE1 has. It is a
+// Command etcd is etcd or etcdctl, by the name it is started under: the real ones, of the line 3.5 that RKE1 has. Later ones
+// of that line refuse the API server of 1.23, whose client names itself in a way that HTTP/2 does not allow. It is a
 // module of its own, because drover itself stands on a newer line.
 package main
 
