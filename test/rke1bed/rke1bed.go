@@ -39,8 +39,9 @@ func KubeletArgs() map[string]string {
 type Options struct {
 	// Name is the host's name, unique in the run. Required.
 	Name string
-	// Archives are archives of images that the host's Docker has from the beginning, as rke1images.Kit.Archive names them.
-	Archives []string
+	// Versions are those of rke1images whose images the host has from the beginning. Images that are not there cannot be
+	// pulled, unless from a registry of the test.
+	Versions []string
 	// InsecureRegistries are registries, as host:port, that the host's Docker asks without TLS.
 	InsecureRegistries []string
 	// DNS is the address of the name service that the host asks. Default: the engine's.
@@ -56,9 +57,9 @@ type Host struct {
 	hostKey ssh.PublicKey
 }
 
-// Start starts a host of the bed, and returns when its Docker has the images and its sshd answers. Files that the caller may
-// want, such as the user's key, go to the directory dir.
-func Start(ctx context.Context, b *bed.Bed, dir string, o Options) (*Host, error) {
+// Start starts a host of the bed, and returns when its Docker has the images of the kit and its sshd answers. Files that the
+// caller may want, such as the user's key, go to the directory dir.
+func Start(ctx context.Context, b *bed.Bed, kit rke1images.Kit, dir string, o Options) (*Host, error) {
 	image, err := host.Image(ctx, b.Engine, rke1images.HostPackages()...)
 	if err != nil {
 		return nil, err
@@ -78,12 +79,50 @@ func Start(ctx context.Context, b *bed.Bed, dir string, o Options) (*Host, error
 	if err := h.letIn(ctx, dir); err != nil {
 		return nil, err
 	}
-	for _, archive := range o.Archives {
-		if err := h.LoadImage(ctx, archive); err != nil {
+	for _, version := range o.Versions {
+		if err := h.LoadImage(ctx, kit.Archive(version)); err != nil {
 			return nil, err
+		}
+		if !rke1images.HasDockershim(version) {
+			if err := h.readyContainerd(ctx, version, kit.Archive(version)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return h, nil
+}
+
+// readyContainerd lets the containerd beside Docker run pods: a kubelet without dockershim is led there where it asks for
+// cri-dockerd, which cannot be built here. It has images of its own.
+func (h *Host) readyContainerd(ctx context.Context, version, archive string) error {
+	const script = `
+runc=runc
+if [ -e /usr/local/sbin/runc-dropcap ]; then runc=/usr/local/sbin/runc-dropcap; fi
+cat >/etc/containerd/config.toml <<EOF
+version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "docker.io/$1"
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "/opt/cni/bin"
+  conf_dir = "/etc/cni/net.d"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  BinaryName = "$runc"
+EOF
+systemctl restart containerd docker`
+	if _, err := h.Run(ctx, nil, "sh", "-euc", script, "containerd", rke1images.SystemImages(version)["pod_infra_container"]); err != nil {
+		return fmt.Errorf("configure containerd: %w", err)
+	}
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := h.Run(ctx, file, "ctr", "--namespace", "k8s.io", "images", "import", "-"); err != nil {
+		return fmt.Errorf("load %s: %w", archive, err)
+	}
+	return nil
 }
 
 // Rename gives images of the host's Docker other names beside their own: old name → new name.

@@ -3,6 +3,8 @@
 package rke1bed_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/rke1bed"
@@ -97,7 +101,7 @@ func start(ctx context.Context, t *testing.T, version string) *cluster {
 	must(t, err)
 	t.Logf("the images are there after %s", time.Since(began).Round(time.Millisecond))
 	began = time.Now()
-	c.host, err = rke1bed.Start(ctx, b, c.dir, rke1bed.Options{Name: "rke-1", Archives: []string{c.kit.Archive(version)}})
+	c.host, err = rke1bed.Start(ctx, b, c.kit, c.dir, rke1bed.Options{Name: "rke-1", Versions: []string{version}})
 	must(t, err)
 	t.Logf("the host has them after %s", time.Since(began).Round(time.Millisecond))
 	return c
@@ -379,9 +383,16 @@ func (c *cluster) snapshot() {
 	if err != nil {
 		c.Fatalf("%v: %s", err, out)
 	}
-	out, err = c.host.Docker(c.ctx, "run", "--rm", "--volume", "/opt/rke/etcd-snapshots/:/backup", c.images["alpine"], "unzip", "-l", "/backup/first.zip")
-	if err != nil || !strings.Contains(out, " /backup/first\n") || !strings.Contains(out, " /etc/kubernetes/first.rkestate\n") {
-		c.Errorf("%v: the archive has\n%s", err, out)
+	text, err := c.host.ReadFile(c.ctx, "/opt/rke/etcd-snapshots/first.zip")
+	must(c.T, err)
+	archive, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+	must(c.T, err)
+	var members []string
+	for _, member := range archive.File {
+		members = append(members, member.Name)
+	}
+	if diff := cmp.Diff([]string{"/backup/first", "/etc/kubernetes/first.rkestate"}, members); diff != "" {
+		c.Error(diff)
 	}
 }
 

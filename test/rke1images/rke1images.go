@@ -6,7 +6,8 @@
 // 1.23 has dockershim inside: its pods are containers of the host's own Docker.
 //
 // STAND-INS, written for the tests from what is known of the originals' behaviour and not from their code, are:
-//   - rancher/rke-tools: entrypoint.sh and the programs of its image (tools), at the same paths;
+//   - rancher/rke-tools: entrypoint.sh and the programs of its image (tools), at the same paths. Where the original starts
+//     cri-dockerd, entrypoint.sh puts the socket of the host's containerd in its place;
 //   - flannel (flanneld), which lays plain routes between hosts of one link, and its CNI plugin and installer;
 //   - the pause program; the autoscaler of CoreDNS, which is the same program and scales nothing.
 //
@@ -33,10 +34,13 @@ const (
 	Version = "v1.23.17-rancher1-1"
 	// Older is made of the same code and differs in what it reports, which is what an upgrade is to a cluster.
 	Older = "v1.23.16-rancher2-1"
-	// Newer has the flags of later minors. It runs no pods: it has no dockershim, and the stand-in of rke-tools has no
-	// cri-dockerd.
+	// Newer has the flags of later minors, and no dockershim. cri-dockerd is no module that can be fetched, so its pods are
+	// not containers of Docker: the stand-in of rke-tools leads the kubelet to the containerd beside Docker.
 	Newer = "v1.30.14-rancher1-1"
 )
+
+// HasDockershim says whether a version's pods are containers of the host's Docker.
+func HasDockershim(version string) bool { return version != Newer }
 
 // ColdBuild is how long Build takes the first time on two cores that have nothing else to do.
 const ColdBuild = 15 * time.Minute

@@ -42,6 +42,10 @@ prepare_kubelet() {
 		mkdir -p "$(dirname "$RKE_KUBELET_DOCKER_FILE")"
 		(umask 077 && echo "$RKE_KUBELET_DOCKER_CONFIG" | base64 -d >"$RKE_KUBELET_DOCKER_FILE")
 	fi
+	if [ "${RKE_KUBELET_CRIDOCKERD:-}" = true ]; then
+		# Where the original starts cri-dockerd, pods are run by the containerd beside Docker.
+		ln -sf containerd/containerd.sock /run/cri-dockerd.sock
+	fi
 	show_kernel_settings
 }
 
