@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/test/bed"
+	"github.com/drover-project/drover/test/bed/registry"
 	"github.com/drover-project/drover/test/rke1bed"
 	"github.com/drover-project/drover/test/rke1images"
 )
@@ -35,24 +37,29 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// cluster is one made by hand, of one host with all roles.
+// cluster is one made by hand, as one of its hosts sees it: the first one, with all roles, or a worker.
 type cluster struct {
 	*testing.T
 	ctx     context.Context
 	dir     string
+	bed     *bed.Bed
 	host    *rke1bed.Host
+	files   map[string][]byte // certificates, keys and kubeconfigs of all hosts
 	kit     rke1images.Kit
 	version string
 	images  map[string]string
+	address string // of a registry
 	ca      *authority
 }
 
 // TestRKE1Bed makes a cluster by hand, of the containers that RKE1 makes, and runs a pod in it: what drover's engine is
 // tested on works by itself.
-func TestRKE1Bed(t *testing.T) {
+func TestRKE1Bed(t *testing.T) { testBed(t, rke1images.Version) }
+
+func testBed(t *testing.T, version string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Minute)
 	defer cancel()
-	c := start(ctx, t, rke1images.Version)
+	c := start(ctx, t, version)
 	for _, step := range []struct {
 		name string
 		run  func(*cluster)
@@ -60,9 +67,11 @@ func TestRKE1Bed(t *testing.T) {
 		{"the ways to Docker", (*cluster).waysToDocker},
 		{"etcd and the control plane", (*cluster).controlPlane},
 		{"a node that is ready", (*cluster).worker},
-		{"a pod in the host's Docker", (*cluster).pod},
+		{"a pod", (*cluster).pod},
 		{"names and services", (*cluster).services},
+		{"a second host", (*cluster).second},
 		{"a snapshot", (*cluster).snapshot},
+		{"an image out of a registry", (*cluster).pull},
 		{"a host without a network, and a reboot", (*cluster).cutAndReboot},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
@@ -83,7 +92,7 @@ func start(ctx context.Context, t *testing.T, version string) *cluster {
 	t.Helper()
 	module, err := filepath.Abs("../..")
 	must(t, err)
-	c := &cluster{T: t, ctx: ctx, dir: t.TempDir(), version: version, images: rke1images.SystemImages(version), ca: newAuthority(t)}
+	c := &cluster{T: t, ctx: ctx, dir: t.TempDir(), version: version, images: rke1images.SystemImages(version), ca: newAuthority(t), files: map[string][]byte{}}
 	b, err := bed.Start(ctx, bed.Options{Dir: c.dir, CacheDir: os.Getenv("DROVER_CACHE"), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	must(t, err)
 	t.Cleanup(func() {
@@ -94,17 +103,27 @@ func start(ctx context.Context, t *testing.T, version string) *cluster {
 			t.Error(err)
 		}
 	})
+	c.bed = b
 	began := time.Now()
 	c.kit, err = rke1images.Build(ctx, rke1images.Options{Module: module, Engine: b.Engine, Versions: []string{version}, Say: func(format string, args ...any) {
 		fmt.Printf(time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
 	}})
 	must(t, err)
 	t.Logf("the images are there after %s", time.Since(began).Round(time.Millisecond))
-	began = time.Now()
-	c.host, err = rke1bed.Start(ctx, b, c.kit, c.dir, rke1bed.Options{Name: "rke-1", Versions: []string{version}})
+	c.address, err = b.FreeAddress(ctx)
 	must(t, err)
-	t.Logf("the host has them after %s", time.Since(began).Round(time.Millisecond))
+	c.startHost("rke-1")
 	return c
+}
+
+// startHost starts a host with the images.
+func (c *cluster) startHost(name string) {
+	c.Helper()
+	began := time.Now()
+	var err error
+	c.host, err = rke1bed.Start(c.ctx, c.bed, c.kit, c.dir, rke1bed.Options{Name: name, Versions: []string{c.version}, InsecureRegistries: []string{c.address}})
+	must(c.T, err)
+	c.Logf("%s has the images after %s", name, time.Since(began).Round(time.Millisecond))
 }
 
 // evidence prints what a person would look at first.
@@ -177,7 +196,7 @@ func (c *cluster) healthy(url string) {
 func (c *cluster) certificates() {
 	address := c.host.Address()
 	etcd := "kube-etcd-" + strings.ReplaceAll(address, ".", "-")
-	files := map[string][]byte{"kube-ca.pem": c.ca.pem}
+	c.files["kube-ca.pem"] = c.ca.pem
 	for _, one := range []struct {
 		file, name, organization string
 		kubeconfig               bool
@@ -190,20 +209,24 @@ func (c *cluster) certificates() {
 		{"kube-node", "system:node", "system:nodes", true},
 	} {
 		p := c.ca.issue(one.name, one.organization, address)
-		files[one.file+".pem"], files[one.file+"-key.pem"] = p.certificate, p.key
+		c.files[one.file+".pem"], c.files[one.file+"-key.pem"] = p.certificate, p.key
 		if one.kubeconfig {
-			files["kubecfg-"+one.file+".yaml"] = kubeconfig("https://127.0.0.1:6443", sslDir+"kube-ca.pem", sslDir+one.file+".pem", sslDir+one.file+"-key.pem")
+			c.files["kubecfg-"+one.file+".yaml"] = kubeconfig("https://127.0.0.1:6443", sslDir+"kube-ca.pem", sslDir+one.file+".pem", sslDir+one.file+"-key.pem")
 		}
 	}
-	for name, content := range files {
-		must(c.T, c.host.WriteFile(c.ctx, sslDir+name, content, 0o600))
-	}
+	c.deployFiles()
 	admin := c.ca.issue("kube-admin", "system:masters")
 	for name, content := range map[string][]byte{
 		"ca.pem": c.ca.pem, "admin.pem": admin.certificate, "admin-key.pem": admin.key,
 		"kubeconfig": kubeconfig("https://"+net.JoinHostPort(address, "6443"), c.file("ca.pem"), c.file("admin.pem"), c.file("admin-key.pem")),
 	} {
 		must(c.T, os.WriteFile(c.file(name), content, 0o600))
+	}
+}
+
+func (c *cluster) deployFiles() {
+	for name, content := range c.files {
+		must(c.T, c.host.WriteFile(c.ctx, sslDir+name, content, 0o600))
 	}
 }
 
@@ -240,8 +263,7 @@ func (c *cluster) controlPlane() {
 		"--peer-trusted-ca-file="+sslDir+"kube-ca.pem", "--cert-file="+etcd+".pem", "--key-file="+etcd+"-key.pem", "--peer-cert-file="+etcd+".pem",
 		"--peer-key-file="+etcd+"-key.pem", "--client-cert-auth=true", "--peer-client-cert-auth=true", "--election-timeout=5000", "--heartbeat-interval=500")
 	c.healthy("https://" + address + ":2379/health")
-	_, err := c.host.Docker(c.ctx, "create", "--name", "service-sidekick", "--network", "none", "--entrypoint", "/bin/bash", c.images["kubernetes_services_sidecar"])
-	must(c.T, err)
+	c.sidekick()
 	c.kubernetes("kube-apiserver", nil,
 		"--etcd-servers=https://"+address+":2379", "--etcd-cafile="+sslDir+"kube-ca.pem", "--etcd-certfile="+sslDir+"kube-node.pem", "--etcd-keyfile="+sslDir+"kube-node-key.pem",
 		"--etcd-prefix=/registry", "--storage-backend=etcd3", "--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address="+address,
@@ -268,6 +290,12 @@ func (c *cluster) controlPlane() {
 	c.Log(out)
 }
 
+// sidekick makes the container that is never started and has the volume of the others.
+func (c *cluster) sidekick() {
+	_, err := c.host.Docker(c.ctx, "create", "--name", "service-sidekick", "--network", "none", "--entrypoint", "/bin/bash", c.images["kubernetes_services_sidecar"])
+	must(c.T, err)
+}
+
 // bindings are what lets the kubelets' and the API server's one identity do their work.
 const bindings = `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -285,8 +313,24 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: kube-apiserve
 
 func (c *cluster) worker() {
 	c.apply(bindings)
+	c.apply(rke1images.Network(c.version))
 	kernel, err := os.ReadFile("/proc/sys/kernel/panic")
 	must(c.T, err)
+	c.kubelet()
+	out, err := c.kubectl(c.ctx, "get", "nodes", "--output", "wide")
+	must(c.T, err)
+	c.Log("\n" + out)
+	if rke1images.HasDockershim(c.version) != strings.Contains(out, "docker://20.10.") {
+		c.Error("that is not the runtime of this version")
+	}
+	if now, err := os.ReadFile("/proc/sys/kernel/panic"); err != nil || string(now) != string(kernel) {
+		c.Errorf("the kubelet changed this machine's kernel.panic from %s to %s, %v", kernel, now, err)
+	}
+}
+
+// kubelet starts what runs on each host, and waits until the node is ready.
+func (c *cluster) kubelet() {
+	name := c.host.Name()
 	options := []string{"--privileged", "--pid", "host"}
 	for _, bind := range strings.Fields(`/etc/cni:/etc/cni:rw /opt/cni:/opt/cni:rw /var/lib/cni:/var/lib/cni /var/lib/calico:/var/lib/calico
 		/etc/resolv.conf:/etc/resolv.conf /sys:/sys:rprivate /var/lib/docker:/var/lib/docker:rw,rslave /var/lib/kubelet:/var/lib/kubelet:shared
@@ -297,30 +341,47 @@ func (c *cluster) worker() {
 	flags := []string{
 		"--address=0.0.0.0", "--anonymous-auth=false", "--authentication-token-webhook=true", "--authorization-mode=Webhook", "--cgroups-per-qos=True",
 		"--client-ca-file=" + sslDir + "kube-ca.pem", "--cloud-provider=", "--cluster-dns=10.43.0.10", "--cluster-domain=cluster.local", "--event-qps=0",
-		"--fail-swap-on=false", "--hostname-override=rke-1", "--kubeconfig=" + sslDir + "kubecfg-kube-node.yaml", "--make-iptables-util-chains=true",
-		"--network-plugin=cni", "--cni-conf-dir=/etc/cni/net.d", "--cni-bin-dir=/opt/cni/bin",
+		"--fail-swap-on=false", "--hostname-override=" + name, "--kubeconfig=" + sslDir + "kubecfg-kube-node.yaml", "--make-iptables-util-chains=true",
 		"--pod-infra-container-image=" + c.images["pod_infra_container"], "--read-only-port=0", "--resolv-conf=/etc/resolv.conf", "--root-dir=/var/lib/kubelet",
 		"--streaming-connection-idle-timeout=30m", "--v=2", "--volume-plugin-dir=/var/lib/kubelet/volumeplugins",
+	}
+	if rke1images.HasDockershim(c.version) {
+		flags = append(flags, "--network-plugin=cni", "--cni-conf-dir=/etc/cni/net.d", "--cni-bin-dir=/opt/cni/bin")
+	} else {
+		options = append(options, "--volume", "/var/lib/cri-dockerd:/var/lib/cri-dockerd", "--env", "RKE_KUBELET_CRIDOCKERD=true")
+		flags = append(flags, "--container-runtime-endpoint=unix:///var/run/cri-dockerd.sock")
 	}
 	for name, value := range rke1bed.KubeletArgs() {
 		flags = append(flags, "--"+name+"="+value)
 	}
 	c.kubernetes("kubelet", options, flags...)
 	c.kubernetes("kube-proxy", []string{"--privileged", "--pid", "host", "--volume", "/run:/run", "--volume", "/lib/modules:/lib/modules:ro"},
-		"--cluster-cidr=10.42.0.0/16", "--healthz-bind-address=127.0.0.1", "--hostname-override=rke-1", "--kubeconfig="+sslDir+"kubecfg-kube-proxy.yaml", "--v=2")
+		"--cluster-cidr=10.42.0.0/16", "--healthz-bind-address=127.0.0.1", "--hostname-override="+name, "--kubeconfig="+sslDir+"kubecfg-kube-proxy.yaml", "--v=2")
 	c.healthy("http://localhost:10248/healthz")
 	c.healthy("http://localhost:10256/healthz")
-	c.apply(rke1images.Network(c.version))
-	c.await("the node to be ready", "get", "node", "rke-1", "--output", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`, "True")
-	out, err := c.kubectl(c.ctx, "get", "nodes", "--output", "wide")
-	must(c.T, err)
-	c.Log("\n" + out)
-	if !strings.Contains(out, "docker://20.10.") {
-		c.Error("the node's runtime is not the host's Docker")
-	}
-	if now, err := os.ReadFile("/proc/sys/kernel/panic"); err != nil || string(now) != string(kernel) {
-		c.Errorf("the kubelet changed this machine's kernel.panic from %s to %s, %v", kernel, now, err)
-	}
+	c.await("the node to be ready", "get", "node", name, "--output", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`, "True")
+}
+
+// second adds a worker, which finds the API through its nginx-proxy, and whose pods reach those of the first host.
+func (c *cluster) second() {
+	first := c.host.Address()
+	c.startHost("rke-2")
+	c.deployFiles()
+	c.run("nginx-proxy", []string{"--env", "CP_HOSTS=" + first, "--entrypoint", "nginx-proxy"}, c.images["nginx_proxy"], "CP_HOSTS="+first)
+	c.sidekick()
+	c.kubelet()
+	c.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: visitor}
+spec:
+  nodeName: rke-2
+  restartPolicy: OnFailure
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: visitor, image: "` + rke1images.BusyboxImage + `", imagePullPolicy: Never, command: [wget, -q, -O, "-", "http://cargo.default.svc.cluster.local"]}
+`)
+	c.await("a pod on the other host, which asks a service", "logs", "visitor", "hello")
 }
 
 // await waits until kubectl prints the last argument.
@@ -354,9 +415,9 @@ spec:
 	out, err := c.host.Docker(c.ctx, "ps", "--format", "{{.Names}} {{.Image}}")
 	must(c.T, err)
 	c.Log("\n" + out)
-	for _, want := range []string{"k8s_cargo_cargo_default_", "k8s_POD_cargo_default_"} {
-		if !strings.Contains(out, want) {
-			c.Errorf("the host's Docker has no container %s…", want)
+	for _, name := range []string{"k8s_cargo_cargo_default_", "k8s_POD_cargo_default_"} {
+		if strings.Contains(out, name) != rke1images.HasDockershim(c.version) {
+			c.Errorf("a container %s… of the host's Docker: %t", name, strings.Contains(out, name))
 		}
 	}
 	c.await("a pod's log", "logs", "cargo", "started")
@@ -394,6 +455,21 @@ func (c *cluster) snapshot() {
 	if diff := cmp.Diff([]string{"/backup/first", "/etc/kubernetes/first.rkestate"}, members); diff != "" {
 		c.Error(diff)
 	}
+}
+
+// pull fetches an image from a registry that has all of the kit.
+func (c *cluster) pull() {
+	images, err := registry.New(filepath.Join(c.dir, "registry"))
+	must(c.T, err)
+	must(c.T, images.PushArchive(c.ctx, c.kit.Archive(c.version)))
+	listener, err := net.Listen("tcp", c.address)
+	must(c.T, err)
+	ctx, cancel := context.WithCancel(c.ctx)
+	served := make(chan error, 1)
+	go func() { served <- images.Serve(ctx, listener) }()
+	_, err = c.host.Docker(c.ctx, "pull", c.address+"/"+c.images["etcd"])
+	cancel()
+	must(c.T, errors.Join(err, <-served))
 }
 
 // cutAndReboot loses the host and finds it again, with the pod.

@@ -127,7 +127,7 @@ func TestBase(t *testing.T) {
 // TestReplaceStaging changes the replacements by directories and no others.
 func TestReplaceStaging(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "go.mod")
-	const before = "module k8s.io/kubernetes\nreplace (\n\tgithub.com/a/b => github.com/a/b v1.0.0\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"
+	const before = "module k8s.io/kubernetes\nrequire k8s.io/sample-cli v0.0.0\nreplace (\n\tgithub.com/a/b => github.com/a/b v1.0.0\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tk8s.io/sample-cli => ./staging/src/k8s.io/sample-cli\n)\n"
 	const after = "module k8s.io/kubernetes\nreplace (\n\tgithub.com/a/b => github.com/a/b v1.0.0\n\tk8s.io/api => k8s.io/api v0.23.17\n)\n"
 	if err := os.WriteFile(path, []byte(before), 0o400); err != nil {
 		t.Fatal(err)
