@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/test/bed/engine"
@@ -99,33 +100,47 @@ func Build(ctx context.Context, o Options) (Kit, error) {
 	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		return Kit{}, fmt.Errorf("make the cache of %s: %w", b.Product, err)
 	}
-	path := filepath.Join(b.Dir, "lock")
-	lock, err := lockfile.Try(path, lockfile.Exclusive)
-	if err == nil && lock == nil {
-		b.Say("%s: another process is building them; waiting", b.Product)
-		lock, err = lockfile.Take(ctx, path, lockfile.Exclusive)
+	var err error
+	if b.rootFS, err = host.RootFS(ctx, b.engine, HostPackages()...); err != nil {
+		return Kit{}, err
 	}
+	parts, err := b.parts(o.Versions)
 	if err != nil {
 		return Kit{}, err
 	}
-	err = b.build(ctx, o.Versions)
-	return Kit{dir: b.Dir}, errors.Join(err, lock.Unlock())
+	if slices.ContainsFunc(parts, b.missing) {
+		err = b.alone(ctx, func() error { return b.build(ctx, parts) })
+	}
+	return Kit{dir: b.Dir}, err
 }
 
-// build does so with the lock.
-func (b *builder) build(ctx context.Context, versions []string) error {
-	var err error
-	if b.rootFS, err = host.RootFS(ctx, b.engine, HostPackages()...); err != nil {
-		return err
+// alone does something while no other process does.
+func (b *builder) alone(ctx context.Context, do func() error) error {
+	path := filepath.Join(b.Dir, "lock")
+	lock, err := lockfile.Try(path, lockfile.Exclusive)
+	if err == nil && lock == nil {
+		b.Say("%s: another process is building some of them; waiting", b.Product)
+		lock, err = lockfile.Take(ctx, path, lockfile.Exclusive)
 	}
-	parts, err := b.parts(versions)
 	if err != nil {
 		return err
 	}
+	return errors.Join(do(), lock.Unlock())
+}
+
+func (b *builder) stamp(p part) string { return filepath.Join(b.Dir, p.name+".stamp") }
+
+// missing says whether a part has to be made.
+func (b *builder) missing(p part) bool {
+	have, err := os.ReadFile(b.stamp(p))
+	return err != nil || string(have) != p.sum
+}
+
+// build makes the parts that are missing.
+func (b *builder) build(ctx context.Context, parts []part) error {
 	begin, built := time.Now(), false
 	for _, p := range parts {
-		stamp := filepath.Join(b.Dir, p.name+".stamp")
-		if have, err := os.ReadFile(stamp); err == nil && string(have) == p.sum {
+		if !b.missing(p) { // another process made it meanwhile
 			continue
 		}
 		if !built {
@@ -135,7 +150,7 @@ func (b *builder) build(ctx context.Context, versions []string) error {
 		if err := p.make(ctx); err != nil {
 			return fmt.Errorf("build %s, %s: %w", b.Product, p.name, err)
 		}
-		if err := os.WriteFile(stamp, []byte(p.sum), 0o644); err != nil {
+		if err := os.WriteFile(b.stamp(p), []byte(p.sum), 0o644); err != nil {
 			return fmt.Errorf("build %s, %s: %w", b.Product, p.name, err)
 		}
 	}
