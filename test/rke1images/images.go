@@ -35,17 +35,17 @@ const (
 func SystemImages(version string) map[string]string {
 	names := map[string]string{
 		roleKubernetes: "rancher/hyperkube:" + releases()[version].Tag,
-		roleEtcd:       "rancher/mirrored-coreos-etcd:v3.5.4",
+		roleEtcd:       "rancher/mirrored-coreos-etcd:v3.5.3",
 		roleTools:      "rancher/rke-tools:v0.1.88",
 		rolePause:      "rancher/mirrored-pause:3.6",
-		roleCoreDNS:    "rancher/mirrored-coredns-coredns:1.9.3",
+		roleCoreDNS:    "rancher/mirrored-coredns-coredns:1.9.0",
 		roleAutoscaler: "rancher/mirrored-cluster-proportional-autoscaler:1.8.5",
 		roleFlannel:    "rancher/mirrored-coreos-flannel:v0.15.1",
 		roleFlannelCNI: "rancher/flannel-cni:v0.3.0-rancher6",
 	}
 	if version == Newer {
 		names[roleEtcd] = "rancher/mirrored-coreos-etcd:v3.5.12"
-		names[roleTools] = "rancher/rke-tools:v0.1.103"
+		names[roleTools] = "rancher/rke-tools:v0.1.108"
 		names[rolePause] = "rancher/mirrored-pause:3.7"
 		names[roleCoreDNS] = "rancher/mirrored-coredns-coredns:1.11.1"
 		names[roleAutoscaler] = "rancher/mirrored-cluster-proportional-autoscaler:v1.8.9"

@@ -49,7 +49,7 @@ func releases() map[string]release {
 		Version: old("v1.23.17", "v1.23.17-rancher1"),
 		Older:   old("v1.23.16", "v1.23.16-rancher2"),
 		Newer: {
-			Source: "v1.30.14", Sum: "h1:MrlKXh9uhLIJpyxOeXhcndzRVSvwiV9iJ8NgH8nqPsg=", Reports: "v1.30.14", Tag: "v1.30.14-rancher1",
+			Source: "v1.30.14", Sum: "h1:MrlKXh9uhLIJpyxOeXhcndzRVSvwiV9iJ8NgH8nqPsg=", Reports: "v1.30.8", Tag: "v1.30.8-rancher1",
 			Sums: "k8s.io/kube-proxy v0.30.14 h1:hytob1NuBYKteKr8WrUJfaRqd2wHIOeFylRq+1LB3ZQ=\n" +
 				"k8s.io/kube-proxy v0.30.14/go.mod h1:4e+Ar9gv5JXUZNmt6RsCt6NxmzkT9rXlbtSusj4dT9I=\n",
 		},

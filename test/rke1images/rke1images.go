@@ -34,10 +34,11 @@ const (
 	// Version has dockershim, and so real pods.
 	Version = "v1.23.17-rancher1-1"
 	// Older is made of the same code and differs in what it reports, which is what an upgrade is to a cluster.
-	Older = "v1.23.16-rancher2-1"
+	Older = "v1.23.16-rancher2-3"
 	// Newer has the flags of later minors, and no dockershim. cri-dockerd is no module that can be fetched, so its pods are
-	// not containers of Docker: the stand-in of rke-tools leads the kubelet to the containerd beside Docker.
-	Newer = "v1.30.14-rancher1-1"
+	// not containers of Docker: the stand-in of rke-tools leads the kubelet to the containerd beside Docker. It is made of
+	// 1.30.14, and reports what it is taken for.
+	Newer = "v1.30.8-rancher1-1"
 )
 
 // HasDockershim says whether a version's pods are containers of the host's Docker.
