@@ -175,14 +175,23 @@ func (h *Host) letIn(ctx context.Context, dir string) error {
 useradd --create-home --shell /bin/bash --groups docker --password '*' ` + User + `
 install -d -m 0700 -o ` + User + ` -g ` + User + ` /home/` + User + `/.ssh
 install -m 0600 -o ` + User + ` -g ` + User + ` /dev/stdin /home/` + User + `/.ssh/authorized_keys
+printf 'UsePAM no\nPasswordAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_key\n' >/etc/ssh/sshd_config.d/bed.conf`
+	if _, err := h.Run(ctx, strings.NewReader(string(ssh.MarshalAuthorizedKey(authorized))), "sh", "-euc", script); err != nil {
+		return fmt.Errorf("let people in on host %s: %w", h.Name(), err)
+	}
+	return h.RenewHostKey(ctx)
+}
+
+// RenewHostKey gives the host's sshd another key: the host is somebody else to those who knew it.
+func (h *Host) RenewHostKey(ctx context.Context) error {
+	const script = `
 rm -f /etc/ssh/ssh_host_*
 ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
-printf 'UsePAM no\nPasswordAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_key\n' >/etc/ssh/sshd_config.d/bed.conf
 systemctl restart ssh
 cat /etc/ssh/ssh_host_ed25519_key.pub`
-	text, err := h.Run(ctx, strings.NewReader(string(ssh.MarshalAuthorizedKey(authorized))), "sh", "-euc", script)
+	text, err := h.Sh(ctx, script)
 	if err != nil {
-		return fmt.Errorf("let people in on host %s: %w", h.Name(), err)
+		return fmt.Errorf("give host %s another key: %w", h.Name(), err)
 	}
 	if h.hostKey, _, _, _, err = ssh.ParseAuthorizedKey([]byte(text)); err != nil {
 		return fmt.Errorf("read the key of host %s: %w", h.Name(), err)

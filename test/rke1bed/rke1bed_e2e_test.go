@@ -161,6 +161,14 @@ func (c *cluster) waysToDocker() {
 		}
 		transport.CloseIdleConnections()
 	}
+	before := c.host.KnownHosts()
+	must(c.T, c.host.RenewHostKey(c.ctx))
+	again, err := c.host.SSH(c.ctx)
+	must(c.T, err)
+	must(c.T, again.Close())
+	if c.host.KnownHosts() == before {
+		c.Error("the host is known by the key it had")
+	}
 }
 
 // run starts a container of the control plane or the worker plane, as RKE1 does.
