@@ -5,9 +5,11 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +40,7 @@ func StartWithDocker(ctx context.Context, e *engine.Engine, o Options) (*Host, e
 	if err != nil {
 		return nil, err
 	}
-	config, err := dockerConfig(e.CacheDir(), runtime != "")
+	config, err := dockerConfig(e.CacheDir(), o.DockerSettings, runtime != "")
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +57,30 @@ func StartWithDocker(ctx context.Context, e *engine.Engine, o Options) (*Host, e
 	return h, h.awaitDocker(ctx)
 }
 
-// dockerConfig writes the engine's configuration for hosts of this machine and returns its path.
-func dockerConfig(dir string, withoutCapability bool) (string, error) {
+// dockerConfig writes the engine's configuration for hosts of this machine and returns its path. Equal configurations are
+// one file, which hosts of several runs have mounted.
+func dockerConfig(dir string, settings map[string]any, withoutCapability bool) (string, error) {
 	config := map[string]any{"bridge": "none", "iptables": false, "ip6tables": false, "ip-forward": false}
 	if withoutCapability {
 		config["runtimes"] = map[string]any{"dropcap": map[string]string{"path": runtimePath}}
 		config["default-runtime"] = "dropcap"
 	}
+	for name, value := range settings {
+		config[name] = value
+		if value == nil {
+			delete(config, name)
+		}
+	}
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("encode the configuration of a host's Docker: %w", err)
 	}
-	path := filepath.Join(dir, "host-docker.json")
+	name := "host-docker.json"
+	if len(settings) > 0 {
+		sum := sha256.Sum256(data)
+		name = fmt.Sprintf("host-docker-%x.json", sum[:6])
+	}
+	path := filepath.Join(dir, name)
 	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
 		return path, nil // hosts of other runs may have it mounted
 	}
@@ -104,6 +118,21 @@ func (h *Host) awaitDocker(ctx context.Context) error {
 		case <-time.After(dockerPoll):
 		}
 	}
+}
+
+// DialDocker connects to the socket of the host's Docker, past the host's network and everything that runs on it. Only a
+// process on the machine of the host's container can, as root.
+func (h *Host) DialDocker(ctx context.Context) (net.Conn, error) {
+	pid, err := h.engine.Docker(ctx, "inspect", "--format", "{{.State.Pid}}", h.container)
+	if err != nil {
+		return nil, fmt.Errorf("find host %s: %w", h.name, err)
+	}
+	// The way through the host's first process leads into its file system.
+	connection, err := new(net.Dialer).DialContext(ctx, "unix", "/proc/"+pid+"/root/run/docker.sock")
+	if err != nil {
+		return nil, fmt.Errorf("connect to Docker on host %s: %w", h.name, err)
+	}
+	return connection, nil
 }
 
 // Docker runs the docker command on the host and returns its output without the white space around it.

@@ -40,6 +40,10 @@ type Options struct {
 	Volumes []string
 	// Kubernetes makes volumes of the directories in which k3s and its kubelet keep containers, pods and their logs.
 	Kubernetes bool
+	// DockerSettings are laid over those with which StartWithDocker configures the engine; nil removes one. The engine has
+	// no network of its own and changes no packet filter, unless "bridge", "iptables", "ip6tables" and "ip-forward" are
+	// removed.
+	DockerSettings map[string]any
 	// DNS is the address of the name service that the host asks. Default: the engine's.
 	DNS string
 }

@@ -37,11 +37,13 @@ const packagesVariable = "DROVER_HOST_PACKAGES"
 // Image returns the name of the image of a test host with the given Debian packages on it, after building and importing
 // it if the engine lacks it. The first build of a machine takes a minute or two, later runs of it a second.
 func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, error) {
-	sum := sha256.Sum256(append(bytes.Clone(recipe), strings.Join(packages, " ")...))
-	hash := hex.EncodeToString(sum[:])[:12]
-	name := "drover-test/host:" + hash
+	name := "drover-test/host:" + hash(packages)
 	if has(ctx, e, name) {
 		return name, nil
+	}
+	tarball, err := RootFS(ctx, e, packages...)
+	if err != nil {
+		return "", err
 	}
 	lock, err := lockfile.Take(ctx, filepath.Join(e.CacheDir(), "host-image.lock"), lockfile.Exclusive)
 	if err != nil {
@@ -51,7 +53,28 @@ func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, e
 	if has(ctx, e, name) { // another process built it meanwhile
 		return name, nil
 	}
-	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash))
+	e.Log.Info("importing the image of a test host", "image", name)
+	if _, err := e.Docker(ctx, "import", "--change", "ENV container=docker", "--change", `CMD ["/sbin/test-host-boot"]`, tarball, name); err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// hash names the recipe and the packages.
+func hash(packages []string) string {
+	sum := sha256.Sum256(append(bytes.Clone(recipe), strings.Join(packages, " ")...))
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+// RootFS returns the archive of the root file system of a test host with the given Debian packages on it, after building it
+// if the cache lacks it.
+func RootFS(ctx context.Context, e *engine.Engine, packages ...string) (string, error) {
+	tarball := filepath.Join(e.CacheDir(), fmt.Sprintf("host-%s-%s.tar", runtime.GOARCH, hash(packages)))
+	lock, err := lockfile.Take(ctx, filepath.Join(e.CacheDir(), "host-image.lock"), lockfile.Exclusive)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
 	if _, err := os.Stat(tarball); errors.Is(err, fs.ErrNotExist) {
 		e.Log.Info("building the image of a test host; this takes a minute or two the first time", "file", tarball)
 		if err := build(ctx, e, tarball, packages); err != nil {
@@ -60,11 +83,7 @@ func Image(ctx context.Context, e *engine.Engine, packages ...string) (string, e
 	} else if err != nil {
 		return "", fmt.Errorf("look for the root file system of a test host: %w", err)
 	}
-	e.Log.Info("importing the image of a test host", "image", name)
-	if _, err := e.Docker(ctx, "import", "--change", "ENV container=docker", "--change", `CMD ["/sbin/test-host-boot"]`, tarball, name); err != nil {
-		return "", err
-	}
-	return name, nil
+	return tarball, nil
 }
 
 func has(ctx context.Context, e *engine.Engine, image string) bool {
