@@ -87,6 +87,8 @@ func (e *Engine) inspect(ctx context.Context, id string) (Container, error) {
 		PidMode: string(r.HostConfig.PidMode), Privileged: r.HostConfig.Privileged, Ports: r.HostConfig.PortBindings,
 		SecurityOpt: r.HostConfig.SecurityOpt, Running: r.State.Running || r.State.Restarting, Restarting: r.State.Restarting, LogPath: r.LogPath,
 	}
+	// Docker says so in a form of its own; what it does not say was long ago.
+	c.Started, _ = time.Parse(time.RFC3339Nano, r.State.StartedAt)
 	c.Base, err = e.base(ctx, r.Image)
 	return c, err
 }
@@ -98,13 +100,32 @@ func (e *Engine) base(ctx context.Context, id string) (*Base, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("inspect image %.19s: %w", id, err)
+		return nil, fmt.Errorf("inspect image %.200s: %w", id, err)
 	}
 	b := &Base{}
 	if r.Config != nil {
 		b = &Base{Entrypoint: r.Config.Entrypoint, Cmd: r.Config.Cmd, Env: r.Config.Env, Labels: r.Config.Labels, User: r.Config.User}
 	}
 	return b, nil
+}
+
+// Image is what an image gives to its containers; nil when it is not on the host.
+func (e *Engine) Image(ctx context.Context, image string) (*Base, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	return e.base(ctx, image)
+}
+
+// Pull fetches an image that is not on the host, and returns what it gives to its containers.
+func (e *Engine) Pull(ctx context.Context, image, auth string) (*Base, error) {
+	if err := e.pull(ctx, Process{Image: image, ImageRegistryAuthConfig: auth}); err != nil {
+		return nil, err
+	}
+	base, err := e.Image(ctx, image)
+	if err == nil && base == nil {
+		err = fmt.Errorf("image %s was pulled and is gone again: is the disk full, so that Docker cleans up?", image)
+	}
+	return base, err
 }
 
 // Perform does what an action says. It can be interrupted at any point: the next Plan

@@ -21,6 +21,17 @@ const (
 // ever part of a script.
 const linkScript = `mkdir -p "$1" && ln -sfn "$2" "$3"`
 
+// LinkLogOf makes the link to the log of the container of a name, as LinkLog does.
+func (e *Engine) LinkLogOf(ctx context.Context, image, name string) error {
+	inspectCtx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	r, err := e.Docker.ContainerInspect(inspectCtx, name)
+	if err != nil {
+		return fmt.Errorf("link the log of %s: %w", name, err)
+	}
+	return e.LinkLog(ctx, image, Container{ID: r.ID, Name: name, LogPath: r.LogPath})
+}
+
 // LinkLog makes the link to a container's log by a short-lived container, because the
 // agent itself need not see the host's /var/lib. image is one on the host that has a
 // shell. A container without a log file is not an error.

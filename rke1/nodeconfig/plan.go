@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker/go-connections/nat"
 )
@@ -49,7 +50,9 @@ type Container struct {
 	// Running is true for one that restarts again and again, too, which Restarting says.
 	Running    bool
 	Restarting bool
-	LogPath    string
+	// Started is when it did last, by the host's clock; zero when never.
+	Started time.Time
+	LogPath string
 	// Base is what the container has from its image; nil when the image is gone.
 	Base *Base
 }

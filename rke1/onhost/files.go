@@ -41,6 +41,15 @@ type File struct {
 	// Mode are the permission bits.
 	Mode     fs.FileMode
 	UID, GID int
+	// Changed is when the file was written, in full seconds; Put sets it, later than any
+	// container that started before.
+	Changed time.Time
+}
+
+// Same says that another file has the same text, mode and owner. A newline more or less at the end is
+// no difference: RKE's own commands add one.
+func (f File) Same(other File) bool {
+	return bytes.Equal(withoutNewline(f.Contents), withoutNewline(other.Contents)) && f.Mode.Perm() == other.Mode.Perm() && f.UID == other.UID && f.GID == other.GID
 }
 
 // Directory is a directory of a host, seen through an image that is on the host or can be pulled.
@@ -52,18 +61,20 @@ type Directory struct {
 }
 
 // Put brings files of a directory to what is wanted, and returns the paths of those that
-// were not yet. Other files there stay. What is written is read back and compared.
-func (h *Host) Put(ctx context.Context, d Directory, files []File) (changed []string, err error) {
-	err = h.through(ctx, d, func(id string) error {
-		there, err := h.read(ctx, id, d.Path)
-		if err != nil {
+// were not yet, and everything that is there afterwards. Other files there stay. What is written is read back and compared.
+func (h *Host) Put(ctx context.Context, d Directory, files []File) (changed []string, there map[string]File, err error) {
+	err = h.through(ctx, d, func(id string) (err error) {
+		if there, err = h.read(ctx, id, d.Path); err != nil {
 			return err
 		}
 		differ := different(files, there)
 		if len(differ) == 0 {
 			return nil
 		}
-		text, err := archive(d.Path, differ, h.now())
+		// Archives have full seconds: what starts later than now must not look as if it had
+		// started before the file was written.
+		changes := h.now().Truncate(time.Second).Add(time.Second)
+		text, err := archive(d.Path, differ, changes)
 		if err != nil {
 			return err
 		}
@@ -79,12 +90,12 @@ func (h *Host) Put(ctx context.Context, d Directory, files []File) (changed []st
 		for _, f := range differ {
 			changed = append(changed, f.Path)
 		}
-		return nil
+		return h.sleepUntil(ctx, changes)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("files in %s of host %s: %w", d.OnHost, h.Address, err)
+		return nil, nil, fmt.Errorf("files in %s of host %s: %w", d.OnHost, h.Address, err)
 	}
-	return changed, nil
+	return changed, there, nil
 }
 
 // Read returns the files of a directory by path; none when it is not there.
@@ -153,7 +164,7 @@ func unpack(stream io.Reader, parent string) (map[string]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := File{Path: path.Join(parent, header.Name), Contents: text, Mode: fs.FileMode(header.Mode).Perm(), UID: header.Uid, GID: header.Gid}
+		f := File{Path: path.Join(parent, header.Name), Contents: text, Mode: fs.FileMode(header.Mode).Perm(), UID: header.Uid, GID: header.Gid, Changed: header.ModTime}
 		files[f.Path] = f
 	}
 }
@@ -163,13 +174,15 @@ func different(wanted []File, there map[string]File) []File {
 	var d []File
 	for _, f := range wanted {
 		is, ok := there[f.Path]
-		if !ok || !bytes.Equal(is.Contents, f.Contents) || is.Mode != f.Mode.Perm() || is.UID != f.UID || is.GID != f.GID {
+		if !ok || !f.Same(is) {
 			d = append(d, f)
 		}
 	}
 	slices.SortFunc(d, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return d
 }
+
+func withoutNewline(text []byte) []byte { return bytes.TrimSuffix(text, []byte("\n")) }
 
 // archive is the files with the directories between them and the one that is there,
 // 0755 as RKE makes them.

@@ -34,12 +34,13 @@ type Host struct {
 	dial   dial.Dialer
 	logger *slog.Logger
 	calls  *atomic.Int64
-	now    func() time.Time
+	// now is the host's clock, which need not be right.
+	now func() time.Time
 }
 
-// Open asks a host's Docker engine who it is. Files get their times from now. Close the host.
+// Open asks a host's Docker engine who it is. Close the host.
 func Open(ctx context.Context, address, socket string, d dial.Dialer, now func() time.Time, logger *slog.Logger) (*Host, error) {
-	h := &Host{Address: address, dial: d, now: now, logger: logger.With("host", address), calls: &atomic.Int64{}}
+	h := &Host{Address: address, dial: d, logger: logger.With("host", address), calls: &atomic.Int64{}}
 	docker, err := dial.Docker(d, socket, h.calls)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,28 @@ func Open(ctx context.Context, address, socket string, d dial.Dialer, now func()
 		docker.Close()
 		return nil, fmt.Errorf("ask the Docker engine of host %s: %w", address, err)
 	}
+	h.now = clockOf(h.Info, now)
 	return h, nil
+}
+
+// clockOf is the clock of a host, which said what time it is.
+func clockOf(info system.Info, now func() time.Time) func() time.Time {
+	there, err := time.Parse(time.RFC3339Nano, info.SystemTime)
+	if err != nil {
+		return now // an engine that does not say: its clock counts as right
+	}
+	ahead := there.Sub(now())
+	return func() time.Time { return now().Add(ahead) }
+}
+
+// sleepUntil waits until the host's clock has come to a moment.
+func (h *Host) sleepUntil(ctx context.Context, t time.Time) error {
+	select {
+	case <-time.After(t.Sub(h.now())):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Close ends the idle connections to the host.

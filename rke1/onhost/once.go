@@ -67,6 +67,20 @@ func (h *Host) Run(ctx context.Context, o Once) (output []string, err error) {
 	return output, err
 }
 
+// Start makes a container and starts it, in place of one of its name, and leaves it running.
+func (h *Host) Start(ctx context.Context, p nodeconfig.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	id, err := h.create(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := h.Docker.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		return h.discard(ctx, p.Name, id, fmt.Errorf("start container %s on host %s: %w", p.Name, h.Address, err))
+	}
+	return nil
+}
+
 // outputLines is how many of a command's last lines are kept.
 const outputLines = 20
 

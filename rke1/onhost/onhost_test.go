@@ -21,6 +21,8 @@ import (
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
 const tools = "rancher/rke-tools:v0.1.105"
 
 func open(t *testing.T) (*dockerstandin.Engine, *onhost.Host) {
@@ -30,7 +32,10 @@ func open(t *testing.T) (*dockerstandin.Engine, *onhost.Host) {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	// The host's clock is an hour and 100 ms behind.
+	start := time.Now()
+	now := func() time.Time { return noon.Add(time.Since(start)) }
+	e.SetInfo("SystemTime", noon.Add(-time.Hour-100*time.Millisecond).Format(time.RFC3339Nano))
 	h, err := onhost.Open(t.Context(), "10.0.0.1", e.Socket, dial, now, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -107,11 +112,13 @@ func TestRunIsBounded(t *testing.T) {
 	}
 }
 
+var sameTime = cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+
 var kubernetes = onhost.Directory{OnHost: "/opt/rke/etc/kubernetes", Path: "/etc/kubernetes", Image: tools}
 
 func TestPut(t *testing.T) {
 	e, h := open(t)
-	e.SetFile("/opt/rke/etc/kubernetes/ssl/same.pem", &dockerstandin.File{Contents: "same", Mode: 0o600})
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/same.pem", &dockerstandin.File{Contents: "same\n", Mode: 0o600})
 	e.SetFile("/opt/rke/etc/kubernetes/ssl/other.pem", &dockerstandin.File{Contents: "old", Mode: 0o600})
 	e.SetFile("/opt/rke/etc/kubernetes/ssl/open.pem", &dockerstandin.File{Contents: "open", Mode: 0o644})
 	e.SetFile("/opt/rke/etc/kubernetes/mine", &dockerstandin.File{Contents: "an operator's", Mode: 0o640})
@@ -121,24 +128,28 @@ func TestPut(t *testing.T) {
 		{Path: "/etc/kubernetes/ssl/open.pem", Contents: []byte("open"), Mode: 0o600},
 		{Path: "/etc/kubernetes/ssl/etcd.pem", Contents: []byte("etcd"), Mode: 0o600, UID: 52, GID: 53},
 	}
-	changed, err := h.Put(t.Context(), kubernetes, files)
+	changed, there, err := h.Put(t.Context(), kubernetes, files)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if f := there["/etc/kubernetes/ssl/other.pem"]; string(f.Contents) != "new" || len(there) != 5 {
+		t.Errorf("there afterwards: %v", there)
 	}
 	want := []string{"/etc/kubernetes/ssl/etcd.pem", "/etc/kubernetes/ssl/open.pem", "/etc/kubernetes/ssl/other.pem"}
 	if diff := cmp.Diff(want, changed); diff != "" {
 		t.Error(diff)
 	}
-	there := map[string]dockerstandin.File{
-		"/opt/rke/etc/kubernetes/ssl/same.pem": {Contents: "same", Mode: 0o600}, "/opt/rke/etc/kubernetes/ssl/other.pem": {Contents: "new", Mode: 0o600},
-		"/opt/rke/etc/kubernetes/ssl/open.pem": {Contents: "open", Mode: 0o600}, "/opt/rke/etc/kubernetes/mine": {Contents: "an operator's", Mode: 0o640},
-		"/opt/rke/etc/kubernetes/ssl/etcd.pem": {Contents: "etcd", Mode: 0o600, UID: 52, GID: 53},
+	changes := noon.Add(-time.Hour)
+	onHost := map[string]dockerstandin.File{
+		"/opt/rke/etc/kubernetes/ssl/same.pem": {Contents: "same\n", Mode: 0o600}, "/opt/rke/etc/kubernetes/ssl/other.pem": {Contents: "new", Mode: 0o600, Changed: changes},
+		"/opt/rke/etc/kubernetes/ssl/open.pem": {Contents: "open", Mode: 0o600, Changed: changes}, "/opt/rke/etc/kubernetes/mine": {Contents: "an operator's", Mode: 0o640},
+		"/opt/rke/etc/kubernetes/ssl/etcd.pem": {Contents: "etcd", Mode: 0o600, UID: 52, GID: 53, Changed: changes},
 	}
-	if diff := cmp.Diff(there, e.Files()); diff != "" {
+	if diff := cmp.Diff(onHost, e.Files(), sameTime); diff != "" {
 		t.Error(diff)
 	}
 	e.Requests()
-	changed, err = h.Put(t.Context(), kubernetes, files)
+	changed, _, err = h.Put(t.Context(), kubernetes, files)
 	if err != nil || len(changed) != 0 {
 		t.Errorf("a second time: %v, %v", changed, err)
 	}
@@ -156,13 +167,13 @@ func TestPutThatCannot(t *testing.T) {
 	e, h := open(t)
 	good := []onhost.File{{Path: "/etc/kubernetes/a", Contents: []byte("sekrit"), Mode: 0o600}}
 	e.Fail(http.MethodPut, "/archive", 500, "no space left on device")
-	_, err := h.Put(t.Context(), kubernetes, good)
+	_, _, err := h.Put(t.Context(), kubernetes, good)
 	for _, want := range []string{"10.0.0.1", "/opt/rke/etc/kubernetes", "no space left on device"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
-	_, err = h.Put(t.Context(), kubernetes, []onhost.File{{Path: "/etc/passwd", Contents: []byte("x")}})
+	_, _, err = h.Put(t.Context(), kubernetes, []onhost.File{{Path: "/etc/passwd", Contents: []byte("x")}})
 	if err == nil || !strings.Contains(err.Error(), "/etc/passwd is not below /etc/kubernetes") {
 		t.Errorf("a file elsewhere: %v", err)
 	}
@@ -177,10 +188,10 @@ func TestRead(t *testing.T) {
 	if err != nil || len(files) != 0 {
 		t.Errorf("a directory that is not there: %v, %v", files, err)
 	}
-	e.SetFile("/opt/rke/etc/kubernetes/ssl/a.pem", &dockerstandin.File{Contents: "a", Mode: 0o600})
+	e.SetFile("/opt/rke/etc/kubernetes/ssl/a.pem", &dockerstandin.File{Contents: "a", Mode: 0o600, Changed: noon})
 	files, err = h.Read(t.Context(), kubernetes)
-	want := map[string]onhost.File{"/etc/kubernetes/ssl/a.pem": {Path: "/etc/kubernetes/ssl/a.pem", Contents: []byte("a"), Mode: 0o600}}
-	if diff := cmp.Diff(want, files); err != nil || diff != "" {
+	want := map[string]onhost.File{"/etc/kubernetes/ssl/a.pem": {Path: "/etc/kubernetes/ssl/a.pem", Contents: []byte("a"), Mode: 0o600, Changed: noon}}
+	if diff := cmp.Diff(want, files, sameTime); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 }

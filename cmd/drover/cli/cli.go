@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/rke"
 )
 
 // DefaultDataDir is where a server keeps everything unless configured otherwise.
@@ -138,7 +139,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.eventsCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
-		a.loginCommand(), a.contextCommand(), a.versionCommand())
+		a.loginCommand(), a.contextCommand(), a.versionCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	refuseUnknown(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())

@@ -23,6 +23,7 @@ type File struct {
 	Contents string
 	Mode     int64
 	UID, GID int
+	Changed  time.Time
 }
 
 // OnStart makes each container of a name end at once when it is started, with what run gives.
@@ -122,7 +123,7 @@ func (e *Engine) unpack(c *Container, dir string, body []byte) error {
 		if err != nil {
 			return err
 		}
-		e.files[name] = File{string(text), h.Mode, h.Uid, h.Gid}
+		e.files[name] = File{string(text), h.Mode, h.Uid, h.Gid, h.ModTime}
 	}
 }
 
@@ -137,7 +138,7 @@ func (e *Engine) pack(c *Container, dir string) (text []byte, found bool) {
 		}
 		found = true
 		f := e.files[name]
-		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(path.Base(dir), rest), Size: int64(len(f.Contents)), Mode: f.Mode, Uid: f.UID, Gid: f.GID})
+		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(path.Base(dir), rest), Size: int64(len(f.Contents)), Mode: f.Mode, Uid: f.UID, Gid: f.GID, ModTime: f.Changed})
 		_, _ = io.WriteString(w, f.Contents)
 	}
 	_ = w.Close()

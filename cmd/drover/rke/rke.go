@@ -1,0 +1,227 @@
+// Package rke is `drover rke`: RKE1 clusters without a server, over SSH, with the commands, files
+// and flags of the rke command line, which has come to its end. Both work on the same
+// cluster.yml and cluster.rkestate, in turns.
+package rke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/proxy"
+
+	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/config/check"
+	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/rke1/versions"
+)
+
+// maxConfig bounds a cluster.yml, in bytes.
+const maxConfig = 8 << 20
+
+// App is what the commands have of their surroundings.
+type App struct {
+	Out, Err io.Writer
+	Environ  func(string) string
+}
+
+// flags are those that several commands have.
+type flags struct {
+	config              string
+	sshAgentAuth        bool
+	ignoreDockerVersion bool
+	acceptNewHostKeys   bool
+	knownHosts          string
+	dryRun              bool
+}
+
+func (a *App) configFlag(cmd *cobra.Command, f *flags) {
+	path := a.Environ("RKE_CONFIG")
+	if path == "" {
+		path = "cluster.yml"
+	}
+	cmd.Flags().StringVar(&f.config, "config", path, "cluster's configuration; its state is beside it, named .rkestate (RKE_CONFIG)")
+}
+
+// hostFlags are those of commands that go to hosts.
+func (a *App) hostFlags(cmd *cobra.Command, f *flags) {
+	a.configFlag(cmd, f)
+	s := cmd.Flags()
+	s.BoolVar(&f.sshAgentAuth, "ssh-agent-auth", false, "log in with the keys of the agent at SSH_AUTH_SOCK")
+	s.BoolVar(&f.ignoreDockerVersion, "ignore-docker-version", false, "take hosts with any version of Docker")
+	s.BoolVar(&f.acceptNewHostKeys, "accept-new-host-keys", false, "add the keys of hosts that are not known to known_hosts; a changed key is refused all the same")
+	s.StringVar(&f.knownHosts, "known-hosts", "~/.ssh/known_hosts", "file with the keys of hosts")
+	s.BoolVar(&f.dryRun, "dry-run", false, "look at everything and print what would be done; do nothing")
+}
+
+// Command is `drover rke` with all its commands.
+func (a *App) Command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rke",
+		Short: "Look after RKE1 clusters over SSH, with the files of the rke command line",
+	}
+	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.utilCommand(), a.versionCommand())
+	return cmd
+}
+
+// cluster is what a command works on.
+type cluster struct {
+	*App
+	flags
+	files    state.Files
+	config   *config.Cluster
+	versions *versions.Data
+	state    *state.State // nil for a new cluster
+	logger   *slog.Logger
+	printer  *printer
+}
+
+// known is what the version data say of versions, in the words of a config.
+func known(v *versions.Data) config.Versions {
+	return config.Versions{Default: v.Default(), Images: v.Images}
+}
+
+// open reads and checks the files of a cluster. Nothing of them is trusted half.
+func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
+	c, err := a.openConfig(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	s, unknown, err := state.Load(c.files, state.Against{Config: c.config})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, key := range unknown {
+		c.printer.Warn(fmt.Sprintf("%s: %s is not known here and will not be in the file any more", c.files.State, key))
+	}
+	c.state = s
+	return c, nil
+}
+
+// openConfig reads and checks cluster.yml alone.
+func (a *App) openConfig(ctx context.Context, f flags) (*cluster, error) {
+	c := &cluster{App: a, flags: f, files: state.FilesOf(f.config), logger: slog.New(slog.NewTextHandler(io.Discard, nil)), printer: newPrinter(a.Err)}
+	var err error
+	if c.versions, err = versions.Load(ctx, a.Environ("RANCHER_METADATA_URL"), versions.Options{}); err != nil {
+		return nil, err
+	}
+	text, err := read(f.config)
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.Parse(strictyaml.Source{File: f.config, Private: true}, text)
+	if err != nil {
+		return nil, err
+	}
+	c.printer.warnings(file.Warnings)
+	filled := config.WithDefaults(file.Cluster, known(c.versions))
+	errs, warnings := check.Cluster(filled, known(c.versions), file)
+	c.printer.warnings(warnings)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	c.config = &filled
+	if f.sshAgentAuth {
+		c.config.SSHAgentAuth = true
+		for i := range c.config.Nodes {
+			c.config.Nodes[i].SSHAgentAuth = true
+		}
+	}
+	return c, nil
+}
+
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not there: write one with `drover rke config --print > %s`, or name another with --config", path, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the config: %w", err)
+	}
+	if info.Size() > maxConfig {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxConfig)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the config: %w", err)
+	}
+	return text, nil
+}
+
+// work is what the engine is asked to do.
+func (c *cluster) work() engine.Work {
+	return engine.Work{Config: c.config, Before: c.state, Kubeconfig: c.files.Kubeconfig, IgnoreDockerVersion: c.ignoreDockerVersion}
+}
+
+// options are the engine's surroundings: hosts over SSH, and the state in its file. close ends the connections.
+func (c *cluster) options() (o engine.Options, close func(), err error) {
+	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
+	if err != nil {
+		return o, nil, err
+	}
+	ssh := dial.Options{Keys: keys, AgentSocket: c.Environ("SSH_AUTH_SOCK"), Logger: c.logger}
+	if b := c.config.BastionHost; b.Address != "" {
+		ssh.Bastion = &dial.Login{
+			Address: b.Address, Port: b.Port, User: b.User, Key: b.SSHKey, KeyPath: b.SSHKeyPath, Cert: b.SSHCert, CertPath: b.SSHCertPath, Agent: b.SSHAgentAuth,
+		}
+		if !b.IgnoreProxyEnvVars {
+			ssh.Direct = fromEnvironment
+		}
+	}
+	hosts := dial.NewSSH(ssh)
+	return engine.Options{
+		Dial:     func(n config.Node) dial.Dialer { return hosts.Host(login(n)) },
+		Versions: c.versions, Report: c.printer, Logger: c.logger, Now: time.Now,
+		Source: func() pki.Source { return pki.NewSource(time.Now()) },
+		Save:   c.save,
+	}, hosts.Close, nil
+}
+
+func login(n config.Node) dial.Login {
+	return dial.Login{
+		Address: n.Address, Port: n.Port, User: n.User, Key: n.SSHKey, KeyPath: n.SSHKeyPath, Cert: n.SSHCert, CertPath: n.SSHCertPath, Agent: n.SSHAgentAuth,
+	}
+}
+
+// fromEnvironment dials through the SOCKS proxy of ALL_PROXY, if there is one.
+func fromEnvironment(ctx context.Context, network, address string) (net.Conn, error) {
+	return proxy.Dial(ctx, network, address)
+}
+
+// save writes the state, and the administrator's kubeconfig beside it.
+func (c *cluster) save(_ context.Context, s *state.State) error {
+	if err := state.Write(c.files.State, s, state.WriteOptions{Now: time.Now()}); err != nil {
+		return err
+	}
+	c.state = s
+	return nil
+}
+
+func (a *App) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(a.Out, drover.Version) },
+	}
+}
+
+// shown is a path as people gave it.
+func shown(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, "./") || strings.HasPrefix(path, "../") {
+		return path
+	}
+	return "./" + path
+}

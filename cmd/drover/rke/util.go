@@ -1,0 +1,106 @@
+// drover rke util
+
+package rke
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/state"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func (a *App) utilCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "util", Short: "Get back the files of a cluster that runs"}
+	cmd.AddCommand(a.stateCommand(), a.kubeconfigCommand())
+	return cmd
+}
+
+func (a *App) stateCommand() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use: "get-state-file", Short: "Write the state that the cluster itself keeps, where its file is missing", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path := state.FilesOf(f.config).State; exists(path) {
+				return fmt.Errorf("%s is there, and is not overwritten: move it away first", path)
+			}
+			c, err := a.openConfig(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			credentials, err := administrator(c.files.Kubeconfig)
+			if err != nil {
+				return err
+			}
+			o, done, err := c.options()
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := engine.StateOf(cmd.Context(), o, c.config, credentials)
+			if err != nil {
+				return err
+			}
+			if err := c.save(cmd.Context(), s); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "%s is written\n", c.files.State)
+			return nil
+		},
+	}
+	a.hostFlags(cmd, &f)
+	return cmd
+}
+
+func (a *App) kubeconfigCommand() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use: "get-kubeconfig", Short: "Write the administrator's kubeconfig again, from the state", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.open(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if c.state == nil {
+				return fmt.Errorf("%s is not there; `drover rke util get-state-file` gets it back from the cluster", c.files.State)
+			}
+			if err := c.writeKubeconfig(""); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "%s is written\n", c.files.Kubeconfig)
+			return nil
+		},
+	}
+	a.configFlag(cmd, &f)
+	return cmd
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// administrator are the credentials of a kubeconfig, which RKE's have inside.
+func administrator(path string) (kube.Credentials, error) {
+	text, err := durable.ReadFile(path, maxConfig)
+	if err != nil {
+		return kube.Credentials{}, fmt.Errorf("read the administrator's kubeconfig, which opens the cluster: %w", err)
+	}
+	k, err := clientcmd.Load(text)
+	if err != nil {
+		return kube.Credentials{}, fmt.Errorf("read %s: it is not a kubeconfig", path)
+	}
+	current := k.Contexts[k.CurrentContext]
+	if current == nil || k.Clusters[current.Cluster] == nil || k.AuthInfos[current.AuthInfo] == nil {
+		return kube.Credentials{}, fmt.Errorf("%s has no current context with a cluster and a user", path)
+	}
+	cluster, user := k.Clusters[current.Cluster], k.AuthInfos[current.AuthInfo]
+	return kube.Credentials{CA: cluster.CertificateAuthorityData, Certificate: user.ClientCertificateData, Key: user.ClientKeyData}, nil
+}

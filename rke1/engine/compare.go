@@ -1,0 +1,193 @@
+// What differs between what should be on the hosts and what is there. A dry run ends here
+// and prints it; a run does it.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/diff"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/wanted"
+)
+
+// TakenError is that containers of somebody else have the names of the cluster's.
+type TakenError struct{ Containers []string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("containers of somebody else have names that the cluster needs; remove or rename them (docker rename): %v", e.Containers)
+}
+
+// compare makes the plan and looks at every host. Nothing is changed before all of them are known.
+func (r *run) compare(ctx context.Context) error {
+	hosts := r.with("")
+	facts := map[string]wanted.Facts{}
+	for _, h := range hosts {
+		facts[h.node.Address] = h.facts
+	}
+	var err error
+	r.plan, err = wanted.New(wanted.Input{
+		Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.state.Desired.Encryption,
+	})
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.wanted, err = r.plan.Host(h.node.Address); err != nil {
+			return err
+		}
+	}
+	if err := each(ctx, hosts, parallel, r.look); err != nil {
+		return err
+	}
+	taken := &TakenError{}
+	for _, h := range hosts {
+		for _, d := range diff.Of(h.wanted, h.found) {
+			if d.Kind == diff.Taken {
+				taken.Containers = append(taken.Containers, d.Container+" on host "+h.node.Address)
+			}
+		}
+	}
+	if len(taken.Containers) > 0 {
+		return taken
+	}
+	return nil
+}
+
+// look finds the containers and images of a host.
+func (r *run) look(ctx context.Context, h *host) error {
+	processes := map[string]nodeconfig.Process{}
+	for _, name := range wanted.Names() {
+		processes[name] = nodeconfig.Process{Name: name}
+	}
+	containers, err := h.Engine().Look(ctx, &nodeconfig.NodeConfig{Processes: processes})
+	if err != nil {
+		return fmt.Errorf("look at host %s: %w", h.node.Address, err)
+	}
+	h.found = diff.Found{Containers: containers, Images: map[string]nodeconfig.Base{}}
+	h.found.EtcdData = slices.ContainsFunc(containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
+	for _, image := range h.wanted.Images {
+		base, err := h.Engine().Image(ctx, image)
+		if err != nil {
+			return fmt.Errorf("look at host %s: %w", h.node.Address, err)
+		}
+		if base != nil {
+			h.found.Images[image] = *base
+		}
+	}
+	return nil
+}
+
+// differences are those of a host in some planes: what differs, and what has to start again
+// because its certificates are new.
+func (r *run) differences(h *host, planes ...string) []diff.Difference {
+	host := h.wanted
+	host.Containers = slices.DeleteFunc(slices.Clone(host.Containers), func(c wanted.Container) bool { return !slices.Contains(planes, c.Plane) })
+	all := slices.DeleteFunc(diff.Of(h.wanted, h.found), func(d diff.Difference) bool {
+		return d.Kind != diff.Remove && !slices.ContainsFunc(host.Containers, func(c wanted.Container) bool { return c.Name == d.Container })
+	})
+	for _, c := range host.Containers {
+		changes := slices.ContainsFunc(all, func(d diff.Difference) bool { return d.Container == c.Name && d.Kind != nodeconfig.Discard })
+		if is := r.found(h, c.Name); !changes && is != nil && r.renewed(h, *is) {
+			all = append(all, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: nodeconfig.Restart, Reasons: []string{"its certificates are new"}, Found: is.ID})
+		}
+	}
+	return all
+}
+
+func (r *run) found(h *host, name string) *nodeconfig.Container {
+	i := slices.IndexFunc(h.found.Containers, func(c nodeconfig.Container) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &h.found.Containers[i]
+}
+
+// bring brings planes of a host to what is wanted, container after container, and waits for
+// each to work before the next. It says whether anything was changed.
+func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed bool, err error) {
+	todo := r.differences(h, planes...)
+	for _, d := range todo {
+		if d.Kind != diff.Remove {
+			continue
+		}
+		r.line("remove/"+d.Container, "Removing container on host [%s]", h.node.Address)
+		if err := h.Discard(ctx, d.Container); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	for _, c := range h.wanted.Containers {
+		if !slices.Contains(planes, c.Plane) {
+			continue
+		}
+		touched := false
+		for _, d := range todo {
+			if d.Container != c.Name || d.Kind == diff.Remove {
+				continue
+			}
+			if err := r.performOne(ctx, h, d); err != nil {
+				return true, err
+			}
+			touched = true
+		}
+		changed = changed || touched
+		if err := r.awaitHealth(ctx, h, c); err != nil {
+			return changed, err
+		}
+		if touched {
+			r.linkLog(ctx, h, c.Name)
+		}
+	}
+	return changed, nil
+}
+
+// performOne does one difference.
+func (r *run) performOne(ctx context.Context, h *host, d diff.Difference) error {
+	action, ok := d.Action()
+	if !ok {
+		return &TakenError{Containers: []string{d.Container + " on host " + d.Host}}
+	}
+	if d.Container == wanted.Etcd && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace) {
+		if err := r.fixEtcdData(ctx, h); err != nil {
+			return err
+		}
+	}
+	if err := h.Engine().Perform(ctx, action); err != nil {
+		return fmt.Errorf("host %s: %w", h.node.Address, err)
+	}
+	switch d.Kind {
+	case nodeconfig.Create, nodeconfig.Start:
+		r.line(planeTitle(h, d.Container), "Successfully started [%s] container on host [%s]", d.Container, h.node.Address)
+	case nodeconfig.Replace:
+		r.line(planeTitle(h, d.Container), "Successfully updated [%s] container on host [%s]", d.Container, h.node.Address)
+	case nodeconfig.Restart:
+		r.line("restart/"+d.Container, "Successfully restarted container on host [%s]", h.node.Address)
+	}
+	return nil
+}
+
+// planeTitle is how log lines name the plane of a container.
+func planeTitle(h *host, container string) string {
+	for _, c := range h.wanted.Containers {
+		if c.Name == container {
+			return c.Plane
+		}
+	}
+	return config.RoleWorker
+}
+
+// linkLog makes the link by which log collectors find a container's log. It is a convenience:
+// what hinders it is a warning.
+func (r *run) linkLog(ctx context.Context, h *host, name string) {
+	if name == wanted.Sidekick {
+		return
+	}
+	if err := h.Engine().LinkLogOf(ctx, r.work.Config.SystemImages.Alpine, name); err != nil && !errors.Is(err, context.Canceled) {
+		r.Report.Warn(fmt.Sprintf("host [%s]: %v", h.node.Address, err))
+	}
+}

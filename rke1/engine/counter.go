@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Counter ends a roll-out when as many hosts failed as may be away.
+type Counter struct {
+	limit int
+	stop  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	failed int
+}
+
+func (c *Counter) add(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed++; c.failed >= c.limit {
+		c.stop(fmt.Errorf("%d hosts failed, and upgrade_strategy allows no more to be away: %w", c.failed, err))
+	}
+}

@@ -1,0 +1,249 @@
+// Package engine brings the hosts of an RKE1 cluster to what its cluster.yml says, and keeps
+// the cluster's state. A run goes through phases, a file each. Each looks at what is there and
+// does what differs, so that a run that was interrupted anywhere is continued by the next one.
+//
+// What should run where is decided in rke1/wanted, which certificates there are in rke1/pki;
+// hosts are reached through rke1/onhost. The engine runs in the server, through tunnels, and in
+// the command line, through SSH. Log lines are those that users of the rke command line know.
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/rke1/wanted"
+)
+
+const (
+	// parallel is how many hosts are worked on at a time where nothing bounds it further.
+	parallel = 50
+	// The tries of something that needs a while: 18 of etcd, 10 of the others, 5 s apart.
+	etcdTries, healthTries = 18, 10
+)
+
+// Options are what a run needs of its surroundings.
+type Options struct {
+	// Dial is the way to a host.
+	Dial     func(config.Node) dial.Dialer
+	Versions *versions.Data
+	// Save keeps a state durably before the run goes on. It is called from one goroutine at a time.
+	Save   func(context.Context, *state.State) error
+	Report Report
+	Logger *slog.Logger
+	Now    func() time.Time
+	// Source makes keys and certificates of the moment.
+	Source func() pki.Source
+	// Pause is how long to wait between two tries; 0 means 5 s.
+	Pause time.Duration
+	// Stop is asked at each safe point, and its error ends the run there; nil goes on to the end.
+	Stop func() error
+}
+
+// Report receives what a run does while it does it, from many goroutines.
+type Report interface {
+	// Phase begins a part of the run. Titles are short and begin with a capital letter.
+	Phase(id, title string)
+	// Line is one thing that was done or seen.
+	Line(text string)
+	// Warn is something that a person should know of; the run goes on.
+	Warn(text string)
+}
+
+// Work is what a run is asked to do.
+type Work struct {
+	// Config is after defaults and validation.
+	Config *config.Cluster
+	// Before is the cluster's state, nil for a new cluster.
+	Before *state.State
+	// Kubeconfig is where the administrator's kubeconfig is kept, for the state alone.
+	Kubeconfig string
+	// DisablePortCheck leaves the ports unchecked.
+	DisablePortCheck bool
+	// IgnoreDockerVersion takes hosts with any version of Docker, as ignore_docker_version of the config does.
+	IgnoreDockerVersion bool
+	// UpdateOnly changes workers alone.
+	UpdateOnly bool
+}
+
+// run is one run.
+type run struct {
+	Options
+	work Work
+	// before is the state that the run began with; its parts are empty for a new cluster.
+	before state.State
+	// state is what was saved last.
+	state *state.State
+	hosts map[string]*host // by address; those that answered
+	down  map[string]error // why the others did not
+	plan  *wanted.Plan
+	api   *kube.API
+
+	mu       sync.Mutex
+	failures []error
+}
+
+// newRun prepares a run without doing anything yet.
+func newRun(o Options, w Work) *run {
+	if o.Pause == 0 {
+		o.Pause = 5 * time.Second
+	}
+	r := &run{Options: o, work: w, hosts: map[string]*host{}, down: map[string]error{}}
+	if w.Before != nil {
+		r.before = *w.Before
+	}
+	return r
+}
+
+// phase is a part of a run.
+type phase struct {
+	id, title string
+	do        func(*run, context.Context) error
+}
+
+// perform goes through phases. Between two of them a run may be stopped.
+func (r *run) perform(ctx context.Context, phases []phase) error {
+	for _, p := range phases {
+		if err := r.safePoint(); err != nil {
+			return err
+		}
+		r.Report.Phase(p.id, p.title)
+		if err := p.do(r, ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrStopped is what Stop returns when somebody asked for the end of a run.
+var ErrStopped = errors.New("the run was stopped; the next one goes on from here")
+
+func (r *run) safePoint() error {
+	if r.Stop == nil {
+		return nil
+	}
+	return r.Stop()
+}
+
+// line reports something in the form that users of rke know: [part] text.
+func (r *run) line(part, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if part != "" {
+		text = "[" + part + "] " + text
+	}
+	r.Report.Line(text)
+}
+
+// fresh says that nothing of the cluster was deployed yet.
+func (r *run) fresh() bool { return r.before.Current.Config == nil }
+
+// deployed are the nodes that the cluster had when the run began.
+func (r *run) deployed() []config.Node {
+	if r.fresh() {
+		return nil
+	}
+	return r.before.Current.Config.Nodes
+}
+
+// find is the node with an address.
+func find(nodes []config.Node, address string) (config.Node, bool) {
+	i := slices.IndexFunc(nodes, func(n config.Node) bool { return n.Address == address })
+	if i < 0 {
+		return config.Node{}, false
+	}
+	return nodes[i], true
+}
+
+// with are the hosts that answered and have a role, in the order of the config.
+func (r *run) with(role string) []*host {
+	var hosts []*host
+	for _, n := range r.work.Config.Nodes {
+		if h := r.hosts[n.Address]; h != nil && (role == "" || n.Has(role)) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// nodesWith are the nodes of the config with a role, whether their hosts answered or not.
+func (r *run) nodesWith(role string) []config.Node {
+	return slices.DeleteFunc(slices.Clone(r.work.Config.Nodes), func(n config.Node) bool { return !n.Has(role) })
+}
+
+// each does something on hosts, at most so many at a time, and waits for all. What fails on
+// one host does not stop the others.
+func each(ctx context.Context, hosts []*host, limit int, do func(context.Context, *host) error) error {
+	errs := make([]error, len(hosts))
+	room := make(chan struct{}, max(limit, 1))
+	var all sync.WaitGroup
+	for i, h := range hosts {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			errs[i] = context.Cause(ctx)
+			continue
+		}
+		all.Go(func() {
+			defer func() { <-room }()
+			errs[i] = do(ctx, h)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// pause waits between two tries.
+func (r *run) pause(ctx context.Context) error {
+	select {
+	case <-time.After(r.Pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// bundle are the certificates of this run.
+func (r *run) bundle() pki.Bundle { return r.state.Desired.Certificates }
+
+// trust verifies a server's certificate by the cluster's CA and shows the certificate of an entry.
+func (r *run) trust(entry, server string) (*tls.Config, error) {
+	ca, own := r.bundle()[pki.CA], r.bundle()[entry]
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(ca.CertificatePEM)) {
+		return nil, fmt.Errorf("certificates: %s is not a certificate", pki.CA)
+	}
+	pair, err := tls.X509KeyPair([]byte(own.CertificatePEM), []byte(own.KeyPEM))
+	if err != nil {
+		return nil, fmt.Errorf("certificates: %s: %w", entry, err)
+	}
+	return &tls.Config{RootCAs: roots, ServerName: server, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// nodeName is the name of a host's node in Kubernetes.
+func nodeName(n config.Node) string {
+	if n.HostnameOverride != "" {
+		return strings.ToLower(n.HostnameOverride)
+	}
+	return strings.ToLower(n.Address)
+}
+
+// internal is where the other hosts reach a host.
+func internal(n config.Node) string {
+	if n.InternalAddress != "" {
+		return n.InternalAddress
+	}
+	return n.Address
+}

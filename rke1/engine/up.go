@@ -1,0 +1,123 @@
+// The run that makes a cluster what its config says.
+
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/state"
+)
+
+// upPhases are in the order of rke up. New etcd members come before the hosts that leave are
+// removed, so that a cluster never has fewer than it must.
+var upPhases = []phase{
+	{"hosts", "Reach the hosts", (*run).reach},
+	{"compare", "Compare with what runs", (*run).compare},
+	{"ports", "Check the ports", (*run).checkPorts},
+	{"images", "Pull images", (*run).pullImages},
+	{"certificates", "Deploy certificates and files", (*run).deployFiles},
+	{"etcd", "etcd", (*run).etcdPlane},
+	{"control-plane", "Control plane", (*run).controlPlane},
+	{"state", "Keep the state", (*run).keepState},
+	{"workers", "Worker plane", (*run).workerPlane},
+	{"nodes", "Labels and taints", (*run).syncNodes},
+	{"leave", "Remove hosts", (*run).removeHosts},
+	{"addons", "Add-ons", (*run).deployAddons},
+	{"end", "End", (*run).end},
+}
+
+// IncompleteError is that a run came to its end, but not for every host.
+type IncompleteError struct {
+	// Skipped are hosts that could not be reached, with the reasons.
+	Skipped map[string]error
+	// Failed is what went wrong on hosts that could.
+	Failed []error
+}
+
+func (e *IncompleteError) Error() string {
+	var parts []string
+	if len(e.Skipped) > 0 {
+		parts = append(parts, "Provisioning incomplete, host(s) ["+strings.Join(sortedKeys(e.Skipped), ",")+"] skipped because they could not be contacted")
+	}
+	for _, err := range e.Failed {
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Init makes the next state of a cluster from its config, and does nothing on hosts.
+func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
+	var before pki.Bundle
+	if w.Before != nil {
+		before = w.Before.Desired.Certificates
+	}
+	certificates, changes, err := pki.Make(w.Config, before, src, pki.Options{Kubeconfig: w.Kubeconfig})
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := state.Next(w.Before, w.Config, certificates, rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	return next, changes, nil
+}
+
+// Up brings a cluster to its config. The state that it returns is the last that was saved,
+// also beside an error. The error is *IncompleteError when some hosts are left to do.
+func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
+	r := newRun(o, w)
+	defer r.close()
+	r.line("", "Initiating Kubernetes cluster")
+	next, changes, err := Init(w, o.Source())
+	if err != nil {
+		return w.Before, err
+	}
+	for _, c := range changes {
+		r.line("", "%s", c.Line)
+	}
+	if err := r.save(ctx, next); err != nil {
+		return w.Before, err
+	}
+	err = r.perform(ctx, upPhases)
+	return r.state, err
+}
+
+// save keeps a state and remembers it.
+func (r *run) save(ctx context.Context, s *state.State) error {
+	if err := r.Save(ctx, s); err != nil {
+		return fmt.Errorf("keep the cluster's state: %w", err)
+	}
+	r.state = s
+	return nil
+}
+
+// end sums up.
+func (r *run) end(context.Context) error {
+	if len(r.down) > 0 || len(r.failures) > 0 {
+		return &IncompleteError{Skipped: r.down, Failed: r.failures}
+	}
+	r.line("", "Finished building Kubernetes cluster successfully")
+	return nil
+}
+
+// fail records what went wrong on one host while the run goes on with the others.
+func (r *run) fail(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, err)
+	r.Report.Warn(err.Error())
+}
+
+// IsIncomplete says that a run came to its end with hosts left to do.
+func IsIncomplete(err error) bool {
+	var incomplete *IncompleteError
+	return errors.As(err, &incomplete)
+}
