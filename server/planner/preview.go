@@ -4,11 +4,9 @@
 package planner
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/planner/plandiff"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -82,10 +80,10 @@ type MachinePreview struct {
 	Remove   bool   `json:"remove,omitempty"`
 	// Plan is the beginning of the new plan's checksum; empty when the machine joins later, by what others then have.
 	Plan string `json:"plan,omitempty"`
-	// Changes are as PlanChanges names them.
+	// Changes are as plandiff.Changes names them.
 	Changes []string `json:"changes"`
 	// Files are what changes in files, without secrets.
-	Files []FileDiff `json:"files,omitempty"`
+	Files []plandiff.File `json:"files,omitempty"`
 	// Restart is the unit that starts or restarts; empty when none does.
 	Restart string `json:"restart,omitempty"`
 	// Drain says that pods leave the node first.
@@ -104,8 +102,8 @@ func (d Decision) Preview(s Snapshot) Preview {
 	for _, step := range d.Steps {
 		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Now: step.Now}
 		if step.Plan != "" {
-			one.Changes = append(one.Changes, changesBetween(step.From, step.To)...)
-			one.Files = diffs(step.From, step.To)
+			one.Changes = append(one.Changes, plandiff.Changes(step.From, step.To)...)
+			one.Files = plandiff.Files(step.From, step.To, plandiff.Rendered)
 			one.Restart, _ = runtimes.Restarted(step.From.Instructions, step.To.Instructions)
 		}
 		if one.Restart != "" {
@@ -120,46 +118,12 @@ func (d Decision) Preview(s Snapshot) Preview {
 }
 
 // PlanChanges names what differs between the plans of two Secrets of a machine, either of
-// which may be nil: "add file <path>", "change file <path>", "leave file <path>" for
-// one that is no longer in the plan, which agents leave where it is, "run instruction <name>"
-// for each instruction, as a new plan runs all of them, and "start unit <name>" or "restart unit
-// <name>" when one of them does that.
+// which may be nil, as plandiff.Changes does.
 func PlanChanges(from, to *records.PlanSecret) []string {
 	if to == nil {
 		return nil
 	}
-	return changesBetween(planOf(from), planOf(to))
-}
-
-func changesBetween(before, after plans.Plan) []string {
-	if plans.Equal(before, after) {
-		return nil
-	}
-	had, has := fileContents(before), fileContents(after)
-	var changes []string
-	for _, path := range slices.Sorted(maps.Keys(has)) {
-		switch old, ok := had[path]; {
-		case !ok:
-			changes = append(changes, "add file "+path)
-		case old != has[path]:
-			changes = append(changes, "change file "+path)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(had)) {
-		if _, ok := has[path]; !ok {
-			changes = append(changes, "leave file "+path)
-		}
-	}
-	for _, in := range after.Instructions {
-		changes = append(changes, "run instruction "+in.Name)
-	}
-	switch unit, restarted := runtimes.Restarted(before.Instructions, after.Instructions); {
-	case restarted && len(before.Instructions) == 0:
-		changes = append(changes, "start unit "+unit)
-	case restarted:
-		changes = append(changes, "restart unit "+unit)
-	}
-	return changes
+	return plandiff.Changes(planOf(from), planOf(to))
 }
 
 func planOf(s *records.PlanSecret) plans.Plan {
@@ -168,13 +132,4 @@ func planOf(s *records.PlanSecret) plans.Plan {
 	}
 	p, _ := deliveredPlan(s.Data)
 	return p
-}
-
-// fileContents are the files of a plan with all that is said of them, by path.
-func fileContents(p plans.Plan) map[string]plans.File {
-	files := make(map[string]plans.File, len(p.Files))
-	for _, f := range p.Files {
-		files[f.Path] = f
-	}
-	return files
 }
