@@ -4,16 +4,12 @@ package registration
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
@@ -305,7 +301,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 }
 
 func (g *Registration) connection(server string, done registered) (connection, error) {
-	kubeConfig, err := g.kubeConfigs.of(server, g.settings.CACerts(), done.token)
+	kubeConfig, err := g.kubeConfigs.Of(server, g.settings.CACerts(), done.token)
 	if err != nil {
 		return connection{}, err
 	}
@@ -315,81 +311,6 @@ func (g *Registration) connection(server string, done registered) (connection, e
 		KubeConfig: kubeConfig,
 		TunnelURL:  "wss" + strings.TrimPrefix(server, "https") + "/v3/connect/machine",
 	}, nil
-}
-
-// kubeConfigs are kubeconfigs that differ in nothing but the token, which is all that differs
-// between thousands of hosts that register at once.
-type kubeConfigs struct {
-	last atomic.Pointer[kubeConfigForm]
-}
-
-// kubeConfigForm is a kubeconfig around its token.
-type kubeConfigForm struct{ server, ca, before, after string }
-
-// tokenPlace stands for a token, which like it is a YAML string without quotes.
-const tokenPlace = tokenPrefix + ".namespace.machine.secret"
-
-func (k *kubeConfigs) of(server, ca, token string) (string, error) {
-	form := k.last.Load()
-	if form == nil || form.server != server || form.ca != ca {
-		text, err := kubeConfig(server, ca, tokenPlace)
-		if err != nil {
-			return "", err
-		}
-		before, after, _ := strings.Cut(text, tokenPlace)
-		form = &kubeConfigForm{server: server, ca: ca, before: before, after: after}
-		k.last.Store(form)
-	}
-	return form.before + token + form.after, nil
-}
-
-// kubeConfig is a kubeconfig whose one cluster, user and context are called agent.
-func kubeConfig(server, ca, token string) (string, error) {
-	type named[T any] struct {
-		Name string `yaml:"name"`
-		Body T      `yaml:",inline"`
-	}
-	type cluster struct {
-		Cluster struct {
-			Server string `yaml:"server"`
-			CA     string `yaml:"certificate-authority-data,omitempty"`
-		} `yaml:"cluster"`
-	}
-	type user struct {
-		User struct {
-			Token string `yaml:"token"`
-		} `yaml:"user"`
-	}
-	type kubeContext struct {
-		Context struct {
-			Cluster string `yaml:"cluster"`
-			User    string `yaml:"user"`
-		} `yaml:"context"`
-	}
-	const name = "agent"
-	var c cluster
-	var u user
-	var k kubeContext
-	c.Cluster.Server = server
-	if ca != "" {
-		c.Cluster.CA = base64.StdEncoding.EncodeToString([]byte(ca))
-	}
-	u.User.Token = token
-	k.Context.Cluster, k.Context.User = name, name
-	b, err := yaml.Marshal(struct {
-		APIVersion     string               `yaml:"apiVersion"`
-		Kind           string               `yaml:"kind"`
-		Clusters       []named[cluster]     `yaml:"clusters"`
-		Users          []named[user]        `yaml:"users"`
-		Contexts       []named[kubeContext] `yaml:"contexts"`
-		CurrentContext string               `yaml:"current-context"`
-	}{
-		"v1", "Config", []named[cluster]{{name, c}}, []named[user]{{name, u}}, []named[kubeContext]{{name, k}}, name,
-	})
-	if err != nil {
-		return "", fmt.Errorf("write the agent's kubeconfig: %w", err)
-	}
-	return string(b), nil
 }
 
 func indented(v any) ([]byte, error) {
