@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -141,7 +142,7 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	if b.cluster().Generation != before {
 		t.Error("the refused change was stored")
 	}
-	second, err := b.ask(roomier, Request{By: "user-b", Turn: Queue})
+	second, err := b.ask(roomier, Request{By: "user-b", Turn: turns.Queue})
 	if err != nil || second.Action != Queued || b.cluster().Generation != before {
 		t.Fatalf("the queued change is %+v, %v", second, err)
 	}
@@ -167,11 +168,11 @@ func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-			request := Request{Turn: Replace}
+			request := Request{Turn: turns.Replace}
 			if fails {
-				request.Turn = Refuse
+				request.Turn = turns.Refuse
 				b.outcome(plans.StateFailed)
-				if !b.eventually(func() bool { o, _ := b.find(first.Operation); return failing(o) }) {
+				if !b.eventually(func() bool { o, _ := b.find(first.Operation); return anyFailed(o) }) {
 					t.Fatal("the operation does not show its failure")
 				}
 			}
@@ -244,7 +245,7 @@ func TestPause(t *testing.T) {
 // TestRemovalsAreOperations: the last member of etcd stays, and a whole cluster leaves its hosts clean.
 func TestRemovalsAreOperations(t *testing.T) {
 	b := activeBed(t)
-	err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{}, Refuse)
+	err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{}, turns.Refuse)
 	if _, ok := errors.AsType[*LastMemberError](err); !ok {
 		t.Fatalf("the last member: %v", err)
 	}
@@ -275,7 +276,7 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := b.ask(roomier, Request{Turn: Queue})
+	second, err := b.ask(roomier, Request{Turn: turns.Queue})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,4 +303,9 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 	if d := b.cluster().Spec.RKEConfig.DataDirectories; d == nil || d.K8sDistro != moved {
 		t.Error("the queued document was taken")
 	}
+}
+
+// anyFailed says that a task of an operation has failed.
+func anyFailed(o operations.Operation) bool {
+	return slices.ContainsFunc(o.Tasks, func(t operations.Task) bool { return t.State == operations.TaskFailed })
 }

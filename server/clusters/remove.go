@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
@@ -48,7 +49,7 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 	d.Value = c
 	ops := []store.Op{a.State.Clusters.Updating(d)}
 	if c.Leave.Uninstall {
-		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, Replace, params{})
+		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, turns.Replace, params{})
 		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
@@ -72,11 +73,11 @@ func (e *LastMemberError) Error() string {
 // let it go, and its host is left clean. With leave.Force it is forgotten at once, and the host keeps what runs on
 // it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
 // *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says.
-func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
 	return again(func() error { return a.removeMachine(ctx, key, leave, turn) })
 }
 
-func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
 	d, ok := a.State.Machines.Get(string(key))
 	if !ok {
 		return fmt.Errorf("remove machine %s: %w", key, &store.NotFoundError{Collection: "machines", Key: string(key)})

@@ -28,11 +28,16 @@ type Step struct {
 	Drain bool
 	// Now says that the step is taken by this decision.
 	Now bool
+	// Given says that a person wrote the plan, and Again that the machine has it, and failed with it.
+	Given, Again bool
 }
 
 // steps are what is left to do on a cluster, in order.
 func (r *round) steps() []Step {
 	var all []Step
+	if r.fleet != nil {
+		return r.givenSteps()
+	}
 	if r.shut.holds() {
 		return nil
 	}
@@ -88,6 +93,8 @@ type MachinePreview struct {
 	Restart string `json:"restart,omitempty"`
 	// Drain says that pods leave the node first.
 	Drain bool `json:"drain,omitempty"`
+	// Again says that the machine has the plan, failed with it, and is to try it again.
+	Again bool `json:"again,omitempty"`
 	// Now says that it begins at once; others wait for their turn.
 	Now bool `json:"now,omitempty"`
 }
@@ -100,10 +107,15 @@ func (d Decision) Preview(s Snapshot) Preview {
 	}
 	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
 	for _, step := range d.Steps {
-		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Now: step.Now}
+		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Again: step.Again, Now: step.Now}
 		if step.Plan != "" {
 			one.Changes = append(one.Changes, plandiff.Changes(step.From, step.To)...)
-			one.Files = plandiff.Files(step.From, step.To, plandiff.Rendered)
+			shown := plandiff.Rendered
+			if step.Given {
+				shown = plandiff.Public
+				one.Changes = append(one.Changes, plandiff.Repeated(step.From, step.To)...)
+			}
+			one.Files = plandiff.Files(step.From, step.To, shown)
 			one.Restart, _ = runtimes.Restarted(step.From.Instructions, step.To.Instructions)
 		}
 		if one.Restart != "" {

@@ -5,6 +5,7 @@ package plandiff
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,6 +92,54 @@ func Changes(before, after plans.Plan) []string {
 		changes = append(changes, "restart unit "+unit)
 	}
 	return changes
+}
+
+// Repeated names what differs in what agents do again and again: "ask probe <name>", "run periodic instruction
+// <name>", and "end probe <name>" and "end periodic instruction <name>" for those that the new plan does not have.
+func Repeated(before, after plans.Plan) []string {
+	type thing struct {
+		before, after any // nil for none
+	}
+	things := map[string]thing{}
+	had, has := periodic(before), periodic(after)
+	for name, p := range before.Probes {
+		things["probe "+name] = thing{before: p}
+	}
+	for name, p := range had {
+		things["periodic instruction "+name] = thing{before: p}
+	}
+	for name, p := range after.Probes {
+		things["probe "+name] = thing{things["probe "+name].before, p}
+	}
+	for name, p := range has {
+		things["periodic instruction "+name] = thing{things["periodic instruction "+name].before, p}
+	}
+	var changes []string
+	for _, name := range slices.Sorted(maps.Keys(things)) {
+		switch t := things[name]; {
+		case reflect.DeepEqual(t.before, t.after):
+		case t.after == nil:
+			changes = append(changes, "end "+name)
+		case strings.HasPrefix(name, "probe "):
+			changes = append(changes, "ask "+name)
+		default:
+			changes = append(changes, "run "+name)
+		}
+	}
+	return changes
+}
+
+// periodic are the periodic instructions of a plan by name, or by number where they have none.
+func periodic(p plans.Plan) map[string]plans.PeriodicInstruction {
+	all := map[string]plans.PeriodicInstruction{}
+	for i, in := range p.PeriodicInstructions {
+		name := in.Name
+		if name == "" {
+			name = fmt.Sprint(i)
+		}
+		all[name] = in
+	}
+	return all
 }
 
 // contents are the files of a plan with all that is said of them, by path.
