@@ -23,6 +23,7 @@ type handlers struct {
 	v3    *management.API
 	v1    *steve.API
 	own   *native.API
+	fleet native.FleetAPI
 	login *login.API
 	// releases are those of both distributions.
 	releases *releases.API
@@ -45,7 +46,7 @@ type row route.Row
 // table is every route. Of two that match a path the first serves it.
 func table(h handlers) []route.Row {
 	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
-	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
+	v3, v1, own, fleet, public, agents := h.v3, h.v1, h.own, h.fleet, h.login, h.agents
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
 	kubeconfig, changePassword := auth.Action("generateKubeconfig"), auth.CollectionAction("changepassword")
 
@@ -179,11 +180,18 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
 		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), fleet.RemoveMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine), own.DialHost},
+		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
+		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
+		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
+		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
+		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), fleet.Give},
+		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), fleet.Remove},
 		{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
 		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
 		{"GET", "/v1-drover/operations", may(auth.ListAll, auth.Operation), own.ListOperations},
