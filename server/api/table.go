@@ -46,7 +46,7 @@ type row route.Row
 // table is every route. Of two that match a path the first serves it.
 func table(h handlers) []route.Row {
 	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
-	v3, v1, own, fleet, public, agents := h.v3, h.v1, h.own, h.fleet, h.login, h.agents
+	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
 	kubeconfig, changePassword := auth.Action("generateKubeconfig"), auth.CollectionAction("changepassword")
 
@@ -180,18 +180,11 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
 		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
 		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), fleet.RemoveMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},
 		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine), own.DialHost},
-		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
-		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
-		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
-		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
-		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), fleet.Give},
-		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), fleet.Remove},
 		{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
 		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
 		{"GET", "/v1-drover/operations", may(auth.ListAll, auth.Operation), own.ListOperations},
@@ -203,8 +196,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
-		{"*", "/v1-drover/{rest...}", login(), route.NotFound},
 	}
+	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
 	rows = append(rows,
 		// The clusters' own APIs.
@@ -216,6 +209,20 @@ func table(h handlers) []route.Row {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// fleetRows are machines without a cluster, in drover's own API.
+func fleetRows(fleet native.FleetAPI) []row {
+	may, object := route.May, route.Object
+	return []row{
+		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
+		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
+		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
+		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
+		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), fleet.Give},
+		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), fleet.Remove},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), fleet.RemoveMachine},
+	}
 }
 
 // steveRows are /v1, which is also found as the API of the cluster "local".

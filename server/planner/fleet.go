@@ -110,7 +110,7 @@ func (r *round) judgeGiven(m *member) {
 		m.nodeless = true
 		if m.failure != nil {
 			m.WaitingFor = "another plan"
-			if r.under(m) {
+			if r.fleet.under(m) {
 				m.WaitingFor = "the next try, or another plan"
 			}
 		}
@@ -129,15 +129,15 @@ func (r *round) judgeGiven(m *member) {
 
 // absent says that a machine's agent is away for longer than agents take to come back; until then, after which time
 // it will be.
-func (r *round) absent(m *member) (absent bool, again time.Duration) {
+func (s Snapshot) absent(m *member) (absent bool, again time.Duration) {
 	if m.Agent.Connected {
 		return false, 0
 	}
 	since := m.Agent.Since
-	if since.Before(r.Leading) {
-		since = r.Leading // agents come to a new leader one after the other
+	if since.Before(s.Leading) {
+		since = s.Leading // agents come to a new leader one after the other
 	}
-	left := since.Add(unseenLimit).Sub(r.Now)
+	left := since.Add(unseenLimit).Sub(s.Now)
 	return left <= 0, max(left, 0)
 }
 
@@ -154,8 +154,8 @@ func (r *round) present(m *member) finding {
 }
 
 // under says that a machine has the plan of the operation under way, as one of its tasks.
-func (r *round) under(m *member) bool {
-	p := r.fleet.plan
+func (f *fleet) under(m *member) bool {
+	p := f.plan
 	if p == nil || m.report.checksum != p.checksum {
 		return false
 	}
@@ -177,10 +177,10 @@ func (r *round) give() {
 		t, known := p.tasks[m.Name]
 		switch {
 		case !known || t.State == operations.TaskSucceeded || t.State == operations.TaskSkipped:
-		case r.under(m) && t.State == operations.TaskPending && m.failure != nil, !r.under(m) && m.State == records.Failed:
+		case r.fleet.under(m) && t.State == operations.TaskPending && m.failure != nil, !r.fleet.under(m) && m.State == records.Failed:
 			failing = append(failing, m)
-		case r.under(m) && m.report.healthy():
-		case r.under(m):
+		case r.fleet.under(m) && m.report.healthy():
+		case r.fleet.under(m):
 			begun++
 			if m.failure != nil && !r.stopping() {
 				m.retry = nextRetry(m.Machine)
@@ -197,7 +197,7 @@ func (r *round) give() {
 		case r.stopping():
 		case begun >= p.limit:
 			r.wait(m, verdict.WaitGiven, "its turn in operation "+r.Operation.ID, "drover operations show "+r.Operation.ID, "a plan for %s waits: operation %s gives it to %d at a time", describeHost(m.Machine), r.Operation.ID, p.limit)
-		case r.under(m):
+		case r.fleet.under(m):
 			begun++
 			m.retry = nextRetry(m.Machine)
 			m.retry.now = true
@@ -225,7 +225,7 @@ func (r *round) giving() {
 	for _, t := range o.Tasks {
 		m := there[t.ID]
 		if m != nil {
-			t = r.taskGiven(m, t)
+			t = r.fleet.task(m, t)
 		} else if t.State != operations.TaskSucceeded {
 			t.State, t.Progress, t.Message = operations.TaskSkipped, "", "the machine has gone"
 		}
@@ -237,8 +237,8 @@ func (r *round) giving() {
 	r.note(r.ended(r.waitOn(o, first)))
 }
 
-// taskGiven is the task of a machine after this round.
-func (r *round) taskGiven(m *member, t operations.Task) operations.Task {
+// task is the task of a machine after this round.
+func (f *fleet) task(m *member, t operations.Task) operations.Task {
 	before := t.State
 	if before == operations.TaskSucceeded || before == operations.TaskSkipped {
 		return t
@@ -248,7 +248,7 @@ func (r *round) taskGiven(m *member, t operations.Task) operations.Task {
 	case m.deliver != nil || m.retry != nil && m.retry.now:
 		t.State, t.Progress = operations.TaskRunning, string(records.ApplyingPlan)
 		t.Attempts++
-	case !r.under(m), before == operations.TaskPending && m.failure != nil:
+	case !f.under(m), before == operations.TaskPending && m.failure != nil:
 		t.State = operations.TaskPending
 	case m.report.healthy():
 		t.State = operations.TaskSucceeded
@@ -260,12 +260,12 @@ func (r *round) taskGiven(m *member, t operations.Task) operations.Task {
 	return t
 }
 
-// givenSteps are what is left to do on a fleet, in order.
-func (r *round) givenSteps() []Step {
+// steps are what is left to do on a fleet, in order.
+func (f *fleet) steps() []Step {
 	var all []Step
-	for _, m := range r.fleet.due {
+	for _, m := range f.due {
 		all = append(all, Step{
-			Machine: m.key(), NodeName: m.NodeName, Plan: r.fleet.plan.checksum, Given: true, Again: r.under(m), Now: m.deliver != nil || m.retry != nil && m.retry.now,
+			Machine: m.key(), NodeName: m.NodeName, Plan: f.plan.checksum, Given: true, Again: f.under(m), Now: m.deliver != nil || m.retry != nil && m.retry.now,
 		})
 	}
 	return all

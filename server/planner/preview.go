@@ -36,7 +36,7 @@ type Step struct {
 func (r *round) steps() []Step {
 	var all []Step
 	if r.fleet != nil {
-		return r.givenSteps()
+		return r.fleet.steps()
 	}
 	if r.shut.holds() {
 		return nil

@@ -55,7 +55,7 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	if server == "" {
 		return JoinCommand{Token: token.Token}, ErrNoServerURL
 	}
-	to, _ := g.find(token)
+	to, _ := find(g.state, token)
 	spec := to.cluster.Spec
 	host := joinline.Host{Server: server, Token: token.Token, Checksum: g.settings.CAChecksum(), Env: spec.AgentEnvVars}
 	if spec.Docker() {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -72,7 +73,7 @@ func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
 		return denied("this registration token of %s expired at %s: copy the cluster's join command again",
 			found.Home(), found.Expires.UTC().Format(time.RFC3339))
 	}
-	h, ok := g.find(found)
+	h, ok := find(g.state, found)
 	switch {
 	case !ok && h.key().Fleet():
 		return denied("this registration token is for another fleet, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
@@ -85,13 +86,13 @@ func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
 }
 
 // find is the cluster or fleet of a token, if it is there.
-func (g *Registration) find(t records.RegistrationToken) (home, bool) {
+func find(s *state.State, t records.RegistrationToken) (home, bool) {
 	h := home{Object: records.Object{Namespace: t.ClusterNamespace, Name: t.ClusterName}}
 	if h.key().Fleet() {
-		if d, ok := g.state.Fleets.Get(string(h.key())); ok {
+		if d, ok := s.Fleets.Get(string(h.key())); ok {
 			h.Object, h.id = d.Value.Object, d.Value.ID
 		}
-	} else if d, ok := g.state.Clusters.Get(string(h.key())); ok {
+	} else if d, ok := s.Clusters.Get(string(h.key())); ok {
 		h.Object, h.id, h.cluster = d.Value.Object, d.Value.ID, d.Value
 	}
 	return h, h.id != "" && h.id == t.ClusterID
