@@ -1,0 +1,263 @@
+// Where the data come from: the program itself, a file, or an address with its last good copy.
+
+package versions
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/plans/jsonfault"
+	"github.com/drover-project/drover/rke1/config"
+)
+
+// embedded has the last release of each minor line from 1.23 on that KDM had in January 2025, and
+// v1.30.5-rancher1-1. v1.23.17-rancher1-1 is none of KDM's, where 1.23 ends at 1.23.16: it is here with the
+// images of that one for those who build the hyperkube image of the last 1.23 themselves.
+//
+//go:embed data.json
+var embedded []byte
+
+const builtIn = "the built-in version data"
+
+// Bounds of reading.
+const (
+	maxDocument = 64 << 20 // bytes; KDM's whole document has about 11 MiB
+	maxVersions = 5_000    // KDM has about 400
+	fetchLimit  = time.Minute
+)
+
+const templateKeys = "templateKeys"
+
+// document is what is read of KDM's data.json; it has more.
+type document struct {
+	Images         map[string]config.SystemImages `json:"K8sVersionRKESystemImages"`
+	ServiceOptions map[string]ServiceOptions      `json:"K8sVersionServiceOptions"`
+	Templates      map[string]map[string]string   `json:"K8sVersionedTemplates"`
+	Info           map[string]Info                `json:"K8sVersionInfo"`
+	Defaults       map[string]string              `json:"RKEDefaultK8sVersions"`
+	Docker         map[string][]string            `json:"K8sVersionDockerInfo"`
+}
+
+// Options of Load.
+type Options struct {
+	// Transport fetches; nil takes http.DefaultTransport.
+	Transport http.RoundTripper
+	// Copy is a file that keeps the last good data of an address, for the time when it does not answer; "" keeps none.
+	Copy string
+	// Logger gets the reason when Copy could not be written; it is needed with Copy.
+	Logger *slog.Logger
+}
+
+// Load reads the data of a file or an http(s) address, the value of RANCHER_METADATA_URL; "" has the embedded ones.
+func Load(ctx context.Context, location string, o Options) (*Data, error) {
+	switch {
+	case location == "":
+		return Read(builtIn, embedded)
+	case !isAddress(location):
+		text, err := readFile(location)
+		if err != nil {
+			return nil, err
+		}
+		return Read(location, text)
+	}
+	text, err := fetch(ctx, location, o.Transport)
+	if err == nil {
+		var d *Data
+		if d, err = Read(shown(location), text); err == nil {
+			if fault := keep(o.Copy, location, text); fault != nil {
+				o.Logger.Warn("the copy of the version data for the time without a network could not be written", "error", fault)
+			}
+			return d, nil
+		}
+	}
+	if d := kept(o.Copy, location); d != nil && ctx.Err() == nil {
+		d.Stale = err.Error()
+		return d, nil
+	}
+	return nil, err
+}
+
+// Read reads a document of KDM's. source is named in errors. A document that is not right as a whole is refused.
+func Read(source string, text []byte) (*Data, error) {
+	d := &Data{Source: source}
+	if err := json.Unmarshal(text, &d.doc); err != nil {
+		return nil, fmt.Errorf("read %s: %w", source, jsonfault.Plain(err))
+	}
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", source, err)
+	}
+	d.list = slices.Collect(maps.Keys(d.doc.Images))
+	slices.SortFunc(d.list, func(a, b string) int {
+		v, _ := Parse(a) // check has looked
+		w, _ := Parse(b)
+		return w.Compare(v)
+	})
+	return d, nil
+}
+
+func (d *Data) check() error {
+	switch n := len(d.doc.Images); {
+	case n == 0:
+		return errors.New("it has no K8sVersionRKESystemImages; expected data of KDM's branches up to 2.11, which have RKE1")
+	case n > maxVersions:
+		return fmt.Errorf("K8sVersionRKESystemImages has %d versions, at most %d are read", n, maxVersions)
+	}
+	for _, version := range slices.Sorted(maps.Keys(d.doc.Images)) {
+		images := d.doc.Images[version]
+		if _, ok := Parse(version); !ok || !strings.HasPrefix(version, "v") {
+			return fmt.Errorf("K8sVersionRKESystemImages: %.60q is not a version such as v1.30.5-rancher1-1", version)
+		}
+		if images.Kubernetes == "" || images.Etcd == "" || images.Alpine == "" {
+			return fmt.Errorf("K8sVersionRKESystemImages.%s: has no kubernetes, etcd or alpine image", version)
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(d.doc.Docker)) {
+		for i, text := range d.doc.Docker[line] {
+			if _, ok := Parse(strings.TrimSuffix(text, ".x")); !ok {
+				return fmt.Errorf("K8sVersionDockerInfo.%s[%d]: %.40q is not a version such as 20.10.x", line, i, text)
+			}
+		}
+	}
+	return nil
+}
+
+// copied is the last good copy of an address.
+type copied struct {
+	Location string          `json:"location"`
+	Document json.RawMessage `json:"document"`
+}
+
+// keep writes the copy beside its place and renames it. It has the address, which may hold a password.
+func keep(file, location string, text []byte) error {
+	if file == "" {
+		return nil
+	}
+	content, err := json.Marshal(copied{location, text})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, jsonfault.Plain(err))
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // readable for its owner alone
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", file, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// kept is the last good copy of an address, nil without a usable one.
+func kept(file, location string) *Data {
+	if file == "" {
+		return nil
+	}
+	text, err := readFile(file)
+	if err != nil {
+		return nil
+	}
+	var c copied
+	if json.Unmarshal(text, &c) != nil || c.Location != location {
+		return nil
+	}
+	d, err := Read(shown(location), c.Document)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read version data: %w", err)
+	}
+	defer f.Close()
+	text, err := bounded(f)
+	if err != nil {
+		return nil, fmt.Errorf("read version data of %s: %w", file, err)
+	}
+	return text, nil
+}
+
+func fetch(ctx context.Context, location string, transport http.RoundTripper) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
+	defer cancel()
+	where := shown(location)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch version data: %s is not an address", where)
+	}
+	answer, err := (&http.Client{Transport: transport, CheckRedirect: stayEncrypted}).Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("fetch version data from %s: %w", where, withoutAddress(err))
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch version data from %s: the server answers %s", where, answer.Status)
+	}
+	text, err := bounded(answer.Body)
+	if err != nil {
+		return nil, fmt.Errorf("fetch version data from %s: %w", where, err)
+	}
+	return text, nil
+}
+
+func bounded(from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("it has more than %d MiB", maxDocument>>20)
+	}
+	return text, err
+}
+
+func isAddress(location string) bool {
+	return strings.HasPrefix(location, "https://") || strings.HasPrefix(location, "http://")
+}
+
+// shown is an address for people, without what may be a password.
+func shown(location string) string {
+	u, err := url.Parse(location)
+	if err != nil {
+		return "the address given"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// stayEncrypted follows redirects as clients do, but not from https to http.
+func stayEncrypted(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("it redirects ten times")
+	}
+	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+		return errors.New("it redirects to an address without encryption")
+	}
+	return nil
+}
+
+// withoutAddress is the cause of a failed request; the client's own words repeat the whole address.
+func withoutAddress(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		if wrapped.Timeout() {
+			return fmt.Errorf("no answer within %s", fetchLimit)
+		}
+		return wrapped.Err
+	}
+	return err
+}
