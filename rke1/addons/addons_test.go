@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	k8sjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -288,6 +289,42 @@ func checkPod(t *testing.T, name string, d document) {
 	}
 }
 
+// A cluster that RKE made has these workloads and bindings already: neither a selector nor the
+// role of a binding can be changed.
+func TestWhatCannotBeChangedIsRKEs(t *testing.T) {
+	want := map[string]string{
+		"DaemonSet kube-flannel": "k8s-app=flannel", "DaemonSet canal": "k8s-app=canal", "DaemonSet calico-node": "k8s-app=calico-node",
+		"Deployment calico-kube-controllers": "k8s-app=calico-kube-controllers", "Deployment coredns": "k8s-app=kube-dns",
+		"Deployment coredns-autoscaler": "k8s-app=coredns-autoscaler", "Deployment kube-dns": "k8s-app=kube-dns",
+		"Deployment kube-dns-autoscaler": "k8s-app=kube-dns-autoscaler", "DaemonSet node-local-dns": "k8s-app=node-local-dns",
+		"Deployment metrics-server": "k8s-app=metrics-server", "DaemonSet nginx-ingress-controller": "app=ingress-nginx",
+		"Deployment default-http-backend": "app=default-http-backend",
+
+		"ClusterRoleBinding flannel": "flannel", "ClusterRoleBinding canal-flannel": "flannel", "ClusterRoleBinding canal-calico": "calico",
+		"ClusterRoleBinding calico-node": "calico-node", "ClusterRoleBinding calico-kube-controllers": "calico-kube-controllers",
+		"ClusterRoleBinding system:coredns": "system:coredns", "ClusterRoleBinding system:coredns-autoscaler": "system:coredns-autoscaler",
+		"ClusterRoleBinding system:kube-dns-autoscaler": "system:kube-dns-autoscaler", "ClusterRoleBinding system:metrics-server": "system:metrics-server",
+		"ClusterRoleBinding metrics-server:system:auth-delegator": "system:auth-delegator", "ClusterRoleBinding ingress-nginx": "ingress-nginx",
+		"ClusterRoleBinding ingress-nginx-admission": "ingress-nginx-admission",
+	}
+	got := map[string]string{}
+	for _, text := range texts(t, newest) {
+		for _, d := range documents(t, text) {
+			kind, name, _ := strings.Cut(strings.Join(strings.Fields(d.name)[1:], " "), " ")
+			name = kind + " " + name[strings.LastIndex(name, "/")+1:]
+			if d.match != nil {
+				got[name] = metav1.FormatLabelSelector(d.match)
+			}
+			if b, ok := d.object.(*rbacv1.ClusterRoleBinding); ok {
+				got[name] = b.RoleRef.Name
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // Hosts of the roles etcd and controlplane alone have taints, and pods too: they need the network,
 // the cache of DNS that their kubelets name, and whatever has nowhere else to run.
 func TestTaintsOfRolesAreTolerated(t *testing.T) {
@@ -387,6 +424,11 @@ func TestOrderAndAbsence(t *testing.T) {
 	}, got); diff != "" || len(replaced) > 0 {
 		t.Errorf("with nothing (-want +got), replaced %v:\n%s", replaced, diff)
 	}
+	c := cluster(t, newest, "")
+	c.DNS = nil // a state that somebody else wrote
+	if texts := of(t, c); texts[addons.CoreDNS]+texts[addons.NodeLocal] != "" {
+		t.Error("there is DNS that no config speaks of")
+	}
 	got, _ = all("dns: {provider: kube-dns, nodelocal: {ip_address: 169.254.20.10}}")
 	if diff := cmp.Diff([]entry{
 		{addons.Network, true}, {addons.CoreDNS, false}, {addons.KubeDNS, true}, {addons.NodeLocal, true}, {addons.Metrics, true}, {addons.Ingress, true},
@@ -414,6 +456,7 @@ func TestOptions(t *testing.T) {
 		{"ingress: {network_mode: none}", addons.Ingress, []string{"containerPort: 80"}, []string{"hostPort", "hostNetwork"}},
 		{"ingress: {network_mode: hostPort, http_port: 81, extra_args: {http-port: '8081', watch-ingress-without-class: 'false'}}", addons.Ingress,
 			[]string{"hostPort: 81", "containerPort: 8081", `"--http-port=8081"`, `"--watch-ingress-without-class=false"`}, []string{"--http-port=81\n", "class=true"}},
+		{"system_images: {ingress: 'example.com/nginx:0.49.3-rancher1'}", addons.Ingress, []string{`"example.com/nginx:0.49.3-rancher1"`}, []string{"without-class"}},
 		{"ingress: {default_ingress_class: false}", addons.Ingress, []string{"--election-id=ingress-controller-leader\n"}, []string{"is-default-class", "without-class"}},
 		{"dns: {provider: kube-dns, stubdomains: {a.example: [192.0.2.1]}, upstreamnameservers: [192.0.2.2], nodelocal: {ip_address: 'fd00::10'}}", addons.NodeLocal,
 			[]string{"bind fd00::10 10.43.0.10", "health [fd00::10]:8080", "forward . __PILLAR__UPSTREAM__SERVERS__"}, []string{"a.example", "192.0.2.2"}},
@@ -437,6 +480,30 @@ func TestOptions(t *testing.T) {
 	}
 	if text := of(t, cluster(t, "v1.31.4-rancher1-1", ""))[addons.Network]; !strings.Contains(text, "tiers.crd.projectcalico.org") {
 		t.Error("calico 3.29 has no tiers")
+	}
+}
+
+func TestTheConfigStaysAsItIs(t *testing.T) {
+	for _, more := range []string{"", everything} {
+		c := cluster(t, newest, more)
+		before, err := config.Write(*c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of(t, c)
+		after, err := config.Write(*c)
+		if diff := cmp.Diff(string(before), string(after)); diff != "" || err != nil {
+			t.Errorf("-before +after, %v:\n%s", err, diff)
+		}
+	}
+}
+
+func TestATextThatNoConfigMapHolds(t *testing.T) {
+	c := cluster(t, newest, "")
+	c.Ingress.Options = map[string]string{"a": strings.Repeat("a", 1_000_000)}
+	_, err := addons.Of(c, embedded(t))
+	if want := "add-on rke-ingress-controller: its text has "; err == nil || !strings.HasPrefix(err.Error(), want) || len(err.Error()) > 200 {
+		t.Errorf("the error is %.200v, want %s…", err, want)
 	}
 }
 

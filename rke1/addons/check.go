@@ -17,6 +17,9 @@ const (
 // check refuses a text that has more than objects with a kind, a version of its API and a name.
 // Empty documents are passed over, as by kubectl. Errors repeat no values: a text may have Secrets.
 func check(file string, text []byte) error {
+	if len(text) > maxText {
+		return fmt.Errorf("%s has %d bytes, more than the %d that a ConfigMap holds", file, len(text), maxText)
+	}
 	docs, err := strictyaml.Read(strictyaml.Source{File: file, Private: true, Limits: strictyaml.Limits{Bytes: maxText, Values: maxValues}}, text)
 	if err != nil {
 		return err

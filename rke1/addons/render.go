@@ -62,7 +62,7 @@ func (w *writer) text(plugin, own string, v values) (string, error) {
 	if err := ours.ExecuteTemplate(&out, own, v); err != nil {
 		return "", plainFault(err)
 	}
-	if err := check(plugin, out.Bytes()); err != nil {
+	if err := check("its text", out.Bytes()); err != nil {
 		return "", err
 	}
 	return out.String(), nil
@@ -81,7 +81,7 @@ func theirText(source string, v values) (string, error) {
 	if strings.Contains(out.String(), "<no value>") {
 		return "", fmt.Errorf("it uses a value that this release of drover does not give it; take the data of a release of KDM that RKE 1.6 reads")
 	}
-	return out.String(), check("template", out.Bytes())
+	return out.String(), check("its text", out.Bytes())
 }
 
 // plainFault is a fault of a value without its place in the template.

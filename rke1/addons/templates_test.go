@@ -84,6 +84,8 @@ func TestTemplatesOfTheVersionData(t *testing.T) {
 		{"calico with two families", "calico", addons.Network, "network: {plugin: calico}\nservices: {kube-controller: {cluster_cidr: '10.42.0.0/16,fd00::/56'}}",
 			`{{- $cidrs := splitList "," .ClusterCIDR }}` + head + "  a: {{first $cidrs}} {{last $cidrs}} {{len $cidrs}} {{.CloudProvider}} {{.Calicoctl}}\n",
 			head + "  a: 10.42.0.0/16 fd00::/56 2 none rancher/mirrored-calico-ctl:v3.28.1\n"},
+		{"canal without ways to nowhere", "canal", addons.Network, "network: {canal_network_provider: {iface: eth2, blackhole_route: 'true'}}", head + "  a: {{.CanalInterface}} {{.BlackholeRoute}}\n", head + "  a: eth2 true\n"},
+		{"an old ingress controller", "nginxIngress", addons.Ingress, "system_images: {ingress: 'nginx:0.15.0-rancher1'}", head + "  a: {{.AlpineImage}} {{len .ExtraArgs}}\n", head + "  a: rancher/rke-tools:v0.1.103 0\n"},
 		{"flannel", "flannel", addons.Network, "network: {plugin: flannel}", head + "  a: {{.Image}} {{.CNIImage}}{{if .FlannelInterface}} {{.FlannelInterface}}{{end}} {{.KubeFlannelPriorityClassName | default \"b\"}}\n",
 			head + "  a: rancher/mirrored-flannel-flannel:v0.25.1 rancher/flannel-cni:v1.4.1-rancher1 b\n"},
 		{"coredns", "coreDNS", addons.CoreDNS, everything, head + `  a: {{.ClusterDomain}} {{.ClusterDNSServer}} {{ if .ReverseCIDRs }}{{ .ReverseCIDRs }}{{ end }}
@@ -205,7 +207,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 	tests := []struct{ template, want string }{
 		{"{{.ClusterCIDR | rot13}}", `the template for canal in data.json: it cannot be read by this release of drover: `},
 		{head + "  a: {{.Tomorrow}}\n", "it uses a value that this release of drover does not give it"},
-		{"a: [", "template:1: is not YAML"},
+		{"a: [", "data.json: its text:1: is not YAML"},
 		{"kind: ConfigMap\napiVersion: v1\n", "has no metadata.name"},
 		{"{{fail}}", "it cannot be read"},
 	}

@@ -79,12 +79,13 @@ func TestUsersRefused(t *testing.T) {
 		left  string // the add-ons that are there all the same
 	}{
 		{"a list", config.Cluster{Addons: list}, false, "", "rke-user-addon rke-user-includes-addons"},
+		{"a list of another kind", config.Cluster{Addons: strings.Replace(list, "kind: List", "kind: Things", 1)}, false, `addons: line 6: the object of kind "Things" has no metadata.name, by which it is applied again`, "rke-user-includes-addons"},
 		{"an item without a kind", config.Cluster{Addons: strings.Replace(list, "kind: ConfigMap\n  m", "m", 1)}, false, "addons: line 9: items[0]: an object has no kind; expected documents of Kubernetes objects, with --- between them", "rke-user-includes-addons"},
 		{"not YAML", config.Cluster{Addons: "a: [secret"}, false, "addons:1: is not YAML", "rke-user-includes-addons"},
 		{"no objects", config.Cluster{Addons: "secret"}, false, "addons: line 1: a mapping is expected", "rke-user-includes-addons"},
 		{"no version", config.Cluster{Addons: "kind: A\nmetadata: {name: a}"}, false, `addons: line 1: the object of kind "A" has no apiVersion`, "rke-user-includes-addons"},
 		{"no name", config.Cluster{Addons: manifest("a") + "---\nkind: A\napiVersion: v1\nmetadata: {generateName: a-}"}, false, `addons: line 6: the object of kind "A" has no metadata.name, by which it is applied again`, "rke-user-includes-addons"},
-		{"too much", config.Cluster{Addons: strings.Repeat("#", 1_000_001)}, false, "addons:1: 1000001 bytes are more than the 1000000 allowed", "rke-user-includes-addons"},
+		{"too much", config.Cluster{Addons: strings.Repeat("#", 1_000_001)}, false, "addons has 1000001 bytes, more than the 1000000 that a ConfigMap holds", "rke-user-includes-addons"},
 		{"a path at a server", config.Cluster{AddonsInclude: []string{secret}}, false, fmt.Sprintf("addons_include[0]: %.100q is not an address that begins with https://; paths are read by the command line alone", secret), "rke-user-addon"},
 		{"a file of something else", config.Cluster{AddonsInclude: []string{secret}}, true, "addons_include[0]: line 1: a mapping is expected", "rke-user-addon"},
 		{"a directory", config.Cluster{AddonsInclude: []string{"/"}}, true, `addons_include[0]: "/" is not a file`, "rke-user-addon"},
