@@ -245,7 +245,8 @@ func TestALeaderDies(t *testing.T) {
 			b.eventually("the operation succeeds", func() bool { return b.operation(result.Operation).State == operations.Succeeded })
 			mu.Lock()
 			defer mu.Unlock()
-			if deliveries != 3 {
+			// The one that was being written when the leader died may be in the store and counted by nobody.
+			if deliveries > 3 || deliveries < 2 {
 				t.Errorf("%d plans were delivered to 3 machines", deliveries)
 			}
 		})
