@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -51,7 +53,7 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 		ID: operations.IDPrefix + random.ID(8), Kind: kind, Subject: string(key), Title: title, By: by, Generation: generation, Params: text, Created: now,
 	}
 	var ops []store.Op
-	if first, busy := operations.Active(string(key), all); busy && (turn == Replace || failing(first)) && replaceable(first) {
+	if first, busy := operations.Active(string(key), all); busy && (turn == Replace || failing(first) || a.crashing(key)) && replaceable(first) {
 		ended, err := first.To(operations.Aborted, "replaced by "+o.ID, now)
 		if err != nil {
 			return o, nil, err
@@ -87,6 +89,19 @@ func failing(o operations.Operation) bool {
 		}
 	}
 	return false
+}
+
+// crashing says that a machine that is not Active reports a service that systemd starts again and again under its plan:
+// the plan was carried out, and what it set does not work.
+func (a *Applier) crashing(key records.ClusterKey) bool {
+	return slices.ContainsFunc(a.State.MachinesByCluster.Find(key), func(m *store.Document[records.Machine]) bool {
+		secret, ok := a.State.PlanSecrets.Get(records.MachineKey(m.Key).PlanSecret())
+		if !ok || m.Value.Status.State == records.Active {
+			return false
+		}
+		report, ok := plans.ReadHostReport(secret.Value.Data)
+		return ok && slices.ContainsFunc(report.Units, func(u plans.UnitReport) bool { return u.Restarts > 0 })
+	})
 }
 
 // promote gives the oldest queued operation of a cluster its turn. It says whether something was written.
