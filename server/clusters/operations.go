@@ -7,8 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -28,7 +30,7 @@ type params struct {
 
 // begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
 func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generation int64, turn turns.Turn, p params) (operations.Operation, []store.Op, error) {
-	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Params: p}
+	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 	}
@@ -41,6 +43,19 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 // requests in the same moment one conflicts with the other, and is checked again.
 func (a *Applier) admission(cluster store.Document[records.Cluster]) store.Op {
 	return a.State.Clusters.Updating(cluster)
+}
+
+// crashing says that a machine that is not Active reports a service that systemd starts again and again under its plan:
+// the plan was carried out, and what it set does not work.
+func (a *Applier) crashing(key records.ClusterKey) bool {
+	return slices.ContainsFunc(a.State.MachinesByCluster.Find(key), func(m *store.Document[records.Machine]) bool {
+		secret, ok := a.State.PlanSecrets.Get(records.MachineKey(m.Key).PlanSecret())
+		if !ok || m.Value.Status.State == records.Active {
+			return false
+		}
+		report, ok := plans.ReadHostReport(secret.Value.Data)
+		return ok && slices.ContainsFunc(report.Units, func(u plans.UnitReport) bool { return u.Restarts > 0 })
+	})
 }
 
 // promote gives the oldest queued operation of a cluster its turn. It says whether something was written.

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -159,9 +160,29 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	}
 }
 
-// TestAChangeTakesThePlaceOfAnother when that is asked for, or when the other one fails.
+// crashes has the plan carried out, and the service that it starts end again and again.
+func (b *bed) crashes() {
+	b.Helper()
+	b.agent(func(o *plans.Outcome) {
+		o.State, o.AppliedChecksum = plans.StateSucceeded, b.checksum()
+		o.ProbeStatuses = map[string]plans.ProbeStatus{"kubelet": {FailureCount: 1}}
+	})
+	if _, err := b.state.PlanSecrets.Modify(b.Context(), machineKey+"-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
+		report, err := plans.EncodeHostReport(plans.HostReport{
+			Plan: plans.Checksum(s.Data[plans.KeyPlan]), Units: []plans.UnitReport{{Name: "k3s", State: "activating (auto-restart)", Restarts: 1}},
+		})
+		s.Data = maps.Clone(s.Data)
+		s.Data[plans.KeyHostReport] = report
+		return s, err
+	}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestAChangeTakesThePlaceOfAnother when that is asked for, or when the other one fails, by the agent's word or by that of
+// a service that crashes.
 func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
-	for name, fails := range map[string]bool{"asked for": false, "the other one fails": true} {
+	for name, fails := range map[string]string{"asked for": "", "the other one fails": "plan", "its service crashes": "service"} {
 		t.Run(name, func(t *testing.T) {
 			b := activeBed(t)
 			first, err := b.ask(quieter, Request{})
@@ -170,7 +191,12 @@ func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
 			}
 			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
 			request := Request{Turn: turns.Replace}
-			if fails {
+			switch fails {
+			case "service":
+				request.Turn = turns.Refuse
+				b.crashes()
+				b.wait("crashing", func(records.Machine) bool { return b.applier.crashing("fleet-default/harbour") })
+			case "plan":
 				request.Turn = turns.Refuse
 				b.outcome(plans.StateFailed)
 				if !b.eventually(func() bool { o, _ := b.find(first.Operation); return anyFailed(o) }) {

@@ -156,7 +156,7 @@ func ownUnits(report plans.HostReport, own string) []plans.UnitReport {
 
 // lookAtUnits is what shows more of the units that are not well.
 func lookAtUnits(unit string) string {
-	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it: a newer plan is taken as soon as the instruction waits"
+	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it with --replace: a newer plan is taken as soon as the instruction waits"
 }
 
 // unit is the systemd unit of the machine's node, or of its agent where it has no cluster.

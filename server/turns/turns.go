@@ -38,6 +38,9 @@ type Request struct {
 	// Params are kept as JSON.
 	Params any
 	Turn   Turn
+	// Failing says that what is under way does not come to its end, beyond what its tasks say: the request may take its
+	// place as one that corrects it.
+	Failing bool
 	// Dismiss ends what is queued on the subject, for this reason: nothing comes after the request. Empty leaves it.
 	Dismiss string
 }
@@ -73,7 +76,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 			}
 		}
 	}
-	if first, busy := operations.Active(o.Subject, all); busy && (r.Turn == Replace || failing(first)) && replaceable(first) {
+	if first, busy := operations.Active(o.Subject, all); busy && (r.Turn == Replace || r.Failing || failing(first)) && replaceable(first) {
 		if err := end(first, "replaced by "+o.ID); err != nil {
 			return o, nil, nil, err
 		}
