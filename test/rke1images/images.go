@@ -31,7 +31,7 @@ const (
 
 // SystemImages are the names of a version's images in Kit.Archive, by the keys of system_images of a cluster.yml. They
 // are those of the published images for that minor version; what is in them is the same for all versions but for
-// Kubernetes. Images that the tests' clusters do not have are left out.
+// Kubernetes. There are none for ingress, metrics, the node's own name service, and the networks canal, calico and weave.
 func SystemImages(version string) map[string]string {
 	names := map[string]string{
 		roleKubernetes: "rancher/hyperkube:" + releases()[version].Tag,
