@@ -158,12 +158,17 @@ func pack(what string, v any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// decompressors are kept for the next time, as each has a window of 32 KiB, and a server reads the outputs of thousands of
+// machines, most of them smaller than that.
+var decompressors = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
 func unpack(what string, b []byte, into any) error {
 	if len(b) == 0 {
 		return nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
+	r := decompressors.Get().(*gzip.Reader)
+	defer decompressors.Put(r)
+	if err := r.Reset(bytes.NewReader(b)); err != nil {
 		return fmt.Errorf("decompress %s: %w", what, err)
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))

@@ -235,15 +235,14 @@ func failingOutput(data map[string][]byte, o plans.Outcome) (name string, output
 	return "", output
 }
 
-// unhealthy are the plan's probes without a healthy status, in order of name.
-func unhealthy(p plans.Plan, o plans.Outcome) []string {
+// unhealthy are those of a plan's probes without a healthy status.
+func unhealthy(probes []string, o plans.Outcome) []string {
 	var names []string
-	for name := range p.Probes {
+	for _, name := range probes {
 		if !o.ProbeStatuses[name].Healthy {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
 	return names
 }
 

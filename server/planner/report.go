@@ -3,6 +3,7 @@
 package planner
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -34,17 +35,33 @@ type report struct {
 // healthy says that the delivered plan was carried out and that all its probes are healthy.
 func (r report) healthy() bool { return r.inSync && len(r.sick) == 0 }
 
-// readReport reads the data of a plan Secret.
-func readReport(data map[string][]byte) report {
-	if len(data[plans.KeyPlan]) == 0 {
+// contents are what reports depend on of a delivered plan.
+type contents struct {
+	checksum string
+	probes   []string // sorted
+}
+
+func contentsOf(plan []byte) contents {
+	if len(plan) == 0 {
+		return contents{}
+	}
+	c := contents{checksum: plans.Checksum(plan)}
+	if p, err := plans.Parse(plan); err == nil {
+		c.probes = slices.Sorted(maps.Keys(p.Probes))
+	}
+	return c
+}
+
+// readReport reads the data of a plan Secret, whose plan has these contents.
+func readReport(data map[string][]byte, delivered contents) report {
+	if delivered.checksum == "" {
 		return report{}
 	}
 	outcome, err := plans.ReadOutcome(data)
-	delivered, _ := deliveredPlan(data)
 	return report{
-		checksum: plans.Checksum(data[plans.KeyPlan]), state: outcome.State, unreadable: err,
+		checksum: delivered.checksum, state: outcome.State, unreadable: err,
 		inSync: inSync(outcome, data), failed: isFailed(outcome, data), applied: outcome.AppliedChecksum != "",
-		sick: unhealthy(delivered, outcome), address: announced(outcome),
+		sick: unhealthy(delivered.probes, outcome), address: announced(outcome),
 	}
 }
 
@@ -81,6 +98,8 @@ func NewMemo() *Memo { return &Memo{machines: map[records.MachineKey]*remembered
 type remembered struct {
 	revision int64 // of the Secret
 	report   report
+	plan     []byte // the delivered one
+	contents contents
 	basis    basis
 	wanted   string // checksum
 }
@@ -121,7 +140,7 @@ func (r *round) basis(m *member) basis {
 // reportOf reads the report of a machine, or remembers it.
 func (s Snapshot) reportOf(m Machine) report {
 	if s.Memo == nil || m.SecretRevision == 0 {
-		return readReport(m.data())
+		return readReport(m.data(), contentsOf(m.plan()))
 	}
 	known := s.Memo.machines[m.key()]
 	if known == nil {
@@ -129,7 +148,11 @@ func (s Snapshot) reportOf(m Machine) report {
 		s.Memo.machines[m.key()] = known
 	}
 	if known.revision != m.SecretRevision {
-		known.report, known.revision = readReport(m.data()), m.SecretRevision
+		if plan := m.plan(); !bytes.Equal(known.plan, plan) {
+			known.contents = contentsOf(plan)
+		}
+		known.plan = m.plan()
+		known.report, known.revision = readReport(m.data(), known.contents), m.SecretRevision
 	}
 	return known.report
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -210,8 +209,8 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	if v.Refused {
 		return registered{}, g.record(ctx, current, v)
 	}
-	v.Machine.Labels = undescribe(old).Labels
-	current.Value = claim.Done(describe(v.Machine))
+	v.Machine.Labels = hostrequest.Undescribe(old).Labels
+	current.Value = claim.Done(hostrequest.Describe(v.Machine))
 	if len(v.Applied) > 0 {
 		current.Value.Generation++
 	}
@@ -225,7 +224,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	case !hasSecret:
 		ops = append(ops, g.state.PlanSecrets.Creating(secretKey, newPlanSecret(current.Value, now)))
 	case len(v.Applied) > 0:
-		secret.Value = describeSecret(secret.Value, current.Value)
+		secret.Value = hostrequest.DescribeSecret(secret.Value, current.Value)
 		ops = append(ops, g.state.PlanSecrets.Updating(secret))
 	}
 	_, err := g.state.Store.Commit(ctx, ops...)
@@ -256,52 +255,6 @@ func (g *Registration) AllowRejoin(ctx context.Context, key string) (store.Docum
 		}
 		return claim.Allow(m, g.now().UTC().Truncate(time.Second)), nil
 	})
-}
-
-// Label changes the labels that the node of a machine has, as hostrequest.Relabel says, and with them those of its plan
-// Secret. The node gets them through the cluster's API, without a restart; selectors of the cluster's document
-// see them, too.
-func (g *Registration) Label(ctx context.Context, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
-	const tries = 5
-	for try := 1; ; try++ {
-		d, err := g.label(ctx, key, set, remove)
-		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
-			return d, err
-		}
-	}
-}
-
-func (g *Registration) label(ctx context.Context, key string, set map[string]string, remove []string) (store.Document[records.Machine], error) {
-	d, ok := g.state.Machines.Get(key)
-	m := d.Value
-	switch {
-	case !ok:
-		return d, norman.Missing("machine", key)
-	case m.Docker != nil:
-		return d, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is a Docker host, on which no node is provisioned that could have labels", m.Name)
-	case !m.Deleting.IsZero():
-		return d, norman.Errorf(http.StatusConflict, norman.Conflict, "machine %s is being removed", m.Name)
-	}
-	next, err := hostrequest.Relabel(m, set, remove)
-	if err != nil {
-		return d, norman.Invalid(norman.InvalidFormat, "labels", "%v", err)
-	}
-	if maps.Equal(m.NodeLabels, next.NodeLabels) {
-		return d, nil
-	}
-	next.Labels = undescribe(m).Labels
-	next.Generation++
-	d.Value = describe(next)
-	ops := []store.Op{g.state.Machines.Updating(d)}
-	if secret, ok := g.state.PlanSecrets.Get(m.Namespace + "/" + m.PlanSecretName()); ok {
-		secret.Value = describeSecret(secret.Value, d.Value)
-		ops = append(ops, g.state.PlanSecrets.Updating(secret))
-	}
-	if _, err := g.state.Store.Commit(ctx, ops...); err != nil {
-		return d, fmt.Errorf("label machine %s: %w", m.Name, err)
-	}
-	d, _ = g.state.Machines.Get(key)
-	return d, nil
 }
 
 // record keeps what was refused where the machine's owner sees it, and is the refusal.

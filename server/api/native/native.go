@@ -151,7 +151,7 @@ func (a *API) LabelMachine(c *route.Call) (route.Answer, error) {
 	if err := body.Decode(&change); err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not a change of labels, such as {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}: %v", err)
 	}
-	if d, err = a.Registration.Label(c.Ctx(), d.Key, change.Set, change.Remove); err != nil {
+	if d, err = registration.Label(c.Ctx(), a.State, d.Key, change.Set, change.Remove); err != nil {
 		return route.Answer{}, err
 	}
 	a.Logger.Info("labels of a machine changed", "machine", d.Key, "user", c.Who.UserID, "set", len(change.Set), "removed", len(change.Remove))

@@ -1,0 +1,134 @@
+// The labels and annotations of machines and plan Secrets that follow from what a host asked for: agents, hooks, tools
+// and selectors read them.
+//
+// Wire source: rancher/rancher pkg/capr and pkg/controllers/capr/unmanaged.
+
+package hostrequest
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// Labels and annotations of machines and plan Secrets.
+const (
+	labelEtcd             = "rke.cattle.io/etcd-role"
+	labelControlPlane     = "rke.cattle.io/control-plane-role"
+	labelWorker           = "rke.cattle.io/worker-role"
+	labelClusterName      = "rke.cattle.io/cluster-name"
+	labelCAPIClusterName  = "cluster.x-k8s.io/cluster-name"
+	labelCAPIControlPlane = "cluster.x-k8s.io/control-plane"
+	labelMachineID        = "rke.cattle.io/machine-id"
+	labelMachineName      = "rke.cattle.io/machine-name"
+	labelMachineNamespace = "rke.cattle.io/machine-namespace"
+	labelNodeName         = "rke.cattle.io/node-name"
+	labelBackup           = "resources.cattle.io/backup"
+
+	annotationAddress         = "rke.cattle.io/address"
+	annotationInternalAddress = "rke.cattle.io/internal-address"
+	annotationLabels          = "rke.cattle.io/labels"
+	annotationTaints          = "rke.cattle.io/taints"
+)
+
+// Describe sets the labels and annotations of a machine that follow from its fields.
+// Other labels stay, and the host's own labels are added where nothing stands yet, as
+// selectors of machine configuration match them.
+func Describe(m records.Machine) records.Machine {
+	labels := replaced(m.Labels, commonLabels(m))
+	set(labels, labelCAPIControlPlane, flag(m.Roles.ControlPlane))
+	for key, value := range m.NodeLabels {
+		if _, taken := labels[key]; !taken {
+			labels[key] = value
+		}
+	}
+	m.Labels = labels
+	m.Annotations = replaced(m.Annotations, hostAnnotations(m))
+	return m
+}
+
+// Undescribe takes the host's labels back off a machine, before others are put on.
+func Undescribe(m records.Machine) records.Machine {
+	m.Labels = maps.Clone(m.Labels)
+	for key, value := range m.NodeLabels {
+		if m.Labels[key] == value && key != LabelOS {
+			delete(m.Labels, key)
+		}
+	}
+	return m
+}
+
+// DescribeSecret sets the labels and annotations that follow from the machine.
+func DescribeSecret(s records.PlanSecret, m records.Machine) records.PlanSecret {
+	labels := commonLabels(m)
+	labels[labelMachineName] = m.Name
+	labels[labelMachineNamespace] = m.Namespace
+	labels[labelBackup] = "true"
+	s.Labels = replaced(s.Labels, labels)
+	s.Annotations = replaced(s.Annotations, hostAnnotations(m))
+	return s
+}
+
+// commonLabels are on machines and plan Secrets; an empty value means no such label.
+func commonLabels(m records.Machine) map[string]string {
+	return map[string]string{
+		labelEtcd:            flag(m.Roles.Etcd),
+		labelControlPlane:    flag(m.Roles.ControlPlane),
+		labelWorker:          flag(m.Roles.Worker),
+		labelClusterName:     m.ClusterName,
+		labelCAPIClusterName: m.ClusterName,
+		labelMachineID:       m.MachineID,
+		labelNodeName:        m.NodeName,
+		LabelOS:              m.OS,
+	}
+}
+
+// hostAnnotations are what the host asked for; an empty value means no such annotation.
+func hostAnnotations(m records.Machine) map[string]string {
+	return map[string]string{
+		annotationAddress:         strings.Join(m.Address, ","),
+		annotationInternalAddress: strings.Join(m.InternalAddress, ","),
+		annotationLabels:          jsonText(m.NodeLabels, len(m.NodeLabels)),
+		annotationTaints:          jsonText(m.NodeTaints, len(m.NodeTaints)),
+	}
+}
+
+func jsonText(v any, length int) string {
+	if length == 0 {
+		return ""
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // cannot happen: maps and structs of strings
+	}
+	return string(b)
+}
+
+func flag(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}
+
+// replaced is a copy of all with the values of some; an empty value removes.
+func replaced(all, some map[string]string) map[string]string {
+	next := maps.Clone(all)
+	if next == nil {
+		next = map[string]string{}
+	}
+	for key, value := range some {
+		set(next, key, value)
+	}
+	return next
+}
+
+func set(m map[string]string, key, value string) {
+	if value == "" {
+		delete(m, key)
+		return
+	}
+	m[key] = value
+}
