@@ -39,11 +39,16 @@ func (r *run) checkPorts(ctx context.Context) error {
 		r.line("network", "No hosts added existing cluster, skipping port check")
 		return nil
 	}
+	// Those that an interrupted run left would look like somebody else's.
+	r.stopListening(ctx, fresh)
 	if err := each(ctx, fresh, parallel, r.portsFree); err != nil {
 		return err
 	}
 	r.line("network", "Deploying port listener containers")
-	defer r.stopListening(ctx, fresh)
+	defer func() {
+		r.line("network", "Removing port listener containers")
+		r.stopListening(ctx, fresh)
+	}()
 	if err := each(ctx, fresh, parallel, r.listen); err != nil {
 		return err
 	}
@@ -118,7 +123,6 @@ func (r *run) runs(h *host, role string) bool {
 }
 
 func (r *run) stopListening(ctx context.Context, hosts []*host) {
-	r.line("network", "Removing port listener containers")
 	err := each(context.WithoutCancel(ctx), hosts, parallel, func(ctx context.Context, h *host) error {
 		var faults []error
 		for _, p := range portsOf {

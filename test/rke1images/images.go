@@ -146,6 +146,7 @@ func (b *builder) toolsEntries() []entry {
 		{Name: "usr/bin/tools", File: filepath.Join(b.Bin(), "tools")},
 		{Name: "usr/bin/nginx-proxy", Link: "tools"},
 		{Name: "usr/bin/cert-deployer", Link: "tools"},
+		{Name: "bin/nc", Link: "/usr/bin/tools"},
 		{Name: "bin/bash", File: b.script("bash")},
 		{Name: "opt/rke-tools/entrypoint.sh", File: b.script("entrypoint.sh")},
 		{Name: "opt/rke-tools/rke-etcd-backup", Link: "/usr/bin/tools"},
