@@ -118,7 +118,9 @@ func Make(s *state.State, o Options, now time.Time) (*Export, error) {
 	return e, e.notes(next, now)
 }
 
-func (e *Export) note(format string, args ...any) { e.Notes = append(e.Notes, fmt.Sprintf(format, args...)) }
+func (e *Export) note(format string, args ...any) {
+	e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
+}
 
 // part is one of a state's two as the command line would have written it.
 func (o Options) part(p state.Part) state.Part {
@@ -237,6 +239,11 @@ func sums(files []File) []byte {
 func (e *Export) notes(s *state.State, now time.Time) error {
 	if fields := placeholders(s.Desired.Config); len(fields) > 0 {
 		e.note("fill in what is %s in %s: %s. A placeholder makes the command line stop before it connects anywhere", Placeholder, ConfigFile, list(fields))
+	}
+	for _, include := range s.Desired.Config.AddonsInclude {
+		if !strings.Contains(include, "://") {
+			e.note("addons_include of %s names %s, which is not part of the export: copy it too", ConfigFile, include)
+		}
 	}
 	ending, err := pki.Warnings(s.Desired.Certificates, now)
 	if err != nil {

@@ -40,6 +40,7 @@ func (s SSH) put(c *config.Cluster, untried bool) {
 	}
 	if s.Bastion.Address != "" {
 		c.BastionHost = s.Bastion
+		value(&c.BastionHost.User, "")
 	}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
@@ -58,6 +59,12 @@ func placeholders(c *config.Cluster) []string {
 	var fields []string
 	if c.SSHKeyPath == Placeholder {
 		fields = append(fields, "ssh_key_path")
+	}
+	if c.BastionHost.User == Placeholder {
+		fields = append(fields, "bastion_host.user")
+	}
+	if c.BastionHost.SSHKeyPath == Placeholder {
+		fields = append(fields, "bastion_host.ssh_key_path")
 	}
 	for i, n := range c.Nodes {
 		if n.User == Placeholder {
