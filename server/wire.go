@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
@@ -94,6 +95,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, Now: s.Now},
+		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,

@@ -160,7 +160,8 @@ func (r *run) reaches(ctx context.Context, from *host, fresh []*host) error {
 	if len(targets) == 0 {
 		return nil
 	}
-	script := `while [ $# -gt 1 ]; do nc -w 5 -z "$1" "$2" </dev/null >/dev/null 2>&1 || echo "$1:$2"; shift 2; done`
+	// By its path: shells of some builds of busybox have an nc of their own, without -z.
+	script := `nc=$(which nc); while [ $# -gt 1 ]; do "$nc" -w 5 -z "$1" "$2" </dev/null >/dev/null 2>&1 || echo "$1:$2"; shift 2; done`
 	var missing []string
 	for range 3 {
 		once := r.shell(wanted.PortChecker, from, nil, script, append([]string{"check"}, targets...)...)

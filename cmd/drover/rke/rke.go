@@ -22,6 +22,7 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/drover-project/drover/rke1/dial"
@@ -213,6 +214,7 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 		Versions: c.versions, Report: c.printer, Logger: c.logger, Now: time.Now,
 		Source: func() pki.Source { return pki.NewSource(time.Now()) },
 		Save:   c.save,
+		Addons: addons.Sources{Files: true},
 	}, func() { hosts.Close(); unlock() }, nil
 }
 
