@@ -76,7 +76,7 @@ func (a *App) Command() *cobra.Command {
 		Use:   "rke",
 		Short: "Look after RKE1 clusters over SSH, with the files of the rke command line",
 	}
-	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.utilCommand(), a.versionCommand())
+	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.utilCommand(), a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
 	return cmd
 }
 

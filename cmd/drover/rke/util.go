@@ -69,7 +69,7 @@ func (a *App) kubeconfigCommand() *cobra.Command {
 				return err
 			}
 			if c.state == nil {
-				return fmt.Errorf("%s is not there; `drover rke util get-state-file` gets it back from the cluster", c.files.State)
+				return c.noState()
 			}
 			if err := c.writeKubeconfig(""); err != nil {
 				return err

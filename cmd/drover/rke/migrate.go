@@ -1,0 +1,90 @@
+// drover rke migrate
+
+package rke
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/rke1/migrate"
+	"github.com/drover-project/drover/rke1/migrate/live"
+	rke2versions "github.com/drover-project/drover/server/versions"
+)
+
+func (a *App) migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "The way on to RKE2"}
+	cmd.AddCommand(a.migratePlanCommand())
+	return cmd
+}
+
+func (a *App) migratePlanCommand() *cobra.Command {
+	var f flags
+	var kubeconfig, releases, output string
+	cmd := &cobra.Command{
+		Use: "plan", Short: "Say what a move of the cluster to RKE2 would need, host by host; nothing is changed", Args: cobra.NoArgs,
+		Long: `Say what a move of the cluster to RKE2 would need, for the cluster and host by host: the version,
+network plugin, add-ons, registries, settings and flags, and with --kubeconfig also volumes, nodes
+and pods that need Docker, which are listed through the cluster's API. Nothing is changed.
+
+Each line has a level: "same" needs nothing, "set" is carried over by a setting of RKE2, "do" is work
+for somebody, and "without" has no equivalent.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("--output %q: is neither text nor json", output)
+			}
+			c, err := a.openConfig(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			known, err := rke2versions.Load(releases)
+			if err != nil {
+				return err
+			}
+			in := migrate.Input{Config: c.config, Releases: known.List(rke2versions.RKE2)}
+			if kubeconfig != "" {
+				if in.Live, err = look(cmd.Context(), kubeconfig); err != nil {
+					return err
+				}
+			}
+			report := migrate.Plan(in)
+			if output == "json" {
+				text, err := json.MarshalIndent(report, "", "  ")
+				if err != nil {
+					return fmt.Errorf("encode the plan: %w", err)
+				}
+				_, err = fmt.Fprintf(a.Out, "%s\n", text)
+				return err
+			}
+			return report.Text(a.Out)
+		},
+	}
+	a.configFlag(cmd, &f)
+	s := cmd.Flags()
+	s.StringVar(&kubeconfig, "kubeconfig", "", "look at the running cluster too, with this kubeconfig")
+	s.StringVar(&releases, "version-data", "", "file with versions of RKE2 beyond the built-in ones, in drover's or Rancher's form")
+	s.StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+// look reads what only the running cluster knows.
+func look(ctx context.Context, kubeconfig string) (*migrate.Live, error) {
+	text, err := durable.ReadFile(kubeconfig, maxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: it is not a kubeconfig", kubeconfig)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("use %s: its server or credentials cannot be used", kubeconfig)
+	}
+	return live.Read(ctx, client)
+}

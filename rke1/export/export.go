@@ -1,0 +1,264 @@
+// Package export makes of a cluster's state the files with which the rke command line takes the
+// cluster over, and holds them to what that needs: a first run that changes nothing but the
+// administrator's certificate. Nothing here reaches a host, so that it works when none answers.
+//
+// Wire source: the contract of the engine, section 8, and the files of the RKE CLI's line 1.6.
+package export
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/rke1/versions"
+)
+
+// The files of an export. The rke command line finds the state by the name of the config, so that
+// none of them may be renamed alone.
+const (
+	ConfigFile     = "cluster.yml"
+	StateFile      = "cluster.rkestate"
+	KubeconfigFile = "kube_config_cluster.yml"
+	SumsFile       = "SHA256SUMS"
+	ReadmeFile     = "README"
+)
+
+// adminPath is where the command line puts the administrator's kubeconfig when it is started beside the
+// files; the state has it.
+const adminPath = "./" + KubeconfigFile
+
+// File is one file of an export, by its name without a directory. All of them are secret.
+type File struct {
+	Name    string
+	Content []byte
+}
+
+// Options are what an export needs beside the state.
+type Options struct {
+	// Versions are the version data; they fill what the config leaves open and name the rke to use.
+	Versions *versions.Data
+	// Source issues the certificate of the linter's trial run, which is thrown away.
+	Source pki.Source
+	// SSH is how the hosts are reached; what it leaves empty stays as it is in the state.
+	SSH SSH
+	// OverTunnel says that nobody has used the state's own SSH fields: what SSH leaves empty becomes Placeholder.
+	OverTunnel bool
+	// Unfinished exports a cluster whose last run was interrupted, as it is: the first run of the
+	// command line finishes it. Without it that is an *UnfinishedError.
+	Unfinished bool
+}
+
+// Export is what Make made.
+type Export struct {
+	Files []File
+	// Notes are sentences for the person who exports: what was completed, what has to be filled in,
+	// what expires soon.
+	Notes []string
+}
+
+// UnfinishedError is that what should be and what was deployed differ.
+type UnfinishedError struct {
+	// Differences are paths below desiredState, as rkeConfig.kubernetesVersion.
+	Differences []string
+}
+
+func (e *UnfinishedError) Error() string {
+	return fmt.Sprintf("the last run on the cluster was interrupted, or its config has changed since: what should be and what was deployed differ in %s; "+
+		"finish it with `drover rke up`, or export it as it is with --unfinished", list(e.Differences))
+}
+
+// LintError is that an export would not do what it is for. Nothing of it is to be given away.
+type LintError struct{ Findings []Finding }
+
+func (e *LintError) Error() string {
+	lines := make([]string, len(e.Findings))
+	for i, f := range e.Findings {
+		lines[i] = f.String()
+	}
+	return "the rke command line could not take the cluster over with these files:\n" + strings.Join(lines, "\n")
+}
+
+// Make makes the files of a cluster that was deployed. The state stays as it is. The error is an
+// *UnfinishedError or a *LintError where there is something to decide or to mend.
+func Make(s *state.State, o Options, now time.Time) (*Export, error) {
+	if s == nil || s.Current.Config == nil {
+		return nil, errors.New("nothing of the cluster was deployed yet, so that there is nothing to export")
+	}
+	if err := s.Check(state.Against{}); err != nil {
+		return nil, fmt.Errorf("the state cannot be exported: %w", err)
+	}
+	e := &Export{}
+	next := &state.State{Desired: o.part(s.Desired), Current: o.part(s.Current)}
+	e.completeWorkers(next)
+	differences, err := Differences(next)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(differences) == 0:
+		next = next.Deployed()
+	case !o.Unfinished:
+		return nil, &UnfinishedError{Differences: differences}
+	default:
+		e.note("a run was interrupted; the first `rke up` finishes it. What should be and what was deployed differ in %s", list(differences))
+	}
+	if err := e.write(next, o, differences); err != nil {
+		return nil, err
+	}
+	if findings := Lint(e.Files, o); len(findings) > 0 {
+		return nil, &LintError{Findings: findings}
+	}
+	return e, e.notes(next, now)
+}
+
+func (e *Export) note(format string, args ...any) {
+	e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
+}
+
+// part is one of a state's two as the command line would have written it.
+func (o Options) part(p state.Part) state.Part {
+	c := config.WithDefaults(*p.Config, o.known())
+	c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
+	for i := range c.Nodes {
+		c.Nodes[i].NodeName = ""
+	}
+	o.SSH.put(&c, o.OverTunnel)
+	c = config.WithDefaults(c, o.known()) // what the bastion leaves open
+	b := maps.Clone(p.Certificates)
+	admin := b[pki.Admin]
+	admin.ConfigPath = adminPath
+	for _, n := range c.Nodes {
+		if n.Has(config.RoleControlPlane) {
+			admin.Config = pki.AdminKubeconfig(b, c.ClusterName, n.Address)
+			break
+		}
+	}
+	b[pki.Admin] = admin
+	return state.Part{Config: &c, Certificates: b, Encryption: p.Encryption}
+}
+
+func (o Options) known() config.Versions {
+	return config.Versions{Default: o.Versions.Default(), Images: o.Versions.Images}
+}
+
+// completeWorkers enters hosts that are workers alone into what was deployed. Some engines leave them
+// out there, and the command line would take them for new.
+func (e *Export) completeWorkers(s *state.State) {
+	deployed := s.Current.Config
+	has := func(nodes []config.Node, address string) bool {
+		return slices.ContainsFunc(nodes, func(n config.Node) bool { return n.Address == address })
+	}
+	var missing []string
+	var nodes []config.Node
+	for _, n := range s.Desired.Config.Nodes {
+		switch i := slices.IndexFunc(deployed.Nodes, func(d config.Node) bool { return d.Address == n.Address }); {
+		case i >= 0:
+			nodes = append(nodes, deployed.Nodes[i])
+		case workerOnly(n):
+			nodes = append(nodes, n)
+			missing = append(missing, n.Address)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for _, n := range deployed.Nodes {
+		if !has(s.Desired.Config.Nodes, n.Address) {
+			nodes = append(nodes, n)
+		}
+	}
+	deployed.Nodes = nodes
+	e.note("the state did not say that these workers were deployed, and now does: %s. If one of them never was, take it out of %s before the first run and add it afterwards",
+		strings.Join(missing, ", "), ConfigFile)
+}
+
+func workerOnly(n config.Node) bool {
+	return !n.Has(config.RoleEtcd) && !n.Has(config.RoleControlPlane)
+}
+
+// Differences are the paths by which what a cluster should be differs from what was deployed; none after
+// a run that came to its end. The administrator's certificate, which every run makes anew, does not count.
+func Differences(s *state.State) ([]string, error) {
+	all, err := state.Diff(&state.State{Desired: s.Desired}, &state.State{Desired: s.Current})
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for _, path := range all {
+		path = strings.TrimPrefix(path, "desiredState.")
+		if path != adminCertificate && path != adminConfig {
+			own = append(own, path)
+		}
+	}
+	return own, nil
+}
+
+// What every run of the command line changes in a bundle.
+const (
+	adminCertificate = "certificatesBundle." + pki.Admin + ".certificatePEM"
+	adminConfig      = "certificatesBundle." + pki.Admin + ".config"
+)
+
+// write makes the files of a state that is ready.
+func (e *Export) write(s *state.State, o Options, differences []string) error {
+	cluster, err := config.Write(*s.Desired.Config)
+	if err != nil {
+		return err
+	}
+	text, err := state.Encode(s)
+	if err != nil {
+		return err
+	}
+	e.Files = []File{
+		{ConfigFile, cluster},
+		{StateFile, text},
+		{KubeconfigFile, []byte(s.Desired.Certificates[pki.Admin].Config)},
+		{ReadmeFile, []byte(readme(s, o.Versions, differences))},
+	}
+	e.Files = append(e.Files, File{SumsFile, sums(e.Files)})
+	return nil
+}
+
+// sums are lines as sha256sum writes them and reads them with --check.
+func sums(files []File) []byte {
+	var text strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&text, "%x  %s\n", sha256.Sum256(f.Content), f.Name)
+	}
+	return []byte(text.String())
+}
+
+// notes are those that follow from the finished state.
+func (e *Export) notes(s *state.State, now time.Time) error {
+	if fields := placeholders(s.Desired.Config); len(fields) > 0 {
+		e.note("fill in what is %s in %s: %s. A placeholder makes the command line stop before it connects anywhere", Placeholder, ConfigFile, list(fields))
+	}
+	for _, include := range s.Desired.Config.AddonsInclude {
+		if !strings.Contains(include, "://") {
+			e.note("addons_include of %s names %s, which is not part of the export: copy it too", ConfigFile, include)
+		}
+	}
+	ending, err := pki.Warnings(s.Desired.Certificates, now)
+	if err != nil {
+		return err
+	}
+	for _, w := range ending {
+		e.note("%s", w.Warning(now))
+	}
+	return nil
+}
+
+// list is texts for a sentence, the first ten.
+func list(all []string) string {
+	if len(all) > 10 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:10], ", "), len(all)-10)
+	}
+	return strings.Join(all, ", ")
+}

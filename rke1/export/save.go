@@ -1,0 +1,134 @@
+// Giving an export away: as a directory that is whole or not there, or as one encrypted file.
+
+package export
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/agessh"
+
+	"github.com/drover-project/drover/plans/durable"
+)
+
+// SealedFile is the name of an encrypted export, a tar in the format of age.
+const SealedFile = "rke-export.tar.age"
+
+// Save writes files into a directory of their own, mode 0700, each with mode 0600. The directory must
+// not be there yet, or be empty; it appears with all files in it, or not at all.
+func Save(dir string, files []File) (err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	switch entries, err := os.ReadDir(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("write to %s: it has to be a directory that is new or empty: %w", dir, err)
+	case len(entries) > 0:
+		return fmt.Errorf("write to %s: there are files in it already, and nothing is mixed with them: name a directory that is new or empty", dir)
+	}
+	parent := filepath.Dir(dir)
+	beside, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-") // with mode 0700
+	if err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(beside))
+		}
+	}()
+	var contents []durable.File
+	for _, f := range files {
+		if f.Name != filepath.Base(f.Name) {
+			return fmt.Errorf("write to %s: %q is not the name of a file", dir, f.Name)
+		}
+		contents = append(contents, durable.File{Path: filepath.Join(beside, f.Name), Data: f.Content, Mode: 0o600})
+	}
+	if err := durable.WriteFiles(contents...); err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the empty one
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	if err := os.Rename(beside, dir); err != nil {
+		return fmt.Errorf("write to %s: %w", dir, err)
+	}
+	return durable.SyncDir(parent)
+}
+
+// Tar writes files as a tar, owned by root, mode 0600.
+func Tar(w io.Writer, files []File, now time.Time) error {
+	t := tar.NewWriter(w)
+	for _, f := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Mode: 0o600, Size: int64(len(f.Content)), ModTime: now.UTC().Truncate(time.Second)}
+		if err := t.WriteHeader(header); err != nil {
+			return fmt.Errorf("pack %s: %w", f.Name, err)
+		}
+		if _, err := t.Write(f.Content); err != nil {
+			return fmt.Errorf("pack %s: %w", f.Name, err)
+		}
+	}
+	if err := t.Close(); err != nil {
+		return fmt.Errorf("pack the export: %w", err)
+	}
+	return nil
+}
+
+// Seal is files as one that only the recipients can read: public keys of age (age1…) or SSH keys
+// (ssh-ed25519 …, ssh-rsa …). `age --decrypt --identity KEY rke-export.tar.age | tar --extract` opens it.
+func Seal(files []File, recipients []string, now time.Time) (File, error) {
+	keys, err := Recipients(recipients)
+	if err != nil {
+		return File{}, err
+	}
+	var sealed bytes.Buffer
+	w, err := age.Encrypt(&sealed, keys...)
+	if err != nil {
+		return File{}, fmt.Errorf("encrypt the export: %w", err)
+	}
+	if err := Tar(w, files, now); err != nil {
+		return File{}, err
+	}
+	if err := w.Close(); err != nil {
+		return File{}, fmt.Errorf("encrypt the export: %w", err)
+	}
+	return File{SealedFile, sealed.Bytes()}, nil
+}
+
+// Recipients reads public keys. An error does not repeat what was given: it may be a private key.
+func Recipients(given []string) ([]age.Recipient, error) {
+	var keys []age.Recipient
+	for i, text := range given {
+		text = strings.TrimSpace(text)
+		if strings.HasPrefix(text, "ssh-") {
+			key, err := agessh.ParseRecipient(text)
+			if err != nil {
+				return nil, fmt.Errorf("recipient %d: is not a public SSH key of the kinds ssh-ed25519 and ssh-rsa", i+1)
+			}
+			keys = append(keys, key)
+			continue
+		}
+		if strings.HasPrefix(strings.ToUpper(text), "AGE-SECRET-KEY-") {
+			return nil, fmt.Errorf("recipient %d: is a private key; give the public one, which begins with age1, and take this one for known to others", i+1)
+		}
+		key, err := age.ParseX25519Recipient(text)
+		if err != nil {
+			return nil, fmt.Errorf("recipient %d: is not a public key of age (age1…) or SSH (ssh-ed25519 …)", i+1)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is nobody to encrypt for")
+	}
+	return keys, nil
+}
