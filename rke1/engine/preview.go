@@ -100,6 +100,7 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 		return nil, err
 	}
 	r.state = next
+	r.spreadKey()
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff
 		if slices.ContainsFunc(entriesOf(c.Name, h), func(entry string) bool {
 			return r.differs(entry) && (file == path.Join(h.prefix, pki.Path(entry)) || file == path.Join(h.prefix, pki.KeyPath(entry)))
 		}) {
-			more = append(more, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: "restart", Reasons: []string{"its certificates are new"}, Found: is.ID})
+			more = append(more, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: "restart", Reasons: []string{"what it reads is new"}, Found: is.ID})
 		}
 	}
 	return more
