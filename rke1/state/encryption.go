@@ -268,7 +268,8 @@ func StoredPrefix(text string) (string, error) {
 		return "", err
 	}
 	for _, r := range c.Resources {
-		if !slices.Contains(r.Resources, "secrets") || len(r.Providers) == 0 {
+		covers := func(name string) bool { return name == "secrets" || name == "*." || name == "*.*" } // Kubernetes takes the first that does
+		if !slices.ContainsFunc(r.Resources, covers) || len(r.Providers) == 0 {
 			continue
 		}
 		p := r.Providers[0]
