@@ -11,57 +11,8 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/kube"
-	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/wanted"
 )
-
-// UnfinishedError is that other work was interrupted and has to end first.
-type UnfinishedError struct {
-	// What was interrupted, and the Command that goes on with it.
-	What, Command string
-}
-
-func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%s was interrupted and is not finished: run `%s` first, which goes on with it", e.What, e.Command)
-}
-
-// The work that leaves a cluster between two states, as UnfinishedError names it.
-const (
-	rotatingCA = "the rotation of the cluster's CA"
-	restoring  = "the restore of a snapshot"
-)
-
-// unfinished says which work has to end before anything else may begin; nil is none.
-func unfinished(s *state.State) error {
-	switch {
-	case s == nil || s.Desired.Config == nil:
-		return nil
-	case s.Desired.Config.Restore.Restore:
-		return &UnfinishedError{restoring, "drover rke etcd snapshot-restore --name " + s.Desired.Config.Restore.SnapshotName}
-	case s.ChangesCA():
-		return &UnfinishedError{rotatingCA, "drover rke cert rotate --rotate-ca"}
-	}
-	return nil
-}
-
-// asDeployed is the config that is deployed, with the ways to the hosts of the config of now: later work changes no more
-// than it says, whatever else was written into cluster.yml and not brought up yet.
-func asDeployed(w Work) (*config.Cluster, error) {
-	if w.Before == nil || w.Before.Current.Config == nil {
-		return nil, errors.New("nothing of the cluster is deployed yet: run `drover rke up` first")
-	}
-	c := *w.Before.Current.Config
-	c.BastionHost, c.PrivateRegistries = w.Config.BastionHost, w.Config.PrivateRegistries
-	c.Nodes = nil
-	for _, n := range w.Before.Current.Config.Nodes {
-		if now, ok := find(w.Config.Nodes, n.Address); ok {
-			n.Port, n.User, n.DockerSocket, n.SSHAgentAuth = now.Port, now.User, now.DockerSocket, now.SSHAgentAuth
-			n.SSHKey, n.SSHKeyPath, n.SSHCert, n.SSHCertPath = now.SSHKey, now.SSHKeyPath, now.SSHCert, now.SSHCertPath
-		}
-		c.Nodes = append(c.Nodes, n)
-	}
-	return &c, nil
-}
 
 // reachAll reaches every host of some roles, "" being all: what they would miss could not be made up for later.
 func (r *run) reachAll(ctx context.Context, roles ...string) error {

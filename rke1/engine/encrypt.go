@@ -7,13 +7,13 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/wanted"
@@ -175,18 +175,9 @@ func storedAs(value, prefix string) bool {
 	return strings.HasPrefix(value, prefix)
 }
 
-// stops says that Secrets are encrypted and shall not be.
-func stops(w Work) bool {
-	if w.Before == nil || w.Before.Current.Config == nil || w.Before.Current.Encryption == "" {
-		return false
-	}
-	e := w.Config.Services.KubeAPI.SecretsEncryptionConfig
-	return e == nil || !e.Enabled
-}
-
 // stopEncrypting has every Secret written in plain text, so that the keys can go. The file and its flag stay until then.
 func stopEncrypting(ctx context.Context, o Options, w Work) (*state.State, error) {
-	if err := unfinished(w.Before); err != nil {
+	if err := change.Unfinished(w.Before); err != nil {
 		return w.Before, err
 	}
 	text, err := state.StopEncrypting(w.Before.Current.Encryption)
@@ -205,7 +196,7 @@ func stopEncrypting(ctx context.Context, o Options, w Work) (*state.State, error
 
 // onServers runs phases on what is deployed, with every API server reached. next is saved first.
 func onServers(ctx context.Context, o Options, w Work, next *state.State, phases []phase) (*state.State, error) {
-	cfg, err := asDeployed(w)
+	cfg, err := change.AsDeployed(w.cluster())
 	if err != nil {
 		return w.Before, err
 	}
@@ -238,37 +229,10 @@ func (r *run) keepEncryption(ctx context.Context, text string) error {
 	return nil
 }
 
-// keyRotation decides the state at the start of a rotation of the key, or of one that is open, and the texts to deploy.
-func keyRotation(w Work) (next *state.State, steps []string, err error) {
-	if _, err := asDeployed(w); err != nil {
-		return nil, nil, err
-	}
-	if err := unfinished(w.Before); err != nil {
-		return nil, nil, err
-	}
-	before := w.Before
-	if before.Current.Encryption == "" || stops(w) {
-		return nil, nil, errors.New("Secrets are not encrypted: set services.kube-api.secrets_encryption_config.enabled: true in cluster.yml, and run `drover rke up`")
-	}
-	rotating := before.Desired.Encryption
-	if !state.RotatesKey(rotating) {
-		rotating = before.Current.Encryption
-	}
-	if !state.RotatesKey(rotating) {
-		if rotating, err = state.RotateKey(rotating, rand.Reader); err != nil {
-			return nil, nil, err
-		}
-	}
-	next = &state.State{Desired: before.Desired, Current: before.Current}
-	next.Desired.Config, next.Desired.Encryption = before.Current.Config, rotating
-	steps, err = state.KeySteps(before.Current.Encryption, rotating)
-	return next, steps, err
-}
-
 // RotateKey has every Secret encrypted with a new key, and goes on with a rotation that was interrupted. The old key goes
 // when etcd has nothing any more that was written with it. The state that it returns is the last that was saved.
 func RotateKey(ctx context.Context, o Options, w Work) (*state.State, error) {
-	next, steps, err := keyRotation(w)
+	next, steps, err := change.KeyRotation(w.cluster(), rand.Reader)
 	if err != nil {
 		return w.Before, err
 	}
@@ -307,11 +271,11 @@ func (r *run) dropOldKeys(ctx context.Context, rotating string) error {
 
 // PreviewRotateKey says what RotateKey would do, a line each, and does nothing.
 func PreviewRotateKey(ctx context.Context, o Options, w Work) ([]string, error) {
-	_, steps, err := keyRotation(w)
+	_, steps, err := change.KeyRotation(w.cluster(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	if w.Config, err = asDeployed(w); err != nil {
+	if w.Config, err = change.AsDeployed(w.cluster()); err != nil {
 		return nil, err
 	}
 	r := newRun(o, w)

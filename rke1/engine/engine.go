@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
@@ -79,6 +80,11 @@ type Work struct {
 	UpdateOnly bool
 	// Certificates are the user's own, from pki.ReadDir; nil lets the engine issue them.
 	Certificates pki.Bundle
+}
+
+// cluster is what work is decided from.
+func (w Work) cluster() change.Cluster {
+	return change.Cluster{Config: w.Config, Before: w.Before, Kubeconfig: w.Kubeconfig, Certificates: w.Certificates}
 }
 
 // run is one run.

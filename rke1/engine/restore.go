@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
-	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/wanted"
 )
@@ -30,22 +30,6 @@ type RestoreWish struct {
 	S3 *config.S3Backup
 }
 
-// SnapshotsDifferError is that hosts have different snapshots under one name.
-type SnapshotsDifferError struct {
-	Name string
-	// Sums are those of etcd's data in them, by host.
-	Sums map[string]string
-}
-
-func (e *SnapshotsDifferError) Error() string {
-	var hosts []string
-	for _, address := range sortedKeys(e.Sums) {
-		hosts = append(hosts, fmt.Sprintf("%s has %.12s", address, e.Sums[address]))
-	}
-	return fmt.Sprintf("etcd snapshots are not consistent: under the name %s %s. Members that restore different data never agree: keep the archive "+
-		"of one host in %s and move the others away; it is copied from there", e.Name, strings.Join(hosts, ", "), snapshotDir)
-}
-
 // source is where a snapshot comes from.
 type source struct {
 	from *host
@@ -55,40 +39,6 @@ type source struct {
 	state *state.State
 	// lacking are the hosts of etcd that get the archive from the one that has it.
 	lacking []*host
-}
-
-// choose decides where the snapshot comes from. others are the names of what else there is.
-func choose(name string, found map[string]*Snapshot, others []string) (from string, err error) {
-	sums := map[string]string{}
-	var broken []string
-	for _, address := range sortedKeys(found) {
-		switch s := found[address]; {
-		case s == nil:
-		case s.Broken:
-			broken = append(broken, address)
-		default:
-			sums[address] = s.Sum
-			if from == "" || s.State && !found[from].State {
-				from = address
-			}
-		}
-	}
-	for _, sum := range sums {
-		if sum != sums[from] {
-			return "", &SnapshotsDifferError{Name: name, Sums: sums}
-		}
-	}
-	if from == "" {
-		text := fmt.Sprintf("no etcd host has snapshot %s", name)
-		if len(broken) > 0 {
-			text = fmt.Sprintf("the archive of snapshot %s cannot be opened on %s", name, strings.Join(broken, ", "))
-		}
-		if len(others) > 0 {
-			text += "; there are " + strings.Join(others, ", ")
-		}
-		return "", errors.New(text)
-	}
-	return from, nil
 }
 
 // Restore brings a cluster back to a snapshot, on the hosts of cluster.yml, and goes on with a restore that was interrupted. It needs
@@ -133,7 +83,7 @@ func Restore(ctx context.Context, o Options, w Work, wish RestoreWish) (*state.S
 
 // restoreRun prepares a run like that for a new cluster.
 func restoreRun(o Options, w Work, wish RestoreWish) (*run, error) {
-	if err := CheckSnapshotName(wish.Name); err != nil {
+	if err := snapshots.CheckName(wish.Name); err != nil {
 		return nil, err
 	}
 	if len(w.Config.Services.Etcd.ExternalURLs) > 0 {
@@ -168,9 +118,9 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 			r.Report.Warn(fmt.Sprintf("the bucket does not give snapshot %s, and those of the hosts are looked at: %v", wish.Name, err))
 		}
 	}
-	found, others := map[string]*Snapshot{}, map[string]struct{}{}
+	found, others := map[string]*snapshots.Snapshot{}, map[string]struct{}{}
 	err := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
-		s, more, err := r.inspectSnapshot(ctx, h, wish.Name)
+		s, more, err := r.inspect(ctx, h, wish.Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		found[h.node.Address] = s
@@ -183,7 +133,7 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 		return nil, err
 	}
 	r.line("etcd", "Checking if all snapshots are identical")
-	address, err := choose(wish.Name, found, sortedKeys(others))
+	address, err := snapshots.Choose(wish.Name, found, sortedKeys(others))
 	if err != nil {
 		return nil, err
 	}
@@ -202,13 +152,13 @@ func (r *run) download(ctx context.Context, hosts []*host, name string) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotDownload(name, ""), Limit: snapshotLimit})
-		return masked(err, secretsOf(r.work.Config))
+		_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotDownload(name, ""), Limit: snapshots.Limit})
+		return onhost.Masked(err, secretsOf(r.work.Config)...)
 	})
 }
 
 // stateIn reads and checks the state in the archive.
-func (r *run) stateIn(ctx context.Context, from *source, found *Snapshot, wish RestoreWish) error {
+func (r *run) stateIn(ctx context.Context, from *source, found *snapshots.Snapshot, wish RestoreWish) error {
 	r.line("etcd", "Checking if state file is included in snapshot file for [%s]", wish.Name)
 	if !found.State {
 		if wish.LocalState {
@@ -222,7 +172,7 @@ func (r *run) stateIn(ctx context.Context, from *source, found *Snapshot, wish R
 	}
 	text, err := from.from.Fetch(ctx, onhost.Once{Process: once.SnapshotState(wish.Name)}, "/tmp/cluster.rkestate", state.MaxSize)
 	if err != nil {
-		return masked(err, secretsOf(r.work.Config))
+		return onhost.Masked(err, secretsOf(r.work.Config)...)
 	}
 	s, err := state.Decode(text)
 	if err != nil {
@@ -232,7 +182,7 @@ func (r *run) stateIn(ctx context.Context, from *source, found *Snapshot, wish R
 		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
 	}
 	if wish.LocalState {
-		if local := deployedPart(r.work.Before); local.Encryption != deployedPart(s).Encryption {
+		if local := change.Deployed(r.work.Before); local.Encryption != change.Deployed(s).Encryption {
 			r.Report.Warn("the state here has other encryption keys than the one in the snapshot: if Secrets cannot be read afterwards, restore again without --use-local-state")
 		}
 		return nil
@@ -241,56 +191,15 @@ func (r *run) stateIn(ctx context.Context, from *source, found *Snapshot, wish R
 	return nil
 }
 
-// deployedPart is what was deployed; of a state that never came so far, what was wanted.
-func deployedPart(s *state.State) state.Part {
-	if s.Current.Config != nil {
-		return s.Current
-	}
-	return s.Desired
-}
-
-// restoredState is the state at the start of the restore: the config of now, certificates and keys of the snapshot's time, and nothing
-// deployed. stale says that Secrets have to be written again.
-func restoredState(w Work, from *source, wish RestoreWish, src pki.Source) (next *state.State, stale bool, err error) {
-	was := from.state
-	if was == nil {
-		was = w.Before
-	}
-	part := deployedPart(was)
-	if e := w.Config.Services.KubeAPI.SecretsEncryptionConfig; part.Encryption != "" && (e == nil || !e.Enabled) {
-		return nil, false, errors.New("the Secrets in the snapshot are encrypted, and cluster.yml has no services.kube-api.secrets_encryption_config: " +
-			"set enabled: true for the restore, and take it out afterwards")
-	}
-	all, err := ended(part.Certificates, src.Now)
-	if err != nil {
-		return nil, false, err
-	}
-	if all && w.Certificates == nil {
-		return nil, false, fmt.Errorf("certificates of the state in snapshot %s have ended: give --use-local-state, whose certificates are of now", wish.Name)
-	}
-	certificates, _, err := certificatesOf(w, part.Certificates, src)
-	if err != nil {
-		return nil, false, err
-	}
-	cfg := *w.Config
-	cfg.Restore = config.Restore{Restore: true, SnapshotName: wish.Name}
-	next, err = state.Next(&state.State{Desired: state.Part{Encryption: part.Encryption}}, &cfg, certificates, rand.Reader)
-	if err != nil {
-		return nil, false, err
-	}
-	again := w.Before != nil && w.Before.Desired.Config.Restore.Restore // the key may be one that the try before made
-	return next, again || next.Desired.Encryption != part.Encryption, nil
-}
-
 // beginRestore writes down that the restore has begun.
 func (r *run) beginRestore(ctx context.Context, w Work, from *source, wish RestoreWish) error {
-	next, stale, err := restoredState(w, from, wish, r.Source())
+	next, stale, err := change.Restored(w.cluster(), from.state, wish.Name, r.Source(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	if was := from.state; was != nil && deployedPart(was).Config.KubernetesVersion != r.work.Config.KubernetesVersion {
+	if was := from.state; was != nil && change.Deployed(was).Config.KubernetesVersion != r.work.Config.KubernetesVersion {
 		r.Report.Warn(fmt.Sprintf("the snapshot is of Kubernetes %s, and cluster.yml has %s: a version before it may not understand what is in it",
-			deployedPart(was).Config.KubernetesVersion, r.work.Config.KubernetesVersion))
+			change.Deployed(was).Config.KubernetesVersion, r.work.Config.KubernetesVersion))
 	}
 	r.work.Config, r.stale = next.Desired.Config, stale
 	return r.save(ctx, next)
@@ -299,13 +208,13 @@ func (r *run) beginRestore(ctx context.Context, w Work, from *source, wish Resto
 // copySnapshot brings the archive to every host of etcd and unpacks it there.
 func (r *run) copySnapshot(ctx context.Context, from *source, name string) error {
 	d := r.directory(from.from)
-	d.OnHost, d.Path = snapshotDir, snapshotDir
+	d.OnHost, d.Path = snapshots.Dir, snapshots.Dir
 	for _, h := range from.lacking {
 		r.line("etcd", "Copying snapshot [%s] from host [%s] to host [%s]", name, from.from.node.Address, h.node.Address)
 		if err := from.from.Carry(ctx, h.Host, d, name+".zip"); err != nil {
 			return err
 		}
-		s, _, err := r.inspectSnapshot(ctx, h, name)
+		s, _, err := r.inspect(ctx, h, name)
 		if err != nil {
 			return err
 		}
@@ -314,19 +223,7 @@ func (r *run) copySnapshot(ctx context.Context, from *source, name string) error
 		}
 	}
 	return each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
-		once := r.shell("etcd-extract-snapshot", h, []string{snapshotDir + ":" + snapshotDir}, `set -e
-cd "$2"
-if [ -e "$1.zip" ]; then unzip -p "$1.zip" "*backup/$1" >"$1.new"; mv "$1.new" "$1"; fi
-sha256sum "$1" | cut -d ' ' -f 1`, "unpack", name, snapshotDir)
-		once.Limit = snapshotLimit
-		output, err := h.Run(ctx, once)
-		if err != nil {
-			return fmt.Errorf("unpack snapshot %s: %w", name, err)
-		}
-		if len(output) == 0 || output[len(output)-1] != from.sum {
-			return fmt.Errorf("snapshot %s on host %s was unpacked to something else: see whether the disk is full", name, h.node.Address)
-		}
-		return nil
+		return snapshots.Unpack(ctx, h.Host, r.tools(h), name, from.sum)
 	})
 }
 
@@ -353,7 +250,7 @@ func (r *run) restoreData(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRestore(name), Limit: snapshotLimit}); err != nil {
+		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRestore(name), Limit: snapshots.Limit}); err != nil {
 			return fmt.Errorf("restore etcd on host %s (the data of before are there, as they were or in %s): %w",
 				h.node.Address, path.Join(h.prefix, etcdDir, wanted.EtcdAside), err)
 		}
@@ -451,7 +348,7 @@ func PreviewRestore(ctx context.Context, o Options, w Work, wish RestoreWish) ([
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := restoredState(w, from, wish, o.Source()); err != nil {
+	if _, _, err := change.Restored(w.cluster(), from.state, wish.Name, o.Source(), rand.Reader); err != nil {
 		return nil, err
 	}
 	lines := []string{fmt.Sprintf("snapshot %s of host %s can be read, sha256 %s", wish.Name, from.from.node.Address, from.sum)}

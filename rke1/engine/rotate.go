@@ -8,119 +8,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/pki/pemtext"
 	"github.com/drover-project/drover/rke1/state"
 )
-
-// rotation is what Rotate decided.
-type rotation struct {
-	next    *state.State
-	stages  []pki.Stage
-	changes []pki.Change
-	// resumed says that it was begun before.
-	resumed bool
-	// ended says that a certificate has ended which components show each other: nothing of the cluster works that
-	// steps could keep working.
-	ended bool
-}
-
-// rotationOf decides it from the state and the time of the source. The state that is open is what rotate_certificates of
-// the desired config says, where the rke CLI has the wish for one.
-func rotationOf(w Work, what pki.Rotation, src pki.Source) (*rotation, error) {
-	cfg, err := asDeployed(w)
-	if err != nil {
-		return nil, err
-	}
-	before := w.Before
-	if err := unfinished(before); err != nil && !before.ChangesCA() {
-		return nil, err
-	}
-	ro := &rotation{next: before}
-	open := before.Desired.Config.RotateCertificates
-	if open == nil && before.ChangesCA() {
-		open = &config.RotateCertificates{CACertificates: true}
-	}
-	if open != nil {
-		if open.CACertificates != what.CA || !what.CA && !slices.Equal(open.Services, what.Services) {
-			return nil, &UnfinishedError{"another rotation of certificates", "drover rke cert rotate" + rotationFlags(open)}
-		}
-		ro.resumed = true
-	} else {
-		cfg.Authentication.SANs = w.Config.Authentication.SANs
-		var bundle pki.Bundle
-		if bundle, ro.changes, err = pki.Rotate(cfg, before.Current.Certificates, what, src, pki.Options{Kubeconfig: w.Kubeconfig}); err != nil {
-			return nil, err
-		}
-		cfg.RotateCertificates = &config.RotateCertificates{CACertificates: what.CA, Services: what.Services}
-		encryption := before.Desired.Encryption
-		if encryption == "" || before.Current.Encryption == "" {
-			encryption = before.Current.Encryption
-		}
-		ro.next = &state.State{Desired: state.Part{Config: cfg, Certificates: bundle, Encryption: encryption}, Current: before.Current}
-	}
-	if ro.ended, err = ended(before.Current.Certificates, src.Now); err != nil {
-		return nil, err
-	}
-	if ro.ended {
-		ro.stages = []pki.Stage{{Title: "deploy the certificates", Bundle: ro.next.Desired.Certificates}}
-		return ro, nil
-	}
-	ro.stages, err = pki.Stages(before.Current.Certificates, ro.next.Desired.Certificates)
-	return ro, err
-}
-
-func rotationFlags(open *config.RotateCertificates) string {
-	if open.CACertificates {
-		return " --rotate-ca"
-	}
-	text := ""
-	for _, s := range open.Services {
-		text += " --service " + s
-	}
-	return text
-}
-
-// ended says whether a certificate of a bundle has ended that components show each other.
-func ended(b pki.Bundle, now time.Time) (bool, error) {
-	all, err := pki.Expiries(b)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(all, func(e pki.Expiry) bool {
-		return e.Name != pki.ServiceAccount && e.Name != pki.Admin && e.Expired(now)
-	}), nil
-}
 
 // Rotate gives a deployed cluster new certificates, and goes on with a rotation that was interrupted. It needs every
 // host. The state that it returns is the last that was saved, also beside an error; the administrator's kubeconfig that
 // works is the one of its Current.
 func Rotate(ctx context.Context, o Options, w Work, what pki.Rotation) (*state.State, error) {
-	ro, err := rotationOf(w, what, o.Source())
+	ro, err := change.RotationOf(w.cluster(), what, o.Source())
 	if err != nil {
 		return w.Before, err
 	}
-	w.Config = ro.next.Desired.Config
+	w.Config = ro.Next.Desired.Config
 	r := newRun(o, w)
 	defer r.close()
-	r.restartsOnly, r.state = true, ro.next
+	r.restartsOnly, r.state = true, ro.Next
 	r.encryption = &w.Before.Current.Encryption
 	phases := []phase{
 		{"hosts", "Reach the hosts", func(r *run, ctx context.Context) error { return r.reachAll(ctx, "") }},
 		{"compare", "Compare with what runs", (*run).compare},
 		{"state", "Keep the state", func(r *run, ctx context.Context) error { return r.beginRotation(ctx, ro) }},
 	}
-	for i, s := range ro.stages {
-		title := fmt.Sprintf("Step %d of %d: %s", i+1, len(ro.stages), s.Title)
+	for i, s := range ro.Stages {
+		title := fmt.Sprintf("Step %d of %d: %s", i+1, len(ro.Stages), s.Title)
 		phases = append(phases, phase{fmt.Sprintf("step-%d", i+1), title, func(r *run, ctx context.Context) error {
 			r.line("certificates", "%s", title)
-			return r.rotationStep(ctx, s, !ro.ended)
+			return r.rotationStep(ctx, s, !ro.Ended)
 		}})
 	}
 	phases = append(phases, phase{"end", "End", (*run).endRotation})
@@ -128,17 +46,17 @@ func Rotate(ctx context.Context, o Options, w Work, what pki.Rotation) (*state.S
 	return r.lastSaved(), err
 }
 
-func (r *run) beginRotation(ctx context.Context, ro *rotation) error {
-	if ro.resumed {
+func (r *run) beginRotation(ctx context.Context, ro *change.Rotation) error {
+	if ro.Resumed {
 		r.line("certificates", "Going on with the rotation that was interrupted")
 	}
-	for _, c := range ro.changes {
+	for _, c := range ro.Changes {
 		r.line("", "%s", c.Line)
 	}
-	if ro.ended {
+	if ro.Ended {
 		r.Report.Warn("certificates of the cluster have ended, so that it does not work; all components get the new ones at once")
 	}
-	if err := r.save(ctx, ro.next); err != nil {
+	if err := r.save(ctx, ro.Next); err != nil {
 		return err
 	}
 	r.line("", "Rebuilding Kubernetes cluster with rotated certificates")
@@ -155,7 +73,7 @@ func (r *run) rotationStep(ctx context.Context, s pki.Stage, gated bool) error {
 	if err := r.restartPlanes(ctx, gated); err != nil {
 		return err
 	}
-	same, err := sameRoots(trusted.CertificatePEM, s.Bundle[pki.CA].CertificatePEM)
+	same, err := change.SameRoots(trusted.CertificatePEM, s.Bundle[pki.CA].CertificatePEM)
 	if err != nil {
 		return err
 	}
@@ -193,27 +111,6 @@ func (r *run) awaitTrust(ctx context.Context, ca string) error {
 	}
 }
 
-// sameRoots says whether two texts hold the same certificates, in whatever order.
-func sameRoots(a, b string) (bool, error) {
-	left, err := pemtext.Certificates(a)
-	if err != nil {
-		return false, fmt.Errorf("certificates: %s: %w", pki.CA, err)
-	}
-	right, err := pemtext.Certificates(b)
-	if err != nil {
-		return false, fmt.Errorf("certificates: %s: %w", pki.CA, err)
-	}
-	if len(left) != len(right) {
-		return false, nil
-	}
-	for _, c := range left {
-		if !slices.ContainsFunc(right, c.Equal) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // endRotation notes that it is over.
 func (r *run) endRotation(ctx context.Context) error {
 	c := *r.state.Desired.Config
@@ -232,14 +129,14 @@ func (r *run) endRotation(ctx context.Context) error {
 
 // PreviewRotate says what Rotate would do, a line each, and does nothing.
 func PreviewRotate(ctx context.Context, o Options, w Work, what pki.Rotation) ([]string, error) {
-	ro, err := rotationOf(w, what, o.Source())
+	ro, err := change.RotationOf(w.cluster(), what, o.Source())
 	if err != nil {
 		return nil, err
 	}
-	w.Config = ro.next.Desired.Config
+	w.Config = ro.Next.Desired.Config
 	r := newRun(o, w)
 	defer r.close()
-	r.state, r.encryption = ro.next, &w.Before.Current.Encryption
+	r.state, r.encryption = ro.Next, &w.Before.Current.Encryption
 	if err := r.reachAll(ctx, ""); err != nil {
 		return nil, err
 	}
@@ -247,15 +144,15 @@ func PreviewRotate(ctx context.Context, o Options, w Work, what pki.Rotation) ([
 		return nil, err
 	}
 	var lines []string
-	if ro.resumed {
+	if ro.Resumed {
 		lines = append(lines, "a rotation was interrupted and goes on")
 	}
 	from := w.Before.Current.Certificates
-	for i, s := range ro.stages {
+	for i, s := range ro.Stages {
 		changed := func(entry string) bool {
 			return from[entry].CertificatePEM != s.Bundle[entry].CertificatePEM || from[entry].KeyPEM != s.Bundle[entry].KeyPEM
 		}
-		lines = append(lines, fmt.Sprintf("step %d of %d: %s", i+1, len(ro.stages), s.Title))
+		lines = append(lines, fmt.Sprintf("step %d of %d: %s", i+1, len(ro.Stages), s.Title))
 		var names []string
 		for _, name := range sortedKeys(s.Bundle) {
 			if changed(name) {

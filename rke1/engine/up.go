@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -57,10 +58,10 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	if w.Before != nil {
 		before = w.Before.Desired.Certificates
 	}
-	if err := unfinished(w.Before); err != nil {
+	if err := change.Unfinished(w.Before); err != nil {
 		return nil, nil, err
 	}
-	certificates, changes, err := certificatesOf(w, before, src)
+	certificates, changes, err := change.Certificates(w.cluster(), before, src)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,22 +72,12 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	return next, changes, nil
 }
 
-// certificatesOf are the user's own, or those that the engine issues.
-func certificatesOf(w Work, before pki.Bundle, src pki.Source) (pki.Bundle, []pki.Change, error) {
-	o := pki.Options{Kubeconfig: w.Kubeconfig}
-	if w.Certificates == nil {
-		return pki.Make(w.Config, before, src, o)
-	}
-	certificates, err := pki.Custom(w.Config, w.Certificates, o)
-	return certificates, nil, err
-}
-
 var errWorkersAlone = errors.New("services.kube-api.secrets_encryption_config has changed, which the workers alone do not make so: run without --update-only")
 
 // Up brings a cluster to its config. The state that it returns is the last that was saved,
 // also beside an error. The error is *IncompleteError when some hosts are left to do.
 func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
-	if stops(w) {
+	if change.Stops(w.cluster()) {
 		if w.UpdateOnly {
 			return w.Before, errWorkersAlone
 		}

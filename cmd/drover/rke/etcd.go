@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/snapshots"
 )
 
 // bucket is what the flags say of S3.
@@ -74,7 +75,7 @@ func (a *App) saveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wish := func(c *cluster) (w engine.SnapshotWish, err error) {
 				if backup := c.config.Services.Etcd.BackupConfig; name == "" {
-					name = engine.SnapshotName(time.Now(), backup != nil && backup.SafeTimestamp)
+					name = snapshots.Name(time.Now(), backup != nil && backup.SafeTimestamp)
 				}
 				w.Name = name
 				w.S3, err = b.of(c.config)
