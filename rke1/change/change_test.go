@@ -47,7 +47,7 @@ func deployedWork(t *testing.T, cfg *config.Cluster) change.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := state.Next(nil, cfg, b, random())
+	s, err := state.Next(nil, cfg, b, rand.NewChaCha8([32]byte{1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,5 +217,15 @@ func TestRestoredState(t *testing.T) {
 			next.Desired.Certificates[pki.CA] != tt.was.Current.Certificates[pki.CA] || !tt.stale && next.Desired.Encryption != tt.was.Current.Encryption {
 			t.Errorf("%s: stale %v, %v", tt.name, stale, err)
 		}
+	}
+	// A try before this one may have written Secrets with a key of its own.
+	again := change.Cluster{Config: encrypted(), Before: old}
+	first, _, err := change.Restored(again, nil, "one", pkitest.Source(birth, 8), random())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Before = first
+	if _, stale, err := change.Restored(again, nil, "one", pkitest.Source(birth, 8), random()); err != nil || !stale {
+		t.Errorf("the second try: stale %v, %v", stale, err)
 	}
 }

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"encoding/base64"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -187,7 +188,7 @@ func TestEncryptionComesBack(t *testing.T) {
 		if err != nil || without.Desired.Encryption != "" {
 			t.Fatal(without.Desired.Encryption, err)
 		}
-		back, err := state.Next(without, cluster(), before.Desired.Certificates, random())
+		back, err := state.Next(without, cluster(), before.Desired.Certificates, rand.NewChaCha8([32]byte{9}))
 		if err != nil || back.Desired.Encryption != want {
 			t.Errorf("it comes back with %s, %v", back.Desired.Encryption, err)
 		}
