@@ -25,21 +25,8 @@ func (e *TakenError) Error() string {
 // compare makes the plan and looks at every host. Nothing is changed before all of them are known.
 func (r *run) compare(ctx context.Context) error {
 	hosts := r.with("")
-	facts := map[string]wanted.Facts{}
-	for _, h := range hosts {
-		facts[h.node.Address] = h.facts
-	}
-	var err error
-	r.plan, err = wanted.New(wanted.Input{
-		Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.state.Desired.Encryption,
-	})
-	if err != nil {
+	if err := r.makePlan(); err != nil {
 		return err
-	}
-	for _, h := range hosts {
-		if h.wanted, err = r.plan.Host(h.node.Address); err != nil {
-			return err
-		}
 	}
 	if err := each(ctx, hosts, parallel, r.look); err != nil {
 		return err
@@ -54,6 +41,25 @@ func (r *run) compare(ctx context.Context) error {
 	}
 	if len(taken.Containers) > 0 {
 		return taken
+	}
+	return nil
+}
+
+// makePlan says what should be on the hosts that answered.
+func (r *run) makePlan() error {
+	facts := map[string]wanted.Facts{}
+	for _, h := range r.with("") {
+		facts[h.node.Address] = h.facts
+	}
+	var err error
+	r.plan, err = wanted.New(wanted.Input{Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.encrypting()})
+	if err != nil {
+		return err
+	}
+	for _, h := range r.with("") {
+		if h.wanted, err = r.plan.Host(h.node.Address); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -90,10 +96,13 @@ func (r *run) differences(h *host, planes ...string) []diff.Difference {
 	all := slices.DeleteFunc(diff.Of(h.wanted, h.found), func(d diff.Difference) bool {
 		return d.Kind != diff.Remove && !slices.ContainsFunc(host.Containers, func(c wanted.Container) bool { return c.Name == d.Container })
 	})
+	if r.restartsOnly {
+		all = slices.DeleteFunc(all, func(d diff.Difference) bool { return d.Kind != nodeconfig.Start && d.Kind != nodeconfig.Restart })
+	}
 	for _, c := range host.Containers {
 		changes := slices.ContainsFunc(all, func(d diff.Difference) bool { return d.Container == c.Name && d.Kind != nodeconfig.Discard })
 		if is := r.found(h, c.Name); !changes && is != nil && r.renewed(h, *is) {
-			all = append(all, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: nodeconfig.Restart, Reasons: []string{"its certificates are new"}, Found: is.ID})
+			all = append(all, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: nodeconfig.Restart, Reasons: []string{"what it reads is new"}, Found: is.ID})
 		}
 	}
 	return all

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
@@ -80,6 +81,13 @@ type Work struct {
 	IgnoreDockerVersion bool
 	// UpdateOnly changes workers alone.
 	UpdateOnly bool
+	// Certificates are the user's own, from pki.ReadDir; nil lets the engine issue them.
+	Certificates pki.Bundle
+}
+
+// cluster is what work is decided from.
+func (w Work) cluster() change.Cluster {
+	return change.Cluster{Config: w.Config, Before: w.Before, Kubeconfig: w.Kubeconfig, Certificates: w.Certificates}
 }
 
 // run is one run.
@@ -88,12 +96,21 @@ type run struct {
 	work Work
 	// before is the state that the run began with; its parts are empty for a new cluster.
 	before state.State
-	// state is what was saved last.
+	// state is what the run makes; it was saved, but for that of a preview and before a run's first phases.
 	state *state.State
+	saved bool
 	hosts map[string]*host // by address; those that answered
 	down  map[string]error // why the others did not
 	plan  *wanted.Plan
 	api   *kube.API
+	// certificates are deployed in place of the desired ones: those of one step of a rotation.
+	certificates pki.Bundle
+	// encryption is deployed in place of the desired one: that of one step to another key.
+	encryption *string
+	// restartsOnly leaves containers as they are, but for starting them again.
+	restartsOnly bool
+	// stale says that etcd may have Secrets written with another key than the one that writes now.
+	stale bool
 
 	mu       sync.Mutex
 	failures []error
@@ -218,8 +235,13 @@ func (r *run) pause(ctx context.Context) error {
 	}
 }
 
-// bundle are the certificates of this run.
-func (r *run) bundle() pki.Bundle { return r.state.Desired.Certificates }
+// bundle are the certificates that are being deployed.
+func (r *run) bundle() pki.Bundle {
+	if r.certificates != nil {
+		return r.certificates
+	}
+	return r.state.Desired.Certificates
+}
 
 // trust verifies a server's certificate by the cluster's CA and shows the certificate of an entry.
 func (r *run) trust(entry, server string) (*tls.Config, error) {

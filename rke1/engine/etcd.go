@@ -5,11 +5,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover/rke1/config"
@@ -136,14 +138,7 @@ func (r *run) joinEtcd(ctx context.Context, h *host, members []*host) error {
 			return err
 		}
 		r.line("add/etcd", "Adding member [etcd-%s] to etcd cluster", nodeName(h.node))
-		err := r.ask(ctx, by, "add a member", func(ctx context.Context, c *clientv3.Client) error {
-			answer, err := c.MemberAddAsLearner(ctx, []string{peerURL(h.node)})
-			if err == nil {
-				member, list = answer.Member, answer.Members
-			}
-			return err
-		})
-		if err != nil {
+		if member, list, err = r.addMember(ctx, h, by); err != nil {
 			return err
 		}
 	}
@@ -155,6 +150,27 @@ func (r *run) joinEtcd(ctx context.Context, h *host, members []*host) error {
 	}
 	r.line("add/etcd", "Successfully Added member [etcd-%s] to etcd cluster", nodeName(h.node))
 	return nil
+}
+
+// addMember adds a learner. etcd refuses that for some seconds after another member has joined:
+// all of them must have been connected for a while.
+func (r *run) addMember(ctx context.Context, h, by *host) (member *etcdserverpb.Member, list []*etcdserverpb.Member, err error) {
+	for attempt := 1; ; attempt++ {
+		err = r.ask(ctx, by, "add a member", func(ctx context.Context, c *clientv3.Client) error {
+			answer, err := c.MemberAddAsLearner(ctx, []string{peerURL(h.node)})
+			if err == nil {
+				member, list = answer.Member, answer.Members
+			}
+			return err
+		})
+		if err == nil || attempt == etcdTries || !errors.Is(err, rpctypes.ErrUnhealthy) {
+			return member, list, err
+		}
+		r.line("add/etcd", "Member [etcd-%s] cannot be added yet, try %d of %d: %v", nodeName(h.node), attempt, etcdTries, err)
+		if err := r.pause(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 }
 
 // startJoining starts a member that finds its cluster instead of founding one.

@@ -89,12 +89,19 @@ func (r *run) removeFiles(ctx context.Context, h *host, names []string) error {
 // since it started. What was deployed before is compared, too: files that another command wrote
 // again as they were restart nothing.
 func (r *run) renewed(h *host, c nodeconfig.Container) bool {
+	newer := func(file string) bool {
+		f, ok := h.written[path.Join(h.prefix, file)]
+		return ok && !f.Changed.Before(c.Started.Truncate(time.Second))
+	}
+	if c.Name == wanted.KubeAPIServer && r.encrypting() != r.before.Current.Encryption && newer(wanted.EncryptionFile) {
+		return true
+	}
 	for _, entry := range entriesOf(c.Name, h) {
 		if !r.differs(entry) {
 			continue
 		}
 		for _, name := range []string{pki.Path(entry), pki.KeyPath(entry)} {
-			if f, ok := h.written[path.Join(h.prefix, name)]; ok && !f.Changed.Before(c.Started.Truncate(time.Second)) {
+			if newer(name) {
 				return true
 			}
 		}

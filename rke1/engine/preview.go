@@ -9,13 +9,17 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // Changes are what a run would do.
 type Changes struct {
+	// First is what comes before everything else, as sentences.
+	First []string
 	// Hosts are in the order of the config, those that leave after them.
 	Hosts []HostChanges
 	// Addons are those that would be applied or removed, by name.
@@ -36,7 +40,7 @@ type HostChanges struct {
 
 // Empty says that nothing would be done.
 func (c *Changes) Empty() bool {
-	return len(c.Addons) == 0 && !slices.ContainsFunc(c.Hosts, func(h HostChanges) bool { return h.any() })
+	return len(c.First)+len(c.Addons) == 0 && !slices.ContainsFunc(c.Hosts, func(h HostChanges) bool { return h.any() })
 }
 
 func (h HostChanges) any() bool {
@@ -45,7 +49,7 @@ func (h HostChanges) any() bool {
 
 // Lines are a line for each change.
 func (c *Changes) Lines() []string {
-	var lines []string
+	lines := slices.Clone(c.First)
 	for _, h := range c.Hosts {
 		switch {
 		case h.Joins:
@@ -100,6 +104,7 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 		return nil, err
 	}
 	r.state = next
+	r.spreadKey()
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
@@ -110,6 +115,9 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 		return nil, err
 	}
 	c := &Changes{Unknown: r.down}
+	if change.Stops(w.cluster()) {
+		c.First = append(c.First, "every Secret is written again in plain text, and then the API servers lose their keys")
+	}
 	for _, n := range w.Config.Nodes {
 		if h := r.hosts[n.Address]; h != nil {
 			c.Hosts = append(c.Hosts, r.changesOf(h))
@@ -150,7 +158,7 @@ func (r *run) changesOf(h *host) HostChanges {
 	return c
 }
 
-// restartsBy are the containers that a new certificate will restart, but for those that change anyway.
+// restartsBy are the containers that a new file will restart, but for those that change anyway.
 func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff.Difference {
 	var more []diff.Difference
 	for _, c := range h.wanted.Containers {
@@ -158,10 +166,11 @@ func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff
 		if is == nil || slices.ContainsFunc(slices.Concat(already, more), func(d diff.Difference) bool { return d.Container == c.Name }) {
 			continue
 		}
-		if slices.ContainsFunc(entriesOf(c.Name, h), func(entry string) bool {
+		keys := c.Name == wanted.KubeAPIServer && file == path.Join(h.prefix, wanted.EncryptionFile) && r.encrypting() != r.before.Current.Encryption
+		if keys || slices.ContainsFunc(entriesOf(c.Name, h), func(entry string) bool {
 			return r.differs(entry) && (file == path.Join(h.prefix, pki.Path(entry)) || file == path.Join(h.prefix, pki.KeyPath(entry)))
 		}) {
-			more = append(more, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: "restart", Reasons: []string{"its certificates are new"}, Found: is.ID})
+			more = append(more, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: "restart", Reasons: []string{"what it reads is new"}, Found: is.ID})
 		}
 	}
 	return more

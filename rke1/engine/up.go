@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -23,6 +24,7 @@ var upPhases = []phase{
 	{"certificates", "Deploy certificates and files", (*run).deployFiles},
 	{"etcd", "etcd", (*run).etcdPlane},
 	{"control-plane", "Control plane", (*run).controlPlane},
+	{"secrets", "Encryption of Secrets", (*run).encryptSecrets},
 	{"state", "Keep the state", (*run).keepState},
 	{"workers", "Worker plane", (*run).workerPlane},
 	{"nodes", "Labels and taints", (*run).syncNodes},
@@ -56,7 +58,10 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	if w.Before != nil {
 		before = w.Before.Desired.Certificates
 	}
-	certificates, changes, err := pki.Make(w.Config, before, src, pki.Options{Kubeconfig: w.Kubeconfig})
+	if err := change.Unfinished(w.Before); err != nil {
+		return nil, nil, err
+	}
+	certificates, changes, err := change.Certificates(w.cluster(), before, src)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -67,9 +72,21 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	return next, changes, nil
 }
 
+var errWorkersAlone = errors.New("services.kube-api.secrets_encryption_config has changed, which the workers alone do not make so: run without --update-only")
+
 // Up brings a cluster to its config. The state that it returns is the last that was saved,
 // also beside an error. The error is *IncompleteError when some hosts are left to do.
 func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
+	if change.Stops(w.cluster()) {
+		if w.UpdateOnly {
+			return w.Before, errWorkersAlone
+		}
+		plain, err := stopEncrypting(ctx, o, w)
+		if err != nil {
+			return plain, err
+		}
+		w.Before = plain
+	}
 	r := newRun(o, w)
 	defer r.close()
 	r.line("", "Initiating Kubernetes cluster")
@@ -77,12 +94,19 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	if err != nil {
 		return w.Before, err
 	}
+	if w.UpdateOnly && next.Desired.Encryption != r.before.Current.Encryption && !r.fresh() {
+		return w.Before, errWorkersAlone
+	}
 	for _, c := range changes {
 		r.line("", "%s", c.Line)
 	}
 	if err := r.save(ctx, next); err != nil {
 		return w.Before, err
 	}
+	if state.RotatesKey(next.Desired.Encryption) {
+		r.Report.Warn("a rotation of the encryption key is open: `drover rke encrypt rotate-key` ends it")
+	}
+	r.spreadKey()
 	err = r.perform(ctx, upPhases)
 	return r.state, err
 }
@@ -92,8 +116,16 @@ func (r *run) save(ctx context.Context, s *state.State) error {
 	if err := r.Save(ctx, s); err != nil {
 		return fmt.Errorf("keep the cluster's state: %w", err)
 	}
-	r.state = s
+	r.state, r.saved = s, true
 	return nil
+}
+
+// lastSaved is the state that was saved last, that of before when none was.
+func (r *run) lastSaved() *state.State {
+	if r.saved {
+		return r.state
+	}
+	return r.work.Before
 }
 
 // end sums up.

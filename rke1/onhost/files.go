@@ -20,8 +20,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-
-	"github.com/drover-project/drover/rke1/nodeconfig"
 )
 
 // deployer is the name of the container through which files go, which RKE's has too.
@@ -114,16 +112,7 @@ func (h *Host) Read(ctx context.Context, d Directory) (files map[string]File, er
 func (h *Host) through(ctx context.Context, d Directory, f func(id string) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
-	id, err := h.create(ctx, nodeconfig.Process{
-		Name: deployer, Image: d.Image, ImageRegistryAuthConfig: d.Auth, Binds: []string{d.OnHost + ":" + d.Path},
-		// Never run; but an image without a command of its own cannot be made a container of.
-		Command: []string{"true"}, NetworkMode: "none",
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = h.discard(ctx, deployer, id, err) }()
-	return f(id)
+	return h.withDirectory(ctx, d, f)
 }
 
 // read reads a directory of a container, with its regular files.

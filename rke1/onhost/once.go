@@ -3,8 +3,10 @@
 package onhost
 
 import (
+	"archive/tar"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -46,6 +48,34 @@ func (e *FailedError) Error() string {
 // an earlier run left is removed first: its end would say nothing about this one. The error
 // is a *FailedError when the command ran and failed.
 func (h *Host) Run(ctx context.Context, o Once) (output []string, err error) {
+	return h.run(ctx, o, func(context.Context, string) error { return nil })
+}
+
+// Fetch runs a command and returns a file that it left in its container, of at most so many bytes.
+func (h *Host) Fetch(ctx context.Context, o Once, file string, limit int64) (text []byte, err error) {
+	_, err = h.run(ctx, o, func(ctx context.Context, id string) error {
+		stream, stat, err := h.Docker.CopyFromContainer(ctx, id, file)
+		if err != nil {
+			return fmt.Errorf("read %s of container %s on host %s: %w", file, o.Process.Name, h.Address, err)
+		}
+		defer stream.Close()
+		if stat.Size > limit {
+			return fmt.Errorf("read %s of container %s on host %s: %d bytes are more than %d", file, o.Process.Name, h.Address, stat.Size, limit)
+		}
+		archive := tar.NewReader(stream)
+		if _, err = archive.Next(); err == nil {
+			text, err = io.ReadAll(io.LimitReader(archive, limit))
+		}
+		if err != nil {
+			return fmt.Errorf("read %s of container %s on host %s: %w", file, o.Process.Name, h.Address, err)
+		}
+		return nil
+	})
+	return text, err
+}
+
+// run runs a command, and does something with its container after it has ended well.
+func (h *Host) run(ctx context.Context, o Once, after func(ctx context.Context, id string) error) (output []string, err error) {
 	if o.Limit == 0 {
 		o.Limit = onceLimit
 	}
@@ -63,6 +93,9 @@ func (h *Host) Run(ctx context.Context, o Once) (output []string, err error) {
 	output, err = h.Logs(ctx, id, outputLines)
 	if err == nil && code != 0 {
 		err = &FailedError{Host: h.Address, Name: o.Process.Name, Code: code, Output: output}
+	}
+	if err == nil {
+		err = after(ctx, id)
 	}
 	return output, err
 }

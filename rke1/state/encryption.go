@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -226,3 +227,69 @@ func scalar(text string) string {
 	}
 	return strings.TrimSuffix(string(b), "\n")
 }
+
+// KeySteps are the texts to deploy from the one that API servers have until the one of RotateKey writes:
+// with several servers, each has to be able to read with the new key before any writes with it.
+// They follow from the two texts alone; the first is the deployed one where servers may lack it.
+func KeySteps(deployed, rotating string) ([]string, error) {
+	is, err := keysOf(deployed)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keysOf(rotating)
+	if err != nil {
+		return nil, err
+	}
+	knows := func(k config.EncryptionKey) bool { return k == keys[0] }
+	if slices.ContainsFunc(is, knows) {
+		return []string{rotating}, nil
+	}
+	reading := slices.Concat(keys[1:], keys[:1])
+	return []string{encrypting(reading...), rotating}, nil
+}
+
+// Writing is the text that has the same keys and encrypts with the first one: of a text of StopEncrypting, the one before.
+func Writing(text string) (string, error) {
+	keys, err := keysOf(text)
+	if err != nil {
+		return "", err
+	}
+	return encrypting(keys...), nil
+}
+
+// StoredPrefix is what the values of Secrets in etcd begin with that were written under a text; "" is plain text,
+// which begins with anything but PlainNever.
+func StoredPrefix(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	c, err := parseEncryption(text)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range c.Resources {
+		covers := func(name string) bool { return name == "secrets" || name == "*." || name == "*.*" } // Kubernetes takes the first that does
+		if !slices.ContainsFunc(r.Resources, covers) || len(r.Providers) == 0 {
+			continue
+		}
+		p := r.Providers[0]
+		for _, with := range []struct {
+			name string
+			keys *config.EncryptionKeys
+		}{{"aescbc", p.AESCBC}, {"aesgcm", p.AESGCM}, {"secretbox", p.Secretbox}} {
+			if with.keys != nil && len(with.keys.Keys) > 0 {
+				return PlainNever + with.name + ":v1:" + with.keys.Keys[0].Name + ":", nil
+			}
+		}
+		if p.KMS != nil {
+			return PlainNever + "kms:", nil
+		}
+		return "", nil
+	}
+	return "", nil
+}
+
+// PlainNever begins every encrypted value in etcd.
+//
+// Wire source: kubernetes apiserver, storage/value/encrypt and server/options/encryptionconfig.
+const PlainNever = "k8s:enc:"

@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"encoding/base64"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -116,6 +117,80 @@ func TestEncryptionRefuses(t *testing.T) {
 	for _, text := range []string{"", "x: [", "secret: hunter2", strings.Replace(oldText, "- name", "- naem", 1), "a: &a [*a]"} {
 		if _, err := state.RotateKey(text, random()); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestKeySteps holds that every API server can read with a key before one writes with it.
+func TestKeySteps(t *testing.T) {
+	both, err := state.RotateKey(oldText, random())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := state.KeySteps(oldText, both)
+	if err != nil || len(steps) != 2 || steps[1] != both {
+		t.Fatalf("%q, %v", steps, err)
+	}
+	written, err := state.StoredPrefix(steps[0])
+	if err != nil || written != "k8s:enc:aescbc:v1:k-ab1cd:" {
+		t.Errorf("the first step writes %q, %v", written, err)
+	}
+	if !strings.Contains(steps[0], keyName(both)) {
+		t.Errorf("the first step cannot read what the second writes: %s", steps[0])
+	}
+	for _, is := range []string{steps[0], both} { // interrupted there
+		if left, err := state.KeySteps(is, both); err != nil || len(left) != 1 || left[0] != both {
+			t.Errorf("after %s: %q, %v", is, left, err)
+		}
+	}
+}
+
+// keyName is the name of the first key of a text.
+func keyName(text string) string {
+	_, after, _ := strings.Cut(text, "- name: ")
+	name, _, _ := strings.Cut(after, "\n")
+	return name
+}
+
+func TestStoredPrefix(t *testing.T) {
+	stop, err := state.StopEncrypting(oldText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const custom = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [configmaps]\n  providers: [{identity: {}}]\n" +
+		"- resources: [%s]\n  providers:\n  - secretbox: {keys: [{name: s, secret: c2VjcmV0}]}\n"
+	for text, want := range map[string]string{
+		"": "", oldText: "k8s:enc:aescbc:v1:k-ab1cd:", stop: "",
+		strings.Replace(custom, "%s", "secrets", 1):     "k8s:enc:secretbox:v1:s:",
+		strings.Replace(custom, "%s", `"*.*"`, 1):       "k8s:enc:secretbox:v1:s:",
+		strings.Replace(custom, "%s", "deployments", 1): "",
+		strings.Replace(oldText, "- aescbc:\n      keys:\n      - name: k-ab1cd\n        secret: MDEyMzQ1Njc4OUFCQ0RFRjAxMjM0NTY3ODlBQkNERUY=", "- kms: {name: v, endpoint: 'unix:///x'}", 1): "k8s:enc:kms:",
+	} {
+		if is, err := state.StoredPrefix(text); err != nil || is != want {
+			t.Errorf("%s: %q, %v", text, is, err)
+		}
+	}
+}
+
+// TestEncryptionComesBack: turned off and on again before the keys went, the old key stays.
+func TestEncryptionComesBack(t *testing.T) {
+	off := cluster()
+	off.Services.KubeAPI.SecretsEncryptionConfig.Enabled = false
+	before := deployed(t)
+	want := before.Current.Encryption
+	stop, err := state.StopEncrypting(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, is := range []string{want, stop} {
+		before.Current.Encryption = is
+		without, err := state.Next(before, off, before.Desired.Certificates, random())
+		if err != nil || without.Desired.Encryption != "" {
+			t.Fatal(without.Desired.Encryption, err)
+		}
+		back, err := state.Next(without, cluster(), before.Desired.Certificates, rand.NewChaCha8([32]byte{9}))
+		if err != nil || back.Desired.Encryption != want {
+			t.Errorf("it comes back with %s, %v", back.Desired.Encryption, err)
 		}
 	}
 }

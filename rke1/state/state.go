@@ -51,7 +51,15 @@ func Next(before *State, cfg *config.Cluster, certificates pki.Bundle, random io
 	if before == nil {
 		before = &State{}
 	}
-	encryption, err := Encryption(cfg, before.Desired.Encryption, random)
+	known := before.Desired.Encryption
+	if known == "" && before.Current.Encryption != "" {
+		// Encryption was on its way out and comes back: a new key could not read what is there.
+		known = before.Current.Encryption
+		if own, err := Writing(known); err == nil {
+			known = own
+		}
+	}
+	encryption, err := Encryption(cfg, known, random)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (o host) apiServer() nodeconfig.Process {
 		f["authentication-token-webhook-cache-ttl"] = w.CacheTimeout
 	}
 	if o.Encryption != "" {
-		f["encryption-provider-config"] = encryptionFile
+		f["encryption-provider-config"] = EncryptionFile
 	}
 	if o.config.Services.Kubelet.GenerateServingCertificate {
 		f["kubelet-certificate-authority"] = caFile

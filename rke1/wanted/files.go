@@ -9,9 +9,11 @@ import (
 
 // Files as containers see them.
 const (
+	// EncryptionFile is the API servers' own secret: the keys of what they keep.
+	EncryptionFile = "/etc/kubernetes/ssl/encryption.yaml"
+
 	cloudConfigFile = "/etc/kubernetes/cloud-config"
 	webhookFile     = "/etc/kubernetes/kube-api-authn-webhook.yaml"
-	encryptionFile  = "/etc/kubernetes/ssl/encryption.yaml"
 	admissionFile   = "/etc/kubernetes/admission.yaml"
 	auditFile       = "/etc/kubernetes/audit-policy.yaml"
 )
@@ -107,7 +109,7 @@ func (o host) files() []File {
 		return files
 	}
 	if o.Encryption != "" {
-		add(encryptionFile, o.Encryption)
+		add(EncryptionFile, o.Encryption)
 	}
 	if o.texts.admission != "" {
 		add(admissionFile, o.texts.admission)

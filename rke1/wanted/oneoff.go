@@ -12,7 +12,6 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
-	"github.com/drover-project/drover/rke1/versions"
 )
 
 // Names of containers that end.
@@ -191,27 +190,27 @@ func (o Once) SnapshotChecksum(name string) nodeconfig.Process {
 	return p
 }
 
-// lastWithShell is the last etcd whose image has a shell.
-var lastWithShell = versions.Version{Major: 3, Minor: 5, Patch: 7}
+// EtcdAside is the directory in etcd's own that has the data from before a restore, until the restore is known to have succeeded.
+const EtcdAside = "before-restore"
 
-// restoreData is where a restore makes the new data before it takes the place of the old.
-const restoreData = "/opt/rke/etcd-snapshots-restore/"
-
-// SnapshotRestore makes etcd's data of an unpacked snapshot, into a directory that must be empty.
+// SnapshotRestore makes etcd's data of an unpacked snapshot, beside the data that are there, and lets them change places; etcd must
+// not run. The data from before are in EtcdAside then, and stay those from before the first try when it is done again. Both are
+// renamed within one file system, which may be mounted just there. The peer empties the directory first.
 func (o Once) SnapshotRestore(name string) nodeconfig.Process {
-	image := o.config.SystemImages.Etcd
-	if is, ok := versions.Parse(versions.Tag(image)); ok && is.Compare(lastWithShell) >= 0 && strings.Contains(image, "rancher/mirrored-coreos-etcd") {
-		image = o.toolsImage()
-	}
-	script := `rm -rf "$RESTORE" && etcdctl snapshot restore "$SNAPSHOT" --data-dir="$RESTORE" --name="$MEMBER" --initial-cluster="$CLUSTER" ` +
-		`--initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls="$PEER" && mv "$RESTORE"* ` + etcdData + ` && rm -rf "$RESTORE"`
+	script := `set -e
+new="$DATA/restored.new"
+rm -rf "$new"
+etcdctl snapshot restore "$SNAPSHOT" --data-dir="$new" --name="$MEMBER" --initial-cluster="$CLUSTER" --initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls="$PEER"
+if [ -e "$ASIDE/member" ]; then rm -rf "$DATA/member"; elif [ -e "$DATA/member" ]; then mkdir -p "$ASIDE" && mv "$DATA/member" "$ASIDE/member"; fi
+mv "$new/member" "$DATA/member"
+rm -rf "$new" "$SNAPSHOT"`
 	p := nodeconfig.Process{
-		Name: SnapshotRestore, Image: image, Command: []string{"sh", "-c", script}, NetworkMode: "host", RestartPolicy: "no",
+		Name: SnapshotRestore, Image: o.toolsImage(), Command: []string{"sh", "-c", script}, NetworkMode: "host", RestartPolicy: "no",
 		Env: append([]string{
-			"ETCDCTL_API=3", "RESTORE=" + restoreData, "SNAPSHOT=" + snapshots + name, "MEMBER=etcd-" + nodeName(o), "CLUSTER=" + o.InitialCluster(),
-			"PEER=https://" + address(internal(o.node), 2380),
+			"ETCDCTL_API=3", "DATA=" + strings.TrimSuffix(etcdData, "/"), "ASIDE=" + etcdData + EtcdAside, "SNAPSHOT=" + snapshots + name,
+			"MEMBER=etcd-" + nodeName(o), "CLUSTER=" + o.InitialCluster(), "PEER=https://" + address(internal(o.node), 2380),
 		}, o.config.Services.Etcd.ExtraEnv...),
-		Binds: o.binds([]string{"/opt/rke/:/opt/rke/:z", o.path(etcdHostData) + ":" + etcdData + ":z", o.kubernetesBind()}, nil),
+		Binds: o.binds([]string{"/opt/rke/:/opt/rke/:z", o.path(etcdHostData) + ":" + etcdData + ":z"}, nil),
 	}
 	return o.ready(p)
 }

@@ -91,14 +91,10 @@ func TestPortChecker(t *testing.T) {
 // A name that somebody chose is a value of the environment and never part of a script.
 func TestRestoreOfAnyName(t *testing.T) {
 	const name = "s; rm -rf /"
-	for etcd, image := range map[string]string{
-		"rancher/mirrored-coreos-etcd:v3.5.6":  "rancher/mirrored-coreos-etcd:v3.5.6",
-		"rancher/mirrored-coreos-etcd:v3.5.12": "rancher/rke-tools:v0.1.108", // its image has no shell
-		"own/etcd:v3.5.12":                     "own/etcd:v3.5.12",
-	} {
+	for _, etcd := range []string{"rancher/mirrored-coreos-etcd:v3.5.6", "own/etcd:v3.5.12"} {
 		o := once503(t, "203.0.113.2", func(c *config.Cluster) { c.SystemImages.Etcd = etcd })
 		p := o.SnapshotRestore(name)
-		if p.Image != image {
+		if p.Image != "rancher/rke-tools:v0.1.108" { // etcd's own image has no shell from 3.5.7 on
 			t.Errorf("%s is restored with %s", etcd, p.Image)
 		}
 		for _, p := range []nodeconfig.Process{p, o.SnapshotChecksum(name)} {

@@ -49,6 +49,8 @@ type flags struct {
 	acceptNewHostKeys   bool
 	knownHosts          string
 	dryRun              bool
+	certDir             string
+	customCerts         bool
 }
 
 func (a *App) configFlag(cmd *cobra.Command, f *flags) {
@@ -70,13 +72,20 @@ func (a *App) hostFlags(cmd *cobra.Command, f *flags) {
 	s.BoolVar(&f.dryRun, "dry-run", false, "look at everything and print what would be done; do nothing")
 }
 
+// certificateFlags are those of commands that take certificates which somebody else issued.
+func certificateFlags(cmd *cobra.Command, f *flags) {
+	cmd.Flags().StringVar(&f.certDir, "cert-dir", "", "directory of certificates (default: the config's name without its ending, and _certs)")
+	cmd.Flags().BoolVar(&f.customCerts, "custom-certs", false, "use the certificates in --cert-dir, and issue none")
+}
+
 // Command is `drover rke` with all its commands.
 func (a *App) Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rke",
 		Short: "Look after RKE1 clusters over SSH, with the files of the rke command line",
 	}
-	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.utilCommand(), a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
+	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.certCommand(), a.encryptCommand(), a.etcdCommand(), a.utilCommand(),
+		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
 	return cmd
 }
 
@@ -88,6 +97,7 @@ type cluster struct {
 	config   *config.Cluster
 	versions *versions.Data
 	state    *state.State // nil for a new cluster
+	given    pki.Bundle   // certificates of the user's own
 	logger   *slog.Logger
 	printer  *printer
 }
@@ -103,7 +113,12 @@ func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, unknown, err := state.Load(c.files, state.Against{Config: c.config})
+	if f.customCerts {
+		if c.given, err = pki.ReadDir(os.DirFS(c.certificates())); err != nil {
+			return nil, err
+		}
+	}
+	s, unknown, err := state.Load(c.files, state.Against{Config: c.config, OwnCertificates: f.customCerts})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -112,6 +127,14 @@ func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
 	}
 	c.state = s
 	return c, nil
+}
+
+// certificates is the directory of the user's own.
+func (c *cluster) certificates() string {
+	if c.certDir != "" {
+		return c.certDir
+	}
+	return c.files.Certificates
 }
 
 // openConfig reads and checks cluster.yml alone.
@@ -180,7 +203,7 @@ func (c *cluster) lock() (unlock func(), err error) {
 
 // work is what the engine is asked to do.
 func (c *cluster) work() engine.Work {
-	return engine.Work{Config: c.config, Before: c.state, Kubeconfig: c.files.Kubeconfig, IgnoreDockerVersion: c.ignoreDockerVersion}
+	return engine.Work{Config: c.config, Before: c.state, Kubeconfig: c.files.Kubeconfig, IgnoreDockerVersion: c.ignoreDockerVersion, Certificates: c.given}
 }
 
 // options are the engine's surroundings: hosts over SSH, and the state in its file, which is
@@ -231,7 +254,17 @@ func fromEnvironment(ctx context.Context, network, address string) (net.Conn, er
 
 // save writes the state, and the administrator's kubeconfig beside it.
 func (c *cluster) save(_ context.Context, s *state.State) error {
-	if err := state.Write(c.files.State, s, state.WriteOptions{Now: time.Now()}); err != nil {
+	return c.write(s, state.WriteOptions{})
+}
+
+// replace writes a state that may be that of a snapshot, from before the CA was another.
+func (c *cluster) replace(_ context.Context, s *state.State) error {
+	return c.write(s, state.WriteOptions{Replace: true})
+}
+
+func (c *cluster) write(s *state.State, o state.WriteOptions) error {
+	o.Now, o.OwnCertificates = time.Now(), c.customCerts
+	if err := state.Write(c.files.State, s, o); err != nil {
 		return err
 	}
 	c.state = s
