@@ -57,7 +57,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 	})
 	step("two more with etcd and a worker join while the command is killed", func(*testing.T) {
 		y.write(map[*rke1bed.Host]string{a: everyRole, b: everyRole, c: everyRole, d: "worker"}, "")
-		y.killed(dice, 4, "up")
+		y.strike(dice, 4, "up")
 		y.must("up")
 		y.ready(4)
 		y.voters(a, 3)
@@ -100,7 +100,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 		if out := y.must("up", "--dry-run"); !strings.Contains(out, "kube-apiserver: replace (flag --max-requests-inflight)") || strings.Contains(out, " etcd: ") {
 			t.Errorf("the preview: %s", out)
 		}
-		y.killed(dice, 4, "up")
+		y.strike(dice, 4, "up")
 		y.must("up")
 		for name, is := range y.containers() {
 			_, container, _ := strings.Cut(name, " ")
@@ -113,7 +113,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 	})
 	step("the first host leaves", func(t *testing.T) {
 		y.write(map[*rke1bed.Host]string{b: everyRole, c: everyRole, d: "worker"}, "")
-		y.killed(dice, 2, "up")
+		y.strike(dice, 2, "up")
 		y.must("up")
 		y.ready(3)
 		y.voters(b, 2)
@@ -144,8 +144,8 @@ func withoutPods(text string) []string {
 	return lines
 }
 
-// killed runs a command several times and kills it after a while.
-func (y *rkeYard) killed(dice *rand.Rand, times int, args ...string) {
+// strike runs a command several times and kills it after a while.
+func (y *rkeYard) strike(dice *rand.Rand, times int, args ...string) {
 	y.Helper()
 	for range times {
 		after := time.Duration(500+dice.IntN(15000)) * time.Millisecond
