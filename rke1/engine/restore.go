@@ -171,7 +171,8 @@ func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error
 	if err != nil {
 		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
 	}
-	if err := s.Check(state.Against{Config: r.work.Config, OwnCertificates: r.work.Certificates != nil}); err != nil {
+	// Its hosts may all be lost: cluster.yml need not have any of them.
+	if err := s.Check(state.Against{OwnCertificates: r.work.Certificates != nil}); err != nil {
 		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
 	}
 	if wish.LocalState {
