@@ -177,7 +177,7 @@ func (y *rkeYard) dayRotate() {
 	if out := y.must("cert", "rotate", "--rotate-ca", "--dry-run"); !strings.Contains(out, "step 3 of 3") {
 		y.Errorf("the preview of a rotation of the CA: %s", out)
 	}
-	y.killed(40*time.Second, "cert", "rotate", "--rotate-ca")
+	y.killed(80*time.Second, "cert", "rotate", "--rotate-ca")
 	if last := strings.Fields(ca()); last[0] == after[0] || last[1] == after[1] {
 		y.Errorf("CA and API server's certificate: %v, then %v", after, last)
 	}
