@@ -102,7 +102,7 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 	if err := Unfinished(before); err != nil && !before.ChangesCA() {
 		return nil, err
 	}
-	ro := &Rotation{Next: before}
+	ro := &Rotation{}
 	open := before.Desired.Config.RotateCertificates
 	if open == nil && before.ChangesCA() {
 		open = &config.RotateCertificates{CACertificates: true}
@@ -112,6 +112,10 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 			return nil, &UnfinishedError{"another rotation of certificates", "drover rke cert rotate" + rotationFlags(open)}
 		}
 		ro.Resumed = true
+		goal := *before.Desired.Config // with the ways to the hosts of now
+		goal.Nodes, goal.BastionHost, goal.PrivateRegistries = cfg.Nodes, cfg.BastionHost, cfg.PrivateRegistries
+		ro.Next = &state.State{Desired: before.Desired, Current: before.Current}
+		ro.Next.Desired.Config = &goal
 	} else {
 		cfg.Authentication.SANs = w.Config.Authentication.SANs
 		var bundle pki.Bundle
@@ -245,11 +249,11 @@ func Restored(w Cluster, in *state.State, name string, src pki.Source, random io
 		return nil, false, errors.New("the Secrets in the snapshot are encrypted, and cluster.yml has no services.kube-api.secrets_encryption_config: " +
 			"set enabled: true for the restore, and take it out afterwards")
 	}
-	all, err := ended(part.Certificates, src.Now)
+	over, err := ended(part.Certificates, src.Now)
 	if err != nil {
 		return nil, false, err
 	}
-	if all && w.Certificates == nil {
+	if over && w.Certificates == nil {
 		return nil, false, fmt.Errorf("certificates of the state in snapshot %s have ended: give --use-local-state, whose certificates are of now", name)
 	}
 	certificates, _, err := Certificates(w, part.Certificates, src)

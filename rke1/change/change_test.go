@@ -167,6 +167,17 @@ func TestRotationLeavesTheRest(t *testing.T) {
 	}
 }
 
+// TestRotationGoesOnByOtherWays: the way to a host may be another by then.
+func TestRotationGoesOnByOtherWays(t *testing.T) {
+	w := deployedWork(t, clusterConfig())
+	w.Before = rotated(t, w, pki.Rotation{}, birth).Next
+	w.Config = clusterConfig()
+	w.Config.Nodes[1].User = "other"
+	if c := rotated(t, w, pki.Rotation{}, birth).Next.Desired.Config; c.Nodes[1].User != "other" || c.RotateCertificates == nil {
+		t.Errorf("it goes on by %+v", c.Nodes)
+	}
+}
+
 // TestKeyRotationGoesOn holds that one that was interrupted anywhere goes on with its own key.
 func TestKeyRotationGoesOn(t *testing.T) {
 	w := deployedWork(t, encrypted())

@@ -2,8 +2,13 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/rke1/wanted"
 )
 
 func TestStoredAs(t *testing.T) {
@@ -29,5 +34,48 @@ func TestWithBucket(t *testing.T) {
 	}
 	if without := withBucket(with, nil); without.Services.Etcd.BackupConfig.S3 != nil || with.Services.Etcd.BackupConfig.S3 == nil {
 		t.Error("the bucket of the config is taken")
+	}
+}
+
+// An API server reads its keys once, when it starts.
+func TestKeysRestartTheAPIServer(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	h := &host{prefix: "/", written: map[string]onhost.File{wanted.EncryptionFile: {Changed: noon}}}
+	for _, tt := range []struct {
+		name, container string
+		started         time.Time
+		deployed        string
+		want            bool
+	}{
+		{"from before the file", wanted.KubeAPIServer, noon.Add(-time.Hour), "old", true},
+		{"from after the file", wanted.KubeAPIServer, noon.Add(time.Second), "old", false},
+		{"the same keys, written again", wanted.KubeAPIServer, noon.Add(-time.Hour), "new", false},
+		{"somebody else", wanted.Scheduler, noon.Add(-time.Hour), "old", false},
+	} {
+		r := &run{state: &state.State{Desired: state.Part{Encryption: "new"}}, before: state.State{Current: state.Part{Encryption: tt.deployed}}}
+		if got := r.renewed(h, nodeconfig.Container{Name: tt.container, Started: tt.started}); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+// Later work starts containers again and makes none: what else cluster.yml asks for is up's.
+func TestRestartsOnly(t *testing.T) {
+	h := &host{wanted: wanted.Host{Address: "a", Containers: []wanted.Container{
+		{Process: nodeconfig.Process{Name: wanted.Kubelet, Image: "new"}, Plane: config.RoleWorker},
+		{Process: nodeconfig.Process{Name: wanted.KubeProxy, Image: "old"}, Plane: config.RoleWorker},
+	}}}
+	labels := func(name string) map[string]string { return map[string]string{nodeconfig.Label: name} }
+	h.found.Images = map[string]nodeconfig.Base{"old": {}, "new": {}}
+	h.found.Containers = []nodeconfig.Container{
+		{Name: wanted.Kubelet, Image: "old", Running: true, Labels: labels(wanted.Kubelet)}, {Name: wanted.KubeProxy, Image: "old", Labels: labels(wanted.KubeProxy)},
+	}
+	r := &run{state: &state.State{}}
+	if all := r.differences(h, config.RoleWorker); len(all) != 2 {
+		t.Fatalf("differences: %v", all)
+	}
+	r.restartsOnly = true
+	if all := r.differences(h, config.RoleWorker); len(all) != 1 || all[0].Container != wanted.KubeProxy || all[0].Kind != nodeconfig.Start {
+		t.Errorf("differences that restart: %v", all)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
@@ -32,13 +33,10 @@ type RestoreWish struct {
 
 // source is where a snapshot comes from.
 type source struct {
+	*snapshots.Snapshot
 	from *host
-	// sum is that of the data; every host has to have it.
-	sum string
 	// state is the one in the archive; nil when it is not used.
 	state *state.State
-	// lacking are the hosts of etcd that get the archive from the one that has it.
-	lacking []*host
 }
 
 // Restore brings a cluster back to a snapshot, on the hosts of cluster.yml, and goes on with a restore that was interrupted. It needs
@@ -118,12 +116,12 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 			r.Report.Warn(fmt.Sprintf("the bucket does not give snapshot %s, and those of the hosts are looked at: %v", wish.Name, err))
 		}
 	}
-	found, others := map[string]*snapshots.Snapshot{}, map[string]struct{}{}
+	found, others := make([]*snapshots.Snapshot, len(hosts)), map[string]struct{}{}
 	err := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
 		s, more, err := r.inspect(ctx, h, wish.Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		found[h.node.Address] = s
+		found[slices.Index(hosts, h)] = s
 		for _, name := range more {
 			others[name] = struct{}{}
 		}
@@ -132,18 +130,13 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 	if err != nil {
 		return nil, err
 	}
-	r.line("etcd", "Checking if all snapshots are identical")
-	address, err := snapshots.Choose(wish.Name, found, sortedKeys(others))
+	chosen, err := snapshots.Choose(wish.Name, found, sortedKeys(others))
 	if err != nil {
 		return nil, err
 	}
-	from := &source{from: r.hosts[address], sum: found[address].Sum}
-	for _, h := range hosts {
-		if s := found[h.node.Address]; s == nil || s.Broken {
-			from.lacking = append(from.lacking, h)
-		}
-	}
-	return from, r.stateIn(ctx, from, found[address], wish)
+	from := &source{Snapshot: chosen, from: r.hosts[chosen.Host]}
+	r.line("etcd", "Snapshot [%s] of host [%s] has %d bytes and can be read", wish.Name, chosen.Host, chosen.Size)
+	return from, r.stateIn(ctx, from, wish)
 }
 
 func (r *run) download(ctx context.Context, hosts []*host, name string) error {
@@ -158,15 +151,15 @@ func (r *run) download(ctx context.Context, hosts []*host, name string) error {
 }
 
 // stateIn reads and checks the state in the archive.
-func (r *run) stateIn(ctx context.Context, from *source, found *snapshots.Snapshot, wish RestoreWish) error {
+func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error {
 	r.line("etcd", "Checking if state file is included in snapshot file for [%s]", wish.Name)
-	if !found.State {
+	if !from.State {
 		if wish.LocalState {
 			return nil
 		}
 		return fmt.Errorf("snapshot %s has no state in it: with the state of that time beside cluster.yml, give --use-local-state", wish.Name)
 	}
-	once, err := r.plan.Once(found.Host)
+	once, err := r.plan.Once(from.Host)
 	if err != nil {
 		return err
 	}
@@ -178,7 +171,8 @@ func (r *run) stateIn(ctx context.Context, from *source, found *snapshots.Snapsh
 	if err != nil {
 		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
 	}
-	if err := s.Check(state.Against{Config: r.work.Config, OwnCertificates: r.work.Certificates != nil}); err != nil {
+	// Its hosts may all be lost: cluster.yml need not have any of them.
+	if err := s.Check(state.Against{OwnCertificates: r.work.Certificates != nil}); err != nil {
 		return fmt.Errorf("the state in snapshot %s: %w", wish.Name, err)
 	}
 	if wish.LocalState {
@@ -205,26 +199,28 @@ func (r *run) beginRestore(ctx context.Context, w Work, from *source, wish Resto
 	return r.save(ctx, next)
 }
 
-// copySnapshot brings the archive to every host of etcd and unpacks it there.
+// copySnapshot unpacks the snapshot and brings the data to every host of etcd, so that all restore the same. Archives that
+// others have stay as they are.
 func (r *run) copySnapshot(ctx context.Context, from *source, name string) error {
+	if err := from.Unpack(ctx, from.from.Host, r.tools(from.from), name); err != nil {
+		return err
+	}
 	d := r.directory(from.from)
 	d.OnHost, d.Path = snapshots.Dir, snapshots.Dir
-	for _, h := range from.lacking {
-		r.line("etcd", "Copying snapshot [%s] from host [%s] to host [%s]", name, from.from.node.Address, h.node.Address)
-		if err := from.from.Carry(ctx, h.Host, d, name+".zip"); err != nil {
+	for _, h := range r.with(config.RoleEtcd) {
+		if h == from.from {
+			continue
+		}
+		r.line("etcd", "Copying snapshot [%s] from host [%s] to host [%s]", name, from.Host, h.node.Address)
+		if err := from.from.Carry(ctx, h.Host, d, name); err != nil {
 			return err
 		}
-		s, _, err := r.inspect(ctx, h, name)
-		if err != nil {
+		if err := from.Verify(ctx, h.Host, r.tools(h), name); err != nil {
 			return err
-		}
-		if s == nil || s.Sum != from.sum {
-			return fmt.Errorf("snapshot %s did not arrive whole on host %s: see whether the disk is full", name, h.node.Address)
 		}
 	}
-	return each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
-		return snapshots.Unpack(ctx, h.Host, r.tools(h), name, from.sum)
-	})
+	r.line("etcd", "All etcd hosts have the same snapshot [%s]", name)
+	return nil
 }
 
 // stopForRestore ends everything that writes to etcd, or knows what was in it.
@@ -351,12 +347,9 @@ func PreviewRestore(ctx context.Context, o Options, w Work, wish RestoreWish) ([
 	if _, _, err := change.Restored(w.cluster(), from.state, wish.Name, o.Source(), rand.Reader); err != nil {
 		return nil, err
 	}
-	lines := []string{fmt.Sprintf("snapshot %s of host %s can be read, sha256 %s", wish.Name, from.from.node.Address, from.sum)}
+	lines := []string{fmt.Sprintf("snapshot %s of host %s can be read, sha256 %s", wish.Name, from.Host, from.Sum)}
 	if from.state != nil {
 		lines = append(lines, "the state in the snapshot takes the place of the one here")
-	}
-	for _, h := range from.lacking {
-		lines = append(lines, h.node.Address+" gets the archive from "+from.from.node.Address)
 	}
 	for _, h := range r.with(config.RoleEtcd) {
 		lines = append(lines, fmt.Sprintf("%s etcd: the data become those of the snapshot; those of now are in %s until the cluster works",

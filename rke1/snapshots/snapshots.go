@@ -8,9 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,8 +47,8 @@ type Snapshot struct {
 	// asked at different times.
 	Size int64
 	Sum  string
-	// State says that the cluster's state is in it.
-	State bool
+	// Archive says that it is packed, as all are but very old ones. State says that the cluster's state is in it.
+	Archive, State bool
 	// Broken says that there is an archive that cannot be opened.
 	Broken bool
 }
@@ -61,6 +59,7 @@ f="$1"
 for other in *.zip; do [ -e "$other" ] && [ "$other" != "$f.zip" ] && echo "other ${other%.zip}"; done
 if [ -e "$f.zip" ]; then
 	if ! unzip -p "$f.zip" >/dev/null 2>&1; then echo broken; exit 0; fi
+	echo archive
 	echo "size $(wc -c <"$f.zip")"
 	[ "$(unzip -p "$f.zip" "*backup/$f" 2>/dev/null | head -c 1 | wc -c)" -eq 0 ] || echo "sum $(unzip -p "$f.zip" "*backup/$f" | sha256sum | cut -d ' ' -f 1)"
 	[ "$(unzip -p "$f.zip" "*kubernetes/$f.rkestate" 2>/dev/null | head -c 1 | wc -c)" -eq 0 ] || echo state
@@ -83,6 +82,8 @@ func readSnapshot(address string, output []string) (found *Snapshot, others []st
 			s.Size, _ = strconv.ParseInt(value, 10, 64) // the shell counted
 		case "sum":
 			s.Sum = value
+		case "archive":
+			s.Archive = true
 		case "state":
 			s.State = true
 		}
@@ -110,18 +111,28 @@ func Inspect(ctx context.Context, h *onhost.Host, tools Tools, name string) (fou
 
 const unpack = `set -e
 cd "$2"
-if [ -e "$1.zip" ]; then unzip -p "$1.zip" "*backup/$1" >"$1.new"; mv "$1.new" "$1"; fi
-sha256sum "$1" | cut -d ' ' -f 1`
+if [ -e "$1.zip" ]; then unzip -p "$1.zip" "*backup/$1" >"$1.new"; mv "$1.new" "$1"; fi`
 
-// Unpack puts etcd's data beside the archive on a host, under the snapshot's name. They must have a sum.
-func Unpack(ctx context.Context, h *onhost.Host, tools Tools, name, sum string) error {
+const sum = `cd "$2" && sha256sum "$1" | cut -d ' ' -f 1`
+
+// Unpack puts etcd's data beside the archive on a host, under the snapshot's name, and says whether they are what was found.
+func (s *Snapshot) Unpack(ctx context.Context, h *onhost.Host, tools Tools, name string) error {
 	p := tools("etcd-extract-snapshot", []string{Dir + ":" + Dir}, unpack, "unpack", name, Dir)
-	output, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit})
-	if err != nil {
+	if _, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit}); err != nil {
 		return fmt.Errorf("unpack snapshot %s: %w", name, err)
 	}
-	if len(output) == 0 || output[len(output)-1] != sum {
-		return fmt.Errorf("snapshot %s on host %s was unpacked to something else: see whether the disk is full", name, h.Address)
+	return s.Verify(ctx, h, tools, name)
+}
+
+// Verify says whether the data that are on a host, unpacked, are those of the snapshot.
+func (s *Snapshot) Verify(ctx context.Context, h *onhost.Host, tools Tools, name string) error {
+	p := tools("etcd-checksum-checker", []string{Dir + ":" + Dir}, sum, "sum", name, Dir)
+	output, err := h.Run(ctx, onhost.Once{Process: p, Limit: Limit})
+	if err != nil {
+		return fmt.Errorf("check snapshot %s: %w", name, err)
+	}
+	if len(output) == 0 || output[len(output)-1] != s.Sum {
+		return fmt.Errorf("snapshot %s on host %s did not become what it is on host %s: see whether the disk is full", name, h.Address, s.Host)
 	}
 	return nil
 }
@@ -129,52 +140,41 @@ func Unpack(ctx context.Context, h *onhost.Host, tools Tools, name, sum string) 
 // Limit bounds one command with a snapshot.
 const Limit = 30 * time.Minute
 
-// DifferError is that hosts have different snapshots under one name.
-type DifferError struct {
-	Name string
-	// Sums are those of etcd's data in them, by host.
-	Sums map[string]string
-}
-
-func (e *DifferError) Error() string {
-	var hosts []string
-	for _, address := range slices.Sorted(maps.Keys(e.Sums)) {
-		hosts = append(hosts, fmt.Sprintf("%s has %.12s", address, e.Sums[address]))
-	}
-	return fmt.Sprintf("etcd snapshots are not consistent: under the name %s %s. Members that restore different data never agree: keep the archive "+
-		"of one host in %s and move the others away; it is copied from there", e.Name, strings.Join(hosts, ", "), Dir)
-}
-
-// Choose decides where the snapshot comes from. others are the names of what else there is.
-func Choose(name string, found map[string]*Snapshot, others []string) (from string, err error) {
-	sums := map[string]string{}
+// Choose decides which host's snapshot is restored everywhere: one that can be read, with the state in it if there is one.
+// Snapshots that several members took under one name are of one moment, but never the same bytes, and members that restore different
+// ones never agree. others are the names of what else there is, for the error when there is none.
+func Choose(name string, found []*Snapshot, others []string) (*Snapshot, error) {
+	var best *Snapshot
 	var broken []string
-	for _, address := range slices.Sorted(maps.Keys(found)) {
-		switch s := found[address]; {
+	for _, s := range found {
+		switch {
 		case s == nil:
 		case s.Broken:
-			broken = append(broken, address)
-		default:
-			sums[address] = s.Sum
-			if from == "" || s.State && !found[from].State {
-				from = address
-			}
+			broken = append(broken, s.Host)
+		case best == nil, best.rank() < s.rank():
+			best = s
 		}
 	}
-	for _, sum := range sums {
-		if sum != sums[from] {
-			return "", &DifferError{Name: name, Sums: sums}
-		}
+	if best != nil {
+		return best, nil
 	}
-	if from == "" {
-		text := fmt.Sprintf("no etcd host has snapshot %s", name)
-		if len(broken) > 0 {
-			text = fmt.Sprintf("the archive of snapshot %s cannot be opened on %s", name, strings.Join(broken, ", "))
-		}
-		if len(others) > 0 {
-			text += "; there are " + strings.Join(others, ", ")
-		}
-		return "", errors.New(text)
+	text := fmt.Sprintf("no etcd host has snapshot %s", name)
+	if len(broken) > 0 {
+		text = fmt.Sprintf("the archive of snapshot %s cannot be opened on %s", name, strings.Join(broken, ", "))
 	}
-	return from, nil
+	if len(others) > 0 {
+		text += "; there are " + strings.Join(others, ", ")
+	}
+	return nil, errors.New(text)
+}
+
+// rank is how good a snapshot is to restore: data without an archive may be what an interrupted restore left.
+func (s *Snapshot) rank() int {
+	switch {
+	case s.State:
+		return 2
+	case s.Archive:
+		return 1
+	}
+	return 0
 }

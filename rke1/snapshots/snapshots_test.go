@@ -10,24 +10,29 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	good := func(sum string, withState bool) *Snapshot { return &Snapshot{Size: 1, Sum: sum, State: withState} }
+	good := func(host string, archive, withState bool) *Snapshot {
+		return &Snapshot{Host: host, Size: 1, Sum: "sum of " + host, Archive: archive, State: withState}
+	}
+	broken := &Snapshot{Host: "a", Archive: true, Broken: true}
 	for _, tt := range []struct {
 		name   string
-		found  map[string]*Snapshot
+		found  []*Snapshot
 		others []string
-		from   string
-		want   string
+		host   string
+		want   string // of the error
 	}{
-		{"one has it", map[string]*Snapshot{"a": nil, "b": good("1", true)}, nil, "b", ""},
-		{"one with the state", map[string]*Snapshot{"a": good("1", false), "b": good("1", true)}, nil, "b", ""},
-		{"a broken one does not count", map[string]*Snapshot{"a": {Broken: true}, "b": good("1", true)}, nil, "b", ""},
-		{"they differ", map[string]*Snapshot{"a": good("1", true), "b": good("2", true)}, nil, "", "not consistent"},
-		{"nobody", map[string]*Snapshot{"a": nil}, []string{"x", "y"}, "", "there are x, y"},
-		{"all broken", map[string]*Snapshot{"a": {Broken: true}}, nil, "", "cannot be opened on a"},
+		{"one has it", []*Snapshot{nil, good("b", true, true)}, nil, "b", ""},
+		{"all have it", []*Snapshot{good("a", true, true), good("b", true, true)}, nil, "a", ""},
+		{"one with the state", []*Snapshot{good("a", true, false), good("b", true, true)}, nil, "b", ""},
+		{"data that an interrupted restore left", []*Snapshot{good("a", false, false), good("b", true, false)}, nil, "b", ""},
+		{"data alone", []*Snapshot{nil, good("b", false, false)}, nil, "b", ""},
+		{"a broken one does not count", []*Snapshot{broken, good("b", true, true)}, nil, "b", ""},
+		{"nobody", []*Snapshot{nil}, []string{"x", "y"}, "", "no etcd host has snapshot one; there are x, y"},
+		{"all broken", []*Snapshot{broken, nil}, nil, "", "cannot be opened on a"},
 	} {
-		from, err := Choose("one", tt.found, tt.others)
-		if from != tt.from || tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: %q, %v", tt.name, from, err)
+		s, err := Choose("one", tt.found, tt.others)
+		if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) || tt.want == "" && (err != nil || s.Host != tt.host) {
+			t.Errorf("%s: %v, %v", tt.name, s, err)
 		}
 	}
 }
@@ -37,9 +42,10 @@ func TestReadSnapshot(t *testing.T) {
 		output []string
 		want   *Snapshot
 	}{
-		{[]string{"other two", "size 12", "sum abc", "state"}, &Snapshot{Host: "a", Size: 12, Sum: "abc", State: true}},
-		{[]string{"other two", "size 12"}, &Snapshot{Host: "a", Size: 12, Broken: true}}, // an archive without data
+		{[]string{"other two", "archive", "size 12", "sum abc", "state"}, &Snapshot{Host: "a", Size: 12, Sum: "abc", Archive: true, State: true}},
+		{[]string{"other two", "archive", "size 12"}, &Snapshot{Host: "a", Size: 12, Archive: true, Broken: true}}, // an archive without data
 		{[]string{"other two", "broken"}, &Snapshot{Host: "a", Broken: true}},
+		{[]string{"other two", "size 12", "sum abc"}, &Snapshot{Host: "a", Size: 12, Sum: "abc"}},
 		{[]string{"other two"}, nil},
 	} {
 		is, others := readSnapshot("a", tt.output)

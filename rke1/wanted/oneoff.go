@@ -203,7 +203,8 @@ rm -rf "$new"
 etcdctl snapshot restore "$SNAPSHOT" --data-dir="$new" --name="$MEMBER" --initial-cluster="$CLUSTER" --initial-cluster-token=etcd-cluster-1 --initial-advertise-peer-urls="$PEER"
 if [ -e "$ASIDE/member" ]; then rm -rf "$DATA/member"; elif [ -e "$DATA/member" ]; then mkdir -p "$ASIDE" && mv "$DATA/member" "$ASIDE/member"; fi
 mv "$new/member" "$DATA/member"
-rm -rf "$new" "$SNAPSHOT"`
+rm -rf "$new"
+if [ -e "$SNAPSHOT.zip" ]; then rm -f "$SNAPSHOT"; fi`
 	p := nodeconfig.Process{
 		Name: SnapshotRestore, Image: o.toolsImage(), Command: []string{"sh", "-c", script}, NetworkMode: "host", RestartPolicy: "no",
 		Env: append([]string{
