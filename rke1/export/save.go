@@ -121,11 +121,11 @@ func Recipients(given []string) ([]age.Recipient, error) {
 		if strings.HasPrefix(strings.ToUpper(text), "AGE-SECRET-KEY-") {
 			return nil, fmt.Errorf("recipient %d: is a private key; give the public one, which begins with age1, and take this one for known to others", i+1)
 		}
-		key, err := age.ParseX25519Recipient(text)
-		if err != nil {
+		read, err := age.ParseRecipients(strings.NewReader(text)) // also the kinds that are yet to come
+		if err != nil || len(read) != 1 {
 			return nil, fmt.Errorf("recipient %d: is not a public key of age (age1…) or SSH (ssh-ed25519 …)", i+1)
 		}
-		keys = append(keys, key)
+		keys = append(keys, read[0])
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("there is nobody to encrypt for")

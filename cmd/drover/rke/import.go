@@ -98,7 +98,7 @@ func (c *cluster) readFromCluster(ctx context.Context, kubeconfig string) error 
 	return err
 }
 
-// adopt looks at the hosts, says what differs, and writes the files when that is wanted.
+// adopt looks at the certificates, the state and the hosts.
 func (c *cluster) adopt(ctx context.Context, f adoption) error {
 	remarks, err := export.Examine(c.config, c.state, known(c.versions), time.Now())
 	if err != nil {
@@ -119,6 +119,11 @@ func (c *cluster) adopt(ctx context.Context, f adoption) error {
 	if err != nil {
 		return err
 	}
+	return c.conclude(f, changes)
+}
+
+// conclude says what differs, and writes the files when that is nothing.
+func (c *cluster) conclude(f adoption, changes *engine.Changes) error {
 	for _, line := range changes.Lines() {
 		fmt.Fprintln(c.Out, line)
 	}
