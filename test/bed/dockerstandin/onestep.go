@@ -133,7 +133,10 @@ func (e *Engine) pack(c *Container, dir string) (text []byte, found bool) {
 	w := tar.NewWriter(&out)
 	for _, name := range slices.Sorted(maps.Keys(e.files)) {
 		rest, below := strings.CutPrefix(name, host+"/")
-		if !below {
+		switch {
+		case name == host: // the file itself
+			rest = ""
+		case !below:
 			continue
 		}
 		found = true

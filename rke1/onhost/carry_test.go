@@ -1,0 +1,57 @@
+package onhost_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+)
+
+// TestCarry copies one file, as it is, and leaves no container on either host.
+func TestCarry(t *testing.T) {
+	from, a := open(t)
+	to, b := open(t)
+	d := onhost.Directory{OnHost: "/opt/rke/etcd-snapshots", Path: "/opt/rke/etcd-snapshots", Image: tools}
+	one := dockerstandin.File{Contents: "data", Mode: 0o600, UID: 7, Changed: noon}
+	from.SetFile("/opt/rke/etcd-snapshots/one", &one)
+	from.SetFile("/opt/rke/etcd-snapshots/one.zip", &dockerstandin.File{Contents: "archive", Mode: 0o600})
+	to.SetFile("/opt/rke/etcd-snapshots/two", &dockerstandin.File{Contents: "theirs", Mode: 0o600})
+	if err := a.Carry(t.Context(), b, d, "one"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]dockerstandin.File{"/opt/rke/etcd-snapshots/one": one, "/opt/rke/etcd-snapshots/two": {Contents: "theirs", Mode: 0o600}}
+	if diff := cmp.Diff(want, to.Files(), sameTime); diff != "" {
+		t.Error(diff)
+	}
+	if err := a.Carry(t.Context(), b, d, "gone"); err == nil || !strings.Contains(err.Error(), "copy gone of") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if left := len(from.Containers()) + len(to.Containers()); left != 0 {
+		t.Errorf("%d containers are left", left)
+	}
+}
+
+// What a command leaves in its container is read only when it has ended well.
+func TestFetch(t *testing.T) {
+	e, h := open(t)
+	e.SetFile("/tmp/out/state", &dockerstandin.File{Contents: "the state", Mode: 0o600})
+	once := func(name string) onhost.Once {
+		o := command(name)
+		o.Process.Binds = []string{"/tmp/out:/out"}
+		return o
+	}
+	e.OnStart("rke-good", func(dockerstandin.Container) (int, string) { return 0, "" })
+	e.OnStart("rke-bad", func(dockerstandin.Container) (int, string) { return 1, "no such archive" })
+	if text, err := h.Fetch(t.Context(), once("rke-good"), "/out/state", 100); err != nil || string(text) != "the state" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := h.Fetch(t.Context(), once("rke-bad"), "/out/state", 100); err == nil || !strings.Contains(err.Error(), "no such archive") {
+		t.Errorf("after a failure: %v", err)
+	}
+	if _, err := h.Fetch(t.Context(), once("rke-good"), "/out/other", 100); err == nil {
+		t.Error("a file that is not there is read")
+	}
+}
