@@ -41,7 +41,7 @@ func (r *run) controlPlane(ctx context.Context) error {
 		}
 		return r.openAPI(ctx)
 	}
-	limit, err := r.unavailable(config.RoleControlPlane, r.strategy().MaxUnavailableControlplane, "1")
+	limit, err := r.room(hosts, config.RoleControlPlane, r.strategy().MaxUnavailableControlplane, "1", config.RoleControlPlane, config.RoleWorker)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *run) workerPlane(ctx context.Context) error {
 	if err := r.roll(ctx, etcd, 1, config.RoleWorker); err != nil {
 		return err
 	}
-	limit, err := r.unavailable(config.RoleWorker, r.strategy().MaxUnavailableWorker, "10%")
+	limit, err := r.room(workers, config.RoleWorker, r.strategy().MaxUnavailableWorker, "10%", config.RoleWorker)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,16 @@ func (r *run) strategy() config.UpgradeStrategy {
 		return *s
 	}
 	return config.UpgradeStrategy{}
+}
+
+// room is how many hosts may have their turn at a time. Where nothing changes nobody has to be away for it, whatever
+// other hosts are.
+func (r *run) room(hosts []*host, role, text, usual string, planes ...string) (int, error) {
+	changes := slices.ContainsFunc(hosts, func(h *host) bool { return len(r.differences(h, planes...)) > 0 })
+	if !changes {
+		return parallel, nil
+	}
+	return r.unavailable(role, text, usual)
 }
 
 // unavailable is how many hosts of a role may be away at a time, those that cannot be reached included.

@@ -236,3 +236,19 @@ func TestEachAndItsFailures(t *testing.T) {
 		t.Errorf("after as many as may be away: %v", cause)
 	}
 }
+
+// A host that is away keeps only those from changing that would be away too.
+func TestRoomWhereNothingChanges(t *testing.T) {
+	workers := []config.Node{node("1", "worker"), node("2", "worker")}
+	r := runOf(workers, workers)
+	r.Report = quiet{}
+	r.down["2"] = errors.New("no")
+	h := r.hosts["1"]
+	if limit, err := r.room([]*host{h}, config.RoleWorker, "1", "1", config.RoleWorker); err != nil || limit != parallel {
+		t.Errorf("nothing changes: %d, %v", limit, err)
+	}
+	h.wanted = wanted.Host{Address: "1", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: wanted.Kubelet}, Plane: config.RoleWorker}}}
+	if _, err := r.room([]*host{h}, config.RoleWorker, "1", "1", config.RoleWorker); err == nil {
+		t.Error("a change although as many are away as may be")
+	}
+}
