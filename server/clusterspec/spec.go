@@ -42,7 +42,8 @@ type Metadata struct {
 
 // Spec is what is wanted of the cluster.
 type Spec struct {
-	// RancherKubernetesEngineConfig makes a cluster of Docker hosts, and nothing else may stand beside it.
+	// RancherKubernetesEngineConfig makes a cluster of Docker hosts: RKE1's, or, where it is empty, of hosts that are
+	// at hand and on which nothing is provisioned. Nothing else may stand beside it.
 	RancherKubernetesEngineConfig *RancherKubernetesEngineConfig `json:"rancherKubernetesEngineConfig,omitempty"`
 	// KubernetesVersion picks the distribution too: v1.34.4+k3s1, v1.34.4+rke2r1.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
@@ -57,9 +58,10 @@ type Spec struct {
 // Docker says whether the cluster's hosts are looked after through their Docker sockets.
 func (s Spec) Docker() bool { return s.RancherKubernetesEngineConfig != nil }
 
-// RancherKubernetesEngineConfig is RKE1's part of the spec. Nothing is provisioned on Docker
-// hosts yet, so it has no fields.
-type RancherKubernetesEngineConfig struct{}
+// RKE1 says whether the cluster is made of containers on its Docker hosts.
+func (s Spec) RKE1() bool {
+	return s.RancherKubernetesEngineConfig != nil && len(*s.RancherKubernetesEngineConfig) > 0
+}
 
 // EnvVar is one environment variable.
 type EnvVar struct {
