@@ -38,7 +38,9 @@ func decideRKE1(s Snapshot) Decision {
 	r.look()
 	for _, m := range r.members {
 		if m.leaving {
-			m.Condition, m.remove = r.leaving(m)
+			if m.remove = r.left(m); !m.remove {
+				m.Condition = r.leaving(m)
+			}
 			continue
 		}
 		r.judge(m)
@@ -74,17 +76,19 @@ func (r *rke1Round) look() {
 	r.cluster.ready = r.API.Reachable
 }
 
-// leaving is where a host stands that is removed; it has gone once the cluster's state does not have it any more.
-func (r *rke1Round) leaving(m *member) (c records.Condition, gone bool) {
+// left says that a host that is removed has gone: the cluster's state does not have it any more.
+func (r *rke1Round) left(m *member) bool {
 	record := r.RKE1.Record
-	if record == nil || m.Leave.Force || !slices.Contains(record.Hosts, want.Address(*m.Machine.Machine)) {
-		return records.Condition{}, true
-	}
-	c = records.Condition{State: records.Removing, Code: string(verdict.LeavingNode), Cause: m.NodeName + " is taken out of the cluster and cleaned", WaitingFor: "the operation that does it"}
+	return record == nil || m.Leave.Force || !slices.Contains(record.Hosts, want.Address(*m.Machine.Machine))
+}
+
+// leaving is where a host stands that is removed.
+func (r *rke1Round) leaving(m *member) records.Condition {
+	c := records.Condition{State: records.Removing, Code: string(verdict.LeavingNode), Cause: m.NodeName + " is taken out of the cluster and cleaned", WaitingFor: "the operation that does it"}
 	if cause, next, failing := r.failing(); failing {
 		c.Code, c.Cause, c.NextStep = string(verdict.UninstallError), cause, next
 	}
-	return c, false
+	return c
 }
 
 // failing says why the operation's last try has failed, and what comes next.
