@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -87,8 +88,8 @@ func readCluster(text *strictyaml.Document, known *versions.Data) (Document, str
 	var doc Document
 	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
 	if doc.Spec.Docker() {
-		notes, wrong := readRKE1(text, &doc)
-		doc.Notes, bad = notes, append(bad, wrong...)
+		own, notes, wrong := rke1doc.Read(text)
+		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
 	}
 	if doc.Metadata.Namespace == "" {
 		doc.Metadata.Namespace = DefaultNamespace

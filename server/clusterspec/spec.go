@@ -7,7 +7,12 @@
 // and pkg/apis/management.cattle.io/v3.
 package clusterspec
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
+)
 
 // APIVersion and Kind of the document.
 const (
@@ -57,6 +62,17 @@ type Spec struct {
 
 // Docker says whether the cluster's hosts are looked after through their Docker sockets.
 func (s Spec) Docker() bool { return s.RancherKubernetesEngineConfig != nil }
+
+// RancherKubernetesEngineConfig is RKE1's part of the spec.
+type RancherKubernetesEngineConfig = rke1doc.Config
+
+// RKE1Config is the config of an RKE1 cluster, without nodes; of others it is empty.
+func (s Spec) RKE1Config() (config.Cluster, error) {
+	if !s.RKE1() {
+		return config.Cluster{}, nil
+	}
+	return s.RancherKubernetesEngineConfig.Cluster()
+}
 
 // RKE1 says whether the cluster is made of containers on its Docker hosts.
 func (s Spec) RKE1() bool {

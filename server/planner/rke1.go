@@ -203,13 +203,13 @@ func (r *rke1Round) verdict() {
 		c.message, c.failed = r.wrong.Error(), true
 	case failing:
 		c.message, c.failed = cause, true
-	case r.Operation != nil:
-		c.message = r.under()
 	case !r.done && len(r.needs) > 0:
 		if !c.initialized {
 			c.state = ClusterPending
 		}
 		c.message = "waiting: " + want.Sentence(r.needs)
+	case r.Operation != nil:
+		c.message = r.under()
 	case !r.done:
 		c.message = "an operation is about to begin"
 		if r.halted {

@@ -64,7 +64,7 @@ func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error)
 	if !ok || cluster.Value.ID != found.ClusterID {
 		return denied("this registration token is for another cluster, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
 	}
-	if !cluster.Value.Deleting.IsZero() {
+	if c := cluster.Value; !c.Deleting.IsZero() && !(c.Spec.RKE1() && c.Leave.Uninstall) { // whose hosts are reached to be cleaned
 		return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict,
 			"cluster %s is being removed since %s and takes no machines", cluster.Value.Name, cluster.Value.Deleting.Format(time.RFC3339))
 	}

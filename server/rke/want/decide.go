@@ -160,6 +160,9 @@ func (s Snapshot) carryOn(in Input, stamp string, o operations.Operation) Decisi
 			return Decision{Again: left}
 		}
 	}
+	if len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {
+		return Decision{} // right after a server took over, agents are on their way to it
+	}
 	var wrong error
 	d.Do = Run
 	if d.Config, _, wrong = Config(in); wrong != nil {

@@ -5,6 +5,7 @@ package want
 import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 )
 
 // Version is the Kubernetes version that a cluster's document asks for; of an RKE1 cluster that of its config, which may leave it open.
@@ -21,8 +22,8 @@ func Version(s clusterspec.Spec) string {
 
 // Public is an RKE1 config without what is secret in it, or may be: passwords, keys, and texts of users that are passed on.
 // Of a cluster without one it is empty.
-func Public(s clusterspec.Spec) *clusterspec.RancherKubernetesEngineConfig {
-	none := new(clusterspec.RancherKubernetesEngineConfig)
+func Public(s clusterspec.Spec) *rke1doc.Config {
+	none := new(rke1doc.Config)
 	c, err := s.RKE1Config()
 	if err != nil || !s.RKE1() {
 		return none
@@ -41,9 +42,9 @@ func Public(s clusterspec.Spec) *clusterspec.RancherKubernetesEngineConfig {
 		e.CustomConfig = nil
 	}
 	c.Addons = ""
-	public, err := clusterspec.NewRKE1Config(c)
+	public, err := rke1doc.New(c)
 	if err != nil {
 		return none
 	}
-	return public
+	return &public
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -79,7 +80,7 @@ func Check(in Input) (warnings []string, err error) {
 	filled := config.WithDefaults(c, Known(in.Versions))
 	errs, found := check.Cluster(filled, Known(in.Versions), nil)
 	for i := range errs {
-		errs[i].Path = "spec.rancherKubernetesEngineConfig." + errs[i].Path
+		errs[i].Path = rke1doc.Path + "." + errs[i].Path
 	}
 	for _, w := range found {
 		warnings = append(warnings, w.Path+": "+w.Reason)

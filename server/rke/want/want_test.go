@@ -131,20 +131,31 @@ func TestDecide(t *testing.T) {
 			s.Operations[0].State = operations.Stopping
 			return s
 		}, End, func(d Decision) bool { return d.State == operations.Aborted && d.Halted && d.Stamp != "" }},
-		{"between two tries", func(t *testing.T) Snapshot { return running(t, Params{Stamp: "current", Tries: 1, Next: now.Add(time.Minute)}) }, Nothing,
+		{"under way, and its agents have not come to this server yet", func(t *testing.T) Snapshot {
+			s := running(t, Params{Stamp: "current"})
+			s.Connected = func(records.Machine) bool { return false }
+			return s
+		}, Nothing, nil},
+		{"between two tries", func(t *testing.T) Snapshot {
+			return running(t, Params{Stamp: "current", Tries: 1, Next: now.Add(time.Minute)})
+		}, Nothing,
 			func(d Decision) bool { return d.Again == time.Minute }},
 		{"between two tries, and somebody asks for one", func(t *testing.T) Snapshot {
 			s := running(t, Params{Stamp: "current", Tries: 1, Next: now.Add(time.Minute)})
 			s.Operations[0].Retry = 1
 			return s
 		}, Run, nil},
-		{"between two tries of something else", func(t *testing.T) Snapshot { return running(t, Params{Stamp: "other", Tries: 1, Next: now.Add(time.Minute)}) }, Run, nil},
+		{"between two tries of something else", func(t *testing.T) Snapshot {
+			return running(t, Params{Stamp: "other", Tries: 1, Next: now.Add(time.Minute)})
+		}, Run, nil},
 		{"left to a host that is away", func(t *testing.T) Snapshot {
 			s := running(t, Params{Stamp: "current", Tries: 1, Away: []string{"10.0.0.2"}})
 			s.Connected = func(m records.Machine) bool { return m.NodeName == "a" }
 			return s
 		}, Nothing, func(d Decision) bool { return d.Again == 0 }},
-		{"left to a host that is back", func(t *testing.T) Snapshot { return running(t, Params{Stamp: "current", Tries: 1, Away: []string{"10.0.0.2"}}) }, Run, nil},
+		{"left to a host that is back", func(t *testing.T) Snapshot {
+			return running(t, Params{Stamp: "current", Tries: 1, Away: []string{"10.0.0.2"}})
+		}, Run, nil},
 		{"under way with a config that has become wrong", func(t *testing.T) Snapshot {
 			s := running(t, Params{Stamp: "other"})
 			bad := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"rope"}}`)
