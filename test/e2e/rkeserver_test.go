@@ -159,7 +159,8 @@ func (s *rkeServer) midway() views.OperationSummary {
 	return under
 }
 
-// TestRKEServer makes an RKE1 cluster of one host over the tunnel of its node agent, by a server that is killed in the middle.
+// TestRKEServer makes an RKE1 cluster of one host over the tunnel of its node agent, by a server that is killed in the middle, adds a
+// worker, and takes the cluster off both.
 func TestRKEServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
@@ -192,6 +193,7 @@ func TestRKEServer(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	s.again()
+	s.repairs()
 	s.drover(s.server, "clusters", "rm", "yard", "--uninstall", "--yes")
 	must(t, bed.Await(ctx, "the cluster to be gone", time.Second, func(ctx context.Context) error {
 		if c, err := s.cluster(ctx); err == nil {
@@ -202,6 +204,68 @@ func TestRKEServer(t *testing.T) {
 	if left := s.ours(); len(left) > 0 {
 		t.Errorf("left on the host: %v", left)
 	}
+}
+
+// repairs adds a worker, whose agent gets what belongs there and brings it back while the server is away.
+func (s *rkeServer) repairs() {
+	s.Helper()
+	first := s.ours()
+	h := s.yard.addHost("rke-w")
+	must(s.T, h.LoadImage(s.ctx, s.archive))
+	line := strings.TrimSpace(s.drover(s.server, "clusters", "join-command", "yard", "--docker", "--worker"))
+	line = strings.Replace(line, " sudo --preserve-env=CATTLE_TOKEN docker run ", " docker run --name "+agentName+" ", 1)
+	if _, err := h.Sh(s.ctx, line); err != nil {
+		s.Fatal(redact(err.Error()))
+	}
+	var brought map[string]string
+	ctx, cancel := context.WithTimeout(s.ctx, 8*time.Minute)
+	defer cancel()
+	must(s.T, bed.Await(ctx, "the worker to be active and its agent to have its node config", time.Second, func(ctx context.Context) error {
+		var all []views.Machine
+		out, err := s.tryDrover(ctx, s.server, "machines", "ls", "--cluster", "yard", "-o", "json")
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &all)
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			if m.NodeName == h.Name() && m.State == "Active" {
+				if brought == nil {
+					brought = s.ours()
+				}
+				if m.Docker.AppliedNodeConfig > 0 {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("machines: %s", out)
+	}))
+	now := s.ours()
+	if diff := cmp.Diff(brought, now); diff != "" {
+		s.Errorf("the agent changed containers that the engine had made: %s", diff)
+	}
+	for key := range now {
+		if strings.HasPrefix(key, h.Name()+" ") {
+			delete(now, key)
+		}
+	}
+	if diff := cmp.Diff(first, now); diff != "" {
+		s.Errorf("the new worker changed containers of the other host: %s", diff)
+	}
+	s.kill(s.server)
+	if _, err := h.Docker(s.ctx, "rm", "--force", "kubelet"); err != nil {
+		s.Error(err)
+	}
+	must(s.T, bed.Await(ctx, "the agent to bring the kubelet back without the server", time.Second, func(ctx context.Context) error {
+		out, err := h.Docker(ctx, "inspect", "--format", "{{.State.Running}}", "kubelet")
+		if err == nil && strings.TrimSpace(out) != "true" {
+			err = fmt.Errorf("running: %s", out)
+		}
+		return err
+	}))
+	s.start(s.server)
+	s.awaitCluster("active", 5*time.Minute, func(c views.Cluster) bool { return c.State == "active" && c.Ready && c.Message == "" })
 }
 
 // again runs the engine once more for a document that asks for nothing else of the hosts.
