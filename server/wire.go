@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
@@ -104,6 +105,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Clusters: &clusters.Applier{
 			State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 		},
+		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/plans/written"
 )
 
 // planSuffixes end the names of plans. Only the first is the original's.
@@ -68,7 +69,7 @@ func ReadPlanFile(path string) (*Document, error) {
 func parse(path string, b []byte) (*plans.Plan, error) {
 	switch filepath.Ext(path) {
 	case ".yaml", ".yml":
-		return parseYAML(path, b)
+		return written.Parse(path, b)
 	}
 	return plans.Parse(b)
 }

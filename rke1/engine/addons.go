@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/kube"
 )
 
 // deployAddons applies what has changed. The cluster's own add-ons end a run that cannot
@@ -27,11 +28,9 @@ func (r *run) deployAddons(ctx context.Context) error {
 			return err
 		}
 	}
-	users, err := addons.Users(ctx, r.work.Config)
-	if err != nil {
-		r.fail(err)
-		return ctx.Err()
-	}
+	// Those that could be read are applied, whatever became of the others.
+	users, err := addons.Users(ctx, r.work.Config, r.Addons)
+	r.fail(err)
 	for _, a := range users {
 		r.fail(r.deployAddon(ctx, a))
 	}
@@ -59,9 +58,22 @@ func (r *run) deployAddon(ctx context.Context, a addons.Addon) error {
 		return nil
 	}
 	r.line("addons", "Setting up %s", a.Name)
+	if is != "" && is != a.Text {
+		if err := r.api.Discard(ctx, objectsOf(a.Replaced)); err != nil {
+			return err
+		}
+	}
 	if err := r.api.Apply(ctx, a.Name, a.Text); err != nil {
 		return err
 	}
 	r.line("addons", "Successfully applied %s", a.Name)
 	return nil
+}
+
+func objectsOf(all []addons.Object) []kube.Object {
+	objects := make([]kube.Object, len(all))
+	for i, o := range all {
+		objects[i] = kube.Object(o)
+	}
+	return objects
 }

@@ -145,7 +145,7 @@ func share(text string, of int) (int, error) {
 func (r *run) roll(ctx context.Context, hosts []*host, limit int, planes ...string) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	failed := &Counter{limit: limit, stop: stop}
+	failed := &counter{limit: limit, stop: stop}
 	err := each(ctx, r.brokenFirst(ctx, hosts), limit, func(ctx context.Context, h *host) error {
 		if err := r.safePoint(); err != nil {
 			stop(err)

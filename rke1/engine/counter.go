@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Counter ends a roll-out when as many hosts failed as may be away.
-type Counter struct {
+// counter ends a roll-out when as many hosts failed as may be away.
+type counter struct {
 	limit int
 	stop  context.CancelCauseFunc
 
@@ -15,7 +15,7 @@ type Counter struct {
 	failed int
 }
 
-func (c *Counter) add(err error) {
+func (c *counter) add(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failed++; c.failed >= c.limit {

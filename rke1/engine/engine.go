@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
@@ -47,6 +48,8 @@ type Options struct {
 	Now    func() time.Time
 	// Source makes keys and certificates of the moment.
 	Source func() pki.Source
+	// Addons says from where addons_include may be read.
+	Addons addons.Sources
 	// Pause is how long to wait between two tries; 0 means 5 s.
 	Pause time.Duration
 	// Planned is called in Up when it is known what should be on each host that answered, and before anything is changed

@@ -39,11 +39,16 @@ func (r *run) checkPorts(ctx context.Context) error {
 		r.line("network", "No hosts added existing cluster, skipping port check")
 		return nil
 	}
+	// Those that an interrupted run left would look like somebody else's.
+	r.stopListening(ctx, fresh)
 	if err := each(ctx, fresh, parallel, r.portsFree); err != nil {
 		return err
 	}
 	r.line("network", "Deploying port listener containers")
-	defer r.stopListening(ctx, fresh)
+	defer func() {
+		r.line("network", "Removing port listener containers")
+		r.stopListening(ctx, fresh)
+	}()
 	if err := each(ctx, fresh, parallel, r.listen); err != nil {
 		return err
 	}
@@ -118,7 +123,6 @@ func (r *run) runs(h *host, role string) bool {
 }
 
 func (r *run) stopListening(ctx context.Context, hosts []*host) {
-	r.line("network", "Removing port listener containers")
 	err := each(context.WithoutCancel(ctx), hosts, parallel, func(ctx context.Context, h *host) error {
 		var faults []error
 		for _, p := range portsOf {
@@ -156,7 +160,8 @@ func (r *run) reaches(ctx context.Context, from *host, fresh []*host) error {
 	if len(targets) == 0 {
 		return nil
 	}
-	script := `while [ $# -gt 1 ]; do nc -w 5 -z "$1" "$2" </dev/null >/dev/null 2>&1 || echo "$1:$2"; shift 2; done`
+	// By its path: shells of some builds of busybox have an nc of their own, without -z.
+	script := `nc=$(which nc); while [ $# -gt 1 ]; do "$nc" -w 5 -z "$1" "$2" </dev/null >/dev/null 2>&1 || echo "$1:$2"; shift 2; done`
 	var missing []string
 	for range 3 {
 		once := r.shell(wanted.PortChecker, from, nil, script, append([]string{"check"}, targets...)...)

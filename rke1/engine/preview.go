@@ -174,7 +174,7 @@ func (r *run) addonChanges(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	users, err := addons.Users(ctx, r.work.Config)
+	users, err := addons.Users(ctx, r.work.Config, r.Addons)
 	if err != nil {
 		return nil, err
 	}

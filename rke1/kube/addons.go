@@ -158,13 +158,53 @@ func (a *API) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+// Object names an object.
+type Object struct{ APIVersion, Kind, Namespace, Name string }
+
+// Discard deletes objects and waits until they are gone, so that others can have their names.
+func (a *API) Discard(ctx context.Context, objects []Object) error {
+	for _, o := range objects {
+		u := &unstructured.Unstructured{}
+		u.SetAPIVersion(o.APIVersion)
+		u.SetKind(o.Kind)
+		u.SetNamespace(o.Namespace)
+		u.SetName(o.Name)
+		err := again(ctx, func() error {
+			if err := a.remove(ctx, u); err != nil {
+				return err
+			}
+			client, err := a.client(u)
+			if err != nil {
+				return ignoreNoMatch(err)
+			}
+			_, err = client.Get(ctx, u.GetName(), metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return err
+			}
+			return errors.New("it is still being deleted")
+		})
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", describe(u), err)
+		}
+	}
+	return nil
+}
+
+// ignoreNoMatch is nil for a kind that the cluster does not know: nothing of it is there.
+func ignoreNoMatch(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
 func (a *API) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	client, err := a.client(o)
-	if meta.IsNoMatchError(err) {
-		return nil // its definition has gone, and it with it
-	}
 	if err != nil {
-		return err
+		return ignoreNoMatch(err) // its definition has gone, and it with it
 	}
 	background := metav1.DeletePropagationBackground
 	err = client.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})

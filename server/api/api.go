@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -45,6 +46,8 @@ type Options struct {
 	Registration *registration.Registration
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
+	// Fleets takes what people ask of machines without a cluster.
+	Fleets *fleets.Fleets
 	// Versions are those that cluster documents may name.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from; nil is the built-in data.
@@ -114,6 +117,7 @@ func New(o Options) *API {
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
+	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

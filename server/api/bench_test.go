@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planapi"
@@ -170,6 +171,7 @@ func (b *bench) wire(o benchOptions) {
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
 		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now},
+		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Agents: agents, Metrics: room, Events: b.events,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {

@@ -5,6 +5,7 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/views"
 )
@@ -35,7 +37,7 @@ type parameter struct{ name, what string }
 func descriptions() map[string]description {
 	page := []parameter{{"limit", "how many at most, 1 to 5000; default 1000"}, {"continue", "where the page begins, as the page before gave it"}}
 	host := "application/x-ndjson"
-	return map[string]description{
+	all := map[string]description{
 		"/v1-drover/apply": {
 			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
@@ -103,6 +105,15 @@ func descriptions() map[string]description {
 			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
 				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: views.List[views.Event]{},
 		},
+	}
+	maps.Copy(all, serverDescriptions(page))
+	maps.Copy(all, fleetDescriptions(page))
+	return all
+}
+
+// serverDescriptions are those of what the server knows beside clusters and machines.
+func serverDescriptions(page []parameter) map[string]description {
+	return map[string]description{
 		"/v1-drover/versions": {
 			summary: "List the Kubernetes versions that clusters can have, newest first",
 			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: views.Versions{},
@@ -110,6 +121,30 @@ func descriptions() map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+	}
+}
+
+// fleetDescriptions are those of fleetRows.
+func fleetDescriptions(page []parameter) map[string]description {
+	return map[string]description{
+		"/v1-drover/fleets":            {summary: "List fleets", query: page, answer: views.List[views.Fleet]{}},
+		"/v1-drover/fleets/{name}":     {summary: "Show a fleet", answer: views.Fleet{}},
+		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
+		"/v1-drover/fleets/{name}/join": {
+			summary: "The command by which a host joins; the fleet is made when there is none of the name", answer: views.Join{},
+		},
+		"/v1-drover/fleets/{name}/plan": {
+			summary: "Give machines a plan, by one operation; those that have it and did not fail with it are left alone", body: "application/yaml", answer: fleets.Result{},
+			query: []parameter{{"machine", "name of a machine or its host (repeat); without this and labels, all machines of the fleet"}, {"label", "key=value, machines that have all of them (repeat)"},
+				{"concurrency", "how many machines may be on their way at a time: a number, 0 for all, or a part such as 25%; default 1"}, {"dryRun", "true stores nothing and shows what would be done"},
+				{"queue", "true has it wait while another operation on the fleet is under way"}, {"replace", "true ends that one in favour of this one"}},
+		},
+		"/v1-drover/fleets/{name}/remove": {summary: "Remove a fleet; 409 while it has machines", answer: views.Fleet{}, query: []parameter{{"force", "true forgets its machines with it"}}},
+		"/v1-drover/machines/{namespace}/{name}/remove": {
+			summary: "Remove a machine from its cluster or fleet", answer: views.Machine{},
+			query: []parameter{{"force", "true forgets it at once, with what is on its host"}, {"agent", "true takes drover's agent off its host too; not for a machine of a fleet"},
+				{"busy", "refuse has it refused while another operation is under way; otherwise it waits for that"}},
+		},
 	}
 }
 

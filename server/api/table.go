@@ -23,6 +23,7 @@ type handlers struct {
 	v3    *management.API
 	v1    *steve.API
 	own   *native.API
+	fleet native.FleetAPI
 	login *login.API
 	// releases are those of both distributions.
 	releases *releases.API
@@ -196,8 +197,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
-		{"*", "/v1-drover/{rest...}", login(), route.NotFound},
 	}
+	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
 	rows = append(rows,
 		// The clusters' own APIs.
@@ -209,6 +210,20 @@ func table(h handlers) []route.Row {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// fleetRows are machines without a cluster, in drover's own API.
+func fleetRows(fleet native.FleetAPI) []row {
+	may, object := route.May, route.Object
+	return []row{
+		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
+		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
+		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
+		{"POST", "/v1-drover/fleets/{name}/join", may(auth.Create, auth.Fleet), fleet.Join},
+		{"POST", "/v1-drover/fleets/{name}/plan", object(auth.Update, auth.Fleet), fleet.Give},
+		{"POST", "/v1-drover/fleets/{name}/remove", object(auth.Remove, auth.Fleet), fleet.Remove},
+		{"POST", "/v1-drover/machines/{namespace}/{name}/remove", object(auth.Remove, auth.Machine), fleet.RemoveMachine},
+	}
 }
 
 // steveRows are /v1, which is also found as the API of the cluster "local".

@@ -59,6 +59,8 @@ const (
 	Event             Kind = "event"
 	// SharedObject is a Secret or ConfigMap that clusters refer to.
 	SharedObject Kind = "object"
+	// Fleet is one of machines without a cluster.
+	Fleet Kind = "fleet"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -66,7 +68,7 @@ const (
 type Object struct {
 	Kind Kind
 	// Key is the object's name: of a setting its name, of a plan Secret
-	// "<namespace>/<name>", of a cluster and of an operation its id.
+	// "<namespace>/<name>", of a cluster, a fleet and of an operation its id.
 	Key string
 	// Owner is the id of the user whom a token belongs to; of a user it is the user's own id.
 	Owner string
@@ -107,7 +109,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet:
 	}
 	return false
 }
@@ -125,7 +127,7 @@ func openSetting(name string) bool {
 // Lost says whether somebody may see less than before: some kind of which they saw all
 // objects is no longer theirs to see.
 func Lost(before, now Identity) bool {
-	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation, Event} {
+	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation, Event, Fleet} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true
 		}

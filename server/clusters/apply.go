@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -80,7 +81,7 @@ type Request struct {
 	// DryRun stores nothing.
 	DryRun bool
 	// Turn is what becomes of a change while another operation on its cluster is under way.
-	Turn Turn
+	Turn turns.Turn
 	// Limits bound what may be done on machines: beyond them the documents are refused.
 	Limits Limits
 }
@@ -234,6 +235,11 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, creat
 	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
 		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
 	}
+	if fleet := records.FleetKey(doc.Metadata.Name); key.Fleet() {
+		return Result{}, records.Cluster{}, nil, &NamespaceError{Cluster: key}
+	} else if _, taken := a.State.Fleets.Get(string(fleet)); taken {
+		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a fleet has that name, and a name is that of a cluster or of a fleet: %w", key, ErrNotUnique)
+	}
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
 		Object: records.Object{
@@ -266,6 +272,13 @@ func (a *Applier) newID(spec clusterspec.Spec) string {
 			return id
 		}
 	}
+}
+
+// NamespaceError reports that a cluster was to be made in the namespace of fleets.
+type NamespaceError struct{ Cluster records.ClusterKey }
+
+func (e *NamespaceError) Error() string {
+	return fmt.Sprintf("apply cluster %s: namespace %s is that of fleets; choose another one", e.Cluster, records.FleetNamespace)
 }
 
 // ErrNotUnique says that the name of a new cluster is taken.

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -369,7 +370,7 @@ func TestRemovingAMachine(t *testing.T) {
 	b.apply(harbour)
 	b.register()
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-	if err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{Force: true}, Refuse); err != nil {
+	if err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{Force: true}, turns.Refuse); err != nil {
 		t.Fatal(err)
 	}
 	if !b.eventually(func() bool { return len(b.state.Machines.List())+len(b.state.PlanSecrets.List()) == 0 }) {

@@ -132,6 +132,9 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	for _, d := range c.State.Clusters.List() {
 		c.queue.add(records.ClusterKey(d.Key))
 	}
+	for _, d := range c.State.Fleets.List() {
+		c.queue.add(records.ClusterKey(d.Key))
+	}
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() { c.work(ctx) })
@@ -159,6 +162,7 @@ func (c *Controller) observe() (stop func()) {
 			c.queue.add(records.ClusterKey(e.Key))
 		}
 	})
+	stopFleets := c.State.Fleets.Observe(func(e store.Event[records.Fleet]) { c.queue.add(records.ClusterKey(e.Key)) })
 	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
 		if e.Type != store.Put || e.Old == nil || !sameMachine(*e.Old, e.Value) {
 			c.queue.add(e.Value.Cluster())
@@ -189,6 +193,7 @@ func (c *Controller) observe() (stop func()) {
 		stopSettings()
 		stopObjects()
 		stopClusters()
+		stopFleets()
 		stopMachines()
 		stopPlans()
 		stopOperations()

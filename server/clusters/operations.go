@@ -7,27 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
-	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
-)
-
-// Turn says what becomes of a request while another operation on the cluster is under way.
-type Turn int
-
-const (
-	// Refuse refuses it with the name of the other one: *operations.BusyError.
-	Refuse Turn = iota
-	// Queue has it wait until the others have ended.
-	Queue
-	// Replace ends a change that is under way in its favour; what was begun on a machine is not undone. Operations of
-	// other kinds are not replaced.
-	Replace
+	"github.com/drover-project/drover/server/turns"
 )
 
 // params are of an operation whose turn has not come: what it does then.
@@ -39,70 +28,14 @@ type params struct {
 	Leave   records.Leave      `json:"leave,omitzero"`
 }
 
-// begin is the record of a request and the writes that belong to it: the record, those that it replaces, and old
-// ones that are dropped. The record is running, or queued.
-func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generation int64, turn Turn, p params) (operations.Operation, []store.Op, error) {
-	all := a.State.OperationsOf(key)
-	now := a.Now().UTC()
-	text, err := json.Marshal(p)
-	if err != nil {
-		return operations.Operation{}, nil, fmt.Errorf("keep what is asked for on cluster %s: %w", key, err)
-	}
-	o := operations.Operation{
-		ID: operations.IDPrefix + random.ID(8), Kind: kind, Subject: string(key), Title: title, By: by, Generation: generation, Params: text, Created: now,
-	}
-	var ops []store.Op
+// begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
+func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generation int64, turn turns.Turn, p params) (operations.Operation, []store.Op, error) {
+	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
-		// Nothing comes after it.
-		queued, err := dismissed(all, key.Name(), now)
-		if err != nil {
-			return operations.Operation{}, nil, err
-		}
-		for _, ended := range queued {
-			ops, all = a.ends(ended, all, ops)
-		}
+		r.Dismiss = "cluster " + key.Name() + " is deleted"
 	}
-	if first, busy := operations.Active(string(key), all); busy && (turn == Replace || failing(first)) && replaceable(first) {
-		ended, err := first.To(operations.Aborted, "replaced by "+o.ID, now)
-		if err != nil {
-			return o, nil, err
-		}
-		ops, all = a.ends(ended, all, ops)
-	}
-	if o, err = operations.Begin(o, all, turn == Queue); err != nil {
-		return o, nil, err
-	}
-	for _, old := range operations.Prune(all, operations.Kept) {
-		ops = append(ops, a.State.Operations.Deleting(old.Key(), 0))
-	}
-	return o, append(ops, a.State.Operations.Creating(o.Key(), o)), nil
-}
-
-// ends writes an operation that has ended, and puts it into the place that it has among all.
-func (a *Applier) ends(ended operations.Operation, all []operations.Operation, ops []store.Op) ([]store.Op, []operations.Operation) {
-	d, _ := a.State.Operations.Get(ended.Key())
-	d.Value = ended
-	for i := range all {
-		if all[i].ID == ended.ID {
-			all[i] = ended
-		}
-	}
-	return append(ops, a.State.Operations.Updating(d)), all
-}
-
-// replaceable says that a newer wish of the cluster's owner may take the place of an operation.
-func replaceable(o operations.Operation) bool {
-	return (o.Kind == planner.KindChange || o.Kind == planner.KindUpgrade) && o.State != operations.Queued
-}
-
-// failing says that a machine could not be changed: correcting the cluster is what mends that.
-func failing(o operations.Operation) bool {
-	for _, t := range o.Tasks {
-		if t.State == operations.TaskFailed {
-			return true
-		}
-	}
-	return false
+	o, ops, _, err := turns.Begin(a.State, r, a.Now)
+	return o, ops, err
 }
 
 // admission writes the cluster as it is, on the condition that it was not written since the caller read it. With it in
@@ -110,6 +43,19 @@ func failing(o operations.Operation) bool {
 // requests in the same moment one conflicts with the other, and is checked again.
 func (a *Applier) admission(cluster store.Document[records.Cluster]) store.Op {
 	return a.State.Clusters.Updating(cluster)
+}
+
+// crashing says that a machine that is not Active reports a service that systemd starts again and again under its plan:
+// the plan was carried out, and what it set does not work.
+func (a *Applier) crashing(key records.ClusterKey) bool {
+	return slices.ContainsFunc(a.State.MachinesByCluster.Find(key), func(m *store.Document[records.Machine]) bool {
+		secret, ok := a.State.PlanSecrets.Get(records.MachineKey(m.Key).PlanSecret())
+		if !ok || m.Value.Status.State == records.Active {
+			return false
+		}
+		report, ok := plans.ReadHostReport(secret.Value.Data)
+		return ok && slices.ContainsFunc(report.Units, func(u plans.UnitReport) bool { return u.Restarts > 0 })
+	})
 }
 
 // promote gives the oldest queued operation of a cluster its turn. It says whether something was written.

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -142,7 +144,7 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	if b.cluster().Generation != before {
 		t.Error("the refused change was stored")
 	}
-	second, err := b.ask(roomier, Request{By: "user-b", Turn: Queue})
+	second, err := b.ask(roomier, Request{By: "user-b", Turn: turns.Queue})
 	if err != nil || second.Action != Queued || b.cluster().Generation != before {
 		t.Fatalf("the queued change is %+v, %v", second, err)
 	}
@@ -158,9 +160,29 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	}
 }
 
-// TestAChangeTakesThePlaceOfAnother when that is asked for, or when the other one fails.
+// crashes has the plan carried out, and the service that it starts end again and again.
+func (b *bed) crashes() {
+	b.Helper()
+	b.agent(func(o *plans.Outcome) {
+		o.State, o.AppliedChecksum = plans.StateSucceeded, b.checksum()
+		o.ProbeStatuses = map[string]plans.ProbeStatus{"kubelet": {FailureCount: 1}}
+	})
+	if _, err := b.state.PlanSecrets.Modify(b.Context(), machineKey+"-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
+		report, err := plans.EncodeHostReport(plans.HostReport{
+			Plan: plans.Checksum(s.Data[plans.KeyPlan]), Units: []plans.UnitReport{{Name: "k3s", State: "activating (auto-restart)", Restarts: 1}},
+		})
+		s.Data = maps.Clone(s.Data)
+		s.Data[plans.KeyHostReport] = report
+		return s, err
+	}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestAChangeTakesThePlaceOfAnother when that is asked for, or when the other one fails, by the agent's word or by that of
+// a service that crashes.
 func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
-	for name, fails := range map[string]bool{"asked for": false, "the other one fails": true} {
+	for name, fails := range map[string]string{"asked for": "", "the other one fails": "plan", "its service crashes": "service"} {
 		t.Run(name, func(t *testing.T) {
 			b := activeBed(t)
 			first, err := b.ask(quieter, Request{})
@@ -168,11 +190,16 @@ func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-			request := Request{Turn: Replace}
-			if fails {
-				request.Turn = Refuse
+			request := Request{Turn: turns.Replace}
+			switch fails {
+			case "service":
+				request.Turn = turns.Refuse
+				b.crashes()
+				b.wait("crashing", func(records.Machine) bool { return b.applier.crashing("fleet-default/harbour") })
+			case "plan":
+				request.Turn = turns.Refuse
 				b.outcome(plans.StateFailed)
-				if !b.eventually(func() bool { o, _ := b.find(first.Operation); return failing(o) }) {
+				if !b.eventually(func() bool { o, _ := b.find(first.Operation); return anyFailed(o) }) {
 					t.Fatal("the operation does not show its failure")
 				}
 			}
@@ -245,7 +272,7 @@ func TestPause(t *testing.T) {
 // TestRemovalsAreOperations: the last member of etcd stays, and a whole cluster leaves its hosts clean.
 func TestRemovalsAreOperations(t *testing.T) {
 	b := activeBed(t)
-	err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{}, Refuse)
+	err := b.applier.RemoveMachine(t.Context(), machineKey, records.Leave{}, turns.Refuse)
 	if _, ok := errors.AsType[*LastMemberError](err); !ok {
 		t.Fatalf("the last member: %v", err)
 	}
@@ -276,7 +303,7 @@ func TestAQueuedWishIsCheckedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := b.ask(roomier, Request{Turn: Queue})
+	second, err := b.ask(roomier, Request{Turn: turns.Queue})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,14 +387,14 @@ func twoMembers(b *bed) (keys [2]records.MachineKey) {
 // TestTwoRequestsInTheSameMoment: while one is being checked, the other one is stored; what was checked does not hold
 // any more, and is checked again.
 func TestTwoRequestsInTheSameMoment(t *testing.T) {
-	for name, turn := range map[string]Turn{"refused": Refuse, "queued": Queue} {
+	for name, turn := range map[string]turns.Turn{"refused": turns.Refuse, "queued": turns.Queue} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			keys := twoMembers(b)
 			second := *b.applier
 			b.applier.Now = func() time.Time { // it is asked between check and write
 				if d, _ := b.state.Machines.Get(string(keys[1])); d.Value.Deleting.IsZero() {
-					if err := second.RemoveMachine(t.Context(), keys[1], records.Leave{}, Refuse); err != nil {
+					if err := second.RemoveMachine(t.Context(), keys[1], records.Leave{}, turns.Refuse); err != nil {
 						t.Error(err)
 					}
 				}
@@ -408,7 +435,7 @@ func TestTheQueueEndsWithItsCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
-			queued, err := b.ask(roomier, Request{Turn: Queue})
+			queued, err := b.ask(roomier, Request{Turn: turns.Queue})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -453,4 +480,9 @@ func TestAQueuedOperationThatCannotBeRead(t *testing.T) {
 			b.operation(next.Operation, operations.Succeeded)
 		})
 	}
+}
+
+// anyFailed says that a task of an operation has failed.
+func anyFailed(o operations.Operation) bool {
+	return slices.ContainsFunc(o.Tasks, func(t operations.Task) bool { return t.State == operations.TaskFailed })
 }

@@ -23,7 +23,9 @@ import (
 // gathered are the documents of a snapshot: the writes of a decision are conditional on
 // their revisions.
 type gathered struct {
-	cluster  store.Document[records.Cluster]
+	cluster store.Document[records.Cluster]
+	// fleet is set when the decision is on a fleet; cluster is empty then.
+	fleet    *store.Document[records.Fleet]
 	machines []documents // sorted by the machines' keys
 	// operation is the one under way; it has no revision when there is none.
 	operation store.Document[operations.Operation]
@@ -37,6 +39,9 @@ type documents struct {
 
 // pass looks at one cluster once. It returns when to look again though nothing changed; zero means not.
 func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again time.Duration, err error) {
+	if fleet, ok := c.State.Fleets.Get(string(key)); ok {
+		return c.passFleet(ctx, fleet)
+	}
 	cluster, ok := c.State.Clusters.Get(string(key))
 	if !ok {
 		c.Order(key, nil)
@@ -94,7 +99,7 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 	}
 	if rke1 {
 		s.RKE1.Versions = c.RKE1Versions
-		if d, ok := c.State.RKEStates.Get(cluster.Key); ok {
+		if d, ok := c.State.RKEStates.Get(string(key)); ok {
 			s.RKE1.Record = &d.Value
 		}
 	}
@@ -106,17 +111,22 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 	if release, ok := c.Versions().Permissive(cluster.Value.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
-	work := c.Work(key)
-	machines := c.State.MachinesByCluster.Find(key)
-	g := gathered{cluster: cluster, machines: make([]documents, len(machines))}
+	g := gathered{cluster: cluster}
 	if under, ok := operations.Active(cluster.Key, c.State.OperationsOf(key)); ok {
 		if g.operation, ok = c.State.Operations.Get(under.Key()); ok {
 			s.Operation = &g.operation.Value
 		}
 	}
-	s.Machines = make([]planner.Machine, len(machines))
-	for i, d := range machines {
-		g.machines[i].machine = d
+	g.machines, s.Machines = c.members(key, docker, c.Work(key))
+	return s, g
+}
+
+// members are the machines of a cluster or a fleet, as they are kept and as a snapshot has them.
+func (c *Controller) members(key records.ClusterKey, docker bool, work map[records.MachineKey]observed.NodeWork) ([]documents, []planner.Machine) {
+	found := c.State.MachinesByCluster.Find(key)
+	kept, machines := make([]documents, len(found)), make([]planner.Machine, len(found))
+	for i, d := range found {
+		kept[i].machine = d
 		m := planner.Machine{Machine: &d.Value, Work: work[records.MachineKey(d.Key)]}
 		if docker {
 			m.Tunnel = c.Tunnel(d.Value.Subject())
@@ -124,11 +134,11 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 			m.Agent = c.presence(records.MachineKey(d.Key).PlanSecret())
 		}
 		if secret, ok := c.State.PlanSecrets.Get(records.MachineKey(d.Key).PlanSecret()); ok {
-			g.machines[i].secret, m.Secret, m.SecretRevision = secret, &g.machines[i].secret.Value, secret.Revision
+			kept[i].secret, m.Secret, m.SecretRevision = secret, &kept[i].secret.Value, secret.Revision
 		}
-		s.Machines[i] = m
+		machines[i] = m
 	}
-	return s, g
+	return kept, machines
 }
 
 func (c *Controller) presence(secretKey string) observed.Presence {
@@ -238,30 +248,37 @@ func (c *Controller) machine(o documents, d planner.MachineDecision) write {
 	return w
 }
 
-// remove takes a cluster out of the store with everything that belongs to it, in one
+// remove takes a cluster or a fleet out of the store with everything that belongs to it, in one
 // transaction. The hosts keep what runs on them; their agents see their Secret go.
 func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision) error {
-	cluster := g.cluster
-	ops := []store.Op{c.State.Clusters.Deleting(cluster.Key, cluster.Revision)}
-	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
-		ops = append(ops, c.State.ClusterSecrets.Deleting(cluster.Key, secrets.Revision))
+	key, id, ops := d.Cluster.Key, g.cluster.Value.ID, []store.Op(nil)
+	if g.fleet != nil {
+		id, ops = g.fleet.Value.ID, append(ops, c.State.Fleets.Deleting(g.fleet.Key, g.fleet.Revision))
+	} else {
+		ops = append(ops, c.State.Clusters.Deleting(g.cluster.Key, g.cluster.Revision))
 	}
-	for _, token := range c.State.RegistrationTokens.ListIn(cluster.Value.ID + "/") {
+	if secrets, ok := c.State.ClusterSecrets.Get(string(key)); ok {
+		ops = append(ops, c.State.ClusterSecrets.Deleting(secrets.Key, secrets.Revision))
+	}
+	for _, given := range c.State.GivenPlans.ListIn(string(key) + "/") {
+		ops = append(ops, c.State.GivenPlans.Deleting(given.Key, 0))
+	}
+	for _, token := range c.State.RegistrationTokens.ListIn(id + "/") {
 		ops = append(ops, c.State.RegistrationTokens.Deleting(token.Key, token.Revision))
 	}
-	if d, ok := c.State.RKEStates.Get(cluster.Key); ok {
+	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))
 	}
 	for _, m := range d.Machines {
 		ops = append(ops, c.removal(g.find(m.Key))...)
 	}
-	for _, o := range c.State.OperationsOf(records.ClusterKey(cluster.Key)) {
+	for _, o := range c.State.OperationsOf(key) {
 		ops = append(ops, c.State.Operations.Deleting(o.Key(), 0))
 	}
 	if _, err := c.State.Store.Commit(ctx, ops...); err != nil {
-		return fmt.Errorf("remove cluster %s from the store: %w", cluster.Key, err)
+		return fmt.Errorf("remove %s from the store: %w", key.Home(), err)
 	}
-	c.Logger.Info("cluster removed", "cluster", cluster.Key, "machines", len(d.Machines))
+	c.Logger.Info("removed with all that belongs to it", "what", key.Home(), "machines", len(d.Machines))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // Remove asks for a cluster's removal; the controller carries it out. Without leave.Uninstall its hosts keep
@@ -48,7 +49,7 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 	d.Value = c
 	ops := []store.Op{a.State.Clusters.Updating(d)}
 	if c.Leave.Uninstall {
-		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, Replace, params{})
+		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, turns.Replace, params{})
 		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}
@@ -73,11 +74,11 @@ func (e *LastMemberError) Error() string {
 // it; a removal that waits can be asked for again so. The last member of etcd is not removed without force:
 // *LastMemberError. While another operation on the cluster is under way it waits or is refused, as turn says. What was
 // asked of the cluster in the same moment, and is in the store first, is seen.
-func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+func (a *Applier) RemoveMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
 	return again(func() error { return a.removeMachine(ctx, key, leave, turn) })
 }
 
-func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn Turn) error {
+func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, leave records.Leave, turn turns.Turn) error {
 	d, ok := a.State.Machines.Get(string(key))
 	// Before all that is checked: see admission.
 	cluster, _ := a.State.Clusters.Get(string(d.Value.Cluster()))

@@ -34,7 +34,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Log is the events of all clusters: those that are written down, and those that are about to be.
+// Log is the events of all clusters and fleets, the latter being meant with the former below: those that are written down, and those that are about to be.
 type Log struct {
 	Options
 	dirty chan struct{} // there is something to write
@@ -55,10 +55,17 @@ func New(o Options) *Log {
 			}
 			l.add(ofCluster(e, l.now))
 		}),
+		o.State.Fleets.Observe(func(e store.Event[records.Fleet]) {
+			if e.Type == store.Deleted || e.Old == nil {
+				l.mark() // as for clusters
+			}
+		}),
 		o.State.Machines.Observe(func(e store.Event[records.Machine]) { l.add(ofMachine(e, l.now)) }),
 		o.State.Operations.Observe(func(e store.Event[operations.Operation]) {
 			if cluster, ok := o.State.Clusters.Get(e.Value.Subject); ok {
 				l.add(ofOperation(e, cluster.Value.ID, l.now))
+			} else if fleet, ok := o.State.Fleets.Get(e.Value.Subject); ok {
+				l.add(ofOperation(e, fleet.Value.ID, l.now))
 			}
 		}),
 		o.State.Events.Observe(func(e store.Event[records.EventPage]) {
@@ -214,6 +221,9 @@ func (l *Log) write(ctx context.Context) error {
 	reached := l.State.Store.Revision()
 	clusters := map[string]bool{}
 	for _, d := range l.State.Clusters.List() {
+		clusters[d.Value.ID] = true
+	}
+	for _, d := range l.State.Fleets.List() {
 		clusters[d.Value.ID] = true
 	}
 	pages, fresh := map[string][]store.Document[records.EventPage]{}, map[string][]records.Event{}

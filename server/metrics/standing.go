@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	machineStates = prometheus.NewDesc("drover_machines", "Machines of all clusters by their state.", []string{"state"}, nil)
+	machineStates = prometheus.NewDesc("drover_machines", "Machines of all clusters and fleets by their state.", []string{"state"}, nil)
 	clusterStates = prometheus.NewDesc("drover_clusters", "Clusters by their state.", []string{"state"}, nil)
 )
 

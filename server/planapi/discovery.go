@@ -117,11 +117,14 @@ func (a *API) adminReads(r *http.Request, what string) error {
 	return nil
 }
 
-// namespaceNames are those of clusters, and the default one.
+// namespaceNames are those of clusters and fleets, and the default one.
 func (a *API) namespaceNames() []string {
 	names := []string{clusterspec.DefaultNamespace}
 	for _, c := range a.state.Clusters.List() {
 		names = append(names, c.Value.Namespace)
+	}
+	for _, f := range a.state.Fleets.List() {
+		names = append(names, f.Value.Namespace)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -78,6 +78,9 @@ func (r *round) decision() Decision {
 		}
 		d.again(again)
 	}
+	if r.fleet != nil {
+		return d
+	}
 	if !r.Cluster.Deleting.IsZero() && left == 0 {
 		d.Cluster.Remove = true
 		return d

@@ -92,6 +92,9 @@ func (r *round) found(m *member) (finding, string) {
 		}
 		return waiting, "waiting for probes: " + strings.Join(sick, ", ")
 	}
+	if r.fleet != nil {
+		return r.present(m), ""
+	}
 	return r.judgeNode(m, waiting.node, nil)
 }
 
@@ -153,11 +156,16 @@ func ownUnits(report plans.HostReport, own string) []plans.UnitReport {
 
 // lookAtUnits is what shows more of the units that are not well.
 func lookAtUnits(unit string) string {
-	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it: a newer plan is taken as soon as the instruction waits"
+	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it with --replace: a newer plan is taken as soon as the instruction waits"
 }
 
-// unit is the systemd unit of the machine's node.
-func (r *round) unit(m Machine) string { return r.distribution.Unit(m.isServer()) }
+// unit is the systemd unit of the machine's node, or of its agent where it has no cluster.
+func (r *round) unit(m Machine) string {
+	if r.fleet != nil {
+		return "rancher-system-agent"
+	}
+	return r.distribution.Unit(m.isServer())
+}
 
 // lookAtHost is what a person runs to see why a host that worked does not.
 func (r *round) lookAtHost(m Machine) string {

@@ -16,12 +16,14 @@ const maxLeftovers = 256
 // files. What the delivered plan removes stays in it until that is done, and as long as nothing else changes: a file that
 // somebody puts there later is not drover's.
 func removing(delivered, wanted plans.Plan, done bool) plans.Plan {
-	writes := fileContents(wanted)
+	writes := map[string]bool{}
+	for _, f := range wanted.Files {
+		writes[f.Path] = true
+	}
 	var written, unwritten []plans.File
 	for _, f := range delivered.Files {
-		_, stays := writes[f.Path]
 		switch {
-		case stays || f.Directory:
+		case writes[f.Path] || f.Directory:
 		case f.Action == plans.ActionDelete:
 			unwritten = append(unwritten, f)
 		default:

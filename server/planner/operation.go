@@ -51,6 +51,11 @@ func (r *round) progress() {
 	case KindRemoval, KindUninstall:
 		next = r.departure(next)
 	}
+	r.note(next)
+}
+
+// note has the next record of the operation written if it is another one.
+func (r *round) note(next operations.Operation) {
 	if !reflect.DeepEqual(next, *r.Operation) {
 		r.operation = &next
 	}
@@ -182,6 +187,11 @@ func (r *round) waiting(o operations.Operation) operations.Operation {
 			}
 		}
 	}
+	return r.waitOn(o, first)
+}
+
+// waitOn has the record say that it waits for a machine; nil is for nothing.
+func (r *round) waitOn(o operations.Operation, first *member) operations.Operation {
 	if first == nil || first.Cause == "" {
 		return o.WithWait(nil, r.Now)
 	}

@@ -7,7 +7,8 @@
 // A pass takes the steps of decidePlans, each a file: which machine begins the cluster
 // (election.go), what each machine should have (wanted.go), how each is doing (judge.go,
 // node.go), who leaves (leave.go), whose turn it is (turns.go, joins.go, budget.go, drain.go)
-// and what is said of the cluster (labels.go, message.go, operation.go).
+// and what is said of the cluster (labels.go, message.go, operation.go). Machines without a cluster take another way
+// through the same judgement (fleet.go).
 //
 // Rules and messages follow Rancher's planner (rancher/rancher pkg/capr/planner).
 package planner
@@ -147,6 +148,8 @@ type finding struct {
 	failure *records.PlanFailure // without time
 	unseen  time.Time            // of the next status
 	again   time.Duration        // when to look again though nothing changed; zero: not
+	// nodeless says that the machine becomes no node, and does not wait for one.
+	nodeless bool
 }
 
 // clusterVerdict is what was found of a cluster; the next status is made of it.
@@ -174,6 +177,8 @@ type round struct {
 	cluster clusterVerdict
 	// operation is the next record of the operation; nil when it stays.
 	operation *operations.Operation
+	// fleet is set in a round over a fleet, which has no cluster.
+	fleet *fleet
 	// shut is the gate that keeps every machine from getting a plan; the zero value when none does.
 	shut hold
 }

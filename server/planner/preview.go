@@ -4,11 +4,9 @@
 package planner
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/planner/plandiff"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -30,11 +28,16 @@ type Step struct {
 	Drain bool
 	// Now says that the step is taken by this decision.
 	Now bool
+	// Given says that a person wrote the plan, and Again that the machine has it, and failed with it.
+	Given, Again bool
 }
 
 // steps are what is left to do on a cluster, in order.
 func (r *round) steps() []Step {
 	var all []Step
+	if r.fleet != nil {
+		return r.fleet.steps()
+	}
 	if r.shut.holds() {
 		return nil
 	}
@@ -82,14 +85,16 @@ type MachinePreview struct {
 	Remove   bool   `json:"remove,omitempty"`
 	// Plan is the beginning of the new plan's checksum; empty when the machine joins later, by what others then have.
 	Plan string `json:"plan,omitempty"`
-	// Changes are as PlanChanges names them.
+	// Changes are as plandiff.Changes names them.
 	Changes []string `json:"changes"`
 	// Files are what changes in files, without secrets.
-	Files []FileDiff `json:"files,omitempty"`
+	Files []plandiff.File `json:"files,omitempty"`
 	// Restart is the unit that starts or restarts; empty when none does.
 	Restart string `json:"restart,omitempty"`
 	// Drain says that pods leave the node first.
 	Drain bool `json:"drain,omitempty"`
+	// Again says that the machine has the plan, failed with it, and is to try it again.
+	Again bool `json:"again,omitempty"`
 	// Now says that it begins at once; others wait for their turn.
 	Now bool `json:"now,omitempty"`
 }
@@ -102,10 +107,15 @@ func (d Decision) Preview(s Snapshot) Preview {
 	}
 	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
 	for _, step := range d.Steps {
-		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Now: step.Now}
+		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Again: step.Again, Now: step.Now}
 		if step.Plan != "" {
-			one.Changes = append(one.Changes, changesBetween(step.From, step.To)...)
-			one.Files = diffs(step.From, step.To)
+			one.Changes = append(one.Changes, plandiff.Changes(step.From, step.To)...)
+			shown := plandiff.Rendered
+			if step.Given {
+				shown = plandiff.Public
+				one.Changes = append(one.Changes, plandiff.Repeated(step.From, step.To)...)
+			}
+			one.Files = plandiff.Files(step.From, step.To, shown)
 			one.Restart, _ = runtimes.Restarted(step.From.Instructions, step.To.Instructions)
 		}
 		if one.Restart != "" {
@@ -120,50 +130,12 @@ func (d Decision) Preview(s Snapshot) Preview {
 }
 
 // PlanChanges names what differs between the plans of two Secrets of a machine, either of
-// which may be nil: "add file <path>", "change file <path>", "remove file <path>", "leave file <path>" for
-// one that is not in the plan any more, which agents leave where it is, "run instruction <name>"
-// for each instruction, as a new plan runs all of them, and "start unit <name>" or "restart unit
-// <name>" when one of them does that.
+// which may be nil, as plandiff.Changes does.
 func PlanChanges(from, to *records.PlanSecret) []string {
 	if to == nil {
 		return nil
 	}
-	return changesBetween(planOf(from), planOf(to))
-}
-
-func changesBetween(before, after plans.Plan) []string {
-	if plans.Equal(before, after) {
-		return nil
-	}
-	had, has := fileContents(before), fileContents(after)
-	var changes []string
-	for _, path := range slices.Sorted(maps.Keys(has)) {
-		switch old, ok := had[path]; {
-		case has[path].Action == plans.ActionDelete:
-			if ok && old.Action != plans.ActionDelete {
-				changes = append(changes, "remove file "+path)
-			}
-		case !ok || old.Action == plans.ActionDelete:
-			changes = append(changes, "add file "+path)
-		case old != has[path]:
-			changes = append(changes, "change file "+path)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(had)) {
-		if _, ok := has[path]; !ok && had[path].Action != plans.ActionDelete {
-			changes = append(changes, "leave file "+path)
-		}
-	}
-	for _, in := range after.Instructions {
-		changes = append(changes, "run instruction "+in.Name)
-	}
-	switch unit, restarted := runtimes.Restarted(before.Instructions, after.Instructions); {
-	case restarted && len(before.Instructions) == 0:
-		changes = append(changes, "start unit "+unit)
-	case restarted:
-		changes = append(changes, "restart unit "+unit)
-	}
-	return changes
+	return plandiff.Changes(planOf(from), planOf(to))
 }
 
 func planOf(s *records.PlanSecret) plans.Plan {
@@ -172,13 +144,4 @@ func planOf(s *records.PlanSecret) plans.Plan {
 	}
 	p, _ := deliveredPlan(s.Data)
 	return p
-}
-
-// fileContents are the files of a plan with all that is said of them, by path.
-func fileContents(p plans.Plan) map[string]plans.File {
-	files := make(map[string]plans.File, len(p.Files))
-	for _, f := range p.Files {
-		files[f.Path] = f
-	}
-	return files
 }

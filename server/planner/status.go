@@ -76,6 +76,9 @@ func nextStatus(before records.MachineStatus, v finding, now time.Time) records.
 	if before.State != next.State {
 		next.History = slices.Clone(before.History)
 		for _, state := range passed(before.State, next.State) {
+			if v.nodeless && state == records.WaitingForNode {
+				continue
+			}
 			next.History = append(next.History, records.Transition{State: state, At: now})
 		}
 		next.History = next.History[max(0, len(next.History)-maxHistory):]

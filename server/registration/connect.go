@@ -4,17 +4,13 @@ package registration
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/api/norman"
@@ -82,11 +78,14 @@ func (g *Registration) refuse(w http.ResponseWriter, r *http.Request, err error)
 
 // register is the registration in its order: who may, what is asked, what is stored.
 func (g *Registration) register(ctx context.Context, r *http.Request) (connection, []string, error) {
-	cluster, err := g.admit(r)
+	to, err := g.admit(r)
 	if err != nil {
 		return connection{}, nil, err
 	}
 	asked, err := hostrequest.Read(r.Header)
+	if err == nil && to.key().Fleet() {
+		err = asked.FitsFleet(to.Name)
+	}
 	if err != nil {
 		return connection{}, nil, err
 	}
@@ -100,7 +99,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 	var exists *store.ExistsError
 	for try := range tries {
 		var done registered
-		done, err = g.store(ctx, cluster, asked, from, claim.Asked{Proof: r.Header.Get(claim.Header), RegistrationToken: bearer, Source: from.Source})
+		done, err = g.store(ctx, to, asked, from, claim.Asked{Proof: r.Header.Get(claim.Header), RegistrationToken: bearer, Source: from.Source})
 		if errors.As(err, &conflict) || errors.As(err, &exists) {
 			if err := pause(ctx, time.Duration(try+1)*5*time.Millisecond); err != nil {
 				return connection{}, nil, err
@@ -110,7 +109,7 @@ func (g *Registration) register(ctx context.Context, r *http.Request) (connectio
 		if err != nil {
 			return connection{}, nil, err
 		}
-		g.log.Info("machine registered", "host", r.RemoteAddr, "machine", done.machine.Key(), "cluster", cluster.Name,
+		g.log.Info("machine registered", "host", r.RemoteAddr, "machine", done.machine.Key(), "cluster", to.Name,
 			"roles", done.machine.Roles.String(), "again", done.again, "applied", done.applied, "kept", done.kept)
 		answer, err := g.connection(server, done)
 		return answer, done.warnings(), err
@@ -128,28 +127,28 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// admit finds the cluster that the bearer's registration token is for.
-func (g *Registration) admit(r *http.Request) (records.Cluster, error) {
+// admit finds what the bearer's registration token is for.
+func (g *Registration) admit(r *http.Request) (home, error) {
 	bearer, given := bearerToken(r)
 	if given {
-		cluster, err := g.clusterOf(bearer)
-		if err == nil && cluster.Spec.Docker() {
-			return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict,
-				"cluster %s is one of Docker hosts: run on the host what `drover clusters join-command %s --docker` prints", cluster.Name, cluster.Name)
+		to, err := g.homeOf(bearer)
+		if err == nil && to.cluster.Spec.Docker() {
+			return home{}, norman.Errorf(http.StatusConflict, norman.Conflict,
+				"cluster %s is one of Docker hosts: run on the host what `drover clusters join-command %s --docker` prints", to.Name, to.Name)
 		}
 		if err == nil {
-			return cluster, nil
+			return to, nil
 		}
 		// Only wrong tokens are counted, and a right one is never asked to wait: hosts
 		// behind one address must not lock each other out.
 		if wait := g.wrong.take(source.Of(r.RemoteAddr), wrongRate, g.now()); wait > 0 {
 			e := norman.Errorf(http.StatusTooManyRequests, norman.TooManyRequests, "too many wrong registration tokens from this address; %s", err.Message)
 			e.RetryAfter = wait
-			return records.Cluster{}, e
+			return home{}, e
 		}
-		return records.Cluster{}, err
+		return home{}, err
 	}
-	return records.Cluster{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
+	return home{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
 		"no registration token: send it as \"Authorization: Bearer <token>\"")
 }
 
@@ -173,18 +172,18 @@ func (d registered) warnings() []string {
 }
 
 // store writes the machine and its plan Secret, both or none.
-func (g *Registration) store(ctx context.Context, cluster records.Cluster, asked hostrequest.Request, from records.Origin, by claim.Asked) (registered, error) {
-	if err := g.elsewhere(cluster, asked.MachineID); err != nil {
+func (g *Registration) store(ctx context.Context, to home, asked hostrequest.Request, from records.Origin, by claim.Asked) (registered, error) {
+	if err := g.elsewhere(to, asked.MachineID); err != nil {
 		return registered{}, err
 	}
 	now := g.now().UTC().Truncate(time.Second)
-	key := cluster.Namespace + "/" + machineName(asked.MachineID)
+	key := to.Namespace + "/" + machineName(asked.MachineID)
 	current, again := g.state.Machines.Get(key)
 	if !again {
 		if err := g.room(from); err != nil {
 			return registered{}, err
 		}
-		m := newMachine(cluster, asked, now)
+		m := newMachine(to, asked, now)
 		m.Origin = from
 		token := issue(&m)
 		secret := newPlanSecret(m, now)
@@ -199,7 +198,7 @@ func (g *Registration) storeAgain(ctx context.Context, current store.Document[re
 	old := current.Value
 	if !old.Deleting.IsZero() {
 		return registered{}, norman.Errorf(http.StatusConflict, norman.Conflict,
-			"machine %s is being removed from cluster %s since %s; register again when it is gone", old.Name, old.ClusterName, old.Deleting.Format(time.RFC3339))
+			"machine %s is being removed from %s since %s; register again when it is gone", old.Name, old.Home(), old.Deleting.Format(time.RFC3339))
 	}
 	secretKey := old.Namespace + "/" + old.PlanSecretName()
 	proved, ok := g.retiring.proves(old, by)
@@ -315,23 +314,23 @@ func (g *Registration) record(ctx context.Context, current store.Document[record
 	}
 	m := current.Value
 	return norman.Errorf(http.StatusConflict, norman.Conflict,
-		"machine %s of cluster %s has a plan already and keeps what it is; refused: %s. Register with its roles (%s), or remove the machine, "+
-			"run rancher-system-agent-uninstall.sh on the host and register again", m.Name, m.ClusterName, strings.Join(v.Kept, "; "), m.Roles)
+		"machine %s of %s has a plan already and keeps what it is; refused: %s. Register with its roles (%s), or remove the machine, "+
+			"run rancher-system-agent-uninstall.sh on the host and register again", m.Name, m.Home(), strings.Join(v.Kept, "; "), m.Roles)
 }
 
-// elsewhere refuses a host that is a machine of another cluster already.
-func (g *Registration) elsewhere(cluster records.Cluster, machineID string) error {
+// elsewhere refuses a host that is a machine of another cluster or fleet already.
+func (g *Registration) elsewhere(to home, machineID string) error {
 	name := machineName(machineID)
 	for _, d := range g.state.MachinesByHost.Find(machineID) {
 		m := d.Value
-		if m.ClusterID == cluster.ID {
+		if m.ClusterID == to.id {
 			continue
 		}
 		return norman.Errorf(http.StatusConflict, norman.Conflict,
-			"this host is machine %s of cluster %s already and cannot join cluster %s too; remove it there (drover machines rm %s), "+
-				"run rancher-system-agent-uninstall.sh on it, and register again", m.Name, m.ClusterName, cluster.Name, m.Name)
+			"this host is machine %s of %s already and cannot join %s too; remove it there (drover machines rm %s), "+
+				"run rancher-system-agent-uninstall.sh on it, and register again", m.Name, m.Home(), to, m.Name)
 	}
-	if m, ok := g.state.Machines.Get(cluster.Namespace + "/" + name); ok && m.Value.MachineID != machineID {
+	if m, ok := g.state.Machines.Get(to.Namespace + "/" + name); ok && m.Value.MachineID != machineID {
 		return norman.Errorf(http.StatusConflict, norman.Conflict,
 			"machine name %s is taken by a host with another machine id; remove the file cattle-id on this host and register again", name)
 	}
@@ -352,7 +351,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 }
 
 func (g *Registration) connection(server string, done registered) (connection, error) {
-	kubeConfig, err := g.kubeConfigs.of(server, g.settings.CACerts(), done.token)
+	kubeConfig, err := g.kubeConfigs.Of(server, g.settings.CACerts(), done.token)
 	if err != nil {
 		return connection{}, err
 	}
@@ -362,81 +361,6 @@ func (g *Registration) connection(server string, done registered) (connection, e
 		KubeConfig: kubeConfig,
 		TunnelURL:  "wss" + strings.TrimPrefix(server, "https") + "/v3/connect/machine",
 	}, nil
-}
-
-// kubeConfigs are kubeconfigs that differ in nothing but the token, which is all that differs
-// between thousands of hosts that register at once.
-type kubeConfigs struct {
-	last atomic.Pointer[kubeConfigForm]
-}
-
-// kubeConfigForm is a kubeconfig around its token.
-type kubeConfigForm struct{ server, ca, before, after string }
-
-// tokenPlace stands for a token, which like it is a YAML string without quotes.
-const tokenPlace = tokenPrefix + ".namespace.machine.secret"
-
-func (k *kubeConfigs) of(server, ca, token string) (string, error) {
-	form := k.last.Load()
-	if form == nil || form.server != server || form.ca != ca {
-		text, err := kubeConfig(server, ca, tokenPlace)
-		if err != nil {
-			return "", err
-		}
-		before, after, _ := strings.Cut(text, tokenPlace)
-		form = &kubeConfigForm{server: server, ca: ca, before: before, after: after}
-		k.last.Store(form)
-	}
-	return form.before + token + form.after, nil
-}
-
-// kubeConfig is a kubeconfig whose one cluster, user and context are called agent.
-func kubeConfig(server, ca, token string) (string, error) {
-	type named[T any] struct {
-		Name string `yaml:"name"`
-		Body T      `yaml:",inline"`
-	}
-	type cluster struct {
-		Cluster struct {
-			Server string `yaml:"server"`
-			CA     string `yaml:"certificate-authority-data,omitempty"`
-		} `yaml:"cluster"`
-	}
-	type user struct {
-		User struct {
-			Token string `yaml:"token"`
-		} `yaml:"user"`
-	}
-	type kubeContext struct {
-		Context struct {
-			Cluster string `yaml:"cluster"`
-			User    string `yaml:"user"`
-		} `yaml:"context"`
-	}
-	const name = "agent"
-	var c cluster
-	var u user
-	var k kubeContext
-	c.Cluster.Server = server
-	if ca != "" {
-		c.Cluster.CA = base64.StdEncoding.EncodeToString([]byte(ca))
-	}
-	u.User.Token = token
-	k.Context.Cluster, k.Context.User = name, name
-	b, err := yaml.Marshal(struct {
-		APIVersion     string               `yaml:"apiVersion"`
-		Kind           string               `yaml:"kind"`
-		Clusters       []named[cluster]     `yaml:"clusters"`
-		Users          []named[user]        `yaml:"users"`
-		Contexts       []named[kubeContext] `yaml:"contexts"`
-		CurrentContext string               `yaml:"current-context"`
-	}{
-		"v1", "Config", []named[cluster]{{name, c}}, []named[user]{{name, u}}, []named[kubeContext]{{name, k}}, name,
-	})
-	if err != nil {
-		return "", fmt.Errorf("write the agent's kubeconfig: %w", err)
-	}
-	return string(b), nil
 }
 
 func indented(v any) ([]byte, error) {

@@ -1,4 +1,4 @@
-// The commands by which hosts join a cluster, computed when they are read so that a
+// The commands by which hosts join a cluster or a fleet, computed when they are read so that a
 // changed server-url or CA changes them all at once.
 
 package registration
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/joinline"
 )
@@ -24,7 +23,7 @@ func (e *NoTokenError) Error() string {
 
 // JoinCommand is a registration token with the commands made of it: none for importing a
 // cluster and none for Windows, which this version of drover has no use for. Commands for hosts
-// end where the caller appends role flags: " --etcd --controlplane --worker",
+// end where the caller appends role flags: " --etcd --controlplane --worker", for a fleet " --no-roles",
 // " --label k=v", " --node-name NAME". The insecure ones do not verify the server's
 // certificate while they fetch the script.
 type JoinCommand struct {
@@ -56,10 +55,8 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	if server == "" {
 		return JoinCommand{Token: token.Token}, ErrNoServerURL
 	}
-	var spec clusterspec.Spec
-	if c, ok := g.state.Clusters.Get(token.ClusterNamespace + "/" + token.ClusterName); ok && c.Value.ID == token.ClusterID {
-		spec = c.Value.Spec
-	}
+	to, _ := find(g.state, token)
+	spec := to.cluster.Spec
 	host := joinline.Host{Server: server, Token: token.Token, Checksum: g.settings.CAChecksum(), Env: spec.AgentEnvVars}
 	if spec.Docker() {
 		image := g.settings.Get("agent-image").Value

@@ -45,17 +45,17 @@ func machineName(machineID string) string {
 }
 
 // newMachine is the machine of a host that registers for the first time.
-func newMachine(cluster records.Cluster, asked hostrequest.Request, now time.Time) records.Machine {
+func newMachine(to home, asked hostrequest.Request, now time.Time) records.Machine {
 	m := hostrequest.Apply(records.Machine{
 		Object: records.Object{
-			Namespace:  cluster.Namespace,
+			Namespace:  to.Namespace,
 			Name:       machineName(asked.MachineID),
 			UID:        random.UID(),
 			Generation: 1,
 			Created:    now,
 		},
-		ClusterName: cluster.Name,
-		ClusterID:   cluster.ID,
+		ClusterName: to.Name,
+		ClusterID:   to.id,
 		MachineID:   asked.MachineID,
 	}, asked)
 	m.Status = records.MachineStatus{

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/kubeconfig"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 )
@@ -53,7 +54,7 @@ type Registration struct {
 	retiring *retiring
 	streams  expiry.Streams
 	// kubeConfigs are those of the answers.
-	kubeConfigs kubeConfigs
+	kubeConfigs kubeconfig.Maker
 	wrong       limiter[netip.Prefix]   // tokens, by who sends them
 	arrivals    limiter[records.Origin] // of machines
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/source"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -46,10 +47,22 @@ func bearerToken(r *http.Request) (string, bool) {
 // same compares secrets in a time that does not depend on where they differ.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// clusterOf is the cluster that hosts with this registration token may join now.
-func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error) {
-	denied := func(format string, args ...any) (records.Cluster, *norman.Error) {
-		return records.Cluster{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, format, args...)
+// home is what hosts join by a registration token: a cluster or a fleet.
+type home struct {
+	records.Object
+	id string
+	// cluster is the zero value for a fleet.
+	cluster records.Cluster
+}
+
+func (h home) key() records.ClusterKey { return records.NewClusterKey(h.Namespace, h.Name) }
+
+func (h home) String() string { return h.key().Home() }
+
+// homeOf is what hosts with this registration token may join now.
+func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
+	denied := func(format string, args ...any) (home, *norman.Error) {
+		return home{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, format, args...)
 	}
 	d, known := g.state.RegistrationTokensByHash.First(random.Hash(bearer))
 	if !known {
@@ -57,28 +70,51 @@ func (g *Registration) clusterOf(bearer string) (records.Cluster, *norman.Error)
 	}
 	found := d.Value
 	if !found.Expires.IsZero() && !g.now().Before(found.Expires) {
-		return denied("this registration token of cluster %s expired at %s: copy the cluster's join command again",
-			found.ClusterName, found.Expires.UTC().Format(time.RFC3339))
+		return denied("this registration token of %s expired at %s: copy the cluster's join command again",
+			found.Home(), found.Expires.UTC().Format(time.RFC3339))
 	}
-	cluster, ok := g.state.Clusters.Get(found.ClusterNamespace + "/" + found.ClusterName)
-	if !ok || cluster.Value.ID != found.ClusterID {
+	h, ok := find(g.state, found)
+	switch {
+	case !ok && h.key().Fleet():
+		return denied("this registration token is for another fleet, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
+	case !ok:
 		return denied("this registration token is for another cluster, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
+	case !h.Deleting.IsZero() && !(h.cluster.Spec.RKE1() && h.cluster.Leave.Uninstall): // whose hosts are reached to be cleaned
+		return home{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%s is being removed since %s and takes no machines", h, h.Deleting.Format(time.RFC3339))
 	}
-	if c := cluster.Value; !c.Deleting.IsZero() && !(c.Spec.RKE1() && c.Leave.Uninstall) { // whose hosts are reached to be cleaned
-		return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict,
-			"cluster %s is being removed since %s and takes no machines", cluster.Value.Name, cluster.Value.Deleting.Format(time.RFC3339))
+	return h, nil
+}
+
+// find is the cluster or fleet of a token, if it is there.
+func find(s *state.State, t records.RegistrationToken) (home, bool) {
+	h := home{Object: records.Object{Namespace: t.ClusterNamespace, Name: t.ClusterName}}
+	if h.key().Fleet() {
+		if d, ok := s.Fleets.Get(string(h.key())); ok {
+			h.Object, h.id = d.Value.Object, d.Value.ID
+		}
+	} else if d, ok := s.Clusters.Get(string(h.key())); ok {
+		h.Object, h.id, h.cluster = d.Value.Object, d.Value.ID, d.Value
 	}
-	return cluster.Value, nil
+	return h, h.id != "" && h.id == t.ClusterID
 }
 
 // ClusterByToken is the cluster that hosts with this registration token may join now; the
 // error says for people why there is none.
 func (g *Registration) ClusterByToken(token string) (records.Cluster, error) {
-	cluster, err := g.clusterOf(token)
-	if err != nil {
+	h, err := g.homeOf(token)
+	switch {
+	case err != nil:
 		return records.Cluster{}, err
+	case h.key().Fleet():
+		return records.Cluster{}, norman.Errorf(http.StatusConflict, norman.Conflict, "this registration token is for %s: run on the host what `drover fleets join-command %s` prints", h, h.Name)
 	}
-	return cluster, nil
+	return h.cluster, nil
+}
+
+// KnowsToken says that hosts with this registration token may join something now.
+func (g *Registration) KnowsToken(token string) bool {
+	_, err := g.homeOf(token)
+	return err == nil
 }
 
 // WrongToken notes a wrong registration token and is how long its sender has to wait; 0 for not.

@@ -22,6 +22,10 @@ type State struct {
 	ClusterSecrets *store.Collection[records.ClusterSecrets]
 	// RegistrationTokens are encrypted and keyed "<cluster id>/<name>".
 	RegistrationTokens *store.Collection[records.RegistrationToken]
+	// Fleets are encrypted.
+	Fleets *store.Collection[records.Fleet]
+	// GivenPlans are the plans that people gave to machines of fleets, encrypted and keyed as the operation.
+	GivenPlans *store.Collection[records.GivenPlan]
 	// Machines are encrypted and keyed "<namespace>/custom-…", Docker hosts "<cluster id>/m-…".
 	Machines *store.Collection[records.Machine]
 	// PlanSecrets are encrypted and keyed "<namespace>/custom-…-machine-plan".
@@ -32,7 +36,7 @@ type State struct {
 	RKEStates *store.Collection[records.RKEState]
 	// Objects are the Secrets and ConfigMaps that clusters refer to, encrypted and keyed "<kind>/<namespace>/<name>".
 	Objects *store.Collection[objects.Object]
-	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being a cluster's key.
+	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being the key of a cluster or a fleet.
 	Operations *store.Collection[operations.Operation]
 	// Events are encrypted, as causes are, and keyed "<cluster id>/<number>" in the order of their making.
 	Events *store.Collection[records.EventPage]
@@ -55,7 +59,9 @@ type State struct {
 	ClustersByID *store.Index[records.Cluster, string]
 	// ClustersByName finds clusters by their names without namespace.
 	ClustersByName *store.Index[records.Cluster, string]
-	// MachinesByCluster finds the machines of a cluster.
+	// FleetsByID finds a fleet by its ID.
+	FleetsByID *store.Index[records.Fleet, string]
+	// MachinesByCluster finds the machines of a cluster or a fleet.
 	MachinesByCluster *store.Index[records.Machine, records.ClusterKey]
 	// ControlPlanes finds the machines of a cluster that run its Kubernetes API, or would if it were one of RKE1.
 	ControlPlanes *store.Index[records.Machine, records.ClusterKey]
@@ -79,6 +85,8 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Clusters:           store.NewCollection[records.Cluster]("clusters", true),
 		ClusterSecrets:     store.NewCollection[records.ClusterSecrets]("clustersecrets", true),
 		RegistrationTokens: store.NewCollection[records.RegistrationToken]("registrationtokens", true),
+		Fleets:             store.NewCollection[records.Fleet]("fleets", true),
+		GivenPlans:         store.NewCollection[records.GivenPlan]("givenplans", true),
 		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
@@ -96,7 +104,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	}
 	s.index()
 	var err error
-	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Machines,
+	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
@@ -108,6 +116,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 func (s *State) index() {
 	s.ClustersByID = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.ID} })
 	s.ClustersByName = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.Name} })
+	s.FleetsByID = store.NewIndex(s.Fleets, func(f *records.Fleet) []string { return []string{f.ID} })
 	s.MachinesByCluster = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey { return []records.ClusterKey{m.Cluster()} })
 	s.ControlPlanes = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey {
 		if !m.Roles.ControlPlane {

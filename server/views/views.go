@@ -30,8 +30,9 @@ type Machine struct {
 	Name            string               `json:"name"`
 	UID             string               `json:"uid"`
 	Revision        int64                `json:"revision"`
-	Cluster         string               `json:"clusterName"`
+	Cluster         string               `json:"clusterName"` // or that of the fleet, as the next
 	ClusterID       string               `json:"clusterId"`
+	Fleet           bool                 `json:"fleet,omitempty"` // it belongs to a fleet
 	MachineID       string               `json:"machineId"`
 	NodeName        string               `json:"nodeName"` // as the host asked for; Node has the real one
 	Roles           records.Roles        `json:"roles"`
@@ -91,7 +92,7 @@ func OfMachine(d store.Document[records.Machine]) Machine {
 	}
 	return Machine{
 		Type: "machine", ID: m.Key(), NodeID: conditions.NodeID(m), Namespace: m.Namespace, Name: m.Name, UID: m.UID, Revision: d.Revision,
-		Cluster: m.ClusterName, ClusterID: m.ClusterID, MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
+		Cluster: m.ClusterName, ClusterID: m.ClusterID, Fleet: m.InFleet(), MachineID: m.MachineID, NodeName: m.NodeName, Roles: m.Roles, OS: m.OS,
 		Address: list(m.Address), InternalAddress: list(m.InternalAddress), Labels: dict(m.Labels),
 		NodeLabels: dict(m.NodeLabels), NodeTaints: list(m.NodeTaints), Created: m.Created, Deleting: m.Deleting, Refused: m.Refused, Claim: m.Claim, RejoinUntil: m.RejoinUntil,
 		State: conditions.MachineState(m), Code: m.Status.Code, Cause: m.Status.Cause, WaitingFor: m.Status.WaitingFor, NextStep: m.Status.NextStep, Since: m.Status.Since,
@@ -193,7 +194,7 @@ func OfToken(t records.Token) Token {
 	}
 }
 
-// Join is the command by which a host joins a cluster. It holds the registration token.
+// Join is the command by which a host joins a cluster or a fleet. It holds the registration token.
 type Join struct {
 	Type    string `json:"type"` // join
 	Cluster string `json:"clusterName"`
@@ -202,6 +203,8 @@ type Join struct {
 	Command string    `json:"command,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
+	// Made says that the fleet was made for this.
+	Made bool `json:"made,omitempty"`
 }
 
 // JoinTokens are what machines join a cluster's etcd and Kubernetes with. They encrypt its snapshots.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -118,6 +119,18 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 	return w
 }
 
+// OfFleetCauses is OfCauses for a fleet, whose machines depend on each other only while a plan is given to several.
+func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *OperationSummary, machine string) Why {
+	cl := records.Cluster{Object: f.Object, ID: f.ID, Status: records.ClusterStatus{State: planner.ClusterActive, Since: f.Created}}
+	if machine != "" {
+		waits := slices.ContainsFunc(machines, func(m records.Machine) bool {
+			return m.Key() == machine && m.Status.Code == string(verdict.WaitGiven)
+		})
+		machines = slices.DeleteFunc(slices.Clone(machines), func(m records.Machine) bool { return !waits && m.Key() != machine })
+	}
+	return OfCauses(cl, machines, operation, machine)
+}
+
 // held says that the machine shows a cause of its whole cluster.
 func held(m records.Machine) bool {
 	row, known := verdict.Find(verdict.Code(m.Status.Code))
@@ -151,7 +164,9 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 		c.kind, c.Title, c.Docs = row.Kind, row.Title, row.Docs()
 	}
 	unit := ""
-	if !cl.Spec.Docker() && cl.Spec.KubernetesVersion != "" {
+	if m.InFleet() {
+		unit = "rancher-system-agent"
+	} else if !cl.Spec.Docker() && cl.Spec.KubernetesVersion != "" {
 		unit = runtimes.Of(cl.Spec.KubernetesVersion).Unit(m.Roles.Etcd || m.Roles.ControlPlane)
 	}
 	switch {
@@ -161,7 +176,7 @@ func causeOf(cl records.Cluster, m records.Machine) (c Cause, not bool) {
 	default:
 		c.Fix = strings.NewReplacer("NAME", m.Name, "UNIT", unit).Replace(row.Fix)
 	}
-	if known && row.Host && unit != "" {
+	if known && row.Host && unit != "" && !m.InFleet() {
 		c.Log = &HostLog{Unit: unit, Lines: []string{}}
 	}
 	leaves := state == records.Removing && verdict.Code(st.Code) != verdict.UninstallError && verdict.Code(st.Code) != verdict.Retrying

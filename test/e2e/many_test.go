@@ -290,7 +290,8 @@ func (f *fleet) allJoin(machines int) {
 	}
 	began := time.Now()
 	f.join(*f.ships...)
-	f.Logf("%d join lines took %s", machines, time.Since(began).Round(100*time.Millisecond))
+	lined := time.Now()
+	f.Logf("%d join lines took %s", machines, lined.Sub(began).Round(100*time.Millisecond))
 	f.awaitActive(machines)
 	var servers, all []time.Duration
 	nodes, times := f.nodes(), map[string]time.Time{}
@@ -307,7 +308,7 @@ func (f *fleet) allJoin(machines int) {
 	}
 	f.Logf("from the first join line to Active: one machine %s, three servers %s, all %s",
 		slices.Min(servers).Round(100*time.Millisecond), slices.Max(servers).Round(100*time.Millisecond), slices.Max(all).Round(100*time.Millisecond))
-	f.shares(began, times)
+	f.shares(lined, times)
 }
 
 // kubeNode is what the tests look at of a node.

@@ -38,13 +38,17 @@ func (s span) covered(by []span) (sum time.Duration) {
 var (
 	staged  = regexp.MustCompile(`(?m)^(\S+) .*: image staged .* took=(\S+)`)
 	install = regexp.MustCompile(`(?m)^(\S+) .*: instruction ended .* instruction=install .* took=(\S+)`)
+	well    = regexp.MustCompile(`(?m)^(\S+) .*: no longer: probe fails`)
 )
+
+// journalTime is how a journal's lines begin.
+const journalTime = "2006-01-02T15:04:05.999999-0700"
 
 // ended are the works that lines of a journal report with their end and how long they took.
 func (f *fleet) ended(journal string, lines *regexp.Regexp) (spans []span) {
 	f.Helper()
 	for _, found := range lines.FindAllStringSubmatch(journal, -1) {
-		at, err := time.Parse("2006-01-02T15:04:05.999999-0700", found[1])
+		at, err := time.Parse(journalTime, found[1])
 		must(f.T, err)
 		took, err := time.ParseDuration(found[2])
 		must(f.T, err)
@@ -53,7 +57,9 @@ func (f *fleet) ended(journal string, lines *regexp.Regexp) (spans []span) {
 	return spans
 }
 
-// shares logs whose time it took from began until the machines were Active, and the one that was so first.
+// shares logs whose time it took from the end of the last join line until the machines were Active, and the one that was
+// so first. Of the distribution are the times from the start of a unit until its node is Ready, its probes are healthy,
+// and its etcd votes where that was waited for.
 func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 	f.Helper()
 	nodes := f.nodes()
@@ -68,6 +74,14 @@ func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 		if votes := nodes[s.Name()].since("EtcdIsVoter"); votes.After(until) && votes.Before(active[s.Name()]) {
 			until = votes
 		}
+		for _, found := range well.FindAllStringSubmatch(journal, -1) {
+			at, err := time.Parse(journalTime, found[1])
+			must(f.T, err)
+			// It was well up to a second sooner, which is drover's.
+			if at = at.Add(-time.Second); at.After(until) && at.Before(active[s.Name()]) {
+				until = at
+			}
+		}
 		working = append(working, span{f.starts(s)[0], until})
 	}
 	for _, to := range []struct {
@@ -81,7 +95,7 @@ func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 		total := to.at.Sub(began)
 		own := total - all.covered(working)
 		waits := total - all.covered(slices.Concat(working, fetching))
-		f.Logf("until %s: %s, of which installers and %s took all but %s (%.1f %%); without the fetching of installers %s (%.1f %%)", to.what,
+		f.Logf("from the last join line until %s: %s, of which installers and %s took all but %s (%.1f %%); without the fetching of installers %s (%.1f %%)", to.what,
 			total.Round(100*time.Millisecond), f.name, own.Round(100*time.Millisecond), percent(own, total), waits.Round(100*time.Millisecond), percent(waits, total))
 	}
 }

@@ -65,8 +65,8 @@ func TestAHostInTrouble(t *testing.T) {
 	}
 }
 
-// applies gives the cluster a version and more lines of its config.
-func (w *walk) applies(version, config string) error {
+// applies gives the cluster a version and more lines of its config, with flags of apply.
+func (w *walk) applies(version, config string, flags ...string) error {
 	text := "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata: {name: harbour}\nspec:\n  kubernetesVersion: " + version +
 		"\n  rkeConfig:\n    machineGlobalConfig:\n      write-kubeconfig-mode: \"0600\"\n"
 	if config != "" {
@@ -76,7 +76,7 @@ func (w *walk) applies(version, config string) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
-	_, err := w.Drover(w.ctx, "apply", "-f", file)
+	_, err := w.Drover(w.ctx, append([]string{"apply", "-f", file}, flags...)...)
 	return err
 }
 
@@ -123,9 +123,12 @@ func (w *walk) crashLoop() {
 func (w *walk) neverReady() {
 	w.sh("mkfifo /run/nobody-writes") // whoever reads it waits, here k3s' API server
 	must(w.T, w.applies(realk3s.Older, "kube-apiserver-arg: [audit-policy-file=/run/nobody-writes]"))
-	w.shows(patience, "Applying plan", "k3s.service is activating (start)", "printed last", "journalctl -u k3s")
+	w.shows(patience, "Applying plan", "k3s.service is activating (start)", "printed last", "journalctl -u k3s", "--replace")
+	if err := w.applies(realk3s.Older, ""); err == nil || !strings.Contains(err.Error(), "has been running") {
+		w.Errorf("nothing has failed, and another change was taken: %v", err)
+	}
 	mended := time.Now()
-	must(w.T, w.applies(realk3s.Older, ""))
+	must(w.T, w.applies(realk3s.Older, "", "--replace"))
 	w.becomesActive("mended", mended)
 }
 

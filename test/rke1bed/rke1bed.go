@@ -28,10 +28,10 @@ import (
 const User = "rancher"
 
 // KubeletArgs are flags that a kubelet in the bed needs beside the usual ones (services.kubelet.extra_args): how full the
-// disk of the machine is does not matter to tests.
+// disk of the machine is does not matter to tests, and pods would be evicted for it.
 func KubeletArgs() map[string]string {
 	return map[string]string{
-		"eviction-hard": "memory.available<50Mi,nodefs.available<1%,imagefs.available<1%", "image-gc-high-threshold": "100",
+		"eviction-hard": "memory.available<50Mi,nodefs.available<1Mi,imagefs.available<1Mi", "image-gc-high-threshold": "100",
 	}
 }
 

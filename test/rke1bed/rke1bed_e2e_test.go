@@ -242,7 +242,7 @@ func (c *cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
 // kubectl runs the real kubectl of this machine against the cluster.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, c.kit.Kubectl(), append([]string{"--kubeconfig", c.file("kubeconfig"), "--request-timeout", "20s"}, args...)...)
+	command := exec.CommandContext(ctx, c.kit.Kubectl(c.version), append([]string{"--kubeconfig", c.file("kubeconfig"), "--request-timeout", "20s"}, args...)...)
 	out, err := command.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
@@ -253,7 +253,7 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 // apply deploys a manifest.
 func (c *cluster) apply(manifest string) {
 	c.Helper()
-	command := exec.CommandContext(c.ctx, c.kit.Kubectl(), "--kubeconfig", c.file("kubeconfig"), "apply", "-f", "-")
+	command := exec.CommandContext(c.ctx, c.kit.Kubectl(c.version), "--kubeconfig", c.file("kubeconfig"), "apply", "-f", "-")
 	command.Stdin = strings.NewReader(manifest)
 	if out, err := command.CombinedOutput(); err != nil {
 		c.Fatalf("apply: %v: %s", err, out)

@@ -31,7 +31,7 @@ const (
 
 // SystemImages are the names of a version's images in Kit.Archive, by the keys of system_images of a cluster.yml. They
 // are those of the published images for that minor version; what is in them is the same for all versions but for
-// Kubernetes. Images that the tests' clusters do not have are left out.
+// Kubernetes. There are none for ingress, metrics, the node's own name service, and the networks canal, calico and weave.
 func SystemImages(version string) map[string]string {
 	names := map[string]string{
 		roleKubernetes: "rancher/hyperkube:" + releases()[version].Tag,
@@ -146,6 +146,7 @@ func (b *builder) toolsEntries() []entry {
 		{Name: "usr/bin/tools", File: filepath.Join(b.Bin(), "tools")},
 		{Name: "usr/bin/nginx-proxy", Link: "tools"},
 		{Name: "usr/bin/cert-deployer", Link: "tools"},
+		{Name: "bin/nc", Link: "/usr/bin/tools"},
 		{Name: "bin/bash", File: b.script("bash")},
 		{Name: "opt/rke-tools/entrypoint.sh", File: b.script("entrypoint.sh")},
 		{Name: "opt/rke-tools/rke-etcd-backup", Link: "/usr/bin/tools"},

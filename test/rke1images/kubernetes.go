@@ -80,7 +80,11 @@ func (b *builder) kubernetes(ctx context.Context, r release) error {
 	if err != nil {
 		return err
 	}
-	if err := k3smodule.Link(b.hyperkube(r), filepath.Join(b.Bin(), "kubectl")); err != nil {
+	kubectl := filepath.Join(b.Bin(), r.Tag, "kubectl") // it is what its name says
+	if err := os.MkdirAll(filepath.Dir(kubectl), 0o755); err != nil {
+		return err
+	}
+	if err := k3smodule.Link(b.hyperkube(r), kubectl); err != nil {
 		return err
 	}
 	return os.RemoveAll(source) // what is compiled is in Go's cache

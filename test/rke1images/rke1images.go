@@ -70,8 +70,10 @@ type Kit struct {
 // Archive is the archive of all images of a version, as `docker load` takes it.
 func (k Kit) Archive(version string) string { return filepath.Join(k.dir, version+".tar") }
 
-// Kubectl is a kubectl for this machine.
-func (k Kit) Kubectl() string { return filepath.Join(k.dir, "bin", "kubectl") }
+// Kubectl is the kubectl of a version, for this machine.
+func (k Kit) Kubectl(version string) string {
+	return filepath.Join(k.dir, "bin", releases()[version].Tag, "kubectl")
+}
 
 // builder is one run of Build.
 type builder struct {

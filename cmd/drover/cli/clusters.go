@@ -316,6 +316,13 @@ func (o joinOptions) flags() (string, error) {
 	if flags.Len() == 0 {
 		return "", usage("which roles has the host? --all-roles, or some of --etcd --controlplane --worker")
 	}
+	about, err := o.about()
+	return flags.String() + about, err
+}
+
+// about are the flags beside roles.
+func (o joinOptions) about() (string, error) {
+	var flags strings.Builder
 	for _, pair := range []struct{ flag, value string }{{" --node-name ", o.nodeName}, {" --address ", o.address}, {" --internal-address ", o.internalAddress}} {
 		if pair.value != "" {
 			flags.WriteString(pair.flag + quote(pair.value))

@@ -23,7 +23,7 @@ const completeWithin = 3 * time.Second
 // complete makes the arguments and flags of the commands below root known to shells.
 func (a *app) complete(root *cobra.Command) {
 	kinds := map[string]func(context.Context, *client.Client) []string{
-		"clusters": clusterNames, "machines": machineNames, "operations": operationIDs, "settings": settingNames, "versions": versionNames,
+		"clusters": clusterNames, "fleets": fleetNames, "machines": machineNames, "operations": operationIDs, "settings": settingNames, "versions": versionNames,
 	}
 	values := map[string][]string{"output": {"table", "json", "yaml"}, "runtime": {"k3s", "rke2"}, "log-level": {slog.LevelDebug.String(), slog.LevelInfo.String(), slog.LevelWarn.String(), slog.LevelError.String()}}
 	var walk func(cmd *cobra.Command, names func(context.Context, *client.Client) []string)
@@ -38,6 +38,9 @@ func (a *app) complete(root *cobra.Command) {
 			cmd.ValidArgsFunction = a.firstArgument(names)
 		case !cmd.HasSubCommands() && cmd.ValidArgsFunction == nil:
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		if cmd.Flags().Lookup("fleet") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("fleet", a.firstArgument(fleetNames)) // the flag exists
 		}
 		if cmd.Flags().Lookup("cluster") != nil {
 			_ = cmd.RegisterFlagCompletionFunc("cluster", a.firstArgument(clusterNames)) // the flag exists

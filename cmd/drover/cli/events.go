@@ -28,7 +28,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "events", Aliases: []string{"event"}, Short: "What changed its state: clusters, machines and operations, oldest first", Args: needs(),
 		Long: `Print the latest changes of the states of clusters, machines and operations, oldest first. The
-server keeps 500 for each cluster, fewer where there are more than 20 clusters.`,
+server keeps 500 for each cluster or fleet, fewer where there are more than 20 of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err = cmp.Or(err, a.checkFormat()); err != nil {
@@ -36,11 +36,11 @@ server keeps 500 for each cluster, fewer where there are more than 20 clusters.`
 			}
 			query := url.Values{}
 			if clusterName != "" {
-				one, err := a.findCluster(cmd.Context(), c, clusterName)
+				one, err := a.findHome(cmd.Context(), c, clusterName)
 				if err != nil {
 					return err
 				}
-				query.Set("cluster", one.ID)
+				query.Set("cluster", one.id)
 			}
 			if cmd.Flags().Changed("since") {
 				if since < 0 {
@@ -67,7 +67,7 @@ server keeps 500 for each cluster, fewer where there are more than 20 clusters.`
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&clusterName, "cluster", "", "only events of this cluster")
+	flags.StringVar(&clusterName, "cluster", "", "only events of this cluster or fleet")
 	flags.DurationVar(&since, "since", 0, "begin this far back, as in 1h; all that are kept without it")
 	flags.Lookup("since").DefValue = "" // which is not 0s
 	flags.BoolVarP(&watch, "watch", "w", false, "go on with what happens until Ctrl-C; with --since 0s only that")

@@ -24,7 +24,7 @@ func node(m views.Machine) string {
 	switch {
 	case m.Node != nil:
 		return m.Node.Name
-	case m.Docker != nil:
+	case m.Docker != nil, m.Fleet:
 		return m.NodeName
 	}
 	return ""
@@ -69,7 +69,7 @@ func stateText(m views.Machine) string {
 func (a *app) machinesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "machines", Aliases: []string{"machine", "nodes"}, Short: "The hosts that joined, and where each of them stands"}
 	cmd.AddCommand(a.machinesList(), a.machinesShow(), a.machinesOutput(), a.machinesLogs(), a.machinesDocker(),
-		a.machinesForward(), a.machinesLabel(), a.machinesRejoin(), a.machinesRemove())
+		a.machinesForward(), a.machinesLabel(), a.machinesRejoin(), a.machinesPlan(), a.machinesRemove())
 	return cmd
 }
 
@@ -85,11 +85,11 @@ func (a *app) machinesList() *cobra.Command {
 			}
 			path := machinesPath
 			if clusterName != "" {
-				one, err := a.findCluster(cmd.Context(), c, clusterName)
+				one, err := a.findHome(cmd.Context(), c, clusterName)
 				if err != nil {
 					return err
 				}
-				path += "?cluster=" + url.QueryEscape(one.ID)
+				path += "?cluster=" + url.QueryEscape(one.id)
 			}
 			if watch {
 				return a.follow(cmd.Context(), c, path)
@@ -108,7 +108,7 @@ func (a *app) machinesList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster")
+	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster or fleet")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print each change of state until Ctrl-C")
 	return cmd
 }
@@ -222,8 +222,13 @@ func hostWaits(ctx context.Context, c *client.Client, m views.Machine) []string 
 func describe(t *table, m views.Machine, onHost []string, now time.Time) {
 	t.row("name", m.Name)
 	t.row("node", orDash(node(m)))
-	t.row("cluster", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
-	t.row("roles", roles(m.Roles))
+	if m.Fleet {
+		t.row("fleet", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
+		t.row("labels", orDash(labelsText(m)))
+	} else {
+		t.row("cluster", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
+		t.row("roles", roles(m.Roles))
+	}
 	t.row("address", orDash(address(m)))
 	if d := m.Docker; d != nil {
 		t.row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.StorageDriver), orDash(d.CgroupDriver)))
@@ -284,8 +289,8 @@ have, or this one after its disk was replaced.`,
 				return fmt.Errorf("allow machine %s to join again: %w", m.Name, err)
 			}
 			return a.show(m, func(t *table) {
-				t.row(fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover clusters join-command %s",
-					m.Name, m.RejoinUntil.Format(time.RFC3339), m.Cluster))
+				t.row(fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s",
+					m.Name, m.RejoinUntil.Format(time.RFC3339), joinedBy(m)))
 			})
 		}),
 	}
@@ -353,8 +358,13 @@ func (a *app) machinesRemove() *cobra.Command {
 		Use: "rm NAME --yes", Short: "Remove a machine from its cluster and leave its host clean", Args: needs("NAME"),
 		Long: `Remove a machine from its cluster: its etcd member and its node go first, then its host is left
 clean of the distribution, and only then is the machine forgotten. The host needs its agent for
-that; with --force the machine is forgotten at once, and its host keeps what runs on it.`,
+that; with --force the machine is forgotten at once, and its host keeps what runs on it.
+
+A machine of a fleet is forgotten, and its host keeps what plans did there.`,
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
+			if m.Fleet {
+				return a.removeFromFleet(ctx, c, m, o, yes)
+			}
 			if !yes {
 				return usage("machine %s of cluster %s is %s; it leaves the cluster, and the distribution with all its data is taken off its host; say --yes to do it", m.Name, m.Cluster, m.State)
 			}

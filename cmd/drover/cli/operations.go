@@ -49,11 +49,11 @@ func (a *app) operationsList() *cobra.Command {
 			if clusterName != "" {
 				key := clusterName // of a cluster that is removed, too
 				if !strings.Contains(key, "/") {
-					one, err := a.findCluster(cmd.Context(), c, clusterName)
+					one, err := a.findHome(cmd.Context(), c, clusterName)
 					if err != nil {
 						return err
 					}
-					key = one.Namespace + "/" + one.Name
+					key = one.key
 				}
 				path += "?cluster=" + url.QueryEscape(key)
 			}
@@ -72,7 +72,7 @@ func (a *app) operationsList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster; of one that is removed by NAMESPACE/NAME")
+	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster or fleet; of one that is removed by NAMESPACE/NAME")
 	return cmd
 }
 
@@ -194,42 +194,49 @@ operation has succeeded and 1 when it failed, was aborted, or has not ended in t
 			if err = cmp.Or(err, a.checkFormat()); err != nil {
 				return err
 			}
-			ctx := cmd.Context()
-			limit, cancel := ctx, context.CancelFunc(func() {})
-			if timeout > 0 {
-				limit, cancel = context.WithTimeout(ctx, timeout)
-			}
-			defer cancel()
-			news := operationNews{out: a.Out}
-			last, err := a.followOperation(limit, c, args[0], func(o views.Operation) error {
-				switch {
-				case !a.tabular():
-				case news.seen(o):
-					fmt.Fprintf(a.Out, "%s  %s of %s is %s, %s tasks done\n", o.ID, o.Kind, o.Cluster, o.State, doneText(o.OperationSummary))
-					news.printWait(o)
-				default:
-					news.print(o)
-				}
-				return nil
-			})
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case limit.Err() != nil:
-				return fmt.Errorf("wait for operation %s: timed out after %s; %s", args[0], timeout, lastSeen(last))
-			case err != nil:
-				return err
-			}
-			if !a.tabular() {
-				if err := a.show(last, nil); err != nil {
-					return err
-				}
-			}
-			return outcome(last)
+			_, err = a.awaitOperation(cmd.Context(), c, args[0], timeout, func(views.Operation) {})
+			return err
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait; 0 waits for ever")
 	return cmd
+}
+
+// awaitOperation follows an operation to its end, prints what happens, and has each called at every step. It is nil for
+// one that has succeeded.
+func (a *app) awaitOperation(ctx context.Context, c *client.Client, id string, timeout time.Duration, each func(views.Operation)) (views.Operation, error) {
+	limit, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limit, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	news := operationNews{out: a.Out}
+	last, err := a.followOperation(limit, c, id, func(o views.Operation) error {
+		each(o)
+		switch {
+		case !a.tabular():
+		case news.seen(o):
+			fmt.Fprintf(a.Out, "%s  %s of %s is %s, %s tasks done\n", o.ID, o.Kind, o.Cluster, o.State, doneText(o.OperationSummary))
+			news.printWait(o)
+		default:
+			news.print(o)
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return last, ctx.Err()
+	case limit.Err() != nil:
+		return last, fmt.Errorf("wait for operation %s: timed out after %s; %s", id, timeout, lastSeen(last))
+	case err != nil:
+		return last, err
+	}
+	if !a.tabular() {
+		if err := a.show(last, nil); err != nil {
+			return last, err
+		}
+	}
+	return last, outcome(last)
 }
 
 // outcome is nil for an operation that has succeeded.

@@ -20,7 +20,9 @@ func preview(t *table, p planner.Preview) {
 	if p.Message != "" {
 		becomes += ": " + p.Message
 	}
-	t.row("  the cluster becomes " + becomes)
+	if becomes != "" { // a fleet is in no state
+		t.row("  the cluster becomes " + becomes)
+	}
 	if len(p.Machines) == 0 {
 		t.row("  no host gets a new plan")
 	}
@@ -38,7 +40,11 @@ func preview(t *table, p planner.Preview) {
 			t.row(number + "host " + host + " joins when there is a server to join")
 			continue
 		}
-		t.row(number + m.Tier + " host " + host + " gets plan " + m.Plan + "; " + when(m))
+		gets := " gets plan "
+		if m.Again {
+			gets = " tries again plan "
+		}
+		t.row(number + strings.TrimSpace(m.Tier+" host ") + " " + host + gets + m.Plan + "; " + when(m))
 		for _, change := range m.Changes {
 			t.row("       " + change)
 		}

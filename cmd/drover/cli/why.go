@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,16 +16,16 @@ import (
 
 func (a *app) whyCommand() *cobra.Command {
 	names := func(ctx context.Context, c *client.Client) []string {
-		return append(clusterNames(ctx, c), machineNames(ctx, c)...)
+		return slices.Concat(clusterNames(ctx, c), fleetNames(ctx, c), machineNames(ctx, c))
 	}
 	return &cobra.Command{
 		ValidArgsFunction: a.firstArgument(names),
-		Use:               "why NAME", Short: "Say why a cluster or a machine is not active, first cause first, and what to do about it", Args: needs("NAME"),
-		Long: `Say why a cluster or a machine is not active: what failed, what is lost, what is being done and what
+		Use:               "why NAME", Short: "Say why a cluster, a fleet or a machine is not active, first cause first, and what to do about it", Args: needs("NAME"),
+		Long: `Say why a cluster, a fleet or a machine is not active: what failed, what is lost, what is being done and what
 waits for others, in that order, each with what to do about it, the last output of what failed and the end of
 the log on its host, where that can be asked. The codes are explained in docs/troubleshooting.md.
 
-A cluster is meant before a machine of the same name; NAMESPACE/NAME and ids are names, too. The exit code is 0
+A cluster or a fleet is meant before a machine of the same name; NAMESPACE/NAME and ids are names, too. The exit code is 0
 when nothing is wrong, and 1 otherwise.`,
 		Example: "  drover why harbour\n  drover why pier-2",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,18 +59,18 @@ func (a *app) why(ctx context.Context, c *client.Client, name string) error {
 	return nil
 }
 
-// whyPath is where the server answers about the cluster or the machine of a name.
+// whyPath is where the server answers about the cluster, the fleet or the machine of a name.
 func (a *app) whyPath(ctx context.Context, c *client.Client, name string) (string, error) {
-	one, err := a.findCluster(ctx, c, name)
+	one, err := a.findHome(ctx, c, name)
 	if err == nil {
-		return clusterPath(one) + "/why", nil
+		return one.path() + "/why", nil
 	}
 	if _, none := errors.AsType[*absentError](err); !none {
 		return "", err
 	}
 	m, err := a.findMachine(ctx, c, name)
 	if _, none := errors.AsType[*absentError](err); none {
-		return "", absent("there is no cluster and no machine %q; `drover clusters ls` and `drover machines ls` show those there are", name)
+		return "", absent("there is no cluster, no fleet and no machine %q; `drover clusters ls` and `drover machines ls` show those there are", name)
 	}
 	return machinePath(m) + "/why", err
 }

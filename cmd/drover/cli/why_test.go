@@ -38,7 +38,7 @@ func TestWhy(t *testing.T) {
 		{"why pier -o yaml", 0, "well: true", ""},
 		{"why harbour -o xml", 2, "", "error: -o xml: the formats are table, json and yaml\n"},
 		{"why quay", 1, "", "error: ask why quay is not active: the server says 500\n"},
-		{"why nobody", 4, "", "error: there is no cluster and no machine \"nobody\"; `drover clusters ls` and `drover machines ls` show those there are\n"},
+		{"why nobody", 4, "", "error: there is no cluster, no fleet and no machine \"nobody\"; `drover clusters ls` and `drover machines ls` show those there are\n"},
 		{"why", 2, "", "error: drover why needs NAME, as in `drover why NAME [flags]`\n"},
 		{"__complete why h", 0, "harbour\nhost-1\nharbour\n", "Completion ended"},
 	} {

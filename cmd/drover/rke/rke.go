@@ -18,9 +18,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/net/proxy"
+	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/drover-project/drover/rke1/dial"
@@ -162,13 +164,37 @@ func read(path string) ([]byte, error) {
 	return text, nil
 }
 
+// lock keeps a second command from working on the same files; the file is the config itself, so
+// that nothing is left over. It ends with the program.
+func (c *cluster) lock() (unlock func(), err error) {
+	f, err := os.Open(c.files.Config)
+	if err != nil {
+		return nil, fmt.Errorf("lock the config: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another command works on %s just now: wait for its end", c.files.Config)
+	}
+	return func() { f.Close() }, nil
+}
+
 // work is what the engine is asked to do.
 func (c *cluster) work() engine.Work {
 	return engine.Work{Config: c.config, Before: c.state, Kubeconfig: c.files.Kubeconfig, IgnoreDockerVersion: c.ignoreDockerVersion}
 }
 
-// options are the engine's surroundings: hosts over SSH, and the state in its file. close ends the connections.
+// options are the engine's surroundings: hosts over SSH, and the state in its file, which is
+// this command's until close. close ends the connections, too.
 func (c *cluster) options() (o engine.Options, close func(), err error) {
+	unlock, err := c.lock()
+	if err != nil {
+		return o, nil, err
+	}
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
 	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
 	if err != nil {
 		return o, nil, err
@@ -188,7 +214,8 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 		Versions: c.versions, Report: c.printer, Logger: c.logger, Now: time.Now,
 		Source: func() pki.Source { return pki.NewSource(time.Now()) },
 		Save:   c.save,
-	}, hosts.Close, nil
+		Addons: addons.Sources{Files: true},
+	}, func() { hosts.Close(); unlock() }, nil
 }
 
 func login(n config.Node) dial.Login {

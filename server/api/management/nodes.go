@@ -36,10 +36,11 @@ func (a *API) nodeKind() *kind {
 }
 
 func (a *API) listNodes(_ *route.Call) []norman.Object {
-	docs := a.State.Machines.List()
-	objects := make([]norman.Object, len(docs))
-	for i, d := range docs {
-		objects[i] = nodeObject(d.Value)
+	objects := []norman.Object{}
+	for _, d := range a.State.Machines.List() {
+		if !d.Value.InFleet() { // /v3 has no machines without a cluster
+			objects = append(objects, nodeObject(d.Value))
+		}
 	}
 	return objects
 }

@@ -32,21 +32,27 @@ func (a *API) registrationTokenKind() *kind {
 			}),
 		},
 		list: func(_ *route.Call) []norman.Object {
-			docs := a.State.RegistrationTokens.List()
-			objects := make([]norman.Object, len(docs))
-			for i, d := range docs {
-				objects[i] = a.registrationTokenObject(d.Value)
+			objects := []norman.Object{}
+			for _, d := range a.State.RegistrationTokens.List() {
+				if !ofFleet(d.Value) {
+					objects = append(objects, a.registrationTokenObject(d.Value))
+				}
 			}
 			return objects
 		},
 		get: func(_ *route.Call, id string) (norman.Object, bool) {
 			d, ok := a.State.RegistrationTokens.Get(strings.Replace(id, ":", "/", 1))
-			if !ok || strings.Contains(id, "/") {
+			if !ok || strings.Contains(id, "/") || ofFleet(d.Value) {
 				return norman.Object{}, false
 			}
 			return a.registrationTokenObject(d.Value), true
 		},
 	}
+}
+
+// ofFleet says that a token is for machines without a cluster, which /v3 does not have.
+func ofFleet(t records.RegistrationToken) bool {
+	return records.NewClusterKey(t.ClusterNamespace, t.ClusterName).Fleet()
 }
 
 func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object {
@@ -121,7 +127,7 @@ func (a *API) CreateRegistrationToken(c *Request) (route.Answer, error) {
 // how it is rotated, and a cluster is never without one.
 func (a *API) RemoveRegistrationToken(c *Request) (route.Answer, error) {
 	d, ok := a.State.RegistrationTokens.Get(strings.Replace(c.id, ":", "/", 1))
-	if !ok {
+	if !ok || ofFleet(d.Value) {
 		return route.Answer{}, norman.Missing("clusterRegistrationToken", c.id)
 	}
 	cluster, exists := a.ClusterByID(d.Value.ClusterID)

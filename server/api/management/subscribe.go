@@ -58,9 +58,15 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 			}
 			m = d.Value
 		}
+		if m.InFleet() {
+			return nil
+		}
 		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(nodeObject(m))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
+		if ofFleet(t) {
+			return nil
+		}
 		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.registrationTokenObject(t))}}
 	case subscribe.Settings:
 		return []affected{{a.kindOf("setting"), change.Key, nil}} // gone from the store is back at the default

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -43,9 +44,9 @@ func request(c *route.Call) (clusters.Request, error) {
 	case queue && replace:
 		return r, norman.Invalid(norman.InvalidOption, "queue", "cannot stand beside replace")
 	case queue:
-		r.Turn = clusters.Queue
+		r.Turn = turns.Queue
 	case replace:
-		r.Turn = clusters.Replace
+		r.Turn = turns.Replace
 	}
 	if text := c.Query().Get("maxMachines"); text != "" {
 		most, err := strconv.Atoi(text)

@@ -42,6 +42,8 @@ func (a *API) showEvent(e records.Event) views.Event {
 	name := ""
 	if d, ok := a.State.ClustersByID.First(e.ClusterID); ok {
 		name = d.Value.Name
+	} else if d, ok := a.State.FleetsByID.First(e.ClusterID); ok {
+		name = d.Value.Name
 	}
 	return views.OfEvent(e, name)
 }

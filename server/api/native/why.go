@@ -48,6 +48,9 @@ func (a *API) WhyMachine(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	if fleet, ok := a.State.Fleets.Get(string(d.Value.Cluster())); ok {
+		return a.whyFleet(fleet, d.Key)
+	}
 	cluster, ok := a.State.Clusters.Get(string(d.Value.Cluster()))
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", string(d.Value.Cluster()))
@@ -57,21 +60,37 @@ func (a *API) WhyMachine(c *route.Call) (route.Answer, error) {
 
 func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
 	key := records.ClusterKey(cluster.Key)
-	var operation *views.OperationSummary
-	if under, ok := operations.Active(cluster.Key, a.State.OperationsOf(key)); ok {
-		summary := views.SummaryOf(store.Document[operations.Operation]{Key: under.Key(), Value: under})
-		if d, ok := a.State.Operations.Get(under.Key()); ok {
-			summary = views.SummaryOf(d)
-		}
-		operation = &summary
-	}
+	answer := views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine)
+	hostLogs{a, c}.read(answer.Causes)
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// whyFleet is why for a fleet. No log is read on its hosts, since nothing is known of what runs there.
+func (a *API) whyFleet(fleet store.Document[records.Fleet], machine string) (route.Answer, error) {
+	key := records.ClusterKey(fleet.Key)
+	return route.Answer{Status: http.StatusOK, Body: views.OfFleetCauses(fleet.Value, a.machinesOf(key), a.underWay(key), machine)}, nil
+}
+
+// machinesOf are the machines of a cluster or a fleet.
+func (a *API) machinesOf(key records.ClusterKey) []records.Machine {
 	var machines []records.Machine
 	for _, d := range a.State.MachinesByCluster.Find(key) {
 		machines = append(machines, d.Value)
 	}
-	answer := views.OfCauses(cluster.Value, machines, operation, machine)
-	hostLogs{a, c}.read(answer.Causes)
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+	return machines
+}
+
+// underWay is the operation that is under way on a cluster or a fleet; nil when none is.
+func (a *API) underWay(key records.ClusterKey) *views.OperationSummary {
+	under, ok := operations.Active(string(key), a.State.OperationsOf(key))
+	if !ok {
+		return nil
+	}
+	summary := views.SummaryOf(store.Document[operations.Operation]{Key: under.Key(), Value: under})
+	if d, ok := a.State.Operations.Get(under.Key()); ok {
+		summary = views.SummaryOf(d)
+	}
+	return &summary
 }
 
 // hostLogs reads logs on hosts for one request.

@@ -50,6 +50,9 @@ func Envelope(err error) *norman.Error {
 	if operationRefused(err) {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
+	if _, ok := errors.AsType[*clusters.NamespaceError](err); ok {
+		return norman.Invalid(norman.InvalidOption, "namespace", "%v", err)
+	}
 	if errors.Is(err, clusters.ErrNotUnique) {
 		return norman.Invalid(norman.NotUnique, "name", "%v", err)
 	}

@@ -3,8 +3,8 @@
 package route
 
 import (
-	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/turns"
 )
 
 // Leave reads force, uninstall and agent, each true or absent, from the query of a removal.
@@ -15,9 +15,9 @@ func (c *Call) Leave() records.Leave {
 
 // Turn is what becomes of a removal while another operation is under way: it waits, as clients of Rancher's API know of
 // no refusal there, unless busy is refuse.
-func (c *Call) Turn() clusters.Turn {
+func (c *Call) Turn() turns.Turn {
 	if c.Query().Get("busy") == "refuse" {
-		return clusters.Refuse
+		return turns.Refuse
 	}
-	return clusters.Queue
+	return turns.Queue
 }

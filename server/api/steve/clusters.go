@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
 )
 
 func (a *API) provisioningKind() *kind {
@@ -234,7 +235,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if doc.APIVersion != clusterspec.APIVersion {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{By: c.Who.UserID, Turn: clusters.Replace})
+	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{By: c.Who.UserID, Turn: turns.Replace})
 	if err != nil {
 		return route.Answer{}, err
 	}

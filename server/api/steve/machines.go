@@ -18,7 +18,7 @@ func (a *API) machineKind() *kind {
 		list: func(*Request) []Object {
 			objects := []Object{}
 			for _, d := range a.State.Machines.List() {
-				if d.Value.Docker == nil { // Docker hosts are nodes of the management API alone
+				if hasPeer(d.Value) {
 					objects = append(objects, machineObject(d))
 				}
 			}
@@ -26,13 +26,17 @@ func (a *API) machineKind() *kind {
 		},
 		get: func(_ *Request, id string) (Object, bool) {
 			d, ok := a.State.Machines.Get(id)
-			if !ok || d.Value.Docker != nil {
+			if !ok || !hasPeer(d.Value) {
 				return nil, false
 			}
 			return machineObject(d), true
 		},
 	}
 }
+
+// hasPeer says that a machine is what clients of /v1 know as one: Docker hosts are nodes of the management API alone,
+// and of machines without a cluster neither knows anything.
+func hasPeer(m records.Machine) bool { return m.Docker == nil && !m.InFleet() }
 
 func machineObject(d store.Document[records.Machine]) Object {
 	m := d.Value

@@ -133,7 +133,7 @@ func (a *API) changed(c *Request, k *kind, change subscribe.Change) (id string, 
 	switch plural := k.schema.Plural(); {
 	case change.Collection == subscribe.Machines && plural == "cluster.x-k8s.io.machines":
 		id = change.Key
-		if m, ok := change.Removed.(records.Machine); ok {
+		if m, ok := change.Removed.(records.Machine); ok && !m.InFleet() {
 			last = machineObject(store.Document[records.Machine]{Key: change.Key, Revision: change.Revision, Value: m})
 		}
 	case change.Collection == subscribe.Clusters && plural != "cluster.x-k8s.io.machines":

@@ -26,6 +26,8 @@ const (
 	WaitBudget       Code = "wait-budget"
 	Duplicate        Code = "duplicate"
 	WaitQuorum       Code = "wait-quorum"
+	WaitGiven        Code = "wait-plan-turn"
+	NoPlan           Code = "no-plan"
 	Paused           Code = "paused"
 	Halted           Code = "halted"
 

@@ -81,6 +81,17 @@ func Read(h http.Header) (Request, error) {
 	return q, nil
 }
 
+// FitsFleet says whether a host may join a fleet so. Its error is a *norman.Error.
+func (q Request) FitsFleet(name string) error {
+	switch {
+	case q.Roles != records.Roles{}:
+		return norman.Errorf(http.StatusBadRequest, norman.InvalidOption, "fleet %s is no cluster, and its machines have no roles: register without %s, as `drover fleets join-command %s` prints it", name, q.Roles, name)
+	case len(q.Taints) > 0:
+		return norman.Errorf(http.StatusBadRequest, norman.InvalidOption, "fleet %s is no cluster, and taints are for the nodes of one: register without them; labels are taken", name)
+	}
+	return nil
+}
+
 // reader reads headers and keeps the first complaint.
 type reader struct {
 	header http.Header

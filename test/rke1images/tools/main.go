@@ -21,6 +21,8 @@ func main() {
 		err = serveProxy(ctx, os.Getenv("CP_HOSTS"))
 	case "cert-deployer":
 		err = deployCertificates(os.Environ())
+	case "nc":
+		err = netcat(ctx, os.Args[1:])
 	case "rke-etcd-backup":
 		err = backup(ctx, os.Args[1:])
 	default:

@@ -1,7 +1,7 @@
-// YAML into a plan, led by the plan's own types: what they do not have is refused, with
-// words for people who write plans by hand.
-
-package drop
+// Package written reads plans that people write by hand, in YAML or JSON, led by the plan's own
+// types: what they do not have is refused, with the line, in words for people. Hosts read dropped
+// files by it, and the server the plans that operators give it.
+package written
 
 import (
 	"errors"
@@ -12,15 +12,16 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 )
 
-// maxYAML bounds a plan in YAML, in bytes: the parser takes a hundred times as much memory.
-const maxYAML = 1 << 20
+// MaxSize bounds a written plan, in bytes: the parser takes a hundred times as much memory.
+const MaxSize = 1 << 20
 
-func parseYAML(path string, b []byte) (*plans.Plan, error) {
-	if len(b) > maxYAML {
-		return nil, at(path, 1, "%d bytes are more than the %d allowed of a plan in YAML", len(b), maxYAML)
+// Parse reads and checks a plan; path is what its errors call the file. They are of the type
+// strictyaml.Error, with the line, and repeat no value, as a plan holds credentials.
+func Parse(path string, b []byte) (*plans.Plan, error) {
+	if len(b) > MaxSize {
+		return nil, at(path, 1, "%d bytes are more than the %d allowed of a plan in YAML", len(b), MaxSize)
 	}
-	// A plan holds credentials, so no error repeats a value.
-	source := strictyaml.Source{File: path, Private: true, Limits: strictyaml.Limits{Bytes: maxYAML, Expanded: plans.MaxSize}}
+	source := strictyaml.Source{File: path, Private: true, Limits: strictyaml.Limits{Bytes: MaxSize, Expanded: plans.MaxSize}}
 	doc, err := strictyaml.ReadOne(source, b)
 	if err != nil {
 		return nil, inWords(path, err)

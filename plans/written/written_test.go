@@ -1,4 +1,4 @@
-package drop
+package written
 
 import (
 	"testing"
@@ -7,13 +7,13 @@ import (
 	"github.com/drover-project/drover/plans/strictyaml"
 )
 
-func FuzzParseYAML(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add([]byte("files:\n- {path: /x, permissions: 0644, uid: -1, directory: true}\n"))
 	f.Add([]byte("instructions:\n- &a {name: x, args: &b [a, b], saveOutput: yes}\n- *a\nprobes: {web: {httpGet: {url: u}}}\n"))
 	f.Add([]byte("<<: &x {}\n--- !!map\n? [a]\n: *x\n"))
 	f.Add([]byte("probes: &a {x: *a}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parseYAML("x.yaml", b)
+		p, err := Parse("x.yaml", b)
 		if err != nil {
 			at, ok := err.(strictyaml.Error)
 			if !ok || at.Line < 1 || at.File != "x.yaml" {

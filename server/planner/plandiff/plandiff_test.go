@@ -1,6 +1,7 @@
-package planner
+package plandiff
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestDiffsShowNoSecrets(t *testing.T) {
 			if tc.before != "" {
 				before = file(tc.path, tc.before)
 			}
-			all := diffs(before, file(tc.path, tc.after))
+			all := Files(before, file(tc.path, tc.after), Rendered)
 			if len(all) != 1 || all[0].Path != tc.path {
 				t.Fatalf("diffs = %+v", all)
 			}
@@ -56,4 +57,49 @@ func contains(lines []string, want string) bool {
 		}
 	}
 	return false
+}
+
+// TestPublicFiles: of a plan that a person wrote, what every user of the host may read is shown, and nothing else.
+func TestPublicFiles(t *testing.T) {
+	file := func(permissions, content string) plans.Plan {
+		return plans.Plan{Files: []plans.File{{Path: "/etc/x", Permissions: permissions, Content: plans.EncodeContent([]byte(content))}}}
+	}
+	for _, tc := range []struct {
+		name          string
+		before, after plans.Plan
+		want          string
+	}{
+		{"readable", plans.Plan{}, file("0644", "one\n"), "+one\n"},
+		{"readable with a password", plans.Plan{}, file("0644", "password: one\n"), "+password: (secret)\n"},
+		{"readable with a private key", plans.Plan{}, file("0644", "-----BEGIN EC PRIVATE KEY-----\n"), "+(content that is not shown, 31 bytes)\n"},
+		{"not readable", plans.Plan{}, file("0640", "one\n"), "+(content that is not shown, 4 bytes)\n"},
+		{"without permissions", plans.Plan{}, file("", "one\n"), "+(content that is not shown, 4 bytes)\n"},
+		{"was not readable", file("0600", "one\n"), file("0644", "two\n"), "+(other content that is not shown, 4 bytes)\n"},
+		{"is not any more", file("0644", "one\n"), file("0600", "two\n"), "+(other content that is not shown, 4 bytes)\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			all := Files(tc.before, tc.after, Public)
+			if len(all) != 1 {
+				t.Fatalf("differences: %+v", all)
+			}
+			if !strings.HasSuffix(all[0].Diff, tc.want) {
+				t.Errorf("it ends in\n%s\nwant %s", all[0].Diff, tc.want)
+			}
+		})
+	}
+}
+
+func TestChanges(t *testing.T) {
+	before := plans.Plan{Files: []plans.File{{Path: "/a"}, {Path: "/b"}, {Path: "/c"}}}
+	after := plans.Plan{
+		Files:        []plans.File{{Path: "/a", Permissions: "0644"}, {Path: "/b", Action: plans.ActionDelete}, {Path: "/d"}},
+		Instructions: []plans.OneTimeInstruction{{Instruction: plans.Instruction{Name: "greet"}}},
+	}
+	want := []string{"change file /a", "remove file /b", "add file /d", "leave file /c", "run instruction greet"}
+	if got := Changes(before, after); !slices.Equal(got, want) {
+		t.Errorf("changes are %q, want %q", got, want)
+	}
+	if got := Changes(after, after); len(got) != 0 {
+		t.Errorf("changes between equal plans are %q", got)
+	}
 }

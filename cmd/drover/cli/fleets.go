@@ -1,0 +1,259 @@
+// Fleets: machines without a cluster.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
+)
+
+// fleetsPath is where the server lists fleets, and below it where each of them is.
+const fleetsPath = "/v1-drover/fleets"
+
+func fleetPath(name string) string { return fleetsPath + "/" + url.PathEscape(name) }
+
+func (a *app) fleetsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "fleets", Aliases: []string{"fleet"}, Short: "Machines without a cluster, to which people give plans"}
+	cmd.AddCommand(a.fleetsList(), a.fleetsShow(), a.fleetsJoin(), a.fleetsRemove())
+	return cmd
+}
+
+func (a *app) fleetsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List fleets", Args: needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			list, err := collect[views.Fleet](cmd.Context(), c, fleetsPath)
+			if err != nil {
+				return fmt.Errorf("list fleets: %w", err)
+			}
+			a.hint(len(list) == 0, "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it")
+			return a.show(list, func(t *table) {
+				t.row("NAME", "ID", "MACHINES", "STATES", "OPERATION")
+				for _, f := range list {
+					t.row(f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f)))
+				}
+			})
+		},
+	}
+}
+
+// statesText is how many machines of a fleet are in each state.
+func statesText(f views.Fleet) string {
+	var all []string
+	for _, state := range slices.Sorted(maps.Keys(f.States)) {
+		all = append(all, fmt.Sprintf("%d %s", f.States[state], state))
+	}
+	return strings.Join(all, ", ")
+}
+
+func underWay(f views.Fleet) string {
+	switch {
+	case !f.Deleting.IsZero():
+		return "it is being removed"
+	case f.Operation == nil:
+		return ""
+	}
+	return fmt.Sprintf("%s (%s), %s machines done", f.Operation.ID, f.Operation.State, doneText(*f.Operation))
+}
+
+// onFleet is a command that does something with the fleet of its one argument.
+func (a *app) onFleet(do func(ctx context.Context, c *client.Client, f views.Fleet) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		var f views.Fleet
+		if err := c.Get(cmd.Context(), fleetPath(args[0]), &f); err != nil {
+			return err // which names the fleet
+		}
+		return do(cmd.Context(), c, f)
+	}
+}
+
+func (a *app) fleetsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show one fleet with its machines, and what is under way on it", Args: needs("NAME"),
+		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f views.Fleet) error {
+			list, err := collect[views.Machine](ctx, c, machinesPath+"?cluster="+url.QueryEscape(f.ID))
+			if err != nil {
+				return fmt.Errorf("list the machines of fleet %s: %w", f.Name, err)
+			}
+			now := time.Now()
+			return a.show(f, func(t *table) {
+				t.row("name", f.Name)
+				t.row("id", f.ID)
+				t.row("made", fmt.Sprintf("%s (%s ago)", f.Created.Format(time.RFC3339), ago(now, f.Created)))
+				t.row("operation", orDash(underWay(f)))
+				t.row("machines", orDash(statesText(f)))
+				if len(list) > 0 {
+					t.row()
+					t.row("MACHINE", "HOST", "LABELS", "STATE", "SINCE", "WAITING FOR")
+				}
+				for _, m := range list {
+					t.row(m.Name, orDash(node(m)), orDash(labelsText(m)), string(m.State), ago(now, m.Since), orDash(m.WaitingFor))
+				}
+			})
+		}),
+	}
+}
+
+// labelsText are the labels that a host was registered with.
+func labelsText(m views.Machine) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(m.NodeLabels)) {
+		if key != "cattle.io/os" {
+			all = append(all, key+"="+m.NodeLabels[key])
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+func (a *app) fleetsJoin() *cobra.Command {
+	var o joinOptions
+	cmd := &cobra.Command{
+		Use: "join-command NAME", Short: "Print the command that makes a host join a fleet, which is made when there is none of that name", Args: needs("NAME"),
+		Long: `Print the command that makes a host join a fleet; a fleet is made when there is none of that name. The
+command has the registration token, which no program on the host gets as an argument. A host has no roles in
+a fleet; its labels are what plans are given by.`,
+		Example: "  drover fleets join-command edge --label site=north",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			flags, err := o.about()
+			if err != nil {
+				return err
+			}
+			var join views.Join
+			if err := c.Send(cmd.Context(), http.MethodPost, fleetPath(args[0])+"/join", nil, &join); err != nil {
+				return fmt.Errorf("get the join command of fleet %s: %w", args[0], err)
+			}
+			if join.Made {
+				fmt.Fprintf(a.Err, "fleet %s is made\n", join.Cluster)
+			}
+			if join.Command == "" {
+				return fmt.Errorf("fleet %s has no join command: %s", args[0], join.Problem)
+			}
+			line := join.Command + flags
+			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.nodeName, "node-name", "", "what the host is called in lists (default: the machine's name)")
+	f.StringVar(&o.address, "address", "", "external address")
+	f.StringVar(&o.internalAddress, "internal-address", "", "internal address")
+	f.StringArrayVar(&o.labels, "label", nil, "label of the machine, k=v (repeat)")
+	return cmd
+}
+
+func (a *app) fleetsRemove() *cobra.Command {
+	var yes, force bool
+	cmd := &cobra.Command{
+		Use: "rm NAME --yes", Short: "Remove a fleet; with --force also one that has machines, which are forgotten with it", Args: needs("NAME"),
+		RunE: a.onFleet(func(ctx context.Context, c *client.Client, f views.Fleet) error {
+			if !yes {
+				return usage("fleet %s (%s) has %d machines; its token and what is kept of its operations are deleted from the server; say --yes to do it", f.Name, f.ID, f.Machines)
+			}
+			path := fleetPath(f.Name) + "/remove"
+			if force {
+				path += "?force=true"
+			}
+			if err := c.Send(ctx, http.MethodPost, path, nil, nil); err != nil {
+				return fmt.Errorf("remove fleet %s: %w", f.Name, err)
+			}
+			fmt.Fprintf(a.Out, "fleet %s is being removed\n", f.Name)
+			if f.Machines > 0 {
+				fmt.Fprintf(a.Out, "its %d hosts keep what plans did there; on each of them: rancher-system-agent-uninstall.sh\n", f.Machines)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&force, "force", false, "forget its machines with it")
+	return cmd
+}
+
+// removeFromFleet forgets a machine of a fleet.
+func (a *app) removeFromFleet(ctx context.Context, c *client.Client, m views.Machine, o leaveOptions, yes bool) error {
+	if !yes {
+		return usage("machine %s of fleet %s is %s; it is forgotten, and its host keeps what plans did there; say --yes to do it", m.Name, m.Cluster, m.State)
+	}
+	if err := c.Send(ctx, http.MethodPost, machinePath(m)+"/remove"+o.query(), nil, nil); err != nil {
+		return fmt.Errorf("remove machine %s: %w", m.Name, err)
+	}
+	fmt.Fprintf(a.Out, "machine %s is being forgotten; its host keeps what plans did there; on it: rancher-system-agent-uninstall.sh\n", m.Name)
+	return nil
+}
+
+// joinedBy is the command that prints how a machine's host joins.
+func joinedBy(m views.Machine) string {
+	if m.Fleet {
+		return "fleets join-command " + m.Cluster
+	}
+	return "clusters join-command " + m.Cluster
+}
+
+// home is a cluster or a fleet.
+type home struct {
+	id, key string
+	fleet   string // its name; empty for a cluster
+}
+
+// path is where the server has it.
+func (h home) path() string {
+	if h.fleet != "" {
+		return fleetPath(h.fleet)
+	}
+	return clustersPath + "/" + h.key
+}
+
+// findHome looks a cluster up as findCluster does, or a fleet.
+func (a *app) findHome(ctx context.Context, c *client.Client, name string) (home, error) {
+	one, err := a.findCluster(ctx, c, name)
+	if err == nil {
+		return home{id: one.ID, key: one.Namespace + "/" + one.Name}, nil
+	}
+	if _, none := errors.AsType[*absentError](err); !none {
+		return home{}, err
+	}
+	list, failed := collect[views.Fleet](ctx, c, fleetsPath)
+	if failed != nil && !client.NotFound(failed) { // as by a server that has no fleets
+		return home{}, failed
+	}
+	for _, f := range list {
+		if f.Name == name || f.ID == name || f.Namespace+"/"+f.Name == name {
+			return home{f.ID, f.Namespace + "/" + f.Name, f.Name}, nil
+		}
+	}
+	return home{}, err
+}
+
+func fleetNames(ctx context.Context, c *client.Client) []string {
+	list, err := collect[views.Fleet](ctx, c, fleetsPath)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = f.Name
+	}
+	return names
+}

@@ -1,0 +1,285 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/pki/pkitest"
+	"github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const yml = `
+kubernetes_version: v1.30.5-rancher1-1
+network: {plugin: none}
+dns: {provider: none}
+ingress: {provider: none}
+monitoring: {provider: none}
+nodes:
+- {address: 10.0.0.1, user: rke, role: [etcd, controlplane, worker]}
+- {address: 10.0.0.2, user: rke, role: [worker]}
+`
+
+// yard is hosts with stand-ins of Docker. What needs etcd or Kubernetes is tested end to end.
+type yard struct {
+	*testing.T
+	hosts map[string]*dockerstandin.Engine
+	o     Options
+	work  Work
+
+	mu    sync.Mutex
+	lines []string
+	saved []*state.State
+	away  map[string]error
+}
+
+func (y *yard) Phase(id, _ string) {}
+func (y *yard) Line(text string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.lines = append(y.lines, text)
+}
+func (y *yard) Warn(text string) { y.Line("WARN " + text) }
+
+func newYard(t *testing.T, text string) *yard {
+	t.Helper()
+	v, err := versions.Load(t.Context(), "", versions.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := config.Parse(strictyaml.Source{File: "cluster.yml"}, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.WithDefaults(file.Cluster, config.Versions{Default: v.Default(), Images: v.Images})
+	y := &yard{T: t, hosts: map[string]*dockerstandin.Engine{}, away: map[string]error{}}
+	for _, n := range c.Nodes {
+		e := dockerstandin.New(t)
+		e.SetInfo("ServerVersion", "20.10.24")
+		y.hosts[n.Address] = e
+	}
+	y.o = Options{
+		Versions: v, Report: y, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Pause: time.Millisecond,
+		Source: func() pki.Source { return pkitest.Source(noon, 0) },
+		Save: func(_ context.Context, s *state.State) error {
+			y.saved = append(y.saved, s)
+			return nil
+		},
+		Dial: func(n config.Node) dial.Dialer {
+			return func(ctx context.Context, network, address string) (net.Conn, error) {
+				if err := y.away[n.Address]; err != nil {
+					return nil, err
+				}
+				if network != "unix" {
+					return nil, errors.New("nothing listens there")
+				}
+				return new(net.Dialer).DialContext(ctx, network, y.hosts[n.Address].Socket)
+			}
+		},
+	}
+	y.work = Work{Config: &c}
+	return y
+}
+
+// untouched checks that no host was changed.
+func (y *yard) untouched() {
+	y.Helper()
+	for address, e := range y.hosts {
+		for _, r := range e.Requests() {
+			y.Errorf("host %s was changed: %s %s", address, r.Method, r.Path)
+		}
+	}
+}
+
+func TestHostsThatEndARunBeforeItBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*yard)
+		want    []string
+	}{
+		"no etcd host answers": {
+			func(y *yard) { y.away["10.0.0.1"] = errors.New("no route to host") },
+			[]string{"no etcd host can be reached, so that nothing was changed", "10.0.0.1", "no route to host"},
+		},
+		"Docker is too old": {
+			func(y *yard) { y.hosts["10.0.0.2"].SetInfo("ServerVersion", "1.12.6") },
+			[]string{"Unsupported Docker version found [1.12.6] on host [10.0.0.2]", "ignore_docker_version"},
+		},
+		"a name is taken": {
+			func(y *yard) {
+				y.hosts["10.0.0.2"].AddImage("busybox", dockerstandin.Image{})
+				y.hosts["10.0.0.2"].Run(y, "kubelet", "busybox", nil)
+			},
+			[]string{"containers of somebody else have names", "kubelet on host 10.0.0.2", "docker rename"},
+		},
+		"a host does not say what it has": {
+			func(y *yard) { y.hosts["10.0.0.2"].Fail(http.MethodGet, "/containers/json", 500, "dockerd is ill") },
+			[]string{"look at host 10.0.0.2", "dockerd is ill"},
+		},
+		"a host runs Windows": {
+			func(y *yard) { y.hosts["10.0.0.2"].SetInfo("OSType", "windows") },
+			[]string{"host 10.0.0.2", "windows"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, yml)
+			c.prepare(y)
+			s, err := Up(t.Context(), y.o, y.work)
+			for _, want := range c.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v does not say %q", err, want)
+				}
+			}
+			if s == nil || s.Desired.Config == nil || s.Current.Config != nil {
+				t.Errorf("the state afterwards: %+v", s)
+			}
+			y.untouched()
+		})
+	}
+}
+
+func TestDockerVersionsThatAreTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		version  string
+		work     func(*Work)
+		warns    bool
+		accepted bool
+	}{
+		"known":            {"20.10.24", func(*Work) {}, false, true},
+		"newer than known": {"99.0.1", func(*Work) {}, true, true},
+		"old, by the flag": {"1.12.6", func(w *Work) { w.IgnoreDockerVersion = true }, false, true},
+		"old, by the file": {"1.12.6", func(w *Work) { yes := true; w.Config.IgnoreDockerVersion = &yes }, false, true},
+		"old":              {"1.12.6", func(*Work) {}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, yml)
+			for _, e := range y.hosts {
+				e.SetInfo("ServerVersion", c.version)
+			}
+			c.work(&y.work)
+			_, err := Preview(t.Context(), y.o, y.work)
+			var unsupported *UnsupportedDockerError
+			if errors.As(err, &unsupported) == c.accepted || c.accepted && err != nil {
+				t.Errorf("got %v", err)
+			}
+			warned := slices.ContainsFunc(y.lines, func(line string) bool { return strings.HasPrefix(line, "WARN") && strings.Contains(line, c.version) })
+			if warned != c.warns {
+				t.Errorf("warned: %t, %q", warned, y.lines)
+			}
+		})
+	}
+}
+
+// The preview of a new cluster names everything, and changes nothing.
+func TestPreviewOfANewCluster(t *testing.T) {
+	y := newYard(t, yml)
+	y.away["10.0.0.2"] = errors.New("no route to host")
+	changes, err := Preview(t.Context(), y.o, y.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(changes.Lines(), "\n")
+	for _, want := range []string{
+		"10.0.0.1: joins the cluster", "10.0.0.1 file /etc/kubernetes/ssl/kube-ca.pem: write", "10.0.0.1 image rancher/hyperkube:v1.30.5-rancher1: pull",
+		"10.0.0.1 etcd: create", "10.0.0.1 kube-apiserver: create", "10.0.0.2: cannot be reached",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if len(y.saved) != 0 {
+		t.Error("a preview saved a state")
+	}
+	y.untouched()
+}
+
+// What a state cannot be kept in is known before anything is changed.
+func TestAStateThatCannotBeSaved(t *testing.T) {
+	y := newYard(t, yml)
+	y.o.Save = func(context.Context, *state.State) error { return errors.New("no space left on device") }
+	_, err := Up(t.Context(), y.o, y.work)
+	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("got %v", err)
+	}
+	y.untouched()
+}
+
+// A cluster that runs as it should has an empty preview; each thing that somebody changed by hand is one line.
+func TestPreviewOfARunningCluster(t *testing.T) {
+	y := newYard(t, yml)
+	s, _, err := Init(y.work, y.o.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.work.Before = s.Deployed()
+	r := newRun(y.o, y.work)
+	r.state = y.work.Before
+	defer r.close()
+	if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range r.with("") {
+		y.deploy(r, h)
+		h.found.Containers, h.found.Images = nil, nil
+		if err := errors.Join(r.look(t.Context(), h), r.readFiles(t.Context(), h)); err != nil {
+			t.Fatal(err)
+		}
+		if c := r.changesOf(h); c.any() {
+			t.Errorf("%s: %+v", h.node.Address, c)
+		}
+	}
+	worker := r.hosts["10.0.0.2"]
+	e := y.hosts["10.0.0.2"]
+	e.Change(t, "kubelet", func(c *dockerstandin.Container) { c.Config.Entrypoint = append(c.Config.Entrypoint, "--v=9") })
+	e.Change(t, "kube-proxy", func(c *dockerstandin.Container) { c.Running = false })
+	e.SetFile("/etc/kubernetes/ssl/kube-node.pem", &dockerstandin.File{Contents: "another", Mode: 0o600})
+	if err := errors.Join(r.look(t.Context(), worker), r.readFiles(t.Context(), worker)); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, d := range r.changesOf(worker).Containers {
+		lines = append(lines, d.String())
+	}
+	if got := strings.Join(lines, "\n"); got != "10.0.0.2 kubelet: replace (flag --v)\n10.0.0.2 kube-proxy: start (it does not run)" {
+		t.Error(got)
+	}
+	if files := r.changesOf(worker).Files; !slices.Equal(files, []string{"/etc/kubernetes/ssl/kube-node.pem"}) {
+		t.Errorf("files: %v", files)
+	}
+}
+
+// deploy makes a stand-in what a run would have made of it.
+func (y *yard) deploy(r *run, h *host) {
+	y.Helper()
+	e := y.hosts[h.node.Address]
+	for _, image := range h.wanted.Images {
+		e.AddImage(image, dockerstandin.Image{Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}})
+	}
+	for _, f := range r.filesOf(h) {
+		e.SetFile(f.Path, &dockerstandin.File{Contents: string(f.Contents), Mode: int64(f.Mode.Perm()), UID: f.UID, GID: f.GID})
+	}
+	for _, c := range h.wanted.Containers {
+		if err := h.Engine().Perform(y.Context(), nodeconfig.Action{Kind: nodeconfig.Create, Name: c.Name, Process: &c.Process}); err != nil {
+			y.Fatal(err)
+		}
+		if c.Name == wanted.Sidekick && e.Containers()[c.Name].Running {
+			y.Error("the sidekick was started")
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Fleets: what people ask of machines without a cluster.
+
+package native
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/plans/written"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
+)
+
+// FleetAPI serves fleets.
+type FleetAPI struct {
+	*API
+	Fleets *fleets.Fleets
+}
+
+// List is GET /v1-drover/fleets.
+func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
+	return page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
+}
+
+func (a FleetAPI) show(d store.Document[records.Fleet]) views.Fleet {
+	key := records.ClusterKey(d.Key)
+	return views.OfFleet(d, a.machinesOf(key), a.underWay(key))
+}
+
+// Get is GET /v1-drover/fleets/{name}.
+func (a FleetAPI) Get(c *route.Call) (route.Answer, error) {
+	d, err := a.find(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return route.Answer{Status: http.StatusOK, Body: a.show(d)}, nil
+}
+
+// Why is GET /v1-drover/fleets/{name}/why.
+func (a FleetAPI) Why(c *route.Call) (route.Answer, error) {
+	d, err := a.find(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return a.whyFleet(d, "")
+}
+
+// find is the fleet that a route is about.
+func (a FleetAPI) find(c *route.Call) (store.Document[records.Fleet], error) {
+	d, err := a.Fleets.Find(c.Param("name"))
+	if err == nil && !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: d.Value.ID}) {
+		err = norman.Missing("fleet", c.Param("name"))
+	}
+	return d, err
+}
+
+// Join is POST /v1-drover/fleets/{name}/join: the command by which a host joins. A fleet is made by the first one that
+// asks how to join it.
+func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
+	d, made, err := a.Fleets.Ensure(c.Ctx(), c.Param("name"), c.Who.UserID)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if made {
+		a.Logger.Info("fleet made", "fleet", d.Value.Name, "id", d.Value.ID, "user", c.Who.UserID)
+	}
+	key := d.Value.ID + "/" + registration.DefaultToken
+	token, ok := a.State.RegistrationTokens.Get(key)
+	if !ok {
+		return route.Answer{}, norman.Missing("registration token", key)
+	}
+	answer := views.Join{Type: "join", Cluster: d.Value.Name, Expires: token.Value.Expires, Made: made}
+	if command, err := a.Registration.JoinCommandFor(token.Value); err != nil {
+		answer.Problem = err.Error()
+	} else {
+		answer.Command = command.Line + " --no-roles"
+	}
+	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+}
+
+// Remove is POST /v1-drover/fleets/{name}/remove?force=true.
+func (a FleetAPI) Remove(c *route.Call) (route.Answer, error) {
+	d, err := a.find(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if err := a.Fleets.Remove(c.Ctx(), d.Value.Name, c.Leave().Force); err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("fleet is removed", "fleet", d.Value.Name, "user", c.Who.UserID, "force", c.Leave().Force)
+	now, ok := a.State.Fleets.Get(d.Key)
+	if !ok {
+		now = d
+	}
+	return route.Answer{Status: http.StatusOK, Body: a.show(now)}, nil
+}
+
+// Give is POST /v1-drover/fleets/{name}/plan: a plan in YAML or JSON for the machines that the query chooses.
+func (a FleetAPI) Give(c *route.Call) (route.Answer, error) {
+	d, err := a.find(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	how, err := request(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	r := fleets.Request{
+		Fleet: d.Value.Name, Machines: c.Query()["machine"], Labels: map[string]string{}, Concurrency: c.Query().Get("concurrency"), By: c.Who.UserID, DryRun: how.DryRun, Turn: how.Turn,
+	}
+	for _, label := range c.Query()["label"] {
+		key, value, ok := strings.Cut(label, "=")
+		if other, twice := r.Labels[key]; !ok || key == "" || twice && other != value {
+			return route.Answer{}, norman.Invalid(norman.InvalidOption, "label", "%.80q is not of the form key=value, or another value is asked for, too", label)
+		}
+		r.Labels[key] = value
+	}
+	data, err := norman.ReadBody(c.W, c.R, written.MaxSize)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	plan, err := written.Parse("plan", data)
+	if err != nil {
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "%v", err)
+	}
+	r.Plan = *plan
+	result, err := a.Fleets.Give(c.Ctx(), r)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if result.Operation != "" {
+		a.Logger.Info("a plan is given", "fleet", result.Fleet, "plan", result.Plan, "machines", len(result.Machines), "operation", result.Operation, "user", c.Who.UserID)
+	}
+	return route.Answer{Status: http.StatusOK, Body: result}, nil
+}
+
+// RemoveMachine is POST /v1-drover/machines/{namespace}/{name}/remove, for those of fleets too, which /v3 does not have.
+func (a FleetAPI) RemoveMachine(c *route.Call) (route.Answer, error) {
+	d, err := a.findMachine(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	leave := c.Leave()
+	if d.Value.InFleet() && leave.Agent {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "agent",
+			"machine %s is of %s, and is forgotten without another plan: run rancher-system-agent-uninstall.sh on its host", d.Value.Name, d.Value.Home())
+	}
+	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(d.Key), leave, c.Turn()); err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("machine is removed", "machine", d.Key, "user", c.Who.UserID, "force", leave.Force)
+	if now, ok := a.State.Machines.Get(d.Key); ok {
+		return route.Answer{Status: http.StatusOK, Body: views.OfMachine(now)}, nil
+	}
+	d.Value.Deleting = a.Now().UTC().Truncate(time.Second)
+	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+}
