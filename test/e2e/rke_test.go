@@ -174,7 +174,7 @@ func (y *rkeYard) containers() map[string]string {
 
 // kubectl runs kubectl on this machine with the kubeconfig that was written.
 func (y *rkeYard) kubectl(args ...string) (string, error) {
-	cmd := exec.CommandContext(y.ctx, y.kit.Kubectl(), append([]string{"--kubeconfig", filepath.Join(y.dir, "kube_config_cluster.yml")}, args...)...)
+	cmd := exec.CommandContext(y.ctx, y.kit.Kubectl(y.version), append([]string{"--kubeconfig", filepath.Join(y.dir, "kube_config_cluster.yml")}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)

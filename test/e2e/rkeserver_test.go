@@ -119,7 +119,7 @@ func (s *rkeServer) kubectl(args ...string) (string, error) {
 	if err := os.WriteFile(file, []byte(s.drover(s.server, "clusters", "kubeconfig", "yard")), 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(s.ctx, s.yard.kit.Kubectl(), append([]string{"--kubeconfig", file}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(s.ctx, s.yard.kit.Kubectl(s.yard.version), append([]string{"--kubeconfig", file}, args...)...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
