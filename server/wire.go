@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/drover-project/drover"
+	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/clusters"
@@ -26,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -39,6 +42,7 @@ type parts struct {
 	agents   *nodeagents.Agents
 	clusters *downstream.Clusters
 	nodes    *nodework.Doer
+	rke      *rke.Runner
 	events   *events.Log
 	control  *clusters.Controller
 	handler  http.Handler
@@ -73,17 +77,21 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.nodes = s.doer(p)
+	if p.rke, err = s.engine(ctx, p); err != nil {
+		return err
+	}
 	p.events = events.New(events.Options{State: s.state, Now: s.Now, Logger: s.Logger})
 	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
-		State: s.state, Versions: p.versions.Data, Identity: identity(),
+		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
 		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
 		DefaultRegistry: func() string { return s.settings.Get("system-default-registry").Value },
 		Watching:        p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
-		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.nodes.Start, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
+		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.perform, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)
 	p.hosts.OnTunnel(p.control.TunnelChanged)
+	p.hosts.OnTunnel(p.rke.TunnelChanged)
 	p.clusters.OnChange(p.control.Changed)
 	p.nodes.OnChange(p.control.Changed)
 	p.versions.OnChange(p.control.VersionsChanged)
@@ -94,13 +102,37 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.hosts.Routes(agents)
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters:  &clusters.Applier{State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, Now: s.Now},
+		Clusters: &clusters.Applier{
+			State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
+		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
+}
+
+// engine makes what looks after RKE1 clusters.
+func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
+	location := ""
+	if s.Environ != nil {
+		location = s.Environ("RANCHER_METADATA_URL")
+	}
+	known, err := rke1versions.Load(ctx, location, rke1versions.Options{Copy: filepath.Join(s.DataDir, "rke1-versions.json"), Logger: s.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("read the version data of RKE1 clusters: %w", err)
+	}
+	return rke.New(rke.Options{State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger}), nil
+}
+
+// perform does on the leader what takes long: work on nodes, and runs of RKE1's engine.
+func (p *parts) perform(ctx context.Context) (wait func()) {
+	nodes, engine := p.nodes.Start(ctx), p.rke.Start(ctx)
+	return func() {
+		nodes()
+		engine()
+	}
 }
 
 // doer makes what performs orders on nodes.

@@ -16,6 +16,31 @@ func (d *Document) LineOf(path string) int {
 	return line
 }
 
+// At is the value at a path, as LineOf names it, as a document of its own whose errors have the lines of this one.
+// It is not ok when there is no such field.
+func (d *Document) At(path string) (at *Document, ok bool) {
+	n := d.root
+	for _, step := range strings.Split(path, ".") {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		var next *yaml.Node
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == step {
+				next = n.Content[i+1]
+			}
+		}
+		if next == nil {
+			return nil, false
+		}
+		n = next
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return &Document{source: d.source, root: n, begins: n.Line}, true
+}
+
 // find walks as far into a value as the path leads and keeps the line of the deepest step.
 // Keys may have dots in them, so that more than one way can fit.
 func find(n *yaml.Node, path string, depth int, line, deepest *int) {

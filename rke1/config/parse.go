@@ -38,8 +38,19 @@ func ParseManagement(source strictyaml.Source, text []byte) (*File, error) {
 	return parse(source, text, true)
 }
 
+// ParseDocument is ParseManagement of a value that was read already, such as a part of another document; a mapping with
+// keys of cluster.yml is read as Parse does. An empty mapping is a config without anything.
+func ParseDocument(doc *strictyaml.Document) (*File, strictyaml.Errors) {
+	written := false // as cluster.yml
+	// What is not a mapping is refused below.
+	_ = doc.Root().Pairs(func(key string, _, _ *strictyaml.Node) error {
+		written = written || strings.Contains(key, "_")
+		return nil
+	})
+	return (&File{json: !written}).read(doc)
+}
+
 func parse(source strictyaml.Source, text []byte, json bool) (*File, error) {
-	f := &File{source: source, json: json}
 	doc, err := strictyaml.ReadOne(source, text)
 	if err != nil {
 		return nil, tabbed(err, text)
@@ -47,9 +58,18 @@ func parse(source strictyaml.Source, text []byte, json bool) (*File, error) {
 	if doc.Empty() {
 		return nil, strictyaml.Errors{{File: source.File, Line: 1, Reason: "is empty; a config has at least nodes"}}
 	}
+	f, errs := (&File{source: source, json: json}).read(doc)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return f, nil
+}
+
+// read fills a file from its document.
+func (f *File) read(doc *strictyaml.Document) (*File, strictyaml.Errors) {
 	f.doc = doc
 	o := strictyaml.Options{AsWritten: true, YesNo: true, MergeKeys: true, Private: true}
-	if json {
+	if f.json {
 		// Clients of that API send back the type of each object, and fields that they never set.
 		o.Ignore = func(path string) bool { return path == "type" || strings.HasSuffix(path, ".type") }
 		o.IgnoreZero = strictyaml.IgnoreAll

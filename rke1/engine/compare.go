@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/wanted"
 )
 
@@ -42,7 +43,26 @@ func (r *run) compare(ctx context.Context) error {
 	if len(taken.Containers) > 0 {
 		return taken
 	}
-	return nil
+	return r.announce(ctx, hosts)
+}
+
+// announce hands on what should be on the hosts.
+func (r *run) announce(ctx context.Context, hosts []*host) error {
+	if r.Planned == nil {
+		return nil
+	}
+	all := make([]Planned, len(hosts))
+	for i, h := range hosts {
+		all[i] = Planned{Node: h.node, Host: h.wanted, Certificates: pki.Bundle{}}
+		for _, f := range pki.FilesFor(r.work.Config, h.node, h.prefix, r.bundle()) {
+			entry := r.bundle()[f.Entry]
+			if f.Entry == pki.CA && !h.node.Has(config.RoleControlPlane) {
+				entry.KeyPEM = ""
+			}
+			all[i].Certificates[f.Entry] = entry
+		}
+	}
+	return r.Planned(ctx, all)
 }
 
 // makePlan says what should be on the hosts that answered.

@@ -53,8 +53,19 @@ type Options struct {
 	Addons addons.Sources
 	// Pause is how long to wait between two tries; 0 means 5 s.
 	Pause time.Duration
+	// Planned is called in Up when it is known what should be on each host that answered, and before anything is changed
+	// there. Its error ends the run. Nil is for who does not need to know.
+	Planned func(context.Context, []Planned) error
 	// Stop is asked at each safe point, and its error ends the run there; nil goes on to the end.
 	Stop func() error
+}
+
+// Planned is what should be on a host.
+type Planned struct {
+	Node config.Node
+	wanted.Host
+	// Certificates are the entries of the bundle that the host gets, as it gets them.
+	Certificates pki.Bundle
 }
 
 // Report receives what a run does while it does it, from many goroutines.

@@ -111,7 +111,8 @@ func (r *run) empty(ctx context.Context, h *host, dirs []string) error {
 	for i, dir := range dirs {
 		binds[i] = dir + ":" + dir
 	}
-	_, err := h.Run(ctx, r.shell(wanted.Cleaner, h, binds, `for d; do find "$d" -mindepth 1 -delete; done`, append([]string{"clean"}, dirs...)...))
+	// The image's find need not know -delete.
+	_, err := h.Run(ctx, r.shell(wanted.Cleaner, h, binds, `for d; do rm -rf -- "$d"/* "$d"/.[!.]* "$d"/..?*; done`, append([]string{"clean"}, dirs...)...))
 	if err != nil {
 		return fmt.Errorf("empty %s on host %s: %w", strings.Join(dirs, ", "), h.node.Address, err)
 	}

@@ -153,3 +153,20 @@ func IsIncomplete(err error) bool {
 	var incomplete *IncompleteError
 	return errors.As(err, &incomplete)
 }
+
+// Step names a part of a run, as Report.Phase does.
+type Step struct{ ID, Title string }
+
+// UpSteps are the parts of Up, and RemoveSteps those of Remove, in their order.
+func UpSteps() []Step { return steps(upPhases) }
+
+// RemoveSteps are the parts of Remove, in their order.
+func RemoveSteps() []Step { return steps(removePhases) }
+
+func steps(phases []phase) []Step {
+	all := make([]Step, len(phases))
+	for i, p := range phases {
+		all[i] = Step{ID: p.id, Title: p.title}
+	}
+	return all
+}

@@ -46,6 +46,8 @@ type Result struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Operation is the ID of the one that carries the change out; empty when none is needed, as nothing restarts.
 	Operation string `json:"operation,omitempty"`
+	// Hosts is a line for each change on the hosts of an RKE1 cluster, in a dry run.
+	Hosts []string `json:"hosts,omitempty"`
 	// Preview is what the controller decides, in a dry run of a document that changes something.
 	Preview *planner.Preview `json:"preview,omitempty"`
 }
@@ -56,6 +58,10 @@ type Applier struct {
 	// Preview is what would be decided on a cluster if it were stored as given, with the Secrets and ConfigMaps that are
 	// given beside it.
 	Preview func(records.Cluster, ...objects.Object) planner.Preview
+	// CheckRKE1 says what is wrong with the config of an RKE1 cluster, and what is taken and likely a mistake.
+	CheckRKE1 func(records.Cluster) (warnings []string, err error)
+	// PreviewRKE1 asks the hosts of an RKE1 cluster what would be done on them, a line for each change.
+	PreviewRKE1 func(context.Context, records.Cluster) ([]string, error)
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	Now      func() time.Time
@@ -105,6 +111,11 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		}
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
 		result.Warnings = append(result.Warnings, a.missing(cluster, stream.Objects)...)
+		if cluster.Spec.RKE1() {
+			if err := a.rke1(ctx, &result, cluster, request.DryRun); err != nil {
+				return nil, err
+			}
+		}
 		if result.Action == Configured || request.DryRun && result.Action != Unchanged {
 			preview := a.Preview(cluster, stream.Objects...)
 			if err := request.Limits.check(records.NewClusterKey(cluster.Namespace, cluster.Name), preview); err != nil {
@@ -126,6 +137,19 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		return nil, fmt.Errorf("store what was applied: %w", err)
 	}
 	return results, nil
+}
+
+// rke1 refuses a config that cannot be carried out, and looks at the hosts for a dry run.
+func (a *Applier) rke1(ctx context.Context, result *Result, cluster records.Cluster, dryRun bool) error {
+	warnings, err := a.CheckRKE1(cluster)
+	if err != nil {
+		return fmt.Errorf("apply cluster %s: %w", cluster.Name, err)
+	}
+	result.Warnings = append(result.Warnings, warnings...)
+	if dryRun {
+		result.Hosts, err = a.PreviewRKE1(ctx, cluster)
+	}
+	return err
 }
 
 // one is what applying a document does: the cluster as it is then, and the writes; none when it is so already.

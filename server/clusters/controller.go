@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -41,6 +42,8 @@ type Options struct {
 	Versions func() *versions.Data
 	// Identity names this server among those that campaign for leadership.
 	Identity string
+	// RKE1Versions are the version data of RKE1 clusters.
+	RKE1Versions *rke1versions.Data
 	// InstallerImage gives the prefix of installer images.
 	InstallerImage func() string
 	// DefaultRegistry gives the server's default registry; nil for none.
@@ -172,10 +175,11 @@ func (c *Controller) observe() (stop func()) {
 		if e.Type == store.Put {
 			c.Observe.changed(e.Old, e.Value)
 		}
-		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry {
+		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || c.engines(e.Value) {
 			c.queue.add(records.ClusterKey(e.Value.Subject))
 		}
 	})
+	stopRKE := c.State.RKEStates.Observe(func(e store.Event[records.RKEState]) { c.queue.add(records.ClusterKey(e.Key)) })
 	stopSettings := c.State.Settings.Observe(func(e store.Event[records.Setting]) {
 		if e.Key == "system-default-registry" || e.Key == "system-agent-installer-image" {
 			for _, d := range c.State.Clusters.List() {
@@ -185,6 +189,7 @@ func (c *Controller) observe() (stop func()) {
 	})
 	stopObjects := c.observeObjects()
 	return func() {
+		stopRKE()
 		stopSettings()
 		stopObjects()
 		stopClusters()
@@ -193,6 +198,12 @@ func (c *Controller) observe() (stop func()) {
 		stopPlans()
 		stopOperations()
 	}
+}
+
+// engines says that an operation is written by the engine of RKE1 and not here: what it is at is shown of its cluster.
+func (c *Controller) engines(o operations.Operation) bool {
+	d, ok := c.State.Clusters.Get(o.Subject)
+	return ok && d.Value.Spec.RKE1()
 }
 
 // sameCluster says that nothing but the status differs, which is this controller's own to

@@ -93,9 +93,15 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 		Now: c.Now().UTC(), Leading: time.Unix(0, c.leading.Load()), Cluster: cluster.Value, InstallerImage: c.InstallerImage(), DefaultRegistry: c.DefaultRegistry(),
 	}
 	s.Objects, s.ObjectsVersion = c.objects(cluster.Value, given)
-	docker := cluster.Value.Spec.Docker()
-	if !docker {
+	docker, rke1 := cluster.Value.Spec.Docker(), cluster.Value.Spec.RKE1()
+	if !docker || rke1 {
 		s.API = c.API(key)
+	}
+	if rke1 {
+		s.RKE1.Versions = c.RKE1Versions
+		if d, ok := c.State.RKEStates.Get(string(key)); ok {
+			s.RKE1.Record = &d.Value
+		}
 	}
 	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
 		s.Secrets = &secrets.Value
@@ -259,6 +265,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	}
 	for _, token := range c.State.RegistrationTokens.ListIn(id + "/") {
 		ops = append(ops, c.State.RegistrationTokens.Deleting(token.Key, token.Revision))
+	}
+	if d, ok := c.State.RKEStates.Get(string(key)); ok {
+		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))
 	}
 	for _, m := range d.Machines {
 		ops = append(ops, c.removal(g.find(m.Key))...)

@@ -45,7 +45,7 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 		c.Deleting = a.Now().UTC()
 	}
 	c.Leave = leave
-	c.Leave.Uninstall = leave.Uninstall && !leave.Force && !c.Spec.Docker()
+	c.Leave.Uninstall = leave.Uninstall && !leave.Force && (!c.Spec.Docker() || c.Spec.RKE1())
 	d.Value = c
 	ops := []store.Op{a.State.Clusters.Updating(d)}
 	if c.Leave.Uninstall {

@@ -114,7 +114,7 @@ func (c *checker) docker(doc Document) {
 		{"spec.localClusterAuthEndpoint", s.LocalClusterAuthEndpoint != nil},
 	} {
 		if other.given {
-			c.fail(other.at, "belongs to clusters of apiVersion %s; hosts with Docker join and are at hand, but nothing is provisioned on them yet", APIVersion)
+			c.fail(other.at, "belongs to clusters of apiVersion %s; what is wanted on hosts with Docker is in spec.rancherKubernetesEngineConfig", APIVersion)
 		}
 	}
 	c.environment(s.AgentEnvVars)

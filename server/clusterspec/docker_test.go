@@ -1,6 +1,7 @@
 package clusterspec
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,8 @@ func TestParseDockerCluster(t *testing.T) {
 func TestParseRefusesInDockerCluster(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(docker, old, new, 1) }
 	for _, tc := range []struct{ name, text, want string }{
-		{"a field of the engine", replace("{}", "{network: {plugin: canal}}"), "line 6: spec.rancherKubernetesEngineConfig.network: hosts of such a cluster join and are at hand"},
+		{"a field that the engine does not have", replace("{}", "{network: {plugins: canal}}"), "line 6: spec.rancherKubernetesEngineConfig.network.plugins: is not a field of an RKE1 config"},
+		{"a value of another type", replace("{}", "\n    network: canal"), "line 7: spec.rancherKubernetesEngineConfig.network: is "},
 		{"no engine", replace("rancherKubernetesEngineConfig: {}", "agentEnvVars: []"), "spec.rancherKubernetesEngineConfig: is missing; write rancherKubernetesEngineConfig: {}"},
 		{"rkeConfig", docker + "  rkeConfig: {}\n", "line 7: spec.rkeConfig: belongs to clusters of apiVersion provisioning.cattle.io/v1"},
 		{"a version", docker + "  kubernetesVersion: v1.34.4+k3s1\n", "line 7: spec.kubernetesVersion: belongs to clusters of apiVersion provisioning.cattle.io/v1"},
@@ -43,6 +45,49 @@ func TestParseRefusesInDockerCluster(t *testing.T) {
 				t.Errorf("docs %+v, error %v; want %s", docs, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestParseRKE1Cluster(t *testing.T) {
+	const management = `{"kubernetesVersion":"v1.30.5-rancher1-1","services":{"kubelet":{"extraArgs":{"max-pods":"50"}}},"network":{"plugin":"none"},"type":""}`
+	const file = `
+    kubernetes_version: v1.30.5-rancher1-1
+    nodes: [{address: 10.0.0.1}]
+    services:
+      kubelet:
+        extra_args:
+          max-pods: 50
+    network: {plugin: none}`
+	var kept []string
+	for _, form := range []string{management, file} {
+		docs, err := Parse([]byte(strings.Replace(docker, "{}", form, 1)), data(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := docs[0].Spec
+		c, err := spec.RKE1Config()
+		if err != nil || !spec.RKE1() || c.KubernetesVersion != "v1.30.5-rancher1-1" || c.Services.Kubelet.ExtraArgs["max-pods"] != "50" || c.Network.Plugin != "none" || len(c.Nodes) > 0 {
+			t.Errorf("%v: %+v", err, c)
+		}
+		kept = append(kept, string(*spec.RancherKubernetesEngineConfig))
+		// As the store keeps it.
+		text, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Spec
+		if err := json.Unmarshal(text, &back); err != nil || !Equal(spec, back) {
+			t.Errorf("%v: read again: %s", err, text)
+		}
+		if notes := docs[0].Notes; len(notes) != len(kept)-1 { // of the nodes of the second form
+			t.Errorf("notes = %q", notes)
+		}
+	}
+	if kept[0] != kept[1] {
+		t.Errorf("the two forms differ:\n%s\n%s", kept[0], kept[1])
+	}
+	if docs, err := Parse([]byte(docker), data(t)); err != nil || docs[0].Spec.RKE1() {
+		t.Errorf("%v: an empty config is one of RKE1", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -86,11 +87,15 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
 	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
+	if doc.Spec.Docker() {
+		own, notes, wrong := rke1doc.Read(text)
+		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
+	}
 	if doc.Metadata.Namespace == "" {
 		doc.Metadata.Namespace = DefaultNamespace
 	}
 	refused, notes := check(doc, text, known)
-	doc.Notes = notes
+	doc.Notes = append(doc.Notes, notes...)
 	return doc, append(bad, without(refused, bad)...)
 }
 
@@ -151,16 +156,12 @@ var notYet = map[string]string{
 // Terraform and Rancher's UI send the zero values of all of them, which ask for nothing.
 func supportedElsewhere(path string) bool {
 	_, known := notYet[path]
-	return known || strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") ||
-		path == "spec.clusterAPIConfig"
+	return known || path == "spec.clusterAPIConfig"
 }
 
 func unknown(path string) string {
 	if reason, ok := notYet[path]; ok {
 		return reason
-	}
-	if strings.HasPrefix(path, "spec.rancherKubernetesEngineConfig.") {
-		return "hosts of such a cluster join and are at hand, but this version of drover provisions nothing on them yet; write rancherKubernetesEngineConfig: {}"
 	}
 	return ""
 }

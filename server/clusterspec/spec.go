@@ -7,7 +7,12 @@
 // and pkg/apis/management.cattle.io/v3.
 package clusterspec
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/server/clusterspec/rke1doc"
+)
 
 // APIVersion and Kind of the document.
 const (
@@ -42,7 +47,8 @@ type Metadata struct {
 
 // Spec is what is wanted of the cluster.
 type Spec struct {
-	// RancherKubernetesEngineConfig makes a cluster of Docker hosts, and nothing else may stand beside it.
+	// RancherKubernetesEngineConfig makes a cluster of Docker hosts: RKE1's, or, where it is empty, of hosts that are
+	// at hand and on which nothing is provisioned. Nothing else may stand beside it.
 	RancherKubernetesEngineConfig *RancherKubernetesEngineConfig `json:"rancherKubernetesEngineConfig,omitempty"`
 	// KubernetesVersion picks the distribution too: v1.34.4+k3s1, v1.34.4+rke2r1.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
@@ -57,9 +63,21 @@ type Spec struct {
 // Docker says whether the cluster's hosts are looked after through their Docker sockets.
 func (s Spec) Docker() bool { return s.RancherKubernetesEngineConfig != nil }
 
-// RancherKubernetesEngineConfig is RKE1's part of the spec. Nothing is provisioned on Docker
-// hosts yet, so it has no fields.
-type RancherKubernetesEngineConfig struct{}
+// RancherKubernetesEngineConfig is RKE1's part of the spec.
+type RancherKubernetesEngineConfig = rke1doc.Config
+
+// RKE1Config is the config of an RKE1 cluster, without nodes; of others it is empty.
+func (s Spec) RKE1Config() (config.Cluster, error) {
+	if !s.RKE1() {
+		return config.Cluster{}, nil
+	}
+	return s.RancherKubernetesEngineConfig.Cluster()
+}
+
+// RKE1 says whether the cluster is made of containers on its Docker hosts.
+func (s Spec) RKE1() bool {
+	return s.RancherKubernetesEngineConfig != nil && len(*s.RancherKubernetesEngineConfig) > 0
+}
 
 // EnvVar is one environment variable.
 type EnvVar struct {

@@ -36,8 +36,12 @@ type connection struct {
 	close     func()
 }
 
-// connect fetches the credentials from a host and makes a client. Nothing was asked of the API yet.
-func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connection, error) {
+// credentials are the administrator's: those of the cluster's state for one of RKE1, and otherwise those that the distribution
+// left on the host.
+func (w *watcher) credentials(ctx context.Context, subject records.Subject) (*rest.Config, error) {
+	if d, ok := w.clusters.State.RKEStates.Get(string(w.key)); ok {
+		return rke1Credentials(w.key, d.Value)
+	}
 	text, err := w.kubeconfig(ctx, subject)
 	if err != nil {
 		return nil, err
@@ -46,6 +50,15 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		// The text holds a private key, and the library's error may quote it.
 		return nil, fmt.Errorf("the kubeconfig on %s cannot be read as one", subject.Machine())
+	}
+	return config, nil
+}
+
+// connect fetches the credentials from a host and makes a client. Nothing was asked of the API yet.
+func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connection, error) {
+	config, err := w.credentials(ctx, subject)
+	if err != nil {
+		return nil, err
 	}
 	config.Host = "https://" + apiAddress
 	config.Timeout = 0

@@ -85,6 +85,13 @@ func (c *Clusters) Run(ctx context.Context) error {
 			signal()
 		}
 	})()
+	defer c.State.RKEStates.Observe(func(e store.Event[records.RKEState]) {
+		if w := c.watcher(records.ClusterKey(e.Key)); w != nil {
+			w.poke() // its API may answer from now on, or its credentials are others
+			return
+		}
+		signal()
+	})()
 	for {
 		c.match(ctx)
 		select {
@@ -122,7 +129,7 @@ func (c *Clusters) match(ctx context.Context) {
 	wanted := map[records.ClusterKey]bool{}
 	for _, cluster := range c.State.Clusters.List() {
 		key := records.ClusterKey(cluster.Key)
-		wanted[key] = cluster.Value.Deleting.IsZero() && len(c.State.ControlPlanes.Find(key)) > 0
+		wanted[key] = cluster.Value.Deleting.IsZero() && len(c.State.ControlPlanes.Find(key)) > 0 && c.hasAPI(cluster)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,6 +152,15 @@ func (c *Clusters) match(ctx context.Context) {
 		c.watchers[key] = w
 		c.running.Go(func() { w.run(watchCtx) })
 	}
+}
+
+// hasAPI says whether a cluster may have a Kubernetes API: one of Docker hosts has none before something was deployed there.
+func (c *Clusters) hasAPI(cluster store.Document[records.Cluster]) bool {
+	if !cluster.Value.Spec.Docker() {
+		return true
+	}
+	_, deployed := c.State.RKEStates.Get(cluster.Key)
+	return deployed
 }
 
 func (c *Clusters) watcher(key records.ClusterKey) *watcher {

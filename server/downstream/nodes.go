@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// machineLabel is how a node is found, and nothing else: a name can be taken by another host.
+// machineLabel is how a node of k3s or RKE2 is found, and nothing else: a name can be taken by another host.
 const machineLabel = "rke.cattle.io/machine"
 
 // etcdIsVoter is the condition by which k3s and RKE2 report whether the node's member of etcd
@@ -27,14 +27,14 @@ const etcdIsVoter = corev1.NodeConditionType("EtcdIsVoter")
 var removedMember = []string{"etcd.k3s.cattle.io/removed-node-name", "etcd.rke2.cattle.io/removed-node-name"}
 
 // seen is what the nodes in the store make of the API.
-func seen(nodes cache.Store, version string) observed.API {
+func seen(nodes cache.Store, version string, identity func(*corev1.Node) string) observed.API {
 	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
 	for _, o := range nodes.List() {
 		node, ok := o.(*corev1.Node)
 		if !ok {
 			continue
 		}
-		if uid := node.Labels[machineLabel]; uid != "" {
+		if uid := identity(node); uid != "" {
 			api.Nodes[uid], api.Details[uid] = reference(node), details(node)
 		} else {
 			api.Unlabelled = append(api.Unlabelled, node.Name)

@@ -47,7 +47,7 @@ func TestDetailsOfNodes(t *testing.T) {
 				if err := store.Add(node); err != nil {
 					t.Fatal(err)
 				}
-				return seen(store, "v1")
+				return seen(store, "v1", func(node *corev1.Node) string { return node.Labels[machineLabel] })
 			}
 			api := nodes(tc.change)
 			tc.want.Labels = labels

@@ -136,7 +136,7 @@ func (w *watcher) follow(ctx context.Context, c *connection) error {
 	var version string
 	shown := &observedStore{Store: nodes, changed: func() {
 		w.use(c)
-		w.publish(seen(nodes, version))
+		w.publish(seen(nodes, version, w.identity))
 	}}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {

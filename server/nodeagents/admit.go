@@ -89,6 +89,9 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 	if asked.Docker.CredentialHash, err = credential(r); err != nil {
 		return records.Machine{}, err
 	}
+	if _, known := a.State.Machines.Get(asked.Key()); !known && !cluster.Deleting.IsZero() {
+		return records.Machine{}, no(http.StatusConflict, "cluster %s is being removed since %s and takes no machines", cluster.Name, cluster.Deleting.Format(time.RFC3339))
+	}
 	for range tries {
 		m, err := a.store(ctx, asked, register, func() (records.Origin, error) { return a.Tokens.Room(r.Header.Get(connect.TokenHeader), r.RemoteAddr) })
 		if _, exists := errors.AsType[*store.ExistsError](err); exists {
@@ -101,6 +104,12 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 		return m, err
 	}
 	return records.Machine{}, fmt.Errorf("store machine %s: it comes and goes", asked.Key())
+}
+
+// cleaned says that a machine that is being removed is one whose host has to be reached for that: it has something of an RKE1 cluster.
+func (a *Agents) cleaned(m records.Machine) bool {
+	_, deployed := a.State.RKEStates.Get(string(m.Cluster()))
+	return deployed && m.Leave.Uninstall
 }
 
 // credential is the hash of the credential that an agent sends; empty when it sends none.
@@ -137,7 +146,7 @@ func (a *Agents) store(ctx context.Context, asked records.Machine, register bool
 	var refused error
 	d, err := a.State.Machines.Modify(ctx, asked.Key(), func(m records.Machine) (records.Machine, error) {
 		refused = nil
-		if !m.Deleting.IsZero() {
+		if !m.Deleting.IsZero() && !a.cleaned(m) {
 			return m, gone(m.NodeName)
 		}
 		if why := another(m, asked); why != "" && (m.Docker.CredentialHash != "" || held(m, tunnel, now)) {

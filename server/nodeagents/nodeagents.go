@@ -99,7 +99,7 @@ func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) 
 	v := &visit{end}
 	a.enter(m.Key(), v)
 	defer a.leave(m.Key(), v)
-	if d, ok := a.State.Machines.Get(m.Key()); !ok || !d.Value.Deleting.IsZero() {
+	if d, ok := a.State.Machines.Get(m.Key()); !ok || !d.Value.Deleting.IsZero() && !a.cleaned(d.Value) {
 		a.refuse(w, r, gone(m.NodeName)) // it was removed since it was let in
 		return
 	}

@@ -47,7 +47,7 @@ func (m Machine) dockerCondition(now, leading time.Time) (records.Condition, tim
 	switch {
 	case m.Tunnel.Connected:
 		return records.Condition{State: records.Connected}, 0
-	case m.Status.State == records.Connected:
+	case m.Status.State != "" && m.Status.State != records.Registering && m.Status.State != records.Disconnected:
 		gone, grace := m.Tunnel.Since, returning
 		if gone.Before(leading) {
 			gone, grace = leading, gathering

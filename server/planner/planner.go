@@ -50,7 +50,9 @@ type Snapshot struct {
 	Objects        map[string]objects.Object
 	ObjectsVersion string
 	Machines       []Machine
-	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts.
+	// RKE1 is of an RKE1 cluster; empty for others.
+	RKE1 RKE1
+	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts without Kubernetes.
 	API observed.API
 	// Operation is what is under way on the cluster; nil when nothing is.
 	Operation *operations.Operation
@@ -95,6 +97,8 @@ func Decide(s Snapshot) Decision {
 	switch {
 	case !s.Cluster.Deleting.IsZero() && !s.Cluster.Leave.Uninstall:
 		return removal(s)
+	case s.Cluster.Spec.RKE1():
+		return decideRKE1(s)
 	case s.Cluster.Spec.Docker():
 		return decideDocker(s)
 	}

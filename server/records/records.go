@@ -383,6 +383,17 @@ type NodeConfig struct {
 	Config json.RawMessage `json:"config"`
 }
 
+// RKEState is what the server remembers of an RKE1 cluster; without one nothing was deployed. Sensitive. Key: that of the cluster.
+type RKEState struct {
+	// State is the content of cluster.rkestate, with all keys of the cluster.
+	State json.RawMessage `json:"state,omitempty"`
+	// Hosts are the addresses of the hosts that have something of the cluster, or may have, sorted.
+	Hosts []string `json:"hosts,omitempty"`
+	// Done is the stamp of what was brought about on all hosts last, Halted that of what somebody stopped; see server/rke/want.
+	Done   string `json:"done,omitempty"`
+	Halted string `json:"halted,omitempty"`
+}
+
 // User is a person or program that may log in. Sensitive. Key: ID.
 type User struct {
 	ID           string    `json:"id"`

@@ -79,7 +79,7 @@ func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
 		return denied("this registration token is for another fleet, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
 	case !ok:
 		return denied("this registration token is for another cluster, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
-	case !h.Deleting.IsZero():
+	case !h.Deleting.IsZero() && !(h.cluster.Spec.RKE1() && h.cluster.Leave.Uninstall): // whose hosts are reached to be cleaned
 		return home{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%s is being removed since %s and takes no machines", h, h.Deleting.Format(time.RFC3339))
 	}
 	return h, nil

@@ -32,6 +32,8 @@ type State struct {
 	PlanSecrets *store.Collection[records.PlanSecret]
 	// NodeConfigs are encrypted and have the key of a Docker host's machine.
 	NodeConfigs *store.Collection[records.NodeConfig]
+	// RKEStates are encrypted and have the key of an RKE1 cluster.
+	RKEStates *store.Collection[records.RKEState]
 	// Objects are the Secrets and ConfigMaps that clusters refer to, encrypted and keyed "<kind>/<namespace>/<name>".
 	Objects *store.Collection[objects.Object]
 	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being the key of a cluster or a fleet.
@@ -61,7 +63,7 @@ type State struct {
 	FleetsByID *store.Index[records.Fleet, string]
 	// MachinesByCluster finds the machines of a cluster or a fleet.
 	MachinesByCluster *store.Index[records.Machine, records.ClusterKey]
-	// ControlPlanes finds the machines of a cluster that run its Kubernetes API; no Docker hosts.
+	// ControlPlanes finds the machines of a cluster that run its Kubernetes API, or would if it were one of RKE1.
 	ControlPlanes *store.Index[records.Machine, records.ClusterKey]
 	// MachinesByHost finds machines by what their hosts call themselves; see records.Machine.MachineID.
 	MachinesByHost *store.Index[records.Machine, string]
@@ -88,6 +90,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Machines:           store.NewCollection[records.Machine]("machines", true),
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
+		RKEStates:          store.NewCollection[records.RKEState]("rkestates", true),
 		Objects:            store.NewCollection[objects.Object]("objects", true),
 		Operations:         store.NewCollection[operations.Operation]("operations", true),
 		Events:             store.NewCollection[records.EventPage]("events", true),
@@ -102,7 +105,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.Objects, s.Operations, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func (s *State) index() {
 	s.FleetsByID = store.NewIndex(s.Fleets, func(f *records.Fleet) []string { return []string{f.ID} })
 	s.MachinesByCluster = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey { return []records.ClusterKey{m.Cluster()} })
 	s.ControlPlanes = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey {
-		if !m.Roles.ControlPlane || m.Docker != nil {
+		if !m.Roles.ControlPlane {
 			return nil
 		}
 		return []records.ClusterKey{m.Cluster()}

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -117,7 +118,7 @@ type Cluster struct {
 	Created            time.Time         `json:"created"`
 	CreatorID          string            `json:"creatorId,omitempty"`
 	Deleting           time.Time         `json:"deleting,omitzero"`
-	// Distribution is k3s, rke2, or docker for hosts that run Docker.
+	// Distribution is k3s, rke2, rke1, or docker for hosts that run Docker and nothing that the server provisioned.
 	Distribution string `json:"distribution"`
 	// KubernetesVersion is the wanted one, Version the one that runs.
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
@@ -132,8 +133,11 @@ type Cluster struct {
 	Machines          int       `json:"machines"`
 }
 
-// Docker is the distribution of clusters of hosts that run Docker.
-const Docker = "docker"
+// The distributions of clusters of hosts that run Docker: RKE1's, and without one.
+const (
+	RKE1   = "rke1"
+	Docker = "docker"
+)
 
 // OfCluster shows a cluster with so many machines.
 func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
@@ -146,7 +150,9 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected,
 		Since: cl.Status.Since, Machines: machines,
 	}
-	if cl.Spec.Docker() {
+	if cl.Spec.RKE1() {
+		c.Distribution, c.KubernetesVersion = RKE1, want.Version(cl.Spec)
+	} else if cl.Spec.Docker() {
 		c.Distribution = Docker
 	} else if cl.Spec.KubernetesVersion != "" {
 		c.Distribution = string(versions.RuntimeOf(cl.Spec.KubernetesVersion))

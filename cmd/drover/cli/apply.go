@@ -109,6 +109,9 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 				action += " by operation " + r.Operation
 			}
 			t.row("cluster "+r.Namespace+"/"+r.Name, action)
+			for _, line := range r.Hosts {
+				t.row("  " + line)
+			}
 			if r.Preview != nil {
 				preview(t, *r.Preview)
 			}

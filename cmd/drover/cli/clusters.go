@@ -294,7 +294,7 @@ type joinOptions struct {
 
 // fits refuses a command of the other kind of cluster.
 func (o joinOptions) fits(one views.Cluster) error {
-	switch isDocker := one.Distribution == views.Docker; {
+	switch isDocker := one.Distribution == views.Docker || one.Distribution == views.RKE1; {
 	case isDocker && !o.docker:
 		return fmt.Errorf("the hosts of cluster %s run Docker: say --docker, as in `drover clusters join-command %s --docker --all-roles`", one.Name, one.Name)
 	case o.docker && !isDocker:

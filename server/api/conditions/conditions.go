@@ -185,9 +185,9 @@ func NodeID(m records.Machine) string {
 	return m.ClusterID + ":m-" + short
 }
 
-// Actions are what can be done: a cluster of Docker hosts has no Kubernetes to reach.
+// Actions are what can be done: a cluster of Docker hosts without RKE1 has no Kubernetes to reach.
 func Actions(cl records.Cluster) []string {
-	if cl.Spec.Docker() {
+	if cl.Spec.Docker() && !cl.Spec.RKE1() {
 		return nil
 	}
 	return []string{"generateKubeconfig"}

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -91,7 +92,7 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": conditions.OfCluster(cl, machines),
 			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": map[string]string{}, "limits": map[string]string{},
 			"info": map[string]any{
-				"kubernetesVersion": cl.Spec.KubernetesVersion, "nodeCount": machines,
+				"kubernetesVersion": want.Version(cl.Spec), "nodeCount": machines,
 			},
 		},
 	}
@@ -106,7 +107,7 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 		object.Fields["version"] = map[string]string{"gitVersion": cl.Status.Version}
 	}
 	if cl.Spec.Docker() {
-		object.Fields["rancherKubernetesEngineConfig"] = cl.Spec.RancherKubernetesEngineConfig
+		object.Fields["rancherKubernetesEngineConfig"] = want.Public(cl.Spec)
 	}
 	if cl.Spec.LocalClusterAuthEndpoint != nil {
 		object.Fields["localClusterAuthEndpoint"] = cl.Spec.LocalClusterAuthEndpoint

@@ -204,6 +204,13 @@ var catalogue = []Row{
 		Explanation: "The instruction that removes the distribution failed; it is tried again.",
 		Fix:         "Read its output, or forget the machine with what is left on its host: `drover machines rm NAME --force --yes`."},
 
+	{Code: RKE1Running, Kind: Work, Title: "The engine works on the cluster",
+		Explanation: "An operation brings the containers of an RKE1 cluster to what its document says. The cause has the part that it is at.",
+		Fix:         "`drover operations ls` names the operation, `drover operations show ID` shows its parts and its log."},
+	{Code: RKE1Failed, Kind: Failure, Title: "The engine could not bring the cluster about",
+		Explanation: "A run of the engine ended with an error. What was done stays, and the next try goes on from there: after 30 s, then less often, or when a host that was away is connected.",
+		Fix:         "Mend what the cause names on the host or in the document, then wait for the next try or ask for it with `drover operations retry ID`."},
+
 	{Code: DockerRegistering, Kind: Work, Title: "The node agent has not connected",
 		Explanation: "The Docker host has registered and its tunnel is not open yet.",
 		Fix:         "On the host: `docker ps` shows whether the container of the agent runs, `docker logs` what it waits for."},

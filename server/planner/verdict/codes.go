@@ -64,6 +64,9 @@ const (
 	UninstallError Code = "uninstall-failed"
 	LeavingOrder   Code = "leaving-order"
 
+	RKE1Running Code = "rke1-running"
+	RKE1Failed  Code = "rke1-failed"
+
 	// Docker hosts.
 	DockerRegistering  Code = "docker-registering"
 	DockerDisconnected Code = "docker-disconnected"

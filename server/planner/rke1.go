@@ -1,0 +1,231 @@
+// RKE1 clusters: where each of their hosts stands, by its tunnel, by the operation that the engine runs, and by what the
+// cluster's own API shows. What is done on hosts is decided in server/rke/want, and done in server/rke.
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+)
+
+// RKE1 is what is known of an RKE1 cluster beside its records.
+type RKE1 struct {
+	// Record is what the server remembers of it; nil when nothing was deployed.
+	Record   *records.RKEState
+	Versions *rke1versions.Data
+}
+
+// rke1Round is a round over an RKE1 cluster, with what holds for all of its hosts.
+type rke1Round struct {
+	*round
+	// wrong is why its document cannot be carried out.
+	wrong error
+	needs []want.Need
+	// halted says that what is wanted was stopped, done that it was brought about.
+	halted, done bool
+}
+
+// decideRKE1 decides where the hosts of an RKE1 cluster stand, and the cluster.
+func decideRKE1(s Snapshot) Decision {
+	r := &rke1Round{round: newRound(s)}
+	r.look()
+	for _, m := range r.members {
+		if m.leaving {
+			if m.remove = r.left(m); !m.remove {
+				m.Condition = r.leaving(m)
+			}
+			continue
+		}
+		r.judge(m)
+	}
+	r.verdict()
+	return r.decision()
+}
+
+// look finds what holds for all hosts.
+func (r *rke1Round) look() {
+	var machines []records.Machine
+	tunnels := map[string]bool{}
+	for _, m := range r.members {
+		machines = append(machines, *m.Machine.Machine)
+		tunnels[m.Name] = m.Tunnel.Connected
+	}
+	r.needs = want.Needs(r.Cluster.Name, machines, func(m records.Machine) bool { return tunnels[m.Name] })
+	before, err := want.State(r.RKE1.Record)
+	in := want.Input{Cluster: r.Cluster, Machines: machines, Before: before, Versions: r.RKE1.Versions}
+	var stamp string
+	if err == nil {
+		stamp, err = want.Stamp(in)
+	}
+	if err == nil && len(want.Missing(machines)) == 0 {
+		_, _, err = want.Config(in)
+	}
+	r.wrong = err
+	if record := r.RKE1.Record; record != nil {
+		r.halted, r.done = record.Halted == stamp, record.Done == stamp
+		r.cluster.initialized = r.cluster.initialized || record.Done != ""
+	}
+	r.cluster.initialized = r.cluster.initialized || r.API.Reachable
+	r.cluster.ready = r.API.Reachable
+}
+
+// left says that a host that is removed has gone: the cluster's state does not have it any more.
+func (r *rke1Round) left(m *member) bool {
+	record := r.RKE1.Record
+	return record == nil || m.Leave.Force || !slices.Contains(record.Hosts, want.Address(*m.Machine.Machine))
+}
+
+// leaving is where a host stands that is removed.
+func (r *rke1Round) leaving(m *member) records.Condition {
+	c := records.Condition{State: records.Removing, Code: string(verdict.LeavingNode), Cause: m.NodeName + " is taken out of the cluster and cleaned", WaitingFor: "the operation that does it"}
+	if cause, next, failing := r.failing(); failing {
+		c.Code, c.Cause, c.NextStep = string(verdict.UninstallError), cause, next
+	}
+	return c
+}
+
+// failing says why the operation's last try has failed, and what comes next.
+func (r *rke1Round) failing() (cause, next string, failing bool) {
+	if r.Operation == nil || r.Operation.Wait == nil {
+		return "", "", false
+	}
+	return r.Operation.Wait.Cause, r.Operation.Wait.NextStep, true
+}
+
+// under is what the operation under way is doing; empty when none is.
+func (r *rke1Round) under() string {
+	if r.Operation == nil {
+		return ""
+	}
+	for _, t := range r.Operation.Tasks {
+		if t.State == operations.TaskRunning {
+			return strings.TrimSuffix(t.Title+": "+t.Progress, ": ")
+		}
+	}
+	return "operation " + r.Operation.ID + " begins"
+}
+
+// judge says where a host stands that stays.
+func (r *rke1Round) judge(m *member) {
+	m.Condition, m.again = m.dockerCondition(r.Now, r.Leading)
+	if node, ok := r.API.Nodes[m.UID]; ok {
+		m.node = &node
+	}
+	if !m.Tunnel.Connected {
+		return
+	}
+	cause, next, failing := r.failing()
+	is := func(state records.MachineState, code verdict.Code, cause, waitingFor, next string) {
+		m.Condition = records.Condition{State: state, Code: string(code), Cause: cause, WaitingFor: waitingFor, NextStep: next}
+	}
+	switch {
+	case m.node != nil && m.node.Ready:
+		is(records.Active, "", "", "", "")
+	case r.wrong != nil:
+		is(records.WaitingForPlan, verdict.BadSpec, r.wrong.Error(), "a document that can be carried out", "")
+	case failing:
+		is(records.Failed, verdict.RKE1Failed, cause, "", next)
+	case r.Operation != nil:
+		is(records.ApplyingPlan, verdict.RKE1Running, r.under(), "operation "+r.Operation.ID, "")
+	case !r.done && len(r.needs) > 0:
+		is(records.WaitingForPlan, verdict.MissingRoles, "cluster "+r.Cluster.Name+" waits: "+want.Sentence(r.needs), "hosts with the roles that are missing", r.needs[0].NextStep)
+	case r.halted:
+		is(records.WaitingForPlan, verdict.Halted, "the operation that was to bring "+m.NodeName+" about was stopped", "a change of the cluster", "apply the cluster as it shall be")
+	case r.Cluster.Paused != nil && !r.done:
+		is(records.WaitingForPlan, verdict.Paused, "cluster "+r.Cluster.Name+" is paused", "the end of the pause", "drover clusters resume "+r.Cluster.Name)
+	case !r.done:
+		is(records.WaitingForPlan, verdict.Delivering, "the server is about to begin with "+m.NodeName, "an operation", "")
+	default:
+		r.deployed(m)
+	}
+}
+
+// deployed says where a host stands that has all that it should have, and whose node is not Ready.
+func (r *rke1Round) deployed(m *member) {
+	was := wasActive(m.Machine)
+	m.State = records.WaitingForNode
+	if was {
+		m.State = records.Unavailable
+	}
+	switch {
+	case !r.API.Reachable && was && m.Status.State == records.Active:
+		if m.unseen = m.Status.Unseen; m.unseen.IsZero() {
+			m.unseen = r.Now
+		}
+		m.node, m.Code, m.Cause = m.Status.Node, string(verdict.OutOfSight), "the Kubernetes API of cluster "+r.Cluster.Name+" cannot be asked: "+r.API.Cause
+		if left := m.unseen.Add(unseenLimit).Sub(r.Now); left > 0 {
+			m.State, m.again = records.Active, left
+		}
+	case !r.API.Reachable:
+		m.node, m.Code = m.Status.Node, string(verdict.NoAPI)
+		m.Cause, m.WaitingFor = "the Kubernetes API of cluster "+r.Cluster.Name+" cannot be asked: "+r.API.Cause, "a connection to the Kubernetes API"
+	case m.node == nil:
+		m.Code, m.WaitingFor = string(verdict.NoNode), "the node of "+m.NodeName+" to register"
+		m.Cause, m.NextStep = "the cluster has no node "+strings.ToLower(m.NodeName), "drover machines logs "+m.Name+" --container kubelet"
+	default:
+		m.Code, m.WaitingFor = string(verdict.NodeNotReady), "condition Ready of node "+m.node.Name
+		m.Cause, m.NextStep = fmt.Sprintf("node %s is not Ready: %s", m.node.Name, m.node.NotReady), "drover machines logs "+m.Name+" --container kubelet"
+	}
+}
+
+// verdict is the state and the message of the cluster.
+func (r *rke1Round) verdict() {
+	c := &r.cluster
+	var joining, lost []string
+	for _, m := range r.staying {
+		switch m.State {
+		case records.Active:
+		case records.Disconnected, records.Unavailable:
+			lost = append(lost, m.NodeName)
+		default:
+			joining = append(joining, m.NodeName)
+		}
+	}
+	cause, _, failing := r.failing()
+	c.state = ClusterProvisioning
+	if c.initialized {
+		c.state = ClusterUpdating
+	}
+	switch {
+	case !r.Cluster.Deleting.IsZero():
+		c.state, c.message, c.failed = ClusterRemoving, r.under(), failing
+		if failing {
+			c.message = cause
+		}
+	case r.wrong != nil:
+		c.message, c.failed = r.wrong.Error(), true
+	case failing:
+		c.message, c.failed = cause, true
+	case !r.done && len(r.needs) > 0:
+		if !c.initialized {
+			c.state = ClusterPending
+		}
+		c.message = "waiting: " + want.Sentence(r.needs)
+	case r.Operation != nil:
+		c.message = r.under()
+	case !r.done:
+		c.message = "an operation is about to begin"
+		if r.halted {
+			c.message = "the operation was stopped; apply the cluster as it shall be"
+		}
+		if r.Cluster.Paused != nil {
+			c.state, c.message = ClusterPaused, "the cluster is paused"
+		}
+	case !r.API.Reachable && len(joining) == 0:
+		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
+	case len(joining) > 0:
+		c.message = "waiting for the nodes of " + some(joining)
+	default:
+		c.state, c.message = ClusterActive, ""
+		if len(lost) > 0 {
+			c.message = "not well: " + some(lost)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package planner
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+)
+
+// rke1World is an RKE1 cluster of one connected host, on which everything was done and whose node is Ready.
+func rke1World(t *testing.T) Snapshot {
+	t.Helper()
+	known, err := rke1versions.Load(context.Background(), "", rke1versions.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"}}`)
+	m := &records.Machine{
+		Object:      records.Object{Namespace: "c-abcde", Name: "m-1", UID: "u"},
+		ClusterName: "yard", NodeName: "a", Address: []string{"10.0.0.1"}, Roles: records.Roles{Etcd: true, ControlPlane: true, Worker: true}, Docker: &records.DockerHost{},
+	}
+	s := Snapshot{
+		Now:      time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+		Cluster:  records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "yard", Generation: 2}, Spec: clusterspec.Spec{RancherKubernetesEngineConfig: &spec}},
+		Machines: []Machine{{Machine: m, Tunnel: observed.Tunnel{Connected: true}}},
+		API:      observed.API{Reachable: true, Version: "v1.30.5", Nodes: map[string]records.NodeRef{"u": {Name: "a", Ready: true}}},
+		RKE1:     RKE1{Versions: known},
+	}
+	stamp, err := want.Stamp(want.Input{Cluster: s.Cluster, Machines: []records.Machine{*m}, Versions: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.RKE1.Record = &records.RKEState{Done: stamp, Hosts: []string{"10.0.0.1"}}
+	return s
+}
+
+func TestRKE1Hosts(t *testing.T) {
+	under := func(s *Snapshot) {
+		s.RKE1.Record, s.API = nil, observed.API{Cause: "no control-plane machine is registered"}
+		s.Operation = &operations.Operation{ID: "op-1", State: operations.Running, Tasks: []operations.Task{
+			{ID: "hosts", Title: "Reach the hosts", State: operations.TaskSucceeded}, {ID: "etcd", Title: "etcd", State: operations.TaskRunning, Progress: "[etcd] Running"},
+		}}
+	}
+	for _, tc := range []struct {
+		name    string
+		change  func(*Snapshot)
+		state   records.MachineState
+		code    verdict.Code
+		cluster string
+		message string
+		failed  bool
+	}{
+		{"well", func(*Snapshot) {}, records.Active, "", ClusterActive, "", false},
+		{"waits for roles", func(s *Snapshot) {
+			s.RKE1.Record, s.API = nil, observed.API{}
+			m := *s.Machines[0].Machine
+			m.Roles = records.Roles{Worker: true}
+			s.Machines[0].Machine = &m
+		}, records.WaitingForPlan, verdict.MissingRoles, ClusterPending, "no host with the role etcd has registered", false},
+		{"the engine works", under, records.ApplyingPlan, verdict.RKE1Running, ClusterProvisioning, "etcd: [etcd] Running", false},
+		{"the engine failed", func(s *Snapshot) {
+			under(s)
+			s.Operation.Wait = &operations.Wait{Cause: "port 6443 of host 10.0.0.1 is taken", NextStep: "soon"}
+		}, records.Failed, verdict.RKE1Failed, ClusterProvisioning, "port 6443", true},
+		{"a wrong document", func(s *Snapshot) {
+			bad := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"rope"}}`)
+			s.RKE1.Record, s.API = nil, observed.API{}
+			s.Cluster.Spec.RancherKubernetesEngineConfig = &bad
+		}, records.WaitingForPlan, verdict.BadSpec, ClusterProvisioning, "rope", true},
+		{"stopped", func(s *Snapshot) {
+			s.RKE1.Record.Done, s.RKE1.Record.Halted, s.API = "", s.RKE1.Record.Done, observed.API{}
+		}, records.WaitingForPlan, verdict.Halted, ClusterProvisioning, "was stopped", false},
+		{"the node has not registered", func(s *Snapshot) { s.API.Nodes = nil }, records.WaitingForNode, verdict.NoNode, ClusterUpdating, "waiting for the nodes of a", false},
+		{"the node is not ready", func(s *Snapshot) {
+			s.API.Nodes = map[string]records.NodeRef{"u": {Name: "a", NotReady: "KubeletNotReady: no network"}}
+			m := *s.Machines[0].Machine
+			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
+			s.Machines[0].Machine = &m
+		}, records.Unavailable, verdict.NodeNotReady, ClusterActive, "not well: a", false},
+		{"out of sight", func(s *Snapshot) {
+			s.API = observed.API{Cause: "no tunnel is open"}
+			m := *s.Machines[0].Machine
+			m.Status.State, m.Status.Node = records.Active, &records.NodeRef{Name: "a"}
+			s.Machines[0].Machine = &m
+		}, records.Active, verdict.OutOfSight, ClusterUnavailable, "no tunnel is open", false},
+		{"away", func(s *Snapshot) {
+			s.Machines[0].Tunnel = observed.Tunnel{Since: s.Now.Add(-time.Minute)}
+			m := *s.Machines[0].Machine
+			m.Status.State = records.Active
+			s.Machines[0].Machine = &m
+		}, records.Disconnected, verdict.DockerDisconnected, ClusterActive, "not well: a", false},
+		{"leaves", func(s *Snapshot) {
+			m := *s.Machines[0].Machine
+			m.Deleting = s.Now
+			s.Machines[0].Machine = &m
+		}, records.Removing, verdict.LeavingNode, ClusterUpdating, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := rke1World(t)
+			tc.change(&s)
+			d := Decide(s)
+			if len(d.Machines) != 1 || d.Machines[0].Status == nil {
+				t.Fatalf("decision %s", d)
+			}
+			status := d.Machines[0].Status
+			if status.State != tc.state || status.Code != string(tc.code) || (tc.code != "" && status.Cause == "") {
+				t.Errorf("machine %+v", status.Condition)
+			}
+			c := d.Cluster.Status
+			if c == nil || c.State != tc.cluster || !strings.Contains(c.Message, tc.message) || c.Failed != tc.failed || c.ObservedGeneration != 2 {
+				t.Errorf("cluster %+v", c)
+			}
+		})
+	}
+}
+
+func TestAnRKE1HostGoesWithTheState(t *testing.T) {
+	s := rke1World(t)
+	m := *s.Machines[0].Machine
+	m.Deleting = s.Now
+	s.Machines[0].Machine, s.RKE1.Record = &m, &records.RKEState{Hosts: []string{"10.0.0.2"}}
+	if d := Decide(s); len(d.Machines) != 1 || !d.Machines[0].Remove || d.Cluster.Remove {
+		t.Errorf("decision %s", d)
+	}
+	s.Cluster.Deleting, s.Cluster.Leave.Uninstall, s.RKE1.Record = s.Now, true, nil
+	if d := Decide(s); !d.Cluster.Remove {
+		t.Errorf("decision %s", d)
+	}
+}

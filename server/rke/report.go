@@ -1,0 +1,172 @@
+// What a run reports becomes its operation's record: tasks are its phases, and its lines are the log. Lines come
+// by the hundred, so that what came within a second is written together.
+
+package rke
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/store"
+)
+
+// writeEvery is how long lines are gathered.
+const writeEvery = time.Second
+
+// report is the engine.Report of one run.
+type report struct {
+	runner *Runner
+	key    string // of the operation
+	steps  []engine.Step
+
+	mu      sync.Mutex
+	pending []func(operations.Operation) operations.Operation
+	phase   string // the task that runs
+
+	due    chan struct{}
+	end    chan struct{}
+	closed sync.WaitGroup
+}
+
+func newReport(r *Runner, key string, steps []engine.Step) *report {
+	return &report{runner: r, key: key, steps: steps, due: make(chan struct{}, 1), end: make(chan struct{})}
+}
+
+// start writes that a try begins, with all its tasks, and writes from now on what is reported, until finish.
+func (p *report) start(ctx context.Context, params want.Params, generation int64) error {
+	_, err := p.runner.State.Operations.Modify(ctx, p.key, func(o operations.Operation) (operations.Operation, error) {
+		now := p.runner.Now().UTC()
+		for _, s := range p.steps {
+			t, known := o.Task(s.ID)
+			if !known {
+				t = operations.Task{ID: s.ID}
+			}
+			t.Title, t.State, t.Progress, t.Message = s.Title, operations.TaskPending, "", ""
+			o = o.WithTask(t, now)
+		}
+		o.Generation = generation
+		return params.With(o.WithWait(nil, now))
+	})
+	if err != nil {
+		return err
+	}
+	p.closed.Go(func() {
+		for {
+			select {
+			case <-p.end:
+				p.write(ctx)
+				return
+			case <-ctx.Done():
+				return
+			case <-p.due:
+				p.write(ctx)
+			}
+			select {
+			case <-p.end:
+			case <-ctx.Done():
+			case <-time.After(writeEvery):
+			}
+		}
+	})
+	return nil
+}
+
+// finish writes what is left.
+func (p *report) finish() {
+	close(p.end)
+	p.closed.Wait()
+}
+
+func (p *report) add(f func(operations.Operation) operations.Operation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending = append(p.pending, f)
+	select {
+	case p.due <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what was gathered. What cannot be written now is written with what comes next.
+func (p *report) write(ctx context.Context) {
+	p.mu.Lock()
+	all := slices.Clone(p.pending)
+	p.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	_, err := p.runner.State.Operations.Modify(ctx, p.key, func(o operations.Operation) (operations.Operation, error) {
+		if o.State.Ended() {
+			return o, store.ErrUnchanged
+		}
+		for _, f := range all {
+			o = f(o)
+		}
+		return o, nil
+	})
+	if err != nil && !errors.Is(err, store.ErrUnchanged) {
+		if ctx.Err() == nil {
+			p.runner.Logger.Warn("the progress of an operation could not be written", "operation", p.key, "error", err)
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending = p.pending[len(all):]
+}
+
+// Phase implements engine.Report.
+func (p *report) Phase(id, title string) {
+	now := p.runner.Now().UTC()
+	p.mu.Lock()
+	last := p.phase
+	p.phase = id
+	p.mu.Unlock()
+	p.add(func(o operations.Operation) operations.Operation {
+		if t, ok := o.Task(last); ok && t.State == operations.TaskRunning {
+			t.State, t.Progress = operations.TaskSucceeded, ""
+			o = o.WithTask(t, now)
+		}
+		t, _ := o.Task(id)
+		t.ID, t.Title, t.State, t.Attempts = id, title, operations.TaskRunning, t.Attempts+1
+		return o.WithTask(t, now)
+	})
+}
+
+// Line implements engine.Report.
+func (p *report) Line(text string) {
+	now := p.runner.Now().UTC()
+	p.mu.Lock()
+	phase := p.phase
+	p.mu.Unlock()
+	p.add(func(o operations.Operation) operations.Operation {
+		if t, ok := o.Task(phase); ok && t.State == operations.TaskRunning {
+			t.Progress = text
+			o = o.WithTask(t, now)
+		}
+		return o.WithLine(text, now)
+	})
+}
+
+// Warn implements engine.Report.
+func (p *report) Warn(text string) { p.Line("warning: " + text) }
+
+// succeed marks the task that runs as done.
+func (p *report) succeed() {
+	now := p.runner.Now().UTC()
+	p.add(func(o operations.Operation) operations.Operation {
+		for _, t := range o.Tasks {
+			if t.State == operations.TaskRunning {
+				t.State, t.Progress = operations.TaskSucceeded, ""
+				o = o.WithTask(t, now)
+			}
+		}
+		return o
+	})
+}

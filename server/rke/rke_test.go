@@ -1,0 +1,336 @@
+package rke
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/tunnel"
+)
+
+const key = "fleet-default/yard"
+
+// bed is a store, and a runner whose hosts cannot be reached.
+type bed struct {
+	*testing.T
+	state  *state.State
+	runner *Runner
+
+	mu   sync.Mutex
+	now  time.Time
+	away bool
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	known, err := versions.Load(t.Context(), "", versions.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, state: st, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	b.runner = New(Options{
+		State: st, Versions: known, Now: b.clock, Logger: slog.New(slog.DiscardHandler), Pause: time.Millisecond,
+		Dial: func(context.Context, records.Subject, tunnel.Target) (net.Conn, error) {
+			return nil, errors.New("nobody is there")
+		},
+		Tunnel: func(records.Subject) observed.Tunnel {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return observed.Tunnel{Connected: !b.away}
+		},
+	})
+	return b
+}
+
+func (b *bed) clock() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return b.now }
+
+// cluster puts a cluster of one host into the store.
+func (b *bed) cluster() {
+	b.Helper()
+	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"}}`)
+	c := records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "yard", Generation: 1}, ID: "c-abcde", Spec: clusterspec.Spec{RancherKubernetesEngineConfig: &spec}}
+	m := records.Machine{
+		Object: records.Object{Namespace: "c-abcde", Name: "m-1", UID: "u"}, ClusterNamespace: "fleet-default", ClusterName: "yard", ClusterID: "c-abcde",
+		NodeName: "a", Address: []string{"10.0.0.1"}, Roles: records.Roles{Etcd: true, ControlPlane: true, Worker: true}, Docker: &records.DockerHost{},
+	}
+	if _, err := b.state.Store.Commit(b.Context(), b.state.Clusters.Creating(key, c), b.state.Machines.Creating(m.Key(), m)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// start has the runner work; stop ends it.
+func (b *bed) start() (stop func()) {
+	ctx, cancel := context.WithCancel(b.Context())
+	wait := b.runner.Start(ctx)
+	return func() { cancel(); wait() }
+}
+
+// await waits for an operation as wanted.
+func (b *bed) await(is func(operations.Operation) bool) operations.Operation {
+	b.Helper()
+	changed := make(chan struct{}, 1)
+	defer b.state.Operations.Observe(func(store.Event[operations.Operation]) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})()
+	limit := time.After(time.Minute)
+	for {
+		all := b.state.Operations.List()
+		for _, d := range all {
+			if is(d.Value) {
+				return d.Value
+			}
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			b.Fatalf("no operation is as wanted: %+v", all)
+		}
+	}
+}
+
+func TestAFailedRunIsTriedAgainByWhoeverLeads(t *testing.T) {
+	b := newBed(t)
+	b.cluster()
+	stop := b.start()
+	first := b.await(func(o operations.Operation) bool { return o.Wait != nil })
+	if !strings.Contains(first.Wait.Cause, "no etcd host can be reached") || !strings.Contains(first.Wait.Cause, "nobody is there") || first.State != operations.Running {
+		t.Errorf("%+v", first)
+	}
+	if p := want.ReadParams(first); p.Tries != 1 || !p.Next.Equal(b.clock().Add(30*time.Second)) {
+		t.Errorf("%+v", p)
+	}
+	if task, ok := first.Task("hosts"); !ok || task.State != operations.TaskFailed || len(first.Tasks) != len(engine.UpSteps()) {
+		t.Errorf("%+v", first.Tasks)
+	}
+	kept, ok := b.state.RKEStates.Get(key)
+	if !ok || len(kept.Value.Hosts) != 1 || kept.Value.Done != "" {
+		t.Errorf("kept: %+v", kept.Value.Hosts)
+	}
+	stop()
+	b.mu.Lock()
+	b.now = b.now.Add(time.Minute)
+	b.mu.Unlock()
+	stop = b.start() // the next leader
+	defer stop()
+	second := b.await(func(o operations.Operation) bool { return want.ReadParams(o).Tries == 2 })
+	if second.ID != first.ID {
+		t.Errorf("%s goes on as %s", first.ID, second.ID)
+	}
+	again, _ := b.state.RKEStates.Get(key)
+	was, err := want.State(&kept.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := want.State(&again.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if was.Desired.Certificates[pki.CA].KeyPEM != is.Desired.Certificates[pki.CA].KeyPEM {
+		t.Error("the second try made another CA")
+	}
+	// Somebody asks for one more try, and then for the end.
+	if _, err := b.state.Operations.Modify(t.Context(), second.Key(), func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
+		t.Fatal(err)
+	}
+	b.await(func(o operations.Operation) bool { return want.ReadParams(o).Tries == 3 })
+	if _, err := b.state.Operations.Modify(t.Context(), second.Key(), func(o operations.Operation) (operations.Operation, error) { return o.AbortBy("user", b.clock()) }); err != nil {
+		t.Fatal(err)
+	}
+	b.await(func(o operations.Operation) bool { return o.State == operations.Aborted })
+	if d, _ := b.state.RKEStates.Get(key); d.Value.Halted == "" {
+		t.Error("what was stopped begins again")
+	}
+	if all := b.state.Operations.List(); len(all) != 1 {
+		t.Errorf("operations: %+v", all)
+	}
+}
+
+func TestNothingBeginsWithoutTheHost(t *testing.T) {
+	b := newBed(t)
+	b.away = true
+	b.cluster()
+	s, ok := b.runner.gather(key)
+	if !ok {
+		t.Fatal("no cluster")
+	}
+	lines, err := b.runner.Preview(t.Context(), s.Cluster)
+	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], "the node agent on a, which has the role etcd, is not connected") {
+		t.Errorf("%v: %q", err, lines)
+	}
+	stop := b.start()
+	defer stop()
+	b.mu.Lock()
+	b.away = false
+	b.mu.Unlock()
+	b.runner.TunnelChanged("c-abcde:m-1", true)
+	b.await(func(o operations.Operation) bool { return o.Kind == want.KindProvision })
+}
+
+func TestConfirm(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
+		near, far := net.Pipe()
+		far.Close()
+		if _, err := confirm(t.Context(), near, time.Minute); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	})
+	t.Run("it speaks first", func(t *testing.T) {
+		near, far := net.Pipe()
+		go func() {
+			io.WriteString(far, "hello")
+			far.Close()
+		}()
+		conn, err := confirm(t.Context(), near, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(conn); err != nil || string(text) != "hello" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+	t.Run("it waits", func(t *testing.T) {
+		near, far := net.Pipe()
+		conn, err := confirm(t.Context(), near, time.Nanosecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			b := make([]byte, 4)
+			io.ReadFull(far, b)
+			far.Write(b)
+			far.Close()
+		}()
+		if _, err := io.WriteString(conn, "echo"); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(conn); err != nil || string(text) != "echo" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+func TestOwnConfig(t *testing.T) {
+	planned := engine.Planned{
+		Node: config.Node{Role: []string{config.RoleWorker}},
+		Host: wanted.Host{
+			Prefix: "/", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "image"}}},
+			Files: []wanted.File{{Path: "/etc/kubernetes/a", Content: "text", Mode: 0o600}, {Path: "/etc/kubernetes/b", Content: "text", Mode: 0o644}, {Path: "/etc/kubernetes/c"}},
+		},
+		Certificates: pki.Bundle{pki.CA: {Name: pki.CA, CertificatePEM: "PEM", Path: pki.Path(pki.CA)}},
+	}
+	c := ownConfig("c-abcde", planned)
+	if len(c.Processes) != 1 || c.Processes["kubelet"].Image != "image" || len(c.Files) != 1 || !strings.Contains(c.Certs, `"certificatePEM":"PEM"`) || c.ClusterName != "c-abcde" {
+		t.Errorf("%+v", c)
+	}
+	newer := c
+	newer.NodeVersion = 7
+	if !same(c, newer) {
+		t.Error("versions make a difference")
+	}
+	for _, role := range []string{config.RoleEtcd, config.RoleControlPlane} {
+		planned.Node.Role = []string{config.RoleWorker, role}
+		if c := ownConfig("c-abcde", planned); c.Processes != nil || c.Certs != "" || c.Files != nil {
+			t.Errorf("a host with %s repairs itself: %+v", role, c)
+		}
+	}
+}
+
+func TestAgentsHoldStillForAChange(t *testing.T) {
+	b := newBed(t)
+	b.cluster()
+	s, _ := b.runner.gather(key)
+	m := s.Machines[0]
+	planned := []engine.Planned{{
+		Node: config.Node{Address: "10.0.0.1", Role: []string{config.RoleWorker}},
+		Host: wanted.Host{Prefix: "/", Containers: []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: "one"}}}},
+	}}
+	turn := func(image string) *selfRepair {
+		planned[0].Containers = []wanted.Container{{Process: nodeconfig.Process{Name: "kubelet", Image: image}}}
+		return &selfRepair{Runner: b.runner, cluster: s.Cluster, machines: s.Machines, report: silent{}}
+	}
+	stored := func(a *selfRepair) (string, int) {
+		c, version, err := a.stored(m.Key())
+		if err != nil || c == nil {
+			t.Fatal(err, c)
+		}
+		return c.Processes["kubelet"].Image, version
+	}
+	bring := func(a *selfRepair) {
+		if err := a.hold(t.Context(), planned); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := turn("one")
+	bring(first)
+	bring(turn("one"))
+	if image, version := stored(first); image != "one" || version != 1 {
+		t.Errorf("%s, version %d", image, version)
+	}
+	// The agent acknowledges what it got; only then the change goes on.
+	second := turn("two")
+	held := make(chan int, 1)
+	defer b.state.NodeConfigs.Observe(func(e store.Event[records.NodeConfig]) {
+		if c, err := nodeconfig.Decode(e.Value.Config); err == nil && len(c.Processes) == 0 {
+			held <- c.NodeVersion
+		}
+	})()
+	done := make(chan error, 1)
+	go func() { done <- second.hold(t.Context(), planned) }()
+	version := <-held
+	select {
+	case <-done:
+		t.Error("the change goes on while the agent repairs its host")
+	default:
+	}
+	if _, err := b.state.Machines.Modify(t.Context(), m.Key(), func(m records.Machine) (records.Machine, error) {
+		docker := *m.Docker
+		docker.AppliedNodeConfig = version
+		m.Docker = &docker
+		return m, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := second.release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if image, version := stored(second); image != "two" || version != 3 {
+		t.Errorf("%s, version %d", image, version)
+	}
+}

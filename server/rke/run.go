@@ -1,0 +1,266 @@
+// One run of the engine as an operation, and how operations begin and end.
+
+package rke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki"
+	rkestate "github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/store"
+)
+
+// kubeconfigPath is where a command line would have the administrator's kubeconfig; the state names it.
+const kubeconfigPath = "kube_config_cluster.yml"
+
+// begin writes the record of an operation that begins.
+func (r *Runner) begin(ctx context.Context, s want.Snapshot, d want.Decision) error {
+	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
+	o, err := operations.Begin(operations.Operation{
+		ID: operations.IDPrefix + random.ID(8), Kind: d.Kind, Subject: string(key), Title: d.Title, Generation: s.Cluster.Generation, By: s.Cluster.Leave.By, Created: r.Now().UTC(),
+	}, s.Operations, false)
+	if err != nil {
+		return nil // another one began in the same moment; its end has the cluster looked at again
+	}
+	ops := []store.Op{r.State.Operations.Creating(o.Key(), o)}
+	for _, old := range operations.Prune(s.Operations, operations.Kept) {
+		ops = append(ops, r.State.Operations.Deleting(old.Key(), 0))
+	}
+	if _, err := r.State.Store.Commit(ctx, ops...); err != nil {
+		return fmt.Errorf("begin to %s: %w", d.Title, err)
+	}
+	r.Logger.Info("operation begins", "operation", o.ID, "kind", o.Kind, "cluster", key)
+	return nil
+}
+
+// end writes the end of an operation that is not run any more.
+func (r *Runner) end(ctx context.Context, key records.ClusterKey, d want.Decision) error {
+	ops := []store.Op{}
+	if d.Halted {
+		op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) {
+			rec.Halted = d.Stamp
+			return rec, nil
+		})
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	return r.close(ctx, d.Operation, d.State, d.Reason, ops...)
+}
+
+// close ends an operation, with other writes in the same transaction.
+func (r *Runner) close(ctx context.Context, o operations.Operation, to operations.State, reason string, ops ...store.Op) error {
+	doc, ok := r.State.Operations.Get(o.Key())
+	if !ok {
+		return nil
+	}
+	if doc.Value.State.Ended() {
+		return nil
+	}
+	next := doc.Value
+	for _, t := range next.Tasks {
+		if !t.State.Ended() {
+			t.State, t.Progress = operations.TaskSkipped, ""
+			next = next.WithTask(t, r.Now().UTC())
+		}
+	}
+	next, err := next.To(to, reason, r.Now().UTC())
+	if err != nil {
+		return fmt.Errorf("end operation %s: %w", o.ID, err)
+	}
+	doc.Value = next
+	if _, err := r.State.Store.Commit(ctx, append(ops, r.State.Operations.Updating(doc))...); err != nil {
+		return fmt.Errorf("end operation %s: %w", o.ID, err)
+	}
+	r.Logger.Info("operation ended", "operation", o.ID, "kind", o.Kind, "cluster", o.Subject, "state", to, "reason", reason)
+	return nil
+}
+
+// recording is the write of what is kept of a cluster, on the condition that nobody else has written it.
+func (r *Runner) recording(key records.ClusterKey, change func(records.RKEState) (records.RKEState, error)) (store.Op, error) {
+	d, ok := r.State.RKEStates.Get(string(key))
+	next, err := change(d.Value)
+	if err != nil {
+		return store.Op{}, err
+	}
+	if !ok {
+		return r.State.RKEStates.Creating(string(key), next), nil
+	}
+	d.Value = next
+	return r.State.RKEStates.Updating(d), nil
+}
+
+// run carries an operation out once, and writes how that went.
+func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) error {
+	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
+	p := want.ReadParams(d.Operation)
+	if p.Stamp != d.Stamp {
+		p.Tries = 0
+	}
+	p.Stamp, p.Retry, p.Next, p.Away = d.Stamp, d.Operation.Retry, time.Time{}, nil
+	removes := d.Operation.Kind == want.KindUninstall
+	steps := engine.UpSteps()
+	if removes {
+		steps = engine.RemoveSteps()
+	}
+	report := newReport(r, d.Operation.Key(), steps)
+	if err := report.start(ctx, p, s.Cluster.Generation); err != nil {
+		return err
+	}
+	stop := func() error {
+		if o, ok := r.State.Operations.Get(d.Operation.Key()); !ok || o.Value.State == operations.Stopping {
+			return engine.ErrStopped
+		}
+		if c, ok := r.State.Clusters.Get(string(key)); !ok || !removes && !c.Value.Deleting.IsZero() {
+			return engine.ErrStopped
+		}
+		return context.Cause(ctx)
+	}
+	agents := &selfRepair{Runner: r, cluster: s.Cluster, machines: s.Machines, report: report}
+	o := r.options(s.Machines, report)
+	o.Planned = agents.hold
+	o.Stop, o.Save = stop, func(ctx context.Context, next *rkestate.State) error { return r.save(ctx, key, next) }
+	work := engine.Work{Config: d.Config, Before: d.Before, Kubeconfig: kubeconfigPath}
+	var failed error
+	if removes {
+		failed = engine.Remove(ctx, o, work)
+	} else {
+		_, failed = engine.Up(ctx, o, work)
+	}
+	if failed == nil {
+		report.succeed()
+	}
+	report.finish()
+	if ctx.Err() != nil {
+		return nil // the next leader goes on with the record as it is
+	}
+	switch {
+	case failed == nil && removes:
+		return r.removed(ctx, key, d)
+	case failed == nil:
+		return r.succeeded(ctx, key, d, agents)
+	case errors.Is(failed, engine.ErrStopped):
+		return nil // the next look ends the operation
+	}
+	return r.failed(ctx, d.Operation, p, failed)
+}
+
+// options are what a run needs of its surroundings.
+func (r *Runner) options(machines []records.Machine, report engine.Report) engine.Options {
+	return engine.Options{
+		Dial: r.dialer(machines), Versions: r.Versions, Report: report, Logger: r.Logger, Now: r.Now, Pause: r.Pause,
+		Source: func() pki.Source { return pki.NewSource(r.Now()) },
+	}
+}
+
+// save keeps a cluster's state.
+func (r *Runner) save(ctx context.Context, key records.ClusterKey, next *rkestate.State) error {
+	if _, ok := r.State.Clusters.Get(string(key)); !ok {
+		return fmt.Errorf("cluster %s does not exist any more: %w", key, engine.ErrStopped)
+	}
+	op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) { return want.Record(rec, next) })
+	if err != nil {
+		return err
+	}
+	_, err = r.State.Store.Commit(ctx, op)
+	return err
+}
+
+// succeeded writes that a cluster is what it should be.
+func (r *Runner) succeeded(ctx context.Context, key records.ClusterKey, d want.Decision, agents *selfRepair) error {
+	if err := agents.release(ctx); err != nil {
+		return err
+	}
+	op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) {
+		rec.Done, rec.Halted = d.Stamp, ""
+		return rec, nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.close(ctx, d.Operation, operations.Succeeded, "", op)
+}
+
+// removed forgets the state of a cluster that has left its hosts.
+func (r *Runner) removed(ctx context.Context, key records.ClusterKey, d want.Decision) error {
+	ops := []store.Op{r.State.RKEStates.Deleting(string(key), 0)}
+	for _, m := range r.State.MachinesByCluster.Find(key) {
+		if _, ok := r.State.NodeConfigs.Get(m.Key); ok {
+			ops = append(ops, r.State.NodeConfigs.Deleting(m.Key, 0))
+		}
+	}
+	return r.close(ctx, d.Operation, operations.Succeeded, "", ops...)
+}
+
+// failed writes what went wrong and when the next try begins.
+func (r *Runner) failed(ctx context.Context, o operations.Operation, p want.Params, failed error) error {
+	p.Tries++
+	p.Next = r.Now().UTC().Add(want.Delay(p.Tries))
+	next := "the next try begins at " + p.Next.Format(time.RFC3339) + ", or at once with `drover operations retry " + o.ID + "`"
+	if incomplete, ok := errors.AsType[*engine.IncompleteError](failed); ok && len(incomplete.Failed) == 0 {
+		for address := range incomplete.Skipped {
+			p.Away = append(p.Away, address)
+		}
+		slices.Sort(p.Away)
+		next = "the next try begins when the node agent of " + strings.Join(p.Away, ", ") + " is connected"
+	}
+	r.Logger.Warn("a run of the RKE1 engine failed", "operation", o.ID, "cluster", o.Subject, "try", p.Tries, "error", failed)
+	_, err := r.State.Operations.Modify(ctx, o.Key(), func(o operations.Operation) (operations.Operation, error) {
+		now := r.Now().UTC()
+		marked := false
+		for _, t := range o.Tasks {
+			if t.State == operations.TaskRunning {
+				t.State, t.Progress, t.Message, marked = operations.TaskFailed, "", failed.Error(), true
+				o = o.WithTask(t, now)
+			}
+		}
+		if !marked {
+			o = o.WithLine(failed.Error(), now)
+		}
+		o = o.WithWait(&operations.Wait{Object: "cluster " + records.ClusterKey(o.Subject).Name(), Cause: failed.Error(), NextStep: next}, now)
+		return p.With(o)
+	})
+	if err != nil {
+		return fmt.Errorf("write that operation %s has failed: %w", o.ID, err)
+	}
+	return nil
+}
+
+// Preview is what a run would do, in lines. It asks the hosts and does nothing.
+func (r *Runner) Preview(ctx context.Context, cluster records.Cluster) ([]string, error) {
+	s := r.snapshot(cluster)
+	before, err := want.State(s.Record)
+	if err != nil {
+		return nil, err
+	}
+	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
+		return []string{"nothing is done before this: " + want.Sentence(needs)}, nil
+	}
+	c, _, err := want.Config(want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions})
+	if err != nil {
+		return nil, err
+	}
+	changes, err := engine.Preview(ctx, r.options(s.Machines, silent{}), engine.Work{Config: c, Before: before, Kubeconfig: kubeconfigPath})
+	if err != nil {
+		return nil, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
+	}
+	return append(changes.Lines(), changes.Summary()), nil
+}
+
+// silent is the report of what does nothing.
+type silent struct{}
+
+func (silent) Phase(string, string) {}
+func (silent) Line(string)          {}
+func (silent) Warn(string)          {}
