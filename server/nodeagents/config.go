@@ -63,7 +63,7 @@ func (a *Agents) wanted(ctx context.Context, r *http.Request) (*nodeconfig.NodeC
 	if why := another(m, asked); why != "" {
 		return nil, no(http.StatusConflict, "another host of cluster %s is called %s already, and this one is not it: %s", m.ClusterName, m.NodeName, why)
 	}
-	if !m.Deleting.IsZero() {
+	if !m.Deleting.IsZero() && !a.cleaned(m) {
 		return nil, no(http.StatusServiceUnavailable, "machine %s is being removed", m.Name)
 	}
 	if err := a.acknowledge(ctx, m, params.NodeVersion); err != nil {

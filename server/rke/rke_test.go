@@ -333,4 +333,16 @@ func TestAgentsHoldStillForAChange(t *testing.T) {
 	if image, version := stored(second); image != "two" || version != 3 {
 		t.Errorf("%s, version %d", image, version)
 	}
+	// A host that leaves is not planned, and its agent must not bring back what is taken off.
+	s.Machines[0].Deleting = b.clock()
+	b.mu.Lock()
+	b.away = true // nobody is waited for
+	b.mu.Unlock()
+	leaves := turn("two")
+	if err := leaves.hold(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if image, version := stored(leaves); image != "" || version != 4 {
+		t.Errorf("%s, version %d", image, version)
+	}
 }

@@ -134,7 +134,9 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 	work := engine.Work{Config: d.Config, Before: d.Before, Kubeconfig: kubeconfigPath}
 	var failed error
 	if removes {
-		failed = engine.Remove(ctx, o, work)
+		if failed = agents.hold(ctx, nil); failed == nil {
+			failed = engine.Remove(ctx, o, work)
+		}
 	} else {
 		_, failed = engine.Up(ctx, o, work)
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/rke1/config"
@@ -37,30 +38,35 @@ type selfRepair struct {
 	wanted map[string]nodeconfig.NodeConfig
 }
 
-// hold has the agents hold still on whose hosts something will change, and waits until they do.
+// hold has the agents hold still on whose hosts something will change, and waits until they do. Of hosts that are not planned,
+// as they leave, everything changes.
 func (a *selfRepair) hold(ctx context.Context, planned []engine.Planned) error {
 	a.wanted = map[string]nodeconfig.NodeConfig{}
 	asked := map[string]int{}
-	for _, p := range planned {
-		for _, m := range a.machines {
-			if want.Address(m) != p.Node.Address {
-				continue
-			}
-			next := ownConfig(a.cluster.ID, p)
-			a.wanted[m.Key()] = next
-			is, version, err := a.stored(m.Key())
-			if err != nil {
-				return err
-			}
-			if is == nil || len(is.Processes) == 0 || same(*is, next) {
-				continue
-			}
-			still := nodeconfig.NodeConfig{ClusterName: a.cluster.ID, NodeVersion: version + 1, AgentCheckInterval: busyInterval}
+	for _, m := range a.machines {
+		i := slices.IndexFunc(planned, func(p engine.Planned) bool { return p.Node.Address == want.Address(m) })
+		if i >= 0 {
+			a.wanted[m.Key()] = ownConfig(a.cluster.ID, planned[i])
+		} else if m.Deleting.IsZero() && a.cluster.Deleting.IsZero() {
+			continue // it could not be reached, and stays
+		}
+		is, version, err := a.stored(m.Key())
+		if err != nil {
+			return err
+		}
+		if is == nil {
+			continue
+		}
+		if len(is.Processes) > 0 && !same(*is, a.wanted[m.Key()]) {
+			version++
+			still := nodeconfig.NodeConfig{ClusterName: a.cluster.ID, NodeVersion: version, AgentCheckInterval: busyInterval}
 			if err := a.write(ctx, m.Key(), still); err != nil {
 				return err
 			}
-			asked[m.Key()] = version + 1
+		} else if is.AgentCheckInterval != busyInterval {
+			continue
 		}
+		asked[m.Key()] = version // or an earlier try has asked already
 	}
 	if len(asked) > 0 {
 		a.report.Line(fmt.Sprintf("waiting until %d node agents, which repair their hosts, hold still for the change", len(asked)))
