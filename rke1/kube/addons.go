@@ -23,8 +23,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// maxObjects bounds the objects of one add-on.
-const maxObjects = 2000
+// maxText bounds the text of one add-on in bytes, maxObjects its objects.
+const (
+	maxText    = 1 << 20
+	maxObjects = 2000
+)
 
 // AddonError is that objects of an add-on could not be applied or deleted.
 type AddonError struct {
@@ -215,9 +218,13 @@ func (a *API) remove(ctx context.Context, o *unstructured.Unstructured) error {
 }
 
 // Objects are the objects of a text of YAML, with those of lists in their places. Empty
-// documents are left out.
+// documents are left out. What the text says is read as kubectl reads it; that it is one that
+// may be read, rke1/addons has checked, and the cluster's own ConfigMap has what was checked before.
 func Objects(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
+	if len(text) > maxText {
+		return nil, fmt.Errorf("it has %d bytes, more than the %d that a ConfigMap holds", len(text), maxText)
+	}
 	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for n := 1; ; n++ {
 		document, err := documents.Read()
