@@ -174,10 +174,12 @@ func (w *walk) joinsAgainWithK3s() {
 	m, err := w.Machines(w.ctx)
 	must(w.T, err)
 	out := w.drover("machines", "rm", m[0].MachineName(), "--yes", "--force")
-	for _, script := range strings.Fields(strings.NewReplacer(",", " ", ";", " ").Replace(out)) {
-		if strings.HasSuffix(script, "uninstall.sh") {
-			w.sh("command -v " + script)
+	// It names the scripts of all distributions; these are the ones of this host.
+	for _, script := range []string{"rancher-system-agent-uninstall.sh", "k3s-uninstall.sh"} {
+		if !strings.Contains(out, script) {
+			w.Errorf("it does not name %s: %s", script, out)
 		}
+		w.sh("command -v " + script)
 	}
 	w.sh("rancher-system-agent-uninstall.sh")
 	w.sh("! test -e /etc/rancher/agent/registries.yaml")
