@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -195,13 +196,15 @@ const (
 
 // waitGiven follows an operation that gives a plan, with what it prints on the hosts, to its end.
 func (a *app) waitGiven(ctx context.Context, c *client.Client, r fleets.Result, timeout time.Duration) error {
-	hear := &hearing{app: a, client: c, plan: r.Plan, out: &lines{to: a.Out}, end: map[string]context.CancelFunc{}}
+	one := *a
+	one.Out = &shared{to: a.Out}
+	hear := &hearing{client: c, plan: r.Plan, out: one.Out, end: map[string]context.CancelFunc{}}
 	follow := hear.look
 	if !a.tabular() {
 		follow = func(context.Context, views.Operation) {} // the result is out, and what comes is the operation
 	}
 	listening, stop := context.WithCancel(ctx)
-	last, err := a.awaitOperation(ctx, c, r.Operation, timeout, func(o views.Operation) { follow(listening, o) })
+	last, err := one.awaitOperation(ctx, c, r.Operation, timeout, func(o views.Operation) { follow(listening, o) })
 	if err == nil || last.State.Ended() {
 		hear.rest()
 	}
@@ -222,10 +225,9 @@ func (a *app) waitGiven(ctx context.Context, c *client.Client, r fleets.Result, 
 
 // hearing listens to the hosts of an operation while they carry a plan out.
 type hearing struct {
-	app    *app
 	client *client.Client
 	plan   string // the beginning of its checksum
-	out    *lines
+	out    io.Writer
 	end    map[string]context.CancelFunc // of hosts that are listened to, by machine
 	all    sync.WaitGroup
 }
@@ -239,7 +241,7 @@ func (h *hearing) look(ctx context.Context, o views.Operation) {
 		case t.State == operations.TaskRunning && !listening && len(h.end) < followedHosts:
 			one, cancel := context.WithCancel(ctx)
 			h.end[t.ID] = cancel
-			h.all.Go(func() { h.listen(one, views.Machine{ID: namespace + "/" + t.ID, Name: t.ID}) })
+			h.all.Go(func() { h.listen(one, views.Machine{ID: namespace + "/" + t.ID, Name: cmp.Or(t.Host, t.ID)}) })
 		case t.State.Ended() && listening:
 			delete(h.end, t.ID)
 			h.all.Go(func() { wait(ctx, lastWords); end() })
@@ -270,7 +272,7 @@ func (h *hearing) listen(ctx context.Context, m views.Machine) {
 	open := func(ctx context.Context, q url.Values) (io.ReadCloser, error) {
 		return h.client.Stream(ctx, machinePath(m)+"/output?"+q.Encode())
 	}
-	printer := feed.NewPrinter(h.out.of(m.Name))
+	printer := feed.NewPrinter(&hostLines{to: h.out, name: m.Name})
 	ours := false // only where a try begins its plan is named
 	_ = feed.Follow(ctx, feed.Place{Attempt: -1, Follow: true}, open, func(r feed.Record) {
 		if r.Kind == feed.Began {
@@ -283,25 +285,28 @@ func (h *hearing) listen(ctx context.Context, m views.Machine) {
 	printer.Flush()
 }
 
-// lines has several hosts write whole lines to one place.
-type lines struct {
+// shared is a writer for several at once; each of their writes comes out whole.
+type shared struct {
 	mu sync.Mutex
 	to io.Writer
 }
 
-// of is a writer of the host of that name, whose lines begin with it.
-func (l *lines) of(name string) io.Writer { return &hostLines{lines: l, name: name} }
+// Write implements io.Writer.
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.to.Write(b)
+}
 
+// hostLines writes whole lines, each behind the name of its host.
 type hostLines struct {
-	*lines
+	to   io.Writer
 	name string
 	rest []byte // of a line that is not whole
 }
 
 // Write implements io.Writer.
 func (h *hostLines) Write(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.rest = append(h.rest, b...)
 	for {
 		i := slices.Index(h.rest, '\n')

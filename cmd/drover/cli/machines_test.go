@@ -129,15 +129,21 @@ type agent struct {
 
 func (l *live) register(cluster string) *agent {
 	l.Helper()
-	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(l.drover("clusters", "join-command", cluster, "--all-roles"))
+	return l.join(l.drover("clusters", "join-command", cluster, "--all-roles"), map[string]string{
+		"X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
+		"X-Cattle-Internal-Address": "192.0.2.10",
+	})
+}
+
+// join registers by a join command, with what a host says of itself.
+func (l *live) join(line string, host map[string]string) *agent {
+	l.Helper()
+	given := regexp.MustCompile(`CATTLE_TOKEN=(\w+)`).FindStringSubmatch(line)
 	if given == nil {
 		l.Fatal("the join command has no token")
 	}
 	token := given[1]
-	code, body := l.request(http.MethodGet, "/v3/connect/agent", token, map[string]string{
-		"X-Cattle-Id": strings.Repeat("a1", 31), "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true", "X-Cattle-Role-Worker": "true",
-		"X-Cattle-Internal-Address": "192.0.2.10",
-	}, nil)
+	code, body := l.request(http.MethodGet, "/v3/connect/agent", token, host, nil)
 	var info struct{ Namespace, SecretName, KubeConfig string }
 	if err := json.Unmarshal(body, &info); err != nil || code != http.StatusOK {
 		l.Fatalf("register: %d %s %v", code, body, err)

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+const greeting = "files: [{path: /etc/motd, content: aGVsbG8K}]\n"
+
+// withFleet stores the fleet "edge" with a machine, beside the cluster harbour.
+func withFleet(t *testing.T) *bench {
+	b := newBench(t)
+	harbour(b)
+	b.want(http.StatusOK, "POST", "/v1-drover/fleets/edge/join", "")
+	d, _ := b.st.Fleets.Get(string(records.FleetKey("edge")))
+	b.addMachine(records.Cluster{Object: d.Value.Object, ID: d.Value.ID}, "0000000000ff", func(m *records.Machine) {
+		m.Roles, m.NodeName, m.Labels = records.Roles{}, "edge-1", map[string]string{"site": "north"}
+		m.Status.Condition = records.Condition{State: records.WaitingForPlan, Code: "no-plan", Cause: "nobody has given edge-1 a plan"}
+	})
+	return b
+}
+
+// TestFleets: what is asked of a fleet is taken or refused with a sentence.
+func TestFleets(t *testing.T) {
+	b := withFleet(t)
+	const plan = "/v1-drover/fleets/edge/plan"
+	for _, c := range []struct {
+		method, target, body string
+		status               int
+		says                 string
+	}{
+		{"GET", "/v1-drover/fleets", "", 200, `"name":"edge"`},
+		{"GET", "/v1-drover/fleets/edge", "", 200, `"states":{"Waiting for plan":1}`},
+		{"GET", "/v1-drover/fleets/nowhere", "", 404, "there is no fleet \\\"nowhere\\\""},
+		{"POST", "/v1-drover/fleets/harbour/join", "", 422, "cluster fleet-default/harbour has that name"},
+		{"POST", "/v1-drover/fleets/No/join", "", 422, "is not a valid name of a fleet"},
+		{"POST", "/v1-drover/fleets/edge/join", "", 200, "--no-roles"},
+		{"GET", "/v1-drover/fleets/edge/why", "", 200, `"code":"no-plan"`},
+		{"GET", "/v1-drover/machines/drover-fleets/custom-0000000000ff/why", "", 200, `"code":"no-plan"`},
+		{"POST", plan, "files: [{pth: /x}]\n", 422, "plan:1: unknown field \\\"pth\\\""},
+		{"POST", plan, "", 422, "there is no plan"},
+		{"POST", plan + "?label=site", greeting, 422, "is not of the form key=value"},
+		{"POST", plan + "?label=site=south", greeting, 422, "no machine of fleet edge has label site=south"},
+		{"POST", plan + "?machine=custom-000000000001", greeting, 409, "whose document its plans are made of"},
+		{"POST", plan + "?concurrency=x", greeting, 422, "neither a number of machines"},
+		{"POST", plan + "?queue=true&replace=true", greeting, 422, "cannot stand beside replace"},
+		{"POST", plan, strings.Repeat("#", 1<<20+1), 413, ""},
+		{"POST", plan + "?label=site=north&dryRun=true", greeting, 200, `"changes":["add file /etc/motd"]`},
+		{"POST", plan + "?label=site=north", greeting, 200, `"operation":"op-`},
+		{"POST", plan + "?label=site=north", "{}", 409, "operations abort op-"},
+		{"GET", "/v1-drover/operations?cluster=drover-fleets/edge", "", 200, `"kind":"plan"`},
+		{"POST", "/v1-drover/fleets/edge/remove", "", 409, "fleet edge has 1 machines"},
+		{"POST", "/v1-drover/machines/drover-fleets/custom-0000000000ff/remove?agent=true", "", 422, "rancher-system-agent-uninstall.sh"},
+		{"POST", "/v1-drover/machines/drover-fleets/custom-0000000000ff/remove", "", 200, `"fleet":true`},
+		{"POST", "/v1-drover/fleets/edge/remove?force=true", "", 200, `"deleting":`},
+		{"POST", plan, greeting, 409, "fleet edge is being removed"},
+		{"POST", "/v1-drover/apply", strings.Replace(documentOf("edge"), "edge", "edge", 1), 422, "a fleet has that name"},
+		{"POST", "/v1-drover/apply", strings.Replace(documentOf("new"), "name: new", "name: new, namespace: drover-fleets", 1), 422, "namespace drover-fleets is that of fleets"},
+	} {
+		if r := b.request(c.method, c.target, b.admin, c.body); r.status != c.status || !strings.Contains(string(r.raw), c.says) {
+			t.Errorf("%s %s: %d %s, want %d and %q", c.method, c.target, r.status, r.raw, c.status, c.says)
+		}
+	}
+	if logs := b.logs.String(); strings.Contains(logs, "aGVsbG8K") || !strings.Contains(logs, "a plan is given") {
+		t.Errorf("the log has\n%s", logs)
+	}
+}
+
+func documentOf(name string) string {
+	return "{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: " + name + "}, spec: {kubernetesVersion: v1.34.4+k3s1, rkeConfig: {}}}"
+}
+
+// TestFleetsAreNotShown: clients of Rancher's wire formats see neither fleets nor their machines and tokens.
+func TestFleetsAreNotShown(t *testing.T) {
+	b := withFleet(t)
+	d, _ := b.st.Fleets.Get(string(records.FleetKey("edge")))
+	for _, target := range []string{
+		"/v3/clusters", "/v3/nodes", "/v3/projects", "/v3/clusterregistrationtokens", "/v1/cluster.x-k8s.io.machines", "/v1/provisioning.cattle.io.clusters",
+		"/v1/management.cattle.io.clusters", "/v1/counts", "/v1-drover/clusters",
+	} {
+		if r := b.want(http.StatusOK, "GET", target, ""); strings.Contains(string(r.raw), "edge") || strings.Contains(string(r.raw), d.Value.ID) {
+			t.Errorf("%s shows a fleet: %s", target, r.raw)
+		}
+	}
+	for _, target := range []string{
+		"/v3/nodes/" + d.Value.ID + ":m-0000000000ff", "/v3/clusters/" + d.Value.ID, "/v3/clusterregistrationtokens/" + d.Value.ID + ":default-token", "/v1/cluster.x-k8s.io.machines/drover-fleets/custom-0000000000ff",
+	} {
+		b.want(http.StatusNotFound, "GET", target, "")
+	}
+	if r := b.get("/v1-drover/machines"); !strings.Contains(string(r.raw), `"fleet":true`) {
+		t.Errorf("drover's own list does not show the machine: %s", r.raw)
+	}
+}
