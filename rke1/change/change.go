@@ -202,7 +202,7 @@ func KeyRotation(w Cluster, random io.Reader) (next *state.State, steps []string
 	}
 	before := w.Before
 	if before.Current.Encryption == "" || Stops(w) {
-		return nil, nil, errors.New("Secrets are not encrypted: set services.kube-api.secrets_encryption_config.enabled: true in cluster.yml, and run `drover rke up`")
+		return nil, nil, errors.New("no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in cluster.yml, and run `drover rke up`")
 	}
 	rotating := before.Desired.Encryption
 	if !state.RotatesKey(rotating) {
