@@ -156,15 +156,19 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 }
 
 // observe queues a cluster whenever one of its documents changes by somebody else's hand.
+// What a person asked for is looked at without a rest.
 func (c *Controller) observe() (stop func()) {
 	stopClusters := c.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
 		if e.Type != store.Put || e.Old == nil || !sameCluster(*e.Old, e.Value) {
-			c.queue.add(records.ClusterKey(e.Key))
+			c.queue.hurry(records.ClusterKey(e.Key))
 		}
 	})
 	stopFleets := c.State.Fleets.Observe(func(e store.Event[records.Fleet]) { c.queue.add(records.ClusterKey(e.Key)) })
 	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
-		if e.Type != store.Put || e.Old == nil || !sameMachine(*e.Old, e.Value) {
+		switch {
+		case e.Old != nil && !e.Old.Deleting.Equal(e.Value.Deleting):
+			c.queue.hurry(e.Value.Cluster())
+		case e.Type != store.Put || e.Old == nil || !sameMachine(*e.Old, e.Value):
 			c.queue.add(e.Value.Cluster())
 		}
 	})
@@ -175,7 +179,10 @@ func (c *Controller) observe() (stop func()) {
 		if e.Type == store.Put {
 			c.Observe.changed(e.Old, e.Value)
 		}
-		if e.Type != store.Put || e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || c.engines(e.Value) {
+		switch {
+		case e.Type == store.Put && (e.Old == nil || e.Old.Retry != e.Value.Retry || (e.Old.Abort == nil) != (e.Value.Abort == nil)):
+			c.queue.hurry(records.ClusterKey(e.Value.Subject))
+		case e.Type != store.Put || e.Old.State != e.Value.State || c.engines(e.Value):
 			c.queue.add(records.ClusterKey(e.Value.Subject))
 		}
 	})

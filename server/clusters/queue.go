@@ -12,21 +12,44 @@ import (
 )
 
 type queue struct {
-	mu     sync.Mutex
-	ready  []records.ClusterKey
-	queued map[records.ClusterKey]bool
-	busy   map[records.ClusterKey]bool
-	timers map[records.ClusterKey]*time.Timer
-	wake   chan struct{}
+	mu      sync.Mutex
+	ready   []records.ClusterKey
+	queued  map[records.ClusterKey]bool
+	busy    map[records.ClusterKey]bool
+	hurried map[records.ClusterKey]bool        // of the queued ones, those that do not rest
+	rests   map[records.ClusterKey]*time.Timer // of the busy ones, those that no worker has: they rest
+	timers  map[records.ClusterKey]*time.Timer // of neither queued nor busy ones: when they come again
+	wake    chan struct{}
 }
 
 func newQueue() *queue {
-	return &queue{queued: map[records.ClusterKey]bool{}, busy: map[records.ClusterKey]bool{}, timers: map[records.ClusterKey]*time.Timer{}, wake: make(chan struct{}, 1)}
+	return &queue{
+		queued: map[records.ClusterKey]bool{}, busy: map[records.ClusterKey]bool{}, hurried: map[records.ClusterKey]bool{},
+		rests: map[records.ClusterKey]*time.Timer{}, timers: map[records.ClusterKey]*time.Timer{}, wake: make(chan struct{}, 1),
+	}
 }
 
+// add has a key taken: at once, or after its rest when it was worked on before.
 func (q *queue) add(key records.ClusterKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.put(key)
+}
+
+// hurry is add for what a person waits for: it ends the key's rest.
+func (q *queue) hurry(key records.ClusterKey) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.put(key)
+	if t := q.rests[key]; t != nil {
+		t.Stop()
+		q.release(key)
+	} else if q.busy[key] {
+		q.hurried[key] = true
+	}
+}
+
+func (q *queue) put(key records.ClusterKey) {
 	if t := q.timers[key]; t != nil {
 		t.Stop()
 		delete(q.timers, key)
@@ -92,11 +115,26 @@ func (q *queue) done(key records.ClusterKey, rest, again time.Duration) {
 		}
 		return
 	}
-	if rest > 0 {
-		time.AfterFunc(rest, func() { q.done(key, 0, 0) })
+	if rest <= 0 || q.hurried[key] {
+		q.release(key)
 		return
 	}
+	var rested *time.Timer
+	rested = time.AfterFunc(rest, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.rests[key] == rested { // nobody hurried
+			q.release(key)
+		}
+	})
+	q.rests[key] = rested
+}
+
+// release has a queued key taken that was worked on.
+func (q *queue) release(key records.ClusterKey) {
 	delete(q.busy, key)
+	delete(q.hurried, key)
+	delete(q.rests, key)
 	q.ready = append(q.ready, key)
 	q.signal()
 }

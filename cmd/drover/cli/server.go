@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ that matters, and set the variable at the first start alone.`,
 				return err
 			}
 			tunnel.LogTo(o.Logger)
+			if a.environ("GOGC") == "" {
+				// A quarter less memory at its height for a tenth more processor time, while thousands of hosts report.
+				debug.SetGCPercent(50)
+			}
 			if f.pprof == "" {
 				return server.Run(cmd.Context(), o)
 			}
