@@ -111,6 +111,9 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 	if err := r.compare(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.preflight().Settings(); err != nil {
+		return nil, err
+	}
 	if err := each(ctx, r.with(""), parallel, r.readFiles); err != nil {
 		return nil, err
 	}
