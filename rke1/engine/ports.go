@@ -78,7 +78,7 @@ func (r *run) portsFree(ctx context.Context, h *host) error {
 			continue
 		}
 		for _, port := range p.ports {
-			conn, err := h.DialTCP(ctx, "tcp", net.JoinHostPort("localhost", port))
+			conn, err := h.OpenTCP(ctx, net.JoinHostPort("localhost", port))
 			if err != nil {
 				continue
 			}
