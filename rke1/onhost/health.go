@@ -117,7 +117,21 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s: %.300q", answer.Status, text)
+		return fmt.Errorf("it answers %s: %.300q", answer.Status, failing(string(text)))
 	}
 	return nil
+}
+
+// failing are the checks that fail in the answer of one of Kubernetes' components, which lists all; any other answer is itself.
+func failing(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "[-]") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if len(lines) == 0 {
+		return text
+	}
+	return strings.Join(lines, ", ")
 }

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/views"
 	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/rke1bed"
 	"github.com/drover-project/drover/test/rke1images"
@@ -73,11 +76,12 @@ func TestRKEServerFleet(t *testing.T) {
 		}
 	})
 	s.step("a host leaves while the server is killed", func(t *testing.T) {
-		s.drover(s.server, "machines", "rm", c.Name(), "--yes")
+		name := s.machine(c)
+		s.drover(s.server, "machines", "rm", name, "--yes")
 		s.strike(dice, 2)
 		must(t, bed.Await(ctx, "the host to have left", time.Second, func(ctx context.Context) error {
 			all, err := s.machines(ctx, s.server, "yard")
-			if m, there := all[c.Name()]; there {
+			if m, there := all[name]; there {
 				err = fmt.Errorf("it is %s: %s", m.DroverState, m.Cause)
 			}
 			return err
@@ -152,6 +156,18 @@ func (s *rkeServer) restart(dice *rand.Rand, h *rke1bed.Host) {
 	must(s.T, h.Kill(s.ctx))
 	time.Sleep(time.Duration(dice.IntN(10000)) * time.Millisecond)
 	must(s.T, h.Boot(s.ctx))
+}
+
+// machine is the name of a host's machine.
+func (s *rkeServer) machine(h *rke1bed.Host) string {
+	s.Helper()
+	var all []views.Machine
+	must(s.T, json.Unmarshal([]byte(s.drover(s.server, "machines", "ls", "--cluster", "yard", "-o", "json")), &all))
+	i := slices.IndexFunc(all, func(m views.Machine) bool { return m.NodeName == h.Name() })
+	if i < 0 {
+		s.Fatalf("no machine of host %s in %+v", h.Name(), all)
+	}
+	return all[i].Name
 }
 
 // settled waits until so many operations have succeeded, none is under way, and the cluster is well.
