@@ -5,7 +5,6 @@ package native
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -14,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
@@ -118,58 +116,6 @@ func (a *API) GetDocument(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfDocument(d.Value)}, nil
-}
-
-// Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
-// default registration token.
-func (a *API) Join(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
-	return route.Answer{Status: http.StatusOK, Body: answer}, err
-}
-
-// RotateJoin is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
-// before, and its command.
-func (a *API) RotateJoin(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	answer, err := a.join(c, d.Value.ID, d.Value.Name, true)
-	return route.Answer{Status: http.StatusOK, Body: answer}, err
-}
-
-// join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
-// is set.
-func (a *API) join(c *route.Call, id, name string, rotate bool) (views.Join, error) {
-	key := id + "/" + registration.DefaultToken
-	token, ok := a.State.RegistrationTokens.Get(key)
-	if !ok {
-		return views.Join{}, norman.Missing("registration token", key)
-	}
-	if rotate {
-		var err error
-		if token, err = a.State.RegistrationTokens.Modify(c.Ctx(), key, func(t records.RegistrationToken) (records.RegistrationToken, error) {
-			return registration.Rotated(t, a.Now()), nil
-		}); err != nil {
-			return views.Join{}, err
-		}
-		a.Logger.Info("registration token rotated", "of", name, "user", c.Who.UserID)
-	}
-	answer := views.Join{Type: "join", Cluster: name, Expires: token.Value.Expires}
-	command, err := a.Registration.JoinCommandFor(token.Value)
-	switch {
-	case err != nil:
-		answer.Problem = err.Error()
-	case !token.Value.Expires.IsZero() && !a.Now().Before(token.Value.Expires):
-		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
-	default:
-		answer.Command = command.Line
-	}
-	return answer, nil
 }
 
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
