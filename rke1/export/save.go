@@ -32,12 +32,8 @@ func Save(dir string, files []File) (err error) {
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", dir, err)
 	}
-	switch entries, err := os.ReadDir(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("write to %s: it has to be a directory that is new or empty: %w", dir, err)
-	case len(entries) > 0:
-		return fmt.Errorf("write to %s: there are files in it already, and nothing is mixed with them: name a directory that is new or empty", dir)
+	if err := Free(dir); err != nil {
+		return err
 	}
 	parent := filepath.Dir(dir)
 	beside, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-") // with mode 0700
@@ -66,6 +62,18 @@ func Save(dir string, files []File) (err error) {
 		return fmt.Errorf("write to %s: %w", dir, err)
 	}
 	return durable.SyncDir(parent)
+}
+
+// Free says why Save would refuse a directory, or nil.
+func Free(dir string) error {
+	switch entries, err := os.ReadDir(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("write to %s: it has to be a directory that is new or empty: %w", dir, err)
+	case len(entries) > 0:
+		return fmt.Errorf("write to %s: there are files in it already, and nothing is mixed with them: name a directory that is new or empty", dir)
+	}
+	return nil
 }
 
 // Tar writes files as a tar, owned by root, mode 0600.

@@ -134,11 +134,11 @@ func handoverDescriptions() map[string]description {
 		},
 		"/v1-drover/clusters/{namespace}/{name}/export": {
 			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
-				"The body is {"sshUser", "sshKeyPath", "bastion", "encryptTo", "keep", "unfinished", "faulty"}; notes are in headers Warning",
+				"The body is {\"sshUser\", \"sshKeyPath\", \"bastion\", \"encryptTo\", \"keep\", \"unfinished\", \"faulty\"}; notes are in headers Warning",
 			body: "application/json", stream: "application/x-tar",
 		},
 		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
-			summary: "Take in an RKE1 cluster that runs already, by {"config": cluster.yml, "state": cluster.rkestate, "force"}; the server does not touch it before it is resumed",
+			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}; the server does not touch it before it is resumed",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
 		},
 	}

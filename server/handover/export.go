@@ -151,4 +151,3 @@ func (d *Desk) agents(key records.ClusterKey) []string {
 	return []string{"the node agents of " + some(away) + " repair their hosts by themselves; they are told to leave them alone, within two minutes where they reach the server. " +
 		"Where they do not, stop them before the first run of rke, or they put back what it changes"}
 }
-

@@ -180,4 +180,3 @@ func IsRefused(err error) bool {
 	_, faulty := errors.AsType[*export.LintError](err)
 	return refused || faulty
 }
-

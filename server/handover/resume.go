@@ -112,7 +112,9 @@ func (d *Desk) missing(key records.ClusterKey, record records.RKEState) (string,
 	machines := d.State.MachinesByCluster.Find(key)
 	var absent []string
 	for _, address := range record.Hosts {
-		if !slices.ContainsFunc(machines, func(m *store.Document[records.Machine]) bool { return m.Value.Deleting.IsZero() && want.Address(m.Value) == address }) {
+		if !slices.ContainsFunc(machines, func(m *store.Document[records.Machine]) bool {
+			return m.Value.Deleting.IsZero() && want.Address(m.Value) == address
+		}) {
 			absent = append(absent, address)
 		}
 	}
