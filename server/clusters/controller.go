@@ -219,7 +219,7 @@ func (c *Controller) engines(o operations.Operation) bool {
 // write; a new generation comes with every other change that a decision depends on.
 func sameCluster(before, after records.Cluster) bool {
 	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Leave == after.Leave &&
-		(before.Paused == nil) == (after.Paused == nil) && maps.Equal(before.Labels, after.Labels)
+		(before.Paused == nil) == (after.Paused == nil) && (before.Exported == nil) == (after.Exported == nil) && maps.Equal(before.Labels, after.Labels)
 }
 
 // sameMachine says that nothing but the status differs, which is this controller's own to write.
