@@ -172,6 +172,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Get, auth.Cluster), own.PreviewCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), own.Resume},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
