@@ -76,6 +76,16 @@ type ClusterStatus struct {
 	Halted int64 `json:"halted,omitempty"`
 	// APIEndpoint is the URL of the cluster's API server on its control-plane host.
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
+	// Warning is what will go wrong, or has gone wrong while the cluster works; empty for nothing.
+	Warning Warning `json:"warning,omitzero"`
+}
+
+// Warning is something that a person should look at.
+type Warning struct {
+	// Code is the row of the catalogue of causes (server/planner/verdict), Cause a sentence, NextStep what a person does.
+	Code     string `json:"code"`
+	Cause    string `json:"cause"`
+	NextStep string `json:"nextStep,omitempty"`
 }
 
 // ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
