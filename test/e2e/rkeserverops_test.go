@@ -94,6 +94,7 @@ func TestRKEServerOperations(t *testing.T) {
 	}
 	kubectl("create", "secret", "generic", "before", "--from-literal=word=mast")
 	first := certificate()
+	s.yard.newestTools()
 
 	began := time.Now()
 	s.drover(s.server, "snapshots", "create", "yard", "--name", "one", "--wait")
