@@ -52,7 +52,7 @@ func (r *round) halfRestored() hold {
 // operate takes the next step of the operation, and says of all else that waits for its end.
 func (r *round) operate() {
 	for _, m := range r.staying {
-		mine := m.report.errand != "" || r.restoring()
+		mine := m.report.errand != "" || r.restoring() && m.hasPlan()
 		switch {
 		case m.change == nothing && m.failure != nil && !mine:
 			m.retry = nextRetry(m.Machine)

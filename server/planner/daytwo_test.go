@@ -160,21 +160,8 @@ func TestASnapshotThatFails(t *testing.T) {
 	w := newWorld(t, 1, minimal, allInOne, etcdControl, etcdControl)
 	w.limit = 100
 	w.settle()
-	w.faulty = 3
+	w.failing = "save"
 	w.ask(ops.KindSnapshot, ops.Request{Machines: []string{"m0"}})
-	for w.faulty > 0 {
-		w.s.Now = w.s.Now.Add(20e9)
-		w.decide()
-		for i := range w.s.Machines {
-			switch m := &w.s.Machines[i]; plans.State(m.data()[plans.KeyPlanState]) {
-			case plans.StatePending:
-				w.write(m, func(d map[string][]byte) { d[plans.KeyPlanState] = []byte(plans.StateInProgress) })
-			case plans.StateInProgress:
-				w.faulty--
-				w.fails(m)
-			}
-		}
-	}
 	w.settle()
 	w.ended(operations.Failed)
 	if !strings.Contains(w.s.Operation.Reason, "no space left") || w.s.Operation.Tasks[0].Attempts != 3 {
@@ -330,14 +317,9 @@ func TestARestoreThatFails(t *testing.T) {
 	w.settle()
 	w.outage = true
 	w.ask(ops.KindRestore, ops.Request{Snapshot: "on-demand-m0", Target: "m0"})
-	for w.s.Operation.State == operations.Running {
-		w.happens(1)
-		if p, _ := deliveredPlan(w.machine("m0").data()); errandOf(p) == "restore" {
-			w.faulty = 1000
-		}
-	}
-	w.faulty = 0
+	w.failing = "restore"
 	w.settle()
+	w.failing = ""
 	w.ended(operations.Failed)
 	for _, m := range w.s.Machines {
 		if w.hosts[m.Name].up || m.Status.State != records.Failed || m.Status.Code != "restore-not-finished" {

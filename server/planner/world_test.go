@@ -42,6 +42,8 @@ type world struct {
 	// errands counts how often hosts did errands, by host and ID; faulty is how many errands still fail.
 	errands map[string]int
 	faulty  int
+	// failing is an errand that never succeeds.
+	failing string
 	// again is when the last decision is to be looked at again.
 	again time.Duration
 	// snapshots are those that were taken.
@@ -384,7 +386,9 @@ func (w *world) eventsOf(m *Machine) []event {
 		if p, _ := deliveredPlan(m.data()); errandOf(p) != "" && w.faulty > 0 {
 			can("fails its errand", func() { w.faulty--; w.fails(m) })
 		}
-		if w.joinable(m) {
+		if p, _ := deliveredPlan(m.data()); w.failing != "" && errandOf(p) == w.failing {
+			can("fails its errand", func() { w.fails(m) })
+		} else if w.joinable(m) {
 			can("ends its plan", func() { w.end(m) })
 		}
 	}
