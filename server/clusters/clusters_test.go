@@ -417,8 +417,8 @@ func TestWritesOfManyMachines(t *testing.T) {
 	if used := b.state.Store.Revision() - before; used != 100 {
 		t.Errorf("%d transactions", used)
 	}
-	if again, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || again != 0 {
-		t.Errorf("second pass: again in %s, %v", again, err)
+	if l, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || l.again != 0 {
+		t.Errorf("second pass: again in %s, %v", l.again, err)
 	}
 	for _, d := range b.state.Machines.List() {
 		if d.Value.Status.State != records.WaitingForPlan {

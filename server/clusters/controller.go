@@ -28,8 +28,9 @@ import (
 // workers is how many clusters are worked on at once.
 const workers = 4
 
-// A cluster rests for some times as long as its last pass took before the next one, so that
-// one cluster takes a twentieth of a core at most however much its machines report.
+// A cluster rests for some times as long as its last decision took before the next one, so that deciding on
+// one cluster takes a twentieth of a core at most however much its machines report. Writing is not counted: it waits for
+// a disk, and the last report before a step is what the next host waits for.
 const (
 	restFactor  = 19
 	longestRest = 5 * time.Second
@@ -233,17 +234,17 @@ func (c *Controller) work(ctx context.Context) {
 			return
 		}
 		started := time.Now()
-		again, err := c.pass(ctx, key)
+		l, err := c.pass(ctx, key)
 		c.Observe.passed(time.Since(started))
 		var conflict *store.ConflictError
 		switch {
 		case ctx.Err() != nil:
 		case errors.As(err, &conflict):
-			again = 10 * time.Millisecond
+			l.again = 10 * time.Millisecond
 		case err != nil:
 			c.Logger.Error("cluster could not be worked on", "cluster", key, "error", err)
-			again = 5 * time.Second
+			l.again = 5 * time.Second
 		}
-		c.queue.done(key, min(restFactor*time.Since(started), longestRest), again)
+		c.queue.done(key, min(restFactor*l.decided, longestRest), l.again)
 	}
 }
