@@ -50,6 +50,19 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {
+			summary: "GET lists the snapshots of a cluster's etcd, the newest first; POST takes one, on the members that it names or on all, one after the other",
+			body:    "application/json", answer: views.Snapshots{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/restore": {
+			summary: "Restore a snapshot, by {\"snapshot\": NAME} or {\"snapshot\": PATH, \"machine\": NAME}, with \"mode\" none, kubernetesVersion or all",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}, {"replace", "true ends a change that is under way"}},
+			body:    "application/json", answer: views.Operation{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/rotate": {
+			summary: "Renew certificates, by {\"what\": \"certificates\", \"services\": [...]}, or rotate the encryption key, by {\"what\": \"encryption-keys\"}",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {

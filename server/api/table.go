@@ -20,11 +20,12 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3    *management.API
-	v1    *steve.API
-	own   *native.API
-	fleet native.FleetAPI
-	login *login.API
+	v3     *management.API
+	v1     *steve.API
+	own    *native.API
+	fleet  native.FleetAPI
+	daytwo native.DayTwoAPI
+	login  *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -173,6 +174,10 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Get, auth.Cluster), own.PreviewCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), own.Resume},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), h.daytwo.ListSnapshots},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/restore", object(auth.Update, auth.Cluster), h.daytwo.Restore},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/rotate", object(auth.Update, auth.Cluster), h.daytwo.Rotate},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), own.RotateJoin},

@@ -343,7 +343,7 @@ func TestARestoreIsRefused(t *testing.T) {
 		ask     ops.Request
 		want    string
 	}{
-		"a host is away": {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, ops.Request{Snapshot: "a", Target: "m0"}, "m1 (node-m1, 10.0.0.1) has to be stopped, and its agent has not connected; bring it back, or remove it by drover machines rm m1 --force"},
+		"a host is away":  {func(w *world) { w.machine("m1").Agent = observed.Presence{} }, ops.Request{Snapshot: "a", Target: "m0"}, "m1 (node-m1, 10.0.0.1) has to be stopped, and its agent has not connected; bring it back, or remove it by drover machines rm m1 --force"},
 		"no such machine": {func(*world) {}, ops.Request{Snapshot: "a", Target: "m9"}, "the cluster has no machine m9"},
 		"a worker":        {func(*world) {}, ops.Request{Snapshot: "a", Target: "m2"}, "m2 (node-m2, 10.0.0.2) has no etcd"},
 	} {
