@@ -47,12 +47,13 @@ func descriptions() map[string]description {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
-		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {
-			summary: "GET lists the snapshots of a cluster's etcd, the newest first; POST takes one, on the members that it names or on all, one after the other",
-			body:    "application/json", answer: views.Snapshots{},
+		"/v1-drover/clusters/{namespace}/{name}/preview":   {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":     {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/resume":    {summary: "End a pause", answer: views.Cluster{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd, the newest first", answer: views.Snapshots{}},
+		"/v1-drover/clusters/{namespace}/{name}/take-snapshot": {
+			summary: "Take a snapshot of a cluster's etcd, by {} on all members, one after the other, or by {\"machines\": [...]} on some; \"name\" begins the names of the files",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
 		},
 		"/v1-drover/clusters/{namespace}/{name}/restore": {
 			summary: "Restore a snapshot, by {\"snapshot\": NAME} or {\"snapshot\": PATH, \"machine\": NAME}, with \"mode\" none, kubernetesVersion or all",

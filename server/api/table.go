@@ -175,7 +175,7 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), own.Resume},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), h.daytwo.ListSnapshots},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/take-snapshot", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/restore", object(auth.Update, auth.Cluster), h.daytwo.Restore},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/rotate", object(auth.Update, auth.Cluster), h.daytwo.Rotate},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},

@@ -126,7 +126,7 @@ func (a *app) snapshotsCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.ask(ctx, c, one, "/snapshots", views.SnapshotRequest{Name: name, Machines: names}, o); err != nil {
+			if err := a.ask(ctx, c, one, "/take-snapshot", views.SnapshotRequest{Name: name, Machines: names}, o); err != nil {
 				return fmt.Errorf("take a snapshot of cluster %s: %w", one.Name, err)
 			}
 			return nil

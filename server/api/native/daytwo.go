@@ -52,7 +52,7 @@ func (a DayTwoAPI) ListSnapshots(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
-// CreateSnapshot is POST /v1-drover/clusters/{namespace}/{name}/snapshots?queue=true with a views.SnapshotRequest.
+// CreateSnapshot is POST /v1-drover/clusters/{namespace}/{name}/take-snapshot?queue=true with a views.SnapshotRequest.
 func (a DayTwoAPI) CreateSnapshot(c *route.Call) (route.Answer, error) {
 	var r views.SnapshotRequest
 	return a.begin(c, &r, func() (daytwo.Ask, error) {
