@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
@@ -44,6 +45,7 @@ type parts struct {
 	clusters *downstream.Clusters
 	nodes    *nodework.Doer
 	rke      *rke.Runner
+	mirror   *daytwo.Mirror
 	events   *events.Log
 	control  *clusters.Controller
 	handler  http.Handler
@@ -77,6 +79,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
+	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
@@ -106,8 +109,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters:  applier,
-		Handover:  &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
+		Clusters: applier,
+		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
+		DayTwo:   &daytwo.Asker{State: s.state, Now: s.Now}, Refresh: p.mirror.Refresh,
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke,
@@ -131,10 +135,11 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 
 // perform does on the leader what takes long: work on nodes, and runs of RKE1's engine.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine := p.nodes.Start(ctx), p.rke.Start(ctx)
+	nodes, engine, mirror := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx)
 	return func() {
 		nodes()
 		engine()
+		mirror()
 	}
 }
 
