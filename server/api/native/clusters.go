@@ -5,7 +5,6 @@ package native
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -14,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
@@ -120,31 +118,6 @@ func (a *API) GetDocument(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfDocument(d.Value)}, nil
-}
-
-// Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
-// default registration token.
-func (a *API) Join(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	key := d.Value.ID + "/" + registration.DefaultToken
-	token, ok := a.State.RegistrationTokens.Get(key)
-	if !ok {
-		return route.Answer{}, norman.Missing("registration token", key)
-	}
-	answer := views.Join{Type: "join", Cluster: d.Value.Name, Expires: token.Value.Expires}
-	command, err := a.Registration.JoinCommandFor(token.Value)
-	switch {
-	case err != nil:
-		answer.Problem = err.Error()
-	case !token.Value.Expires.IsZero() && !a.Now().Before(token.Value.Expires):
-		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
-	default:
-		answer.Command = command.Line
-	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }
 
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
