@@ -102,6 +102,11 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		ready,
 		{Type: "Updated", Status: pick(updated), Message: unless(updated, waiting)},
 	}
+	if cl.Spec.RKE1() {
+		for _, name := range []string{"etcd", "CertsGenerated", "AddonDeploy"} {
+			list = append(list, Condition{Type: name, Status: pick(st.Initialized), Message: unless(st.Initialized, waiting)})
+		}
+	}
 	at := st.Since
 	if at.IsZero() {
 		at = cl.Created
