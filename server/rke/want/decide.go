@@ -93,6 +93,8 @@ const (
 	Forget
 	// End the operation as State, with Reason.
 	End
+	// Leave the cluster alone: it is in other hands, and node agents that repair its hosts are to leave them alone, too.
+	Leave
 )
 
 // Decision is what is to be done.
@@ -130,6 +132,8 @@ func Decide(s Snapshot) (Decision, error) {
 		return Decision{}, nil
 	case !s.Cluster.Deleting.IsZero():
 		return s.removal(before, active, busy), nil
+	case s.Cluster.Exported != nil:
+		return Decision{Do: Leave}, nil
 	}
 	in := Input{Cluster: s.Cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
 	stamp, err := Stamp(in)
