@@ -117,6 +117,11 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
 		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
 		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
+		{"POST", "/v3/clusters/{id}?action=exportYaml", object(auth.Action("exportYaml"), auth.Cluster), v3.Resource(v3.ExportYAML)},
+		{"POST", "/v3/clusters/{id}?action=rotateCertificates", object(auth.Action("rotateCertificates"), auth.Cluster), v3.Resource(v3.RotateCertificates)},
+		{"POST", "/v3/clusters/{id}?action=rotateEncryptionKey", object(auth.Action("rotateEncryptionKey"), auth.Cluster), v3.Resource(v3.RotateEncryptionKey)},
+		{"POST", "/v3/clusters/{id}?action=backupEtcd", object(auth.Action("backupEtcd"), auth.Cluster), v3.Resource(v3.BackupEtcd)},
+		{"POST", "/v3/clusters/{id}?action=restoreFromEtcdBackup", object(auth.Action("restoreFromEtcdBackup"), auth.Cluster), v3.Resource(v3.RestoreFromBackup)},
 		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
@@ -140,6 +145,10 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
 		{"GET", "/v3/nodepools/{id}", object(auth.Get, auth.NodePool), v3.Get},
+
+		{"GET", "/v3/etcdbackups", may(auth.List, auth.EtcdBackup), v3.List},
+		{"POST", "/v3/etcdbackups", may(auth.Create, auth.EtcdBackup), v3.Type(v3.CreateBackup)},
+		{"GET", "/v3/etcdbackups/{id}", object(auth.Get, auth.EtcdBackup), v3.Get},
 
 		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
 		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},

@@ -47,6 +47,7 @@ const (
 	RegistrationToken Kind = "clusterRegistrationToken"
 	Machine           Kind = "node"
 	NodePool          Kind = "nodePool"
+	EtcdBackup        Kind = "etcdBackup"
 	Project           Kind = "project"
 	Setting           Kind = "setting"
 	Token             Kind = "token"
@@ -107,7 +108,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		}
 	case User:
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
-	case Cluster, RegistrationToken, Machine, NodePool, Project:
+	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project:
 		return verb == List
 	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet:
 	}

@@ -84,10 +84,16 @@ func (r *Runner) close(ctx context.Context, o operations.Operation, to operation
 	}
 	next := doc.Value
 	for _, t := range next.Tasks {
-		if !t.State.Ended() {
-			t.State, t.Progress = operations.TaskSkipped, ""
-			next = next.WithTask(t, r.Now().UTC())
+		if t.State.Ended() {
+			continue
 		}
+		if to == operations.Failed && t.State == operations.TaskRunning {
+			t.State, t.Message = operations.TaskFailed, reason
+		} else {
+			t.State = operations.TaskSkipped
+		}
+		t.Progress = ""
+		next = next.WithTask(t, r.Now().UTC())
 	}
 	next, err := next.To(to, reason, r.Now().UTC())
 	if err != nil {

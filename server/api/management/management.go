@@ -52,7 +52,7 @@ type API struct {
 func New(o Options) *API {
 	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
 	a.kinds = []*kind{
-		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(),
+		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(), a.etcdBackupKind(),
 		a.projectKind(), a.settingKind(), a.tokenKind(), a.userKind(),
 	}
 	a.subs = a.subAPIs()
