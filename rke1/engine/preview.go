@@ -109,6 +109,9 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 		return nil, err
 	}
 	r.state = next
+	if err := r.workersAlone(next); err != nil {
+		return nil, err
+	}
 	r.spreadKey()
 	if err := r.reach(ctx); err != nil {
 		return nil, err
@@ -155,7 +158,11 @@ func (r *run) readFiles(ctx context.Context, h *host) (err error) {
 
 func (r *run) changesOf(h *host) HostChanges {
 	_, was := find(r.deployed(), h.node.Address)
-	c := HostChanges{Address: h.node.Address, Joins: !was, Containers: r.differences(h, config.RoleEtcd, config.RoleControlPlane, config.RoleWorker)}
+	planes := []string{config.RoleEtcd, config.RoleControlPlane, config.RoleWorker}
+	if r.work.UpdateOnly {
+		planes = planes[2:]
+	}
+	c := HostChanges{Address: h.node.Address, Joins: !was, Containers: r.differences(h, planes...)}
 	for _, f := range r.filesOf(h) {
 		if is, ok := h.written[f.Path]; !ok || !f.Same(is) {
 			c.Files = append(c.Files, f.Path)

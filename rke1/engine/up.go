@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/change"
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -94,8 +95,8 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	if err != nil {
 		return w.Before, err
 	}
-	if w.UpdateOnly && next.Desired.Encryption != r.before.Current.Encryption && !r.fresh() {
-		return w.Before, errWorkersAlone
+	if err := r.workersAlone(next); err != nil {
+		return w.Before, err
 	}
 	for _, c := range changes {
 		r.line("", "%s", c.Line)
@@ -109,6 +110,27 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	r.spreadKey()
 	err = r.perform(ctx, upPhases)
 	return r.state, err
+}
+
+// workersAlone refuses --update-only for what workers cannot be changed without: the state would say that the others have it, too.
+func (r *run) workersAlone(next *state.State) error {
+	switch {
+	case !r.work.UpdateOnly:
+		return nil
+	case r.fresh():
+		return errors.New("--update-only changes the workers of a cluster that is there, and this one is new: run without it")
+	case next.Desired.Encryption != r.before.Current.Encryption:
+		return errWorkersAlone
+	}
+	for _, n := range r.work.Config.Nodes {
+		was, _ := find(r.deployed(), n.Address)
+		for _, role := range []string{config.RoleEtcd, config.RoleControlPlane} {
+			if n.Has(role) != was.Has(role) {
+				return fmt.Errorf("--update-only changes workers alone, and host %s gets or loses role %s: run without it", n.Address, role)
+			}
+		}
+	}
+	return nil
 }
 
 // save keeps a state and remembers it.

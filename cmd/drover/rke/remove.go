@@ -71,6 +71,7 @@ that stays is named, and its directory is left as it is. Snapshots of etcd stay 
 		},
 	}
 	a.hostFlags(cmd, &f)
+	localFlags(cmd, &f)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
 	cmd.Flags().BoolVar(&snapshots, "with-snapshots", false, "remove etcd's snapshots from the hosts, too")
 	return cmd
