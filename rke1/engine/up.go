@@ -151,7 +151,8 @@ func (r *run) lastSaved() *state.State {
 }
 
 // end sums up.
-func (r *run) end(context.Context) error {
+func (r *run) end(ctx context.Context) error {
+	r.firstSnapshots(ctx)
 	r.line("", "%d calls of the Docker API of %d hosts", r.calls(), len(r.hosts))
 	if len(r.down) > 0 || len(r.failures) > 0 {
 		return &IncompleteError{Skipped: r.down, Failed: r.failures}

@@ -40,6 +40,9 @@ func (e *Engine) Files() map[string]File {
 	return maps.Clone(e.files)
 }
 
+// FilesLocked is Files for a function of OnStart.
+func (e *Engine) FilesLocked() map[string]File { return maps.Clone(e.files) }
+
 // SetFile puts a file on the host, or takes it away.
 func (e *Engine) SetFile(name string, f *File) {
 	e.mu.Lock()
