@@ -112,6 +112,7 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 	if err := r.workersAlone(next); err != nil {
 		return nil, err
 	}
+	r.warnOfEnds()
 	r.spreadKey()
 	if err := r.reach(ctx); err != nil {
 		return nil, err

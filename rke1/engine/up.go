@@ -104,12 +104,36 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	if err := r.save(ctx, next); err != nil {
 		return w.Before, err
 	}
+	r.warnOfEnds()
 	if state.RotatesKey(next.Desired.Encryption) {
 		r.Report.Warn("a rotation of the encryption key is open: `drover rke encrypt rotate-key` ends it")
 	}
 	r.spreadKey()
 	err = r.perform(ctx, upPhases)
 	return r.state, err
+}
+
+// warnOfEnds says which of the deployed certificates have ended or soon end: a run does not renew them.
+func (r *run) warnOfEnds() {
+	now := r.Now()
+	all, err := pki.Warnings(r.before.Current.Certificates, now)
+	if err != nil {
+		r.Report.Warn(err.Error())
+		return
+	}
+	const most = 3
+	said := 0
+	for _, e := range all {
+		if e.Name == pki.ServiceAccount || e.Name == pki.Admin {
+			continue
+		}
+		if said++; said <= most {
+			r.Report.Warn(e.Warning(now) + " (drover rke cert rotate)")
+		}
+	}
+	if said > most {
+		r.Report.Warn(fmt.Sprintf("%d more certificates end, too", said-most))
+	}
 }
 
 // workersAlone refuses --update-only for what workers cannot be changed without: the state would say that the others have it, too.
