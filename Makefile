@@ -83,7 +83,7 @@ bench: build ## the measures of README.md, on this machine
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
-e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.30.8-rancher1-1
+e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: k3s rke2standin rke1images ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 

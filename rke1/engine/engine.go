@@ -34,8 +34,9 @@ import (
 const (
 	// parallel is how many hosts are worked on at a time where nothing bounds it further.
 	parallel = 50
-	// The tries of something that needs a while: 18 of etcd, 10 of the others, 5 s apart.
-	etcdTries, healthTries = 18, 10
+	// The tries of something that needs a while, 5 s apart: 18 of etcd, 24 of an API server, whose first start fills etcd, and
+	// 10 of the others.
+	etcdTries, apiTries, healthTries = 18, 24, 10
 )
 
 // Options are what a run needs of its surroundings.

@@ -18,16 +18,18 @@ func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) erro
 		return nil // etcd's health is its cluster's, and asked where that is known
 	}
 	var trust *tls.Config
+	tries := healthTries
 	if c.Name == wanted.KubeAPIServer {
+		tries = apiTries
 		var err error
 		if trust, err = r.trust(pki.APIServer, "localhost"); err != nil {
 			return err
 		}
 	}
 	r.line("healthcheck", "Start Healthcheck on service [%s] on host [%s]", c.Name, h.node.Address)
-	check := onhost.Check{URL: c.HealthCheck.URL, TLS: trust, Container: c.Name, Tries: healthTries, Pause: r.Pause}
+	check := onhost.Check{URL: c.HealthCheck.URL, TLS: trust, Container: c.Name, Tries: tries, Pause: r.Pause}
 	err := h.Await(ctx, check, func(attempt int, err error) {
-		r.line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.node.Address, attempt, healthTries, err)
+		r.line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.node.Address, attempt, tries, err)
 	})
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func (c Check) portsFree(ctx context.Context, h *Host) error {
 }
 
 func taken(ctx context.Context, h *Host, address string) bool {
-	conn, err := h.DialTCP(ctx, "tcp", address)
+	conn, err := h.OpenTCP(ctx, address)
 	if err != nil {
 		return false
 	}
