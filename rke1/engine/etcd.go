@@ -25,7 +25,7 @@ import (
 const etcdDir = "/var/lib/etcd"
 
 func (r *run) etcdPlane(ctx context.Context) error {
-	if len(r.work.Config.Services.Etcd.ExternalURLs) > 0 {
+	if len(r.work.Config.Services.Etcd.ExternalURLs) > 0 || r.work.UpdateOnly {
 		return nil
 	}
 	r.line("etcd", "Building up etcd plane..")

@@ -115,17 +115,6 @@ func (o Once) SELinuxChecker() nodeconfig.Process {
 	return p
 }
 
-// Clean empties directories of the host, which stay: they can be mount points.
-func (o Once) Clean(directories []string) nodeconfig.Process {
-	binds := make([]string, len(directories))
-	for i, d := range directories {
-		binds[i] = d + ":" + d + ":z"
-	}
-	p := o.shell(Cleaner, "", binds...)
-	p.Args = append(append([]string{"find"}, directories...), "-mindepth", "1", "-delete")
-	return p
-}
-
 // listens ends well when somebody listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
 // that was given to it, which need not be the one seen here.
 const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" '
