@@ -126,7 +126,7 @@ func TestRKEUpgrade(t *testing.T) {
 				t.Errorf("the preview: %s", out)
 			}
 			seen := y.watchAway()
-			y.strike(dice, 6, "up")
+			y.strikeWithin(dice, 25*time.Second, 6, "up")
 			y.must("up")
 			if away := seen(); away > 1 {
 				t.Errorf("%d nodes took no pods at the same time", away)
@@ -154,7 +154,7 @@ func (y *rkeYard) days(dice *rand.Rand, roles map[*rke1bed.Host]string) {
 			}
 		}
 		y.write(map[*rke1bed.Host]string{a: everyRole}, upgradeStrategy)
-		y.strike(dice, 3, "etcd", "snapshot-restore", "--name", "fleet")
+		y.strikeWithin(dice, 90*time.Second, 3, "etcd", "snapshot-restore", "--name", "fleet")
 		y.must("etcd", "snapshot-restore", "--name", "fleet")
 		y.ready(1)
 		y.voters(a, 1)
@@ -184,7 +184,7 @@ func (y *rkeYard) days(dice *rand.Rand, roles map[*rke1bed.Host]string) {
 		y.open()
 	})
 	y.step("certificates and their CA are rotated while the command is killed", func(t *testing.T) {
-		y.strike(dice, 3, "cert", "rotate", "--rotate-ca")
+		y.strikeWithin(dice, 40*time.Second, 3, "cert", "rotate", "--rotate-ca")
 		y.must("cert", "rotate", "--rotate-ca")
 		y.ready(3)
 		y.open()
