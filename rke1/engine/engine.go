@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
@@ -218,23 +219,7 @@ func (r *run) nodesWith(role string) []config.Node {
 // each does something on hosts, at most so many at a time, and waits for all. What fails on
 // one host does not stop the others.
 func each(ctx context.Context, hosts []*host, limit int, do func(context.Context, *host) error) error {
-	errs := make([]error, len(hosts))
-	room := make(chan struct{}, max(limit, 1))
-	var all sync.WaitGroup
-	for i, h := range hosts {
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			errs[i] = context.Cause(ctx)
-			continue
-		}
-		all.Go(func() {
-			defer func() { <-room }()
-			errs[i] = do(ctx, h)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return onhost.Each(ctx, hosts, limit, do)
 }
 
 // pause waits between two tries.

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
@@ -36,3 +37,32 @@ func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) erro
 	r.line("healthcheck", "service [%s] on host [%s] is healthy", c.Name, h.node.Address)
 	return nil
 }
+
+// awaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
+// the container that has both starts again and again.
+func (r *run) awaitSocket(ctx context.Context, h *host, c wanted.Container) error {
+	if !c.CRIDockerd() {
+		return nil
+	}
+	once, err := r.plan.Once(h.node.Address)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		_, err := h.Run(ctx, onhost.Once{Process: once.SocketChecker()})
+		failed := new(onhost.FailedError)
+		if err == nil || !errors.As(err, &failed) {
+			return err
+		}
+		r.line("healthcheck", "cri-dockerd on host [%s] does not listen yet, try %d of %d", h.node.Address, attempt, healthTries)
+		if attempt == healthTries {
+			output, _ := h.Logs(ctx, c.Name, 20) // without them the sentence is still true
+			return &onhost.UnhealthyError{Host: h.node.Address, Container: c.Name, URL: "unix://" + wanted.CRISocket, Last: errNobodyListens, Output: output}
+		}
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+var errNobodyListens = errors.New("cri-dockerd does not listen there; see what its last lines say, and whether its port (cri_dockerd_stream_server_port) is another program's")

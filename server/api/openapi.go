@@ -52,6 +52,9 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
+			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/why": {
 			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: views.Why{},
 		},
@@ -132,6 +135,7 @@ func fleetDescriptions(page []parameter) map[string]description {
 		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
 		"/v1-drover/fleets/{name}/join": {
 			summary: "The command by which a host joins; the fleet is made when there is none of the name", answer: views.Join{},
+			query: []parameter{{"rotate", "true makes a new token in place of the one before; hosts that have joined need neither"}},
 		},
 		"/v1-drover/fleets/{name}/plan": {
 			summary: "Give machines a plan, by one operation; those that have it and did not fail with it are left alone", body: "application/yaml", answer: fleets.Result{},

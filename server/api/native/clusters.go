@@ -127,12 +127,39 @@ func (a *API) Join(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	key := d.Value.ID + "/" + registration.DefaultToken
+	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
+}
+
+// RotateJoin is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
+// before, and its command.
+func (a *API) RotateJoin(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	answer, err := a.join(c, d.Value.ID, d.Value.Name, true)
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
+}
+
+// join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
+// is set.
+func (a *API) join(c *route.Call, id, name string, rotate bool) (views.Join, error) {
+	key := id + "/" + registration.DefaultToken
 	token, ok := a.State.RegistrationTokens.Get(key)
 	if !ok {
-		return route.Answer{}, norman.Missing("registration token", key)
+		return views.Join{}, norman.Missing("registration token", key)
 	}
-	answer := views.Join{Type: "join", Cluster: d.Value.Name, Expires: token.Value.Expires}
+	if rotate {
+		var err error
+		if token, err = a.State.RegistrationTokens.Modify(c.Ctx(), key, func(t records.RegistrationToken) (records.RegistrationToken, error) {
+			return registration.Rotated(t, a.Now()), nil
+		}); err != nil {
+			return views.Join{}, err
+		}
+		a.Logger.Info("registration token rotated", "of", name, "user", c.Who.UserID)
+	}
+	answer := views.Join{Type: "join", Cluster: name, Expires: token.Value.Expires}
 	command, err := a.Registration.JoinCommandFor(token.Value)
 	switch {
 	case err != nil:
@@ -142,7 +169,7 @@ func (a *API) Join(c *route.Call) (route.Answer, error) {
 	default:
 		answer.Command = command.Line
 	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+	return answer, nil
 }
 
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
