@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,7 +110,9 @@ func TestRKEUpgrade(t *testing.T) {
 			}
 		}
 	}
-	y.step("three hosts", func(t *testing.T) {
+	y.step("three hosts, after a run with one that ended in its middle", func(t *testing.T) {
+		y.write(map[*rke1bed.Host]string{y.hosts[0]: everyRole}, upgradeStrategy)
+		y.killAt("Successfully started [etcd] container", "up")
 		y.write(roles, upgradeStrategy)
 		began := time.Now()
 		y.must("up")
@@ -139,6 +144,28 @@ func TestRKEUpgrade(t *testing.T) {
 		})
 	}
 	y.days(dice, roles)
+}
+
+// killAt runs a command and kills it when its log has a text.
+func (y *rkeYard) killAt(text string, args ...string) {
+	y.Helper()
+	cmd := exec.CommandContext(y.ctx, y.program, append(append([]string{"rke"}, args...), "--known-hosts", filepath.Join(y.dir, "known_hosts"))...)
+	cmd.Dir = y.dir
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		y.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		y.Fatal(err)
+	}
+	lines, seen := bufio.NewScanner(log), false
+	for !seen && lines.Scan() {
+		seen = strings.Contains(lines.Text(), text)
+	}
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); !seen {
+		y.Fatalf("drover rke %s ended without %q: %v", strings.Join(args, " "), text, err)
+	}
 }
 
 // days are the days after: hosts are lost and restored, and certificates rotated.
