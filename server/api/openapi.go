@@ -49,7 +49,6 @@ func descriptions() map[string]description {
 		},
 		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
-		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
@@ -111,6 +110,7 @@ func descriptions() map[string]description {
 	}
 	maps.Copy(all, serverDescriptions(page))
 	maps.Copy(all, fleetDescriptions(page))
+	maps.Copy(all, handoverDescriptions())
 	return all
 }
 
@@ -124,6 +124,26 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+	}
+}
+
+// handoverDescriptions are those of clusters that change hands.
+func handoverDescriptions() map[string]description {
+	return map[string]description{
+		"/v1-drover/clusters/{namespace}/{name}/resume": {
+			summary: "End a pause, or take up a cluster that was exported or imported: 409 with the list in changes when something would change on its hosts, or when the cluster was changed elsewhere",
+			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, whatever is in the cluster"}},
+			answer:  views.Resumed{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/export": {
+			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
+				"The body is {\"sshUser\", \"sshKeyPath\", \"bastion\", \"encryptTo\", \"keep\", \"unfinished\", \"faulty\"}; notes are in headers Warning",
+			body: "application/json", stream: "application/x-tar",
+		},
+		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
+			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}; the server does not touch it before it is resumed",
+			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
+		},
 	}
 }
 

@@ -49,8 +49,14 @@ type Request struct {
 }
 
 // Begin is the record of a request and the writes that belong to it: the record, those that it replaces, and old
-// ones that are dropped, whose records are gone. The record is running, or queued.
+// ones that are dropped, whose records are gone. The record is running, or queued. On a cluster that the server does not touch
+// nothing begins: *records.ExportedError.
 func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Operation, ops []store.Op, gone []operations.Operation, err error) {
+	if d, ok := s.Clusters.Get(string(r.Subject)); ok {
+		if err := d.Value.MayChange(); err != nil {
+			return o, nil, nil, err
+		}
+	}
 	all := s.OperationsOf(r.Subject)
 	now := clock().UTC()
 	text, err := json.Marshal(r.Params)
