@@ -110,7 +110,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Handover:  &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil

@@ -105,7 +105,7 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 	}
 	r.state = next
 	r.spreadKey()
-	if err := r.reach(ctx); err != nil {
+	if err := r.reachSome(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.compare(ctx); err != nil {

@@ -157,6 +157,7 @@ type finding struct {
 
 // clusterVerdict is what was found of a cluster; the next status is made of it.
 type clusterVerdict struct {
+	warning     records.Warning
 	state       string
 	message     string
 	failed      bool

@@ -214,6 +214,16 @@ var catalogue = []Row{
 		Explanation: "A run of the engine ended with an error. What was done stays, and the next try goes on from there: after 30 s, then less often, or when a host that was away is connected.",
 		Fix:         "Mend what the cause names on the host or in the document, then wait for the next try or ask for it with `drover operations retry ID`."},
 
+	{Code: CertificatesEnded, Kind: Failure, Title: "A certificate has ended",
+		Explanation: "Components of the cluster do not trust each other any more, or nobody gets into it. Nothing that runs in its pods ends, and nothing can be changed.",
+		Fix:         "`drover clusters rotate certificates NAME`; with `--ca` where the certificate that ended is that of a CA."},
+	{Code: CertificatesEnding, Kind: Turn, Title: "A certificate ends soon",
+		Explanation: "One of the cluster's certificates ends within 60 days. The cluster works until then.",
+		Fix:         "`drover clusters rotate certificates NAME`; with `--ca` where it is that of a CA. What reads it restarts, host by host."},
+	{Code: SnapshotFailed, Kind: Turn, Title: "The last scheduled snapshot failed",
+		Explanation: "The server takes snapshots of the cluster's etcd by itself, and the last one could not be taken. It is tried again after 10 minutes.",
+		Fix:         "Mend what the cause names on the hosts, or the bucket in the document; `drover snapshots ls NAME` shows those there are."},
+
 	{Code: DockerRegistering, Kind: Work, Title: "The node agent has not connected",
 		Explanation: "The Docker host has registered and its tunnel is not open yet.",
 		Fix:         "On the host: `docker ps` shows whether the container of the agent runs, `docker logs` what it waits for."},

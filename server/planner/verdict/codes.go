@@ -68,6 +68,10 @@ const (
 	RKE1Running Code = "rke1-running"
 	RKE1Failed  Code = "rke1-failed"
 
+	CertificatesEnding Code = "certificates-ending"
+	CertificatesEnded  Code = "certificates-ended"
+	SnapshotFailed     Code = "snapshot-failed"
+
 	// Docker hosts.
 	DockerRegistering  Code = "docker-registering"
 	DockerDisconnected Code = "docker-disconnected"
