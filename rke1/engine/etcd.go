@@ -14,7 +14,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
@@ -50,7 +49,7 @@ func (r *run) foundEtcd(ctx context.Context, hosts []*host) error {
 			flags[h.node.Address] = slices.Concat(is.Entrypoint, is.Cmd)
 		}
 	}
-	all, err := change.Founders(r.nodesWith(config.RoleEtcd), flags)
+	all, err := r.work.cluster().Founders(flags, r.down)
 	if err != nil {
 		return err
 	}
