@@ -31,6 +31,7 @@ type rkeYard struct {
 	kit     rke1images.Kit
 	bed     *bed.Bed
 	hosts   []*rke1bed.Host
+	said    string // by the last command, beside its output
 }
 
 // newRKEYard starts hosts; their roles are the cluster's matter.
@@ -138,7 +139,8 @@ func (y *rkeYard) rke(args ...string) (string, error) {
 	cmd.Stderr = &errs
 	began := time.Now()
 	out, err := cmd.Output()
-	y.Logf("drover rke %s: %s, %v\n%s%s", strings.Join(args, " "), time.Since(began).Round(time.Millisecond), err, errs.String(), out)
+	y.said = errs.String()
+	y.Logf("drover rke %s: %s, %v\n%s%s", strings.Join(args, " "), time.Since(began).Round(time.Millisecond), err, y.said, out)
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, errs.String())
 	}
