@@ -36,17 +36,19 @@ func (r *run) deployAddons(ctx context.Context) error {
 	// Those that could be read are applied, whatever became of the others.
 	users, err := addons.Users(ctx, r.work.Config, r.Addons)
 	r.fail(err)
+	var unready []string
 	if r.work.Config.Network.Plugin != config.PluginNone { // else a user brings it, and nothing is ready without
 		// The webhook of ingress refuses a user's ingresses until it runs.
-		if _, err := r.awaitAddons(ctx, own); err != nil {
+		if unready, err = r.awaitAddons(ctx, own); err != nil {
 			return err
 		}
+		own = nil
 	}
 	for _, a := range users {
 		r.fail(r.deployAddon(ctx, a))
 	}
-	unready, err := r.awaitAddons(ctx, slices.Concat(own, users))
-	for _, text := range unready {
+	more, err := r.awaitAddons(ctx, slices.Concat(own, users))
+	for _, text := range slices.Concat(unready, more) {
 		r.Report.Warn(text)
 	}
 	return err
