@@ -189,14 +189,14 @@ func cniPlugin(ctx context.Context, _ []string) error {
 	if err := json.Unmarshal(input, &c); err != nil {
 		return cniFault(err)
 	}
-	ipam := map[string]any{"type": "host-local"}
-	if os.Getenv("CNI_COMMAND") == "ADD" {
-		pods, err := rangeOf(ctx, c.Kubernetes.Kubeconfig, c.NodeName)
-		if err != nil {
-			return cniFault(err)
-		}
-		ipam["ranges"] = [][]any{{map[string]any{"subnet": pods.String()}}}
+	if os.Getenv("CNI_COMMAND") == "VERSION" {
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{"cniVersion": "1.0.0", "supportedVersions": []string{"0.3.0", "0.3.1", "0.4.0", "1.0.0"}})
 	}
+	pods, err := rangeOf(ctx, c.Kubernetes.Kubeconfig, c.NodeName)
+	if err != nil {
+		return cniFault(err)
+	}
+	ipam := map[string]any{"type": "host-local", "ranges": [][]any{{map[string]any{"subnet": pods.String()}}}}
 	delegate, err := json.Marshal(map[string]any{
 		"cniVersion": c.CNIVersion, "name": c.Name, "type": "bridge", "bridge": "cni0", "isDefaultGateway": true, "hairpinMode": true, "mtu": c.MTU, "ipam": ipam,
 	})
