@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,7 +35,8 @@ type workload struct {
 
 // Unready are the workloads in the text of an add-on that are not ready, each with what holds the
 // first of its pods: "Deployment kube-system/coredns: 0 of 1 pods are ready: pod coredns-x on
-// alpha: container coredns: ImagePullBackOff: ...". Objects of other kinds are ready as they are.
+// alpha: container coredns: ImagePullBackOff: ...", and parts of the API that nobody serves yet.
+// Objects of other kinds are ready as they are.
 func (a *API) Unready(ctx context.Context, text string) ([]string, error) {
 	objects, err := Objects(text)
 	if err != nil {
@@ -42,9 +44,6 @@ func (a *API) Unready(ctx context.Context, text string) ([]string, error) {
 	}
 	var unready []string
 	for _, o := range objects {
-		if o.GetNamespace() == "" {
-			o.SetNamespace(corev1.NamespaceDefault)
-		}
 		var held string
 		err := again(ctx, func() (err error) {
 			held, err = a.unready(ctx, o)
@@ -72,13 +71,13 @@ func (a *API) unready(ctx context.Context, o *unstructured.Unstructured) (string
 	if err != nil || w.state == "" {
 		return "", err
 	}
-	why, err := a.why(ctx, o.GetNamespace(), w)
+	why, err := a.why(ctx, cmp.Or(o.GetNamespace(), corev1.NamespaceDefault), w)
 	return w.state + why, err
 }
 
 // workload is that of an object; of a kind that is none it is ready.
 func (a *API) workload(ctx context.Context, o *unstructured.Unstructured) (workload, error) {
-	ns, name := o.GetNamespace(), o.GetName()
+	ns, name := cmp.Or(o.GetNamespace(), corev1.NamespaceDefault), o.GetName()
 	switch o.GroupVersionKind().GroupKind().String() {
 	case "DaemonSet.apps":
 		d, err := a.Client.AppsV1().DaemonSets(ns).Get(ctx, name, metav1.GetOptions{})
@@ -116,8 +115,36 @@ func (a *API) workload(ctx context.Context, o *unstructured.Unstructured) (workl
 			return workload{}, err
 		}
 		return jobState(j), nil
+	case "APIService.apiregistration.k8s.io":
+		return a.served(ctx, o)
 	}
 	return workload{}, nil
+}
+
+// served is whether the API server has come to a part of its API that pods serve. Until then all
+// discovery of the cluster is incomplete.
+func (a *API) served(ctx context.Context, o *unstructured.Unstructured) (workload, error) {
+	client, err := a.client(o)
+	if err != nil {
+		return workload{}, err
+	}
+	is, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return workload{}, err
+	}
+	w := workload{state: "it is not available"}
+	conditions, _, _ := unstructured.NestedSlice(is.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		switch {
+		case condition["type"] != "Available":
+		case condition["status"] == "True":
+			return workload{}, nil
+		default:
+			w.refused, _ = condition["message"].(string)
+		}
+	}
+	return w, nil
 }
 
 func wish(replicas *int32) int32 {

@@ -11,8 +11,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-project/drover/rke1/kube"
 )
 
 const workloads = `
@@ -82,7 +89,7 @@ func TestUnready(t *testing.T) {
 		}, nil, []string{"DaemonSet tools/net: its controller has not seen the change yet"}},
 		"a set without its pod": {func(_ *appsv1.DaemonSet, _ *appsv1.Deployment, db *appsv1.StatefulSet, _ *batchv1.Job) {
 			db.Status.ReadyReplicas = 0
-		}, nil, []string{"StatefulSet default/db: 0 of 1 pods are ready"}},
+		}, nil, []string{"StatefulSet db: 0 of 1 pods are ready"}},
 		"a job that runs": {func(_ *appsv1.DaemonSet, _ *appsv1.Deployment, _ *appsv1.StatefulSet, once *batchv1.Job) {
 			once.Status.Conditions = nil
 		}, nil, []string{"Job tools/once: it has not come to its end"}},
@@ -146,5 +153,34 @@ func TestReasonsAreShort(t *testing.T) {
 	got, err := c.Unready(t.Context(), "{apiVersion: apps/v1, kind: Deployment, metadata: {name: dns, namespace: tools}}")
 	if err != nil || len(got) != 1 || len(got[0]) > 600 || !strings.HasSuffix(got[0], "ä…") {
 		t.Errorf("%d bytes, %v", len(strings.Join(got, "")), err)
+	}
+}
+
+func TestAPIsThatPodsServe(t *testing.T) {
+	const text = "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1beta1.metrics.k8s.io}}"
+	kind := schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	condition := func(status, message string) []any {
+		return []any{map[string]any{"type": "Available", "status": status, "message": message}}
+	}
+	for name, c := range map[string]struct {
+		conditions []any
+		want       []string
+	}{
+		"served": {condition("True", "all checks passed"), nil},
+		"not":    {condition("False", "no endpoints"), []string{"APIService v1beta1.metrics.k8s.io: it is not available: no endpoints"}},
+		"new":    {nil, []string{"APIService v1beta1.metrics.k8s.io: it is not available"}},
+	} {
+		m := newMapper()
+		m.Add(kind, meta.RESTScopeRoot)
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "v1beta1.metrics.k8s.io"}, "status": map[string]any{"conditions": c.conditions}}}
+		o.SetGroupVersionKind(kind)
+		d := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), o)
+		got, err := kube.With(fake.NewClientset(), d, m).Unready(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }

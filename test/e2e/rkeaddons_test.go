@@ -73,11 +73,22 @@ func newAddonYard(t *testing.T, ctx context.Context, names ...string) *rkeYard {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if err := y.addHost(name).LoadImage(ctx, y.kit.AddonArchive()); err != nil {
-			t.Fatal(err)
-		}
+		y.addAddonHost(name)
 	}
 	return y
+}
+
+// addAddonHost starts a host with the images. Addresses of Services lead nowhere from it until it knows them: where the
+// machine's network answers for every address, an API server would keep its connection to somebody else.
+func (y *rkeYard) addAddonHost(name string) {
+	y.Helper()
+	h := y.addHost(name)
+	if err := h.LoadImage(y.ctx, y.kit.AddonArchive()); err != nil {
+		y.Fatal(err)
+	}
+	if _, err := h.Sh(y.ctx, "iptables -A OUTPUT -d 10.43.0.0/16 -j REJECT; iptables -A FORWARD -d 10.43.0.0/16 -j REJECT"); err != nil {
+		y.Fatal(err)
+	}
 }
 
 // writeAddons writes a cluster.yml with drover's own images and these lines; user is the text of addons.
@@ -186,9 +197,7 @@ func TestRKEAddonsFlannel(t *testing.T) {
 	y.writeAddons(userAddon, lines...)
 	y.settled()
 	y.pages()
-	if err := y.addHost("rke-flat-b").LoadImage(ctx, y.kit.AddonArchive()); err != nil {
-		t.Fatal(err)
-	}
+	y.addAddonHost("rke-flat-b")
 	y.writeAddons(userAddon, lines...)
 	y.settled()
 	y.pages()
