@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 )
 
 const (
@@ -71,7 +72,7 @@ func (a *API) unready(ctx context.Context, o *unstructured.Unstructured) (string
 	if err != nil || w.state == "" {
 		return "", err
 	}
-	why, err := a.why(ctx, cmp.Or(o.GetNamespace(), corev1.NamespaceDefault), w)
+	why, err := reason(ctx, a.Client, cmp.Or(o.GetNamespace(), corev1.NamespaceDefault), w)
 	return w.state + why, err
 }
 
@@ -180,15 +181,15 @@ func jobState(j *batchv1.Job) workload {
 	return w
 }
 
-// why is what holds a workload, with what leads there before it; empty when nothing is known.
-func (a *API) why(ctx context.Context, namespace string, w workload) (string, error) {
+// reason is what holds a workload, with what leads there before it; empty when nothing is known.
+func reason(ctx context.Context, client kubernetes.Interface, namespace string, w workload) (string, error) {
 	if w.refused != "" {
 		return ": " + short(w.refused), nil
 	}
 	if w.selector == nil {
 		return "", nil
 	}
-	list, err := a.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector), Limit: maxPods})
+	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector), Limit: maxPods})
 	if err != nil {
 		return "", err
 	}
@@ -207,14 +208,14 @@ func (a *API) why(ctx context.Context, namespace string, w workload) (string, er
 			return ": " + where + ": " + text, nil
 		}
 		if first == "" {
-			if said, err = a.lastWarning(ctx, namespace, p.UID); err != nil {
+			if said, err = lastWarning(ctx, client, namespace, p.UID); err != nil {
 				return "", err
 			}
 			first = ": " + where + ": " + text
 		}
 	}
 	if len(list.Items) == 0 {
-		said, err = a.lastWarning(ctx, namespace, w.uid)
+		said, err = lastWarning(ctx, client, namespace, w.uid)
 	}
 	if said != "" {
 		said = ": " + said
@@ -272,8 +273,8 @@ func endOf(t *corev1.ContainerStateTerminated) string {
 }
 
 // lastWarning is the latest event that warns of an object; empty when there is none.
-func (a *API) lastWarning(ctx context.Context, namespace string, object types.UID) (string, error) {
-	list, err := a.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.uid=" + string(object), Limit: maxPods})
+func lastWarning(ctx context.Context, client kubernetes.Interface, namespace string, object types.UID) (string, error) {
+	list, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.uid=" + string(object), Limit: maxPods})
 	if err != nil {
 		return "", err
 	}
