@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,7 @@ spec:
       terminationGracePeriodSeconds: 0
       containers:
       - name: web
-        image: busybox:1
-        command: [sh, -c, "mkdir -p /tmp/www; hostname >/tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"]
+        image: page:1
         readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 2}
 ---
 apiVersion: v1
@@ -170,20 +170,26 @@ func (y *rkeYard) pages() {
 		y.Fatalf("pods: %v", pods)
 	}
 	for _, pod := range pods {
-		shell := func(script string) string { return y.get("-n", "pages", "exec", pod, "--", "sh", "-ec", script) }
+		ask := func(what, of string) string {
+			return y.get("get", "--raw", "/api/v1/namespaces/pages/pods/"+pod+":8080/proxy/?"+url.Values{what: {of}}.Encode())
+		}
 		for i, address := range addresses {
-			if got := shell("wget -T 10 -qO- http://" + address + ":8080/"); got != pods[i] {
+			if got := ask("get", "http://"+address+":8080/"); got != pods[i] {
 				y.Errorf("from %s, %s answers %q, want %q", pod, address, got, pods[i])
 			}
 		}
-		for name, want := range map[string]string{"kubernetes.default.svc.cluster.local": "10.43.0.1", "web.pages.svc.cluster.local": y.get("-n", "pages", "get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")} {
-			if got := shell("nslookup " + name + " || true"); !strings.Contains(got, want) {
-				y.Errorf("from %s, %s is %s, want %s", pod, name, got, want)
+		service := y.get("-n", "pages", "get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
+		for name, want := range map[string]string{"kubernetes.default": "10.43.0.1", "kubernetes.default.svc.cluster.local": "10.43.0.1", "web": service, "web.pages.svc.cluster.local": service} {
+			if got := ask("lookup", name); got != want {
+				y.Errorf("from %s, %s is %q, want %s", pod, name, got, want)
 			}
 		}
-		seen := shell("for i in $(seq 40); do wget -T 10 -qO- http://web.pages/; done | sort -u")
-		if got := strings.Fields(seen); len(got) != len(pods) {
-			y.Errorf("from %s, the Service leads to %v, want all of %v", pod, got, pods)
+		seen := map[string]bool{}
+		for range 40 {
+			seen[ask("get", "http://web.pages/")] = true
+		}
+		if len(seen) != len(pods) {
+			y.Errorf("from %s, the Service leads to %v, want all of %v", pod, seen, pods)
 		}
 	}
 }
@@ -283,7 +289,7 @@ func TestRKEAddons(t *testing.T) {
 		y.pages()
 	})
 	step("an image that cannot be pulled is named", func() {
-		y.writeAddons(strings.Replace(userAddon, "busybox:1", "registry.invalid/nothing:1", 1), lines[0], "ingress: {default_backend: false}", "monitoring: {provider: none}",
+		y.writeAddons(strings.Replace(userAddon, rke1images.PageImage, "registry.invalid/nothing:1", 1), lines[0], "ingress: {default_backend: false}", "monitoring: {provider: none}",
 			upstream, "addon_job_timeout: 40")
 		y.must("up", "--disable-port-check")
 		for _, want := range []string{"add-on rke-user-addon is not ready after 40s (addon_job_timeout): DaemonSet pages/web: ", "container web: ", "registry.invalid/nothing:1"} {

@@ -22,6 +22,9 @@ const (
 	flannelModule = "github.com/flannel-io/flannel@v0.25.7"
 )
 
+// PageImage is the name of an image for the tests' own pods, which answers HTTP at port 8080 (addonstandins/page.go).
+const PageImage = "page:1"
+
 // AddonImages are the names of the images in Kit.AddonArchive, by the keys of system_images of a cluster.yml: those that were
 // published for Version. flannel is real there and a stand-in in
 // Kit.Archive, where the autoscaler does nothing.
@@ -98,7 +101,7 @@ func (b *builder) addonImages() error {
 		"standins": {program("standins", "addonstandins"), {Name: "tmp", Dir: true, Mode: 0o1777}},
 		"links": {
 			standin("cluster-proportional-autoscaler"), standin("kube-webhook-certgen"), standin("bin/calico-node"), standin("sbin/start_runit"), standin("usr/bin/kube-controllers"),
-			standin("usr/bin/check-status"), standin("flexvol"), standin("default-backend"), standin("nginx-ingress-controller"), standin("wait-shutdown"),
+			standin("usr/bin/check-status"), standin("flexvol"), standin("default-backend"), standin("page"), standin("nginx-ingress-controller"), standin("wait-shutdown"),
 		},
 		"cni": {standin("opt/cni/bin/install"), standin("opt/cni/bin/calico")},
 	}
@@ -129,6 +132,7 @@ func (b *builder) addonImages() error {
 	} {
 		images = append(images, image{Refs: []string{names[role]}, Layers: []layer{layers["standins"], layers["links"]}, Config: starts(program)})
 	}
+	images = append(images, image{Refs: []string{PageImage}, Layers: []layer{layers["standins"], layers["links"]}, Config: starts("/page")})
 	archive := filepath.Join(b.Dir, addonArchive)
 	file, err := os.Create(archive + ".new")
 	if err != nil {

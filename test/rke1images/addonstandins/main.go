@@ -25,7 +25,7 @@ func main() {
 		"start_runit": calicoNode, "calico-node": calicoNodeCommand, "install": installCNI, "calico": cniPlugin,
 		"kube-controllers": kubeControllers, "check-status": checkStatus, "flexvol": flexVolume,
 		"nginx-ingress-controller": ingressController, "wait-shutdown": func(context.Context, []string) error { return nil },
-		"default-backend": defaultBackend, "kube-webhook-certgen": certgen, "cluster-proportional-autoscaler": autoscaler,
+		"default-backend": defaultBackend, "page": page, "kube-webhook-certgen": certgen, "cluster-proportional-autoscaler": autoscaler,
 	}
 	name := filepath.Base(os.Args[0])
 	do := programs[name]
