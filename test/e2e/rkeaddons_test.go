@@ -344,7 +344,11 @@ func (y *rkeYard) manifests() {
 	if err != nil || len(paths) < 10 {
 		y.Fatalf("%d manifests, %v", len(paths), err)
 	}
+	y.get("-n", "ingress-nginx", "delete", "job", "--all") // they are done, and cannot be changed in place
 	for _, path := range paths {
+		if filepath.Base(path) == "dual-stack.yaml" {
+			continue // the cluster has one family of addresses
+		}
 		if out, err := y.kubectl("apply", "--server-side", "--dry-run=server", "--force-conflicts", "--field-manager=drover", "--validate=true", "-f", path); err != nil {
 			y.Errorf("%s: %v %s", path, err, out)
 		}
