@@ -33,6 +33,7 @@ type Applier interface {
 	Conclude(ctx context.Context, d apply.Delivery, end apply.Ending) error
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
+	Past(source, id, checksum string) *apply.Ending
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
 	tend.Engine
 }
