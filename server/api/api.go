@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/events"
@@ -67,6 +68,8 @@ type Options struct {
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// Backups are of the server itself; nil answers 503.
+	Backups *backup.Keeper
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -118,6 +121,7 @@ func New(o Options) *API {
 		},
 	}
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
+	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

@@ -20,11 +20,12 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3    *management.API
-	v1    *steve.API
-	own   *native.API
-	fleet native.FleetAPI
-	login *login.API
+	v3     *management.API
+	v1     *steve.API
+	own    *native.API
+	fleet  native.FleetAPI
+	rescue native.BackupAPI
+	login  *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -197,6 +198,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup), h.rescue.Make},
+		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	}
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
