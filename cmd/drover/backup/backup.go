@@ -26,8 +26,8 @@ type App struct {
 	// DataDir is that of --data-dir.
 	DataDir func() string
 	// Tabular says that people read the output; otherwise Print prints a value for programs.
-	Tabular  func() bool
-	Print    func(value any) error
+	Tabular func() bool
+	Print   func(value any) error
 	// Usage is an error about the command line.
 	Usage    func(format string, args ...any) error
 	Out, Err io.Writer
