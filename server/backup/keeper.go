@@ -209,6 +209,9 @@ func (k *Keeper) Status() Status {
 	return s
 }
 
+// abandoned is how old a half-written file is that nobody writes any more.
+const abandoned = 24 * time.Hour
+
 // Name is that of the file of a backup made at a time.
 func Name(at time.Time, seal Sealing) string {
 	return prefix + at.UTC().Format(stamp) + seal.Suffix()
@@ -243,9 +246,17 @@ func made(name string) (time.Time, bool) {
 	return at, ours && plain && err == nil
 }
 
-// prune removes the oldest backups beyond those that are kept.
+// prune removes the oldest backups beyond those that are kept, and what a crash left half-written.
 func prune(dir string, keep int) error {
 	files, err := list(dir)
+	partial, globErr := filepath.Glob(filepath.Join(dir, prefix+"*.partial"))
+	err = errors.Join(err, globErr)
+	for _, path := range partial {
+		at, ours := made(strings.TrimSuffix(filepath.Base(path), ".partial"))
+		if ours && len(files) > 0 && files[0].Made.Sub(at) > abandoned {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
 	for _, old := range files[min(keep, len(files)):] {
 		err = errors.Join(err, os.Remove(filepath.Join(dir, old.Name)))
 	}
