@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
@@ -47,6 +49,7 @@ type parts struct {
 	rke      *rke.Runner
 	mirror   *daytwo.Mirror
 	events   *events.Log
+	backups  *backup.Keeper
 	control  *clusters.Controller
 	handler  http.Handler
 }
@@ -85,7 +88,8 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	p.events = events.New(events.Options{State: s.state, Now: s.Now, Logger: s.Logger})
-	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Now: s.Now})
+	p.backups = s.keeper()
+	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
 		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
@@ -114,7 +118,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		DayTwo:   &daytwo.Asker{State: s.state, Now: s.Now}, Refresh: p.mirror.Refresh,
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke,
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
@@ -133,13 +137,16 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 	return rke.New(rke.Options{State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger}), nil
 }
 
-// perform does on the leader what takes long: work on nodes, and runs of RKE1's engine.
+// perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
 	nodes, engine, mirror := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx)
+	var backups sync.WaitGroup
+	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		engine()
 		mirror()
+		backups.Wait()
 	}
 }
 

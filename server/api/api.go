@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
@@ -77,6 +78,8 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Backups are of the server itself; nil answers 503.
+	Backups *backup.Keeper
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -133,6 +136,7 @@ func New(o Options) *API {
 	h.daytwo = native.DayTwoAPI{API: h.own, Asker: o.DayTwo, Refresh: o.Refresh}
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
+	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/planner"
@@ -143,6 +144,10 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/backup": {
+			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
+		},
+		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
 	}
 }
 

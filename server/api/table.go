@@ -25,8 +25,9 @@ type handlers struct {
 	own    *native.API
 	fleet  native.FleetAPI
 	desk   native.HandoverAPI
-	login  *login.API
 	daytwo native.DayTwoAPI
+	rescue native.BackupAPI
+	login  *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -217,6 +218,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup), h.rescue.Make},
+		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	}
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
