@@ -42,14 +42,6 @@ func withBucket(c *config.Cluster, s3 *config.S3Backup) *config.Cluster {
 	return &with
 }
 
-// secretsOf are the texts that a program of snapshots is given and nobody else may see.
-func secretsOf(c *config.Cluster) []string {
-	if b := c.Services.Etcd.BackupConfig; b != nil && b.S3 != nil {
-		return []string{b.S3.SecretKey, b.S3.AccessKey, b.S3.CustomCA}
-	}
-	return nil
-}
-
 // tools makes containers for looking at snapshots.
 func (r *run) tools(h *host) snapshots.Tools {
 	return func(name string, binds []string, script string, args ...string) nodeconfig.Process {
@@ -64,7 +56,7 @@ func (r *run) inspect(ctx context.Context, h *host, name string) (*snapshots.Sna
 
 // SaveSnapshot takes a snapshot of etcd on every host that has a member, with the state of the cluster in it, and into a
 // bucket if there is one. One host with a good archive is success; what went wrong on others is warned of.
-// It returns what each host has.
+// It returns what each host has, also with the error that the bucket has nothing.
 func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]snapshots.Snapshot, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
@@ -79,6 +71,7 @@ func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]
 			all, err = r.saveSnapshot(ctx, wish.Name)
 			return err
 		}},
+		{"bucket", "Put the snapshot into the bucket", func(r *run, ctx context.Context) error { return r.putIntoBucket(ctx, wish, all) }},
 	})
 	return all, err
 }
@@ -93,6 +86,9 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
+	if err := freeInBucket(ctx, wish); err != nil {
+		return nil, err
+	}
 	var lines []string
 	for _, h := range r.with(config.RoleEtcd) {
 		line := h.node.Address + " snapshot: " + path.Join(snapshots.Dir, wish.Name) + ".zip"
@@ -102,6 +98,23 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 		lines = append(lines, line)
 	}
 	return lines, nil
+}
+
+// freeInBucket asks the bucket, which has to answer, whether it has something of the name.
+func freeInBucket(ctx context.Context, wish SnapshotWish) error {
+	if !wish.S3.HasKeys() {
+		return nil
+	}
+	b, err := openBucket(wish.S3)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	is, err := b.Find(ctx, snapshots.File(wish.Name))
+	if err == nil && is != nil {
+		err = fmt.Errorf("%s has a snapshot of this name already: give another --name", b)
+	}
+	return err
 }
 
 // snapshotRun prepares a run on what is deployed, with the bucket of the config of now.
@@ -138,7 +151,7 @@ func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapsh
 	failed := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
 		s, err := r.saveOn(ctx, h, name, text)
 		if err != nil {
-			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, err)
 			r.Report.Warn(err.Error())
 			return err
 		}

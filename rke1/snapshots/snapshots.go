@@ -168,6 +168,9 @@ func Choose(name string, found []*Snapshot, others []string) (*Snapshot, error) 
 	return nil, errors.New(text)
 }
 
+// Better orders snapshots, those first that are better to restore.
+func Better(a, b *Snapshot) int { return b.rank() - a.rank() }
+
 // rank is how good a snapshot is to restore: data without an archive may be what an interrupted restore left.
 func (s *Snapshot) rank() int {
 	switch {
