@@ -20,6 +20,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
+	"github.com/drover-project/drover/rke1/state"
 )
 
 // openBucket opens a bucket of a config.
@@ -237,18 +238,22 @@ type Listed struct {
 // may be a part of the list.
 func ListSnapshots(ctx context.Context, o Options, w Work, s3 *config.S3Backup) ([]Listed, error) {
 	all, failed := listBucket(ctx, s3)
-	w.Config = withBucket(w.Config, s3)
 	r := newRun(o, w)
 	defer r.close()
+	r.before, r.state = state.State{}, &state.State{Desired: state.Part{Config: w.Config}}
 	if s3 != nil && !s3.HasKeys() {
 		r.Report.Warn(fmt.Sprintf("bucket %s is opened by the hosts' own role: what is in it is not listed", s3.BucketName))
 	}
-	if err := r.reach(ctx); err != nil {
+	err := r.reach(ctx)
+	if err == nil {
+		err = r.makePlan()
+	}
+	if err != nil {
 		return all, errors.Join(failed, err)
 	}
 	hosts := r.with(config.RoleEtcd)
 	on := make([][]Listed, len(hosts))
-	err := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
+	err = each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
 		found, err := snapshots.List(ctx, h.Host, r.tools(h))
 		for _, s := range found {
 			on[slices.Index(hosts, h)] = append(on[slices.Index(hosts, h)], Listed{Name: s.Name, Place: h.node.Address, Size: s.Size, Changed: s.Changed})

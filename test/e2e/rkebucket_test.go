@@ -4,15 +4,7 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,31 +21,12 @@ import (
 func (y *rkeYard) s3() (*s3server.Server, []string) {
 	y.Helper()
 	dir := y.TempDir()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	s, ca, err := s3server.StartTLS(y.ctx, s3server.Options{Module: "../..", Dir: dir})
 	if err != nil {
 		y.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "harbour"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		y.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		y.Fatal(err)
-	}
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, text := range map[string][]byte{certificate: ca, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			y.Fatal(err)
-		}
-	}
-	s, err := s3server.Start(y.ctx, s3server.Options{Module: "../..", Dir: dir, Certificate: certificate, Key: key, CA: ca})
-	if err != nil {
+	certificate := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(certificate, ca, 0o600); err != nil {
 		y.Fatal(err)
 	}
 	y.Cleanup(func() {

@@ -5,12 +5,18 @@ package s3server
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -35,10 +41,9 @@ type Options struct {
 	Dir string
 	// IP is the address to listen at. Default: 127.0.0.1.
 	IP string
-	// Certificate and Key are files in PEM for TLS; without them the server has none.
-	Certificate, Key string
-	// CA trusts Certificate.
-	CA []byte
+	// certificate and key are files in PEM for TLS, and ca trusts them.
+	certificate, key string
+	ca               []byte
 }
 
 // Server is a server that answers.
@@ -98,6 +103,47 @@ func cache() (string, error) {
 	return dir, err
 }
 
+// StartTLS starts a server with TLS, and returns the CA that it is known by, in PEM.
+func StartTLS(ctx context.Context, o Options) (s *Server, ca []byte, err error) {
+	if o.IP == "" {
+		o.IP = "127.0.0.1"
+	}
+	o.certificate, o.key = filepath.Join(o.Dir, "cert.pem"), filepath.Join(o.Dir, "key.pem")
+	certificate, key, err := Authority(net.ParseIP(o.IP))
+	if err != nil {
+		return nil, nil, err
+	}
+	o.ca = certificate
+	for file, text := range map[string][]byte{o.certificate: certificate, o.key: key} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return nil, nil, err
+		}
+	}
+	s, err = Start(ctx, o)
+	return s, certificate, err
+}
+
+// Authority is a certificate in PEM for an address, which signs itself, with its key.
+func Authority(ip net.IP) (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "harbour"}, IPAddresses: []net.IP{ip},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
+}
+
 // Start starts a server and returns when it answers.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	program, err := Build(ctx, o.Module)
@@ -123,10 +169,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	args := []string{"--port", s.Endpoint, "--quiet"}
 	scheme, trust := "http", &tls.Config{}
-	if o.Certificate != "" {
-		args = append(args, "--cert", o.Certificate, "--key", o.Key)
+	if o.certificate != "" {
+		args = append(args, "--cert", o.certificate, "--key", o.key)
 		scheme, trust.RootCAs = "https", x509.NewCertPool()
-		trust.RootCAs.AppendCertsFromPEM(o.CA)
+		trust.RootCAs.AppendCertsFromPEM(o.ca)
 	}
 	s.command = exec.Command(program, append(args, "posix", "--sidecar", meta, "--disableotmp", s.dir)...)
 	s.command.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)

@@ -3,17 +3,10 @@ package bucket_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,40 +22,10 @@ import (
 	"github.com/drover-project/drover/test/s3server"
 )
 
-// authority is a certificate for 127.0.0.1 that signs itself, as files and as PEM.
-func authority(t *testing.T) (certificate, key string, ca []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "harbour"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for file, text := range map[string][]byte{certificate: ca, key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certificate, key, ca
-}
-
 // real is a real server with a bucket, and the way to it.
 func real(t *testing.T) (*s3server.Server, bucket.Config) {
 	t.Helper()
-	certificate, key, ca := authority(t)
-	s, err := s3server.Start(t.Context(), s3server.Options{Module: "../../..", Dir: t.TempDir(), Certificate: certificate, Key: key, CA: ca})
+	s, ca, err := s3server.StartTLS(t.Context(), s3server.Options{Module: "../../..", Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +189,10 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	_, _, other := authority(t)
+	other, _, err := s3server.Authority(net.IPv4(127, 0, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, port, _ := net.SplitHostPort(s.Endpoint)
 	for _, tt := range []struct {
 		name   string
