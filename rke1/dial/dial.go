@@ -19,6 +19,29 @@ import (
 // of a socket, and "tcp" with host and port as the host sees them.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
+// Tentative is a connection that looks open before it is known whether the host could open it. Who reads from it hears of a
+// refusal there; who has to know before asks with Open.
+type Tentative interface {
+	// Confirm waits until the host has refused the connection, which is the error, or has had its time to do so. It is called
+	// before anything is read or written.
+	Confirm(ctx context.Context) error
+}
+
+// Open opens a connection that the host has not refused.
+func Open(ctx context.Context, dial Dialer, network, address string) (net.Conn, error) {
+	conn, err := dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := conn.(Tentative); ok {
+		if err := t.Confirm(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
 // DefaultSocket is where Docker listens on a host.
 const DefaultSocket = "/var/run/docker.sock"
 

@@ -325,6 +325,7 @@ func TestRefusals(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Errorf("%v is not a RefusedError", err)
 	}
+	expect(t, echo(t, host, "tcp", "127.0.0.1:1"), "see whether something listens there")
 	d.forbid.Store(true)
 	expect(t, echo(t, host, "unix", s.socket), "AllowTcpForwarding yes")
 	if n := d.logins.Load(); n != 1 {

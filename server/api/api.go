@@ -29,6 +29,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -48,6 +49,8 @@ type Options struct {
 	Clusters *clusters.Applier
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
+	// Handover gives RKE1 clusters to the rke command line and takes them in.
+	Handover *handover.Desk
 	// Versions are those that cluster documents may name.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from; nil is the built-in data.
@@ -118,6 +121,7 @@ func New(o Options) *API {
 		},
 	}
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
+	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

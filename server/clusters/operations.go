@@ -33,6 +33,7 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
+		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
 	o, ops, _, err := turns.Begin(a.State, r, a.Now)
 	return o, ops, err

@@ -128,6 +128,8 @@ func (r *rke1Round) judge(m *member) {
 	switch {
 	case m.node != nil && m.node.Ready:
 		is(records.Active, "", "", "", "")
+	case r.Cluster.Exported != nil:
+		is(records.WaitingForPlan, verdict.Exported, r.Cluster.Exported.Since(r.Cluster.Name), "the cluster to be resumed", "drover clusters resume "+r.Cluster.Name)
 	case r.wrong != nil:
 		is(records.WaitingForPlan, verdict.BadSpec, r.wrong.Error(), "a document that can be carried out", "")
 	case failing:
@@ -199,6 +201,8 @@ func (r *rke1Round) verdict() {
 		if failing {
 			c.message = cause
 		}
+	case r.Cluster.Exported != nil:
+		c.state, c.message = r.exported()
 	case r.wrong != nil:
 		c.message, c.failed = r.wrong.Error(), true
 	case failing:
@@ -228,4 +232,25 @@ func (r *rke1Round) verdict() {
 			c.message = "not well: " + some(lost)
 		}
 	}
+}
+
+// exported is the state of a cluster that the server does not touch.
+func (r *rke1Round) exported() (state, message string) {
+	state = ClusterExported
+	message = r.Cluster.Exported.Since(r.Cluster.Name) + ", and the server does not touch it; `drover clusters resume " + r.Cluster.Name + "` takes it up"
+	if !r.Cluster.Exported.Imported {
+		return state, message
+	}
+	var absent []string
+	if record := r.RKE1.Record; record != nil {
+		for _, address := range record.Hosts {
+			if !slices.ContainsFunc(r.members, func(m *member) bool { return want.Address(*m.Machine.Machine) == address }) {
+				absent = append(absent, address)
+			}
+		}
+	}
+	if len(absent) > 0 {
+		message += "; no node agent has registered on " + some(absent)
+	}
+	return ClusterImported, message
 }

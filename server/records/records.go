@@ -37,6 +37,8 @@ type Cluster struct {
 	Spec      clusterspec.Spec `json:"spec"`
 	// Paused is who keeps the server from beginning anything on the cluster's machines; nil when nobody does.
 	Paused *Pause `json:"paused,omitempty"`
+	// Exported is who took the cluster out of the server's hands, which does not touch it then; nil while it is the server's to change.
+	Exported *Exported `json:"exported,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
 	Leave  Leave         `json:"leave,omitzero"`
 	Status ClusterStatus `json:"status,omitzero"`

@@ -221,6 +221,8 @@ func (r *Runner) pass(ctx context.Context, key records.ClusterKey) (again time.D
 		return time.Millisecond, r.end(ctx, key, d)
 	case want.Run:
 		return time.Millisecond, r.run(ctx, s, d)
+	case want.Leave:
+		return 0, r.leaveAlone(ctx, s)
 	}
 	return d.Again, nil
 }

@@ -32,7 +32,12 @@ func (r *Runner) begin(ctx context.Context, s want.Snapshot, d want.Decision) er
 	if err != nil {
 		return nil // another one began in the same moment; its end has the cluster looked at again
 	}
-	ops := []store.Op{r.State.Operations.Creating(o.Key(), o)}
+	cluster, ok := r.State.Clusters.Get(string(key))
+	if !ok || cluster.Value.MayChange() != nil {
+		return nil
+	}
+	// The cluster is written as it is: an export in the same moment conflicts with that, and sees the operation when it tries again.
+	ops := []store.Op{r.State.Operations.Creating(o.Key(), o), r.State.Clusters.Updating(cluster)}
 	for _, old := range operations.Prune(s.Operations, operations.Kept) {
 		ops = append(ops, r.State.Operations.Deleting(old.Key(), 0))
 	}
@@ -241,23 +246,29 @@ func (r *Runner) failed(ctx context.Context, o operations.Operation, p want.Para
 
 // Preview is what a run would do, in lines. It asks the hosts and does nothing.
 func (r *Runner) Preview(ctx context.Context, cluster records.Cluster) ([]string, error) {
+	lines, _, err := r.Compare(ctx, cluster)
+	return lines, err
+}
+
+// Compare is Preview, and says beside that whether it is known that a run would change nothing on any host.
+func (r *Runner) Compare(ctx context.Context, cluster records.Cluster) (lines []string, same bool, err error) {
 	s := r.snapshot(cluster)
 	before, err := want.State(s.Record)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
-		return []string{"nothing is done before this: " + want.Sentence(needs)}, nil
+		return []string{"nothing is done before this: " + want.Sentence(needs)}, false, nil
 	}
 	c, _, err := want.Config(want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	changes, err := engine.Preview(ctx, r.options(s.Machines, silent{}), engine.Work{Config: c, Before: before, Kubeconfig: kubeconfigPath})
 	if err != nil {
-		return nil, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
+		return nil, false, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
 	}
-	return append(changes.Lines(), changes.Summary()), nil
+	return append(changes.Lines(), changes.Summary()), changes.Empty() && len(changes.Unknown) == 0, nil
 }
 
 // silent is the report of what does nothing.

@@ -131,6 +131,8 @@ type Cluster struct {
 	Connected         bool      `json:"connected"`
 	Since             time.Time `json:"since,omitzero"`
 	Machines          int       `json:"machines"`
+	// Exported is set while the server does not touch the cluster.
+	Exported *records.Exported `json:"exported,omitempty"`
 }
 
 // The distributions of clusters of hosts that run Docker: RKE1's, and without one.
@@ -147,7 +149,7 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation, ObservedGeneration: cl.Status.ObservedGeneration,
 		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
 		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
-		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected,
+		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected, Exported: cl.Exported,
 		Since: cl.Status.Since, Machines: machines,
 	}
 	if cl.Spec.RKE1() {

@@ -204,6 +204,8 @@ func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
 	switch {
 	case gate != nil:
 		code, c.Fix = verdict.Code(gate.Code), gate.Fix
+	case cl.Exported != nil:
+		code = verdict.Exported
 	case cl.Spec.Docker():
 	case cl.Spec.KubernetesVersion == "":
 		code = verdict.NoVersion

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -45,6 +46,9 @@ func Envelope(err error) *norman.Error {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if _, ok := errors.AsType[*clusters.InUseError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if _, ok := errors.AsType[*records.ExportedError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if operationRefused(err) {

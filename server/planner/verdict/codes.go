@@ -30,6 +30,7 @@ const (
 	NoPlan           Code = "no-plan"
 	Paused           Code = "paused"
 	Halted           Code = "halted"
+	Exported         Code = "exported"
 
 	Delivering    Code = "delivering"
 	AgentAbsent   Code = "agent-absent"

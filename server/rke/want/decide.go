@@ -87,6 +87,8 @@ const (
 	Run
 	// End the operation as State, with Reason.
 	End
+	// Leave the cluster alone: it is in other hands, and node agents that repair its hosts are to leave them alone, too.
+	Leave
 )
 
 // Decision is what is to be done.
@@ -121,6 +123,8 @@ func Decide(s Snapshot) (Decision, error) {
 		return Decision{}, nil
 	case !s.Cluster.Deleting.IsZero():
 		return s.removal(before, active, busy), nil
+	case s.Cluster.Exported != nil:
+		return Decision{Do: Leave}, nil
 	}
 	in := Input{Cluster: s.Cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
 	stamp, err := Stamp(in)
