@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/snapshots"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 	"github.com/drover-project/drover/test/s3server"
 )
@@ -201,7 +203,12 @@ func TestBucketAndBack(t *testing.T) {
 	if stored, err := os.ReadFile(server.File("harbour", "yard/one.zip")); err != nil || string(stored) != one {
 		t.Errorf("stored are %d bytes, %v", len(stored), err)
 	}
-	if err := freeInBucket(t.Context(), SnapshotWish{Name: "one", S3: s3}); err == nil || !strings.Contains(err.Error(), "has a snapshot of this name already") {
+	b, err := inbucket.Open(s3, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Free(t.Context(), "one"); err == nil || !strings.Contains(err.Error(), "has a snapshot of this name already") {
 		t.Errorf("the same name again: %v", err)
 	}
 
@@ -301,13 +308,17 @@ func TestBucketRetention(t *testing.T) {
 	r.work.Config = withBucket(r.work.Config, s3)
 	r.work.Config.Services.Etcd.BackupConfig.Retention = 2
 	var kept []string
-	for _, name := range []string{"mine", "c-a-rs-1", "c-b-rs-1", "c-a-rs-2", "c-a-rs-3"} {
+	for i, name := range []string{"mine", "c-a-rs-1", "c-b-rs-1", "c-a-rs-2", "c-a-rs-3"} {
 		y.hosts["10.0.0.1"].SetFile(snapshots.Dir+"/"+name+".zip", &dockerstandin.File{Contents: archive(t, name, name), Mode: 0o600})
 		if err := r.putIntoBucket(t.Context(), SnapshotWish{Name: name, S3: s3}, snapshotsOn(t, r, hosts, name)); err != nil {
 			t.Fatal(err)
 		}
+		at := noon.Add(time.Duration(i) * time.Hour)
+		if err := os.Chtimes(server.File("harbour", "yard/"+name+".zip"), at, at); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b, err := openBucket(s3)
+	b, err := inbucket.Open(s3, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +330,7 @@ func TestBucketRetention(t *testing.T) {
 	for _, o := range left {
 		kept = append(kept, o.Name)
 	}
-	if len(kept) != 4 || slices.Contains(kept, "c-a-rs-1.zip") && slices.Contains(kept, "c-a-rs-2.zip") || !slices.Contains(kept, "mine.zip") {
-		t.Errorf("%s keeps %v", server.Endpoint, kept)
+	if want := []string{"c-a-rs-2.zip", "c-a-rs-3.zip", "c-b-rs-1.zip", "mine.zip"}; !slices.Equal(kept, want) {
+		t.Errorf("kept are %v, want %v", kept, want)
 	}
 }

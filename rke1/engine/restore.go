@@ -198,7 +198,7 @@ func (r *run) copySnapshot(ctx context.Context, from *source, name string) error
 	if err := from.Unpack(ctx, from.from.Host, r.tools(from.from), name); err != nil {
 		return err
 	}
-	d := r.snapshotsOf(from.from)
+	d := r.snapshotsOf(from.from).Directory
 	for _, h := range r.with(config.RoleEtcd) {
 		if h == from.from {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 )
 
@@ -86,8 +87,15 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	if err := freeInBucket(ctx, wish); err != nil {
-		return nil, err
+	if wish.S3.HasKeys() {
+		b, err := inbucket.Open(wish.S3, o.TempDir)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		if err := b.Free(ctx, wish.Name); err != nil {
+			return nil, err
+		}
 	}
 	var lines []string
 	for _, h := range r.with(config.RoleEtcd) {
@@ -98,23 +106,6 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 		lines = append(lines, line)
 	}
 	return lines, nil
-}
-
-// freeInBucket asks the bucket, which has to answer, whether it has something of the name.
-func freeInBucket(ctx context.Context, wish SnapshotWish) error {
-	if !wish.S3.HasKeys() {
-		return nil
-	}
-	b, err := openBucket(wish.S3)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	is, err := b.Find(ctx, snapshots.File(wish.Name))
-	if err == nil && is != nil {
-		err = fmt.Errorf("%s has a snapshot of this name already: give another --name", b)
-	}
-	return err
 }
 
 // snapshotRun prepares a run on what is deployed, with the bucket of the config of now.

@@ -12,10 +12,11 @@ import (
 	"github.com/drover-project/drover/rke1/onhost"
 )
 
-// Archive is an archive on a host, unopened.
+// Archive is an archive somewhere, unopened.
 type Archive struct {
-	Name    string // of the snapshot
-	Size    int64  // bytes
+	Name string // of the snapshot
+	Size int64  // bytes
+	// Changed is when it was written, by the clock of the place.
 	Changed time.Time
 }
 

@@ -2,7 +2,10 @@
 
 package bucket
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Expired are the objects of a series that are beyond the newest so many of it, newest first; keep of 0 keeps all.
 // Counted, and not by age: where new ones fail to come, the old ones are all there is.
@@ -11,6 +14,7 @@ func Expired(all []Object, series func(name string) bool, keep int) []Object {
 	if keep <= 0 || len(of) <= keep {
 		return nil
 	}
-	slices.SortStableFunc(of, func(a, b Object) int { return b.Changed.Compare(a.Changed) })
+	// Of one second, the later name is the newer one: names have a time in them, or a number.
+	slices.SortFunc(of, func(a, b Object) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(b.Name, a.Name)) })
 	return of[keep:]
 }
