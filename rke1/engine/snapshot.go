@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 )
 
@@ -45,14 +46,6 @@ func withBucket(c *config.Cluster, s3 *config.S3Backup) *config.Cluster {
 	return &with
 }
 
-// secretsOf are the texts that a program of snapshots is given and nobody else may see.
-func secretsOf(c *config.Cluster) []string {
-	if b := c.Services.Etcd.BackupConfig; b != nil && b.S3 != nil {
-		return []string{b.S3.SecretKey, b.S3.AccessKey, b.S3.CustomCA}
-	}
-	return nil
-}
-
 // tools makes containers for looking at snapshots.
 func (r *run) tools(h *host) snapshots.Tools {
 	return func(name string, binds []string, script string, args ...string) nodeconfig.Process {
@@ -67,7 +60,7 @@ func (r *run) inspect(ctx context.Context, h *host, name string) (*snapshots.Sna
 
 // SaveSnapshot takes a snapshot of etcd on every host that has a member, with the state of the cluster in it, and into a
 // bucket if there is one. One host with a good archive is success; what went wrong on others is warned of.
-// It returns what each host has.
+// It returns what each host has, also with the error that the bucket has nothing.
 func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]snapshots.Snapshot, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
@@ -82,6 +75,7 @@ func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]
 			all, err = r.saveSnapshot(ctx, wish)
 			return err
 		}},
+		{"bucket", "Put the snapshot into the bucket", func(r *run, ctx context.Context) error { return r.putIntoBucket(ctx, wish, all) }},
 	})
 	return all, err
 }
@@ -95,6 +89,16 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 	defer r.close()
 	if err := r.reach(ctx); err != nil {
 		return nil, err
+	}
+	if wish.S3.HasKeys() {
+		b, err := inbucket.Open(wish.S3, o.TempDir)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		if err := b.Free(ctx, wish.Name); err != nil {
+			return nil, err
+		}
 	}
 	var lines []string
 	for _, h := range r.with(config.RoleEtcd) {
@@ -142,7 +146,7 @@ func (r *run) saveSnapshot(ctx context.Context, wish SnapshotWish) ([]snapshots.
 	failed := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
 		s, err := r.saveOn(ctx, h, wish, text)
 		if err != nil {
-			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, err)
 			r.Report.Warn(err.Error())
 			return err
 		}
@@ -230,7 +234,7 @@ func (r *run) firstSnapshots(ctx context.Context) {
 		err = each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
 			h.schedules = false
 			if _, err := r.saveOn(ctx, h, SnapshotWish{Name: name}, text); err != nil {
-				return fmt.Errorf("host [%s]: %w", h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+				return fmt.Errorf("host [%s]: %w", h.node.Address, err)
 			}
 			return nil
 		})
@@ -254,13 +258,23 @@ func RemoveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) e
 	if err := r.makePlan(); err != nil {
 		return err
 	}
+	if wish.S3.HasKeys() {
+		b, err := inbucket.Open(wish.S3, o.TempDir)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		if err := b.Remove(ctx, snapshots.File(wish.Name)); err != nil {
+			return err
+		}
+	}
 	return each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
 		once, err := r.plan.Once(h.node.Address)
 		if err != nil {
 			return err
 		}
 		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRemove(wish.Name, false), Limit: r.backupLimit()}); err != nil {
-			return fmt.Errorf("remove snapshot %s from host %s: %w", wish.Name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+			return fmt.Errorf("remove snapshot %s from host %s: %w", wish.Name, h.node.Address, err)
 		}
 		return nil
 	})

@@ -151,12 +151,20 @@ func (o Once) Bundle() nodeconfig.Process {
 	return p
 }
 
-// SnapshotOnce takes a snapshot now, on the host and, where the config has one, in the bucket.
+// SnapshotOnce takes a snapshot now, on the host and, where the config has one without keys, in the bucket.
 func (o Once) SnapshotOnce(name string) nodeconfig.Process {
 	p := o.snapshot(SnapshotOnce, name)
 	p.Args = append(p.Args, "--once")
-	o.toBucket(&p, true)
+	o.onSchedule(&p)
+	o.byRole(&p)
 	return o.ready(p)
+}
+
+// byRole tells a container of a bucket that the host's own role opens. One with keys is the engine's: they would stand in the container's environment.
+func (o Once) byRole(p *nodeconfig.Process) {
+	if b := o.config.Services.Etcd.BackupConfig; b != nil && !b.S3.HasKeys() {
+		o.toBucket(p)
+	}
 }
 
 // tools is a container of the snapshot program with other work than saving.
@@ -178,15 +186,15 @@ func (o Once) SnapshotRemove(name string, cleanup bool) nodeconfig.Process {
 		p.Args = append(p.Args, "--cleanup")
 		return p
 	}
-	o.toBucket(&p, false)
+	o.byRole(&p)
 	return p
 }
 
-// SnapshotDownload gets a snapshot from the host that serves it, at its internal address; "" is the bucket.
+// SnapshotDownload gets a snapshot from the host that serves it, at its internal address; "" is the bucket, which the host's role opens.
 func (o Once) SnapshotDownload(name, from string) nodeconfig.Process {
 	p := o.tools(SnapshotDownload, "download", "--name", name)
 	if from == "" {
-		o.toBucket(&p, false)
+		o.byRole(&p)
 		return p
 	}
 	p.Args = append(append(p.Args, "--local-endpoint", from), member()...)
@@ -201,7 +209,7 @@ func (o Once) SnapshotServe(name string) nodeconfig.Process {
 // SnapshotState puts the state file that is in a snapshot to /tmp/cluster.rkestate in the container.
 func (o Once) SnapshotState(name string) nodeconfig.Process {
 	p := o.tools(SnapshotState, "extractstatefile", "--name", name)
-	o.toBucket(&p, false)
+	o.byRole(&p)
 	return p
 }
 

@@ -398,12 +398,18 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 			"State": map[string]any{"Running": c.Running, "StartedAt": "2026-01-01T00:00:00Z"}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
 		})
 	case verb == "start", verb == "restart":
-		c.Running = true
-		c.Starts++
 		if run := e.runs[c.Name]; run != nil {
-			c.Code, c.Log = run(*c)
-			c.Running = false
+			is := *c
+			is.Running = true
+			is.Starts++
+			e.mu.Unlock() // it may ask what is on the host
+			is.Code, is.Log = run(is)
+			e.mu.Lock()
+			c.Code, c.Log = is.Code, is.Log
+		} else {
+			c.Running = true
 		}
+		c.Starts++ // who waits for its end looks at this
 		w.WriteHeader(204)
 	case verb == "stop":
 		c.Running = false
