@@ -213,8 +213,12 @@ func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
 	applier.CheckRKE1 = rke.New(rke.Options{State: b.st, Versions: known, Now: b.now}).Check
 	return &handover.Desk{
 		State: b.st, Clusters: applier, Versions: known, Now: b.now,
-		Client:  func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("the cluster is not there") },
-		Compare: func(context.Context, records.Cluster) ([]string, bool, error) { return []string{"0 changes"}, true, nil },
+		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
+			return nil, errors.New("the cluster is not there")
+		},
+		Compare: func(context.Context, records.Cluster) ([]string, bool, error) {
+			return []string{"0 changes"}, true, nil
+		},
 	}
 }
 

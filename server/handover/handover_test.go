@@ -546,9 +546,13 @@ func TestImport(t *testing.T) {
 		return b.Import(t.Context(), r)
 	}
 	for says, change := range map[string]func(*handover.ImportRequest){
-		"cut off":          func(r *handover.ImportRequest) { r.State = text[:len(text)-9] },
-		"another cluster":  func(r *handover.ImportRequest) { r.Config = bytes.ReplaceAll(r.Config, []byte("10.0.0."), []byte("10.9.9.")) },
-		"addons_include":   func(r *handover.ImportRequest) { r.Config = append(slices.Clone(r.Config), "addons_include: [./a.yml]\n"...) },
+		"cut off": func(r *handover.ImportRequest) { r.State = text[:len(text)-9] },
+		"another cluster": func(r *handover.ImportRequest) {
+			r.Config = bytes.ReplaceAll(r.Config, []byte("10.0.0."), []byte("10.9.9."))
+		},
+		"addons_include": func(r *handover.ImportRequest) {
+			r.Config = append(slices.Clone(r.Config), "addons_include: [./a.yml]\n"...)
+		},
 		"fleet-default al": func(r *handover.ImportRequest) { r.Namespace = "mine" },
 	} {
 		_, err := ask(change)
