@@ -56,7 +56,7 @@ rke2standin: setup ## the stand-in of RKE2 that `make e2e-full` installs, into t
 
 RKE1_VERSIONS ?= v1.23.17-rancher1-1
 rke1images: setup ## the images of RKE1's clusters that the end-to-end tests make, into the same cache; the first time takes a quarter of an hour
-	go run ./test/rke1images/build -versions $(RKE1_VERSIONS)
+	go run ./test/rke1images/build -versions $(RKE1_VERSIONS) $(RKE1_ADDONS)
 
 e2e: k3s rke1images ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	go test -tags e2e -count=1 -timeout 60m ./test/...
@@ -76,6 +76,7 @@ lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell s
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
 	shellcheck -s sh installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/rke1images/image/bash test/rke1images/image/install-cni.sh test/peer/build-agent.sh
+	shellcheck -s sh -e SC2034,SC2154 installers/errand/*.sh # each stands behind once.sh
 	shellcheck -s bash test/rke1images/image/entrypoint.sh
 
 bench: build ## the measures of README.md, on this machine
@@ -84,6 +85,7 @@ bench: build ## the measures of README.md, on this machine
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
+e2e-full: RKE1_ADDONS = -addons
 e2e-full: k3s rke2standin rke1images ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 

@@ -84,7 +84,7 @@ network:
   options: {canal_iface: eth1, canal_flannel_backend_port: "4789", canal_flannel_backend_vni: "4096", canal_priority_class_name: net,
     calico_kube_controllers_priority_class_name: ctl, canal_flex_volume_plugin_dir: /opt/flex}
   node_selector: {net: "yes"}
-  tolerations: [{key: a, operator: Exists, tolerationseconds: 1000000}]
+  tolerations: [{key: a, operator: Exists, effect: NoExecute, tolerationseconds: 1000000}]
   update_strategy: {strategy: RollingUpdate, rollingUpdate: {maxUnavailable: 20%}}
 dns:
   provider: coredns

@@ -92,6 +92,8 @@ type Work struct {
 	DisablePortCheck bool
 	// IgnoreDockerVersion takes hosts with any version of Docker, as ignore_docker_version of the config does.
 	IgnoreDockerVersion bool
+	// RemoveSnapshots takes etcd's snapshots off hosts that leave, too.
+	RemoveSnapshots bool
 	// UpdateOnly changes workers alone.
 	UpdateOnly bool
 	// Certificates are the user's own, from pki.ReadDir; nil lets the engine issue them.

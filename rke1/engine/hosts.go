@@ -23,6 +23,8 @@ type host struct {
 	facts wanted.Facts
 	// prefix stands before the paths on the host.
 	prefix string
+	// schedules says that the run has made the container that takes snapshots again and again.
+	schedules bool
 	// leaves says that the host is not in the config any more.
 	leaves bool
 	// wanted is what should be on the host, found what was there when the run began.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/rke1/change"
@@ -214,6 +215,29 @@ func (r *run) backupLimit() time.Duration {
 		return time.Duration(b.Timeout) * time.Second
 	}
 	return snapshots.Limit
+}
+
+// firstSnapshots takes a snapshot where the container that takes them again and again was just made: it waits a whole period before its
+// first one, and begins anew when it is made anew. The name is one of its own, so that it removes it when its time has come.
+func (r *run) firstSnapshots(ctx context.Context) {
+	hosts := slices.DeleteFunc(r.with(config.RoleEtcd), func(h *host) bool { return !h.schedules })
+	if len(hosts) == 0 {
+		return
+	}
+	name := snapshots.Rolling(r.Now(), r.work.Config.Services.Etcd.BackupConfig)
+	text, err := state.Compact(r.state)
+	if err == nil {
+		err = each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
+			h.schedules = false
+			if _, err := r.saveOn(ctx, h, SnapshotWish{Name: name}, text); err != nil {
+				return fmt.Errorf("host [%s]: %w", h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		r.Report.Warn("there is no snapshot of etcd yet, and the next try is a whole period away; `drover rke etcd snapshot-save` takes one at once: " + err.Error())
+	}
 }
 
 // RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of

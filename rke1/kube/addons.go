@@ -58,12 +58,18 @@ func (a *API) Addon(ctx context.Context, name string) (text string, err error) {
 	return text, nil
 }
 
-// Apply applies every object of an add-on and then keeps its text, so that an interrupted one
-// is applied again. Objects that cannot be applied hold no others; they are an *AddonError.
-func (a *API) Apply(ctx context.Context, name, text string) error {
+// Apply applies every object of an add-on, deletes those that it had by the text before and has
+// no more, and then keeps the text, so that an interrupted one is applied again. With an empty
+// text before nothing is deleted. Objects that cannot be applied hold no others; they are an
+// *AddonError.
+func (a *API) Apply(ctx context.Context, name, text, before string) error {
 	objects, err := Objects(text)
 	if err != nil {
 		return fmt.Errorf("add-on %s: %w", name, err)
+	}
+	old, err := Objects(before)
+	if err != nil {
+		return fmt.Errorf("add-on %s: the text of ConfigMap %s/%s: %w", name, System, name, err)
 	}
 	failed := &AddonError{Addon: name}
 	for _, o := range inOrder(objects) {
@@ -76,6 +82,11 @@ func (a *API) Apply(ctx context.Context, name, text string) error {
 	}
 	if len(failed.Objects) > 0 {
 		return failed
+	}
+	for _, o := range gone(old, objects) {
+		if err := again(ctx, func() error { return a.remove(ctx, o) }); err != nil {
+			return fmt.Errorf("add-on %s: delete %s, which it has no more: %w", name, describe(o), err)
+		}
 	}
 	return a.keep(ctx, name, text)
 }
@@ -91,8 +102,7 @@ func (a *API) apply(ctx context.Context, o *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	return err
+	return put(ctx, client, o)
 }
 
 func (a *API) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {

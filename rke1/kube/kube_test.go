@@ -300,7 +300,7 @@ func TestAddons(t *testing.T) {
 		c := newCluster()
 		ctx := t.Context()
 		c.mapper.widgetsAfter = 2 // the definition takes effect a moment later
-		if err := c.Apply(ctx, "rke-user-addon", addon); err != nil {
+		if err := c.Apply(ctx, "rke-user-addon", addon, ""); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"namespaces /tools", "customresourcedefinitions /widgets.example.com", "widgets tools/w", "configmaps default/m"}
@@ -328,7 +328,7 @@ func TestAnAddonThatIsRefused(t *testing.T) {
 	c := newCluster()
 	c.refuse["configmaps default/m"] = apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "m", nil)
 	text := "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n"
-	err := c.Apply(t.Context(), "rke-user-addon", text)
+	err := c.Apply(t.Context(), "rke-user-addon", text, "")
 	var failed *kube.AddonError
 	if !errors.As(err, &failed) || len(failed.Objects) != 1 || !strings.HasPrefix(failed.Objects[0], "ConfigMap default/m: ") {
 		t.Errorf("got %v", err)

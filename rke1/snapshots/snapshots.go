@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 )
@@ -27,6 +28,16 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,199}$`)
 func Name(now time.Time, safe bool) string {
 	name := "rke_etcd_snapshot_" + now.UTC().Format(time.RFC3339)
 	if safe {
+		name = strings.ReplaceAll(name, ":", "-")
+	}
+	return name
+}
+
+// Rolling is the name of a snapshot that is taken at a time by a schedule, which is how the schedule knows when its time has come:
+// 2026-01-02T15:04:05Z_etcd. b may be nil. Source: rancher/rke-tools, rolling backups.
+func Rolling(now time.Time, b *config.BackupConfig) string {
+	name := now.UTC().Format(time.RFC3339) + "_etcd"
+	if b != nil && b.SafeTimestamp {
 		name = strings.ReplaceAll(name, ":", "-")
 	}
 	return name

@@ -115,21 +115,14 @@ func (o Once) SELinuxChecker() nodeconfig.Process {
 	return p
 }
 
-// Clean empties directories of the host, which stay: they can be mount points.
-func (o Once) Clean(directories []string) nodeconfig.Process {
-	binds := make([]string, len(directories))
-	for i, d := range directories {
-		binds[i] = d + ":" + d + ":z"
-	}
-	p := o.shell(Cleaner, "", binds...)
-	p.Args = append(append([]string{"find"}, directories...), "-mindepth", "1", "-delete")
-	return p
-}
-
 // listens ends well when somebody listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
-// that was given to it, which need not be the one seen here.
-const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" '
-$4 == "00010000" { n = split($8, part, "/"); if (part[n] == name || $8 == at) found = 1 }
+// that was given to it, which need not be the one seen here; and cri-dockerd, as all that use Kubernetes' library, listens on a file
+// beside it whose name is a number, and then moves that. Wire source: k8s.io/kubernetes pkg/kubelet/util CreateListener.
+const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" -v dir="${at%/*}" '
+$4 == "00010000" {
+	n = split($8, part, "/"); of = substr($8, 1, length($8) - length(part[n]) - 1)
+	if (part[n] == name || $8 == at || part[n] ~ /^[0-9]+$/ && (of == dir || of == "/run" || of == "/var/run")) found = 1
+}
 END { exit !found }' /proc/net/unix`
 
 // SocketChecker ends well when cri-dockerd listens for the kubelet.

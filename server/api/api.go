@@ -25,8 +25,10 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -48,6 +50,9 @@ type Options struct {
 	Registration *registration.Registration
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
+	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
+	DayTwo  *daytwo.Asker
+	Refresh func(ctx context.Context, key records.ClusterKey) error
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
@@ -73,6 +78,8 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Backups are of the server itself; nil answers 503.
+	Backups *backup.Keeper
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -123,8 +130,13 @@ func New(o Options) *API {
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
+	if o.DayTwo == nil {
+		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
+	}
+	h.daytwo = native.DayTwoAPI{API: h.own, Asker: o.DayTwo, Refresh: o.Refresh}
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
+	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/planner"
@@ -50,12 +51,26 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/operations": {
-			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			summary: "RKE1: take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
-		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/rke-snapshots": {summary: "List the snapshots of an RKE1 cluster's etcd that the server took", query: page, answer: views.List[views.RKESnapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/document":      {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":          {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots":     {summary: "List the snapshots of a cluster's etcd, the newest first", answer: views.Snapshots{}},
+		"/v1-drover/clusters/{namespace}/{name}/take-snapshot": {
+			summary: "Take a snapshot of a cluster's etcd, by {} on all members, one after the other, or by {\"machines\": [...]} on some; \"name\" begins the names of the files",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/restore": {
+			summary: "Restore a snapshot, by {\"snapshot\": NAME} or {\"snapshot\": PATH, \"machine\": NAME}, with \"mode\" none, kubernetesVersion or all",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}, {"replace", "true ends a change that is under way"}},
+			body:    "application/json", answer: views.Operation{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/rotate": {
+			summary: "Renew certificates, by {\"what\": \"certificates\", \"services\": [...]}, or rotate the encryption key, by {\"what\": \"encryption-keys\"}",
+			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},
@@ -129,6 +144,10 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/backup": {
+			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
+		},
+		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
 	}
 }
 

@@ -20,12 +20,14 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3    *management.API
-	v1    *steve.API
-	own   *native.API
-	fleet native.FleetAPI
-	desk  native.HandoverAPI
-	login *login.API
+	v3     *management.API
+	v1     *steve.API
+	own    *native.API
+	fleet  native.FleetAPI
+	desk   native.HandoverAPI
+	daytwo native.DayTwoAPI
+	rescue native.BackupAPI
+	login  *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -185,8 +187,12 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), native.WishAPI{API: own}.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/rke-snapshots", object(auth.Get, auth.Cluster), native.WishAPI{API: own}.List},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), h.daytwo.ListSnapshots},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/take-snapshot", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/restore", object(auth.Update, auth.Cluster), h.daytwo.Restore},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/rotate", object(auth.Update, auth.Cluster), h.daytwo.Rotate},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
@@ -212,6 +218,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup), h.rescue.Make},
+		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	}
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)

@@ -62,6 +62,8 @@ const (
 	SharedObject Kind = "object"
 	// Fleet is one of machines without a cluster.
 	Fleet Kind = "fleet"
+	// Backup is one of the server itself.
+	Backup Kind = "backup"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -110,7 +112,7 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet, Backup:
 	}
 	return false
 }

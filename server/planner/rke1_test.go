@@ -70,6 +70,15 @@ func TestRKE1Hosts(t *testing.T) {
 			under(s)
 			s.Operation.Wait = &operations.Wait{Cause: "port 6443 of host 10.0.0.1 is taken", NextStep: "soon"}
 		}, records.Failed, verdict.RKE1Failed, ClusterProvisioning, "port 6443", true},
+		{"exported", func(s *Snapshot) {
+			s.Cluster.Exported, s.API = &records.Exported{At: s.Now}, observed.API{}
+		}, records.WaitingForPlan, verdict.Exported, ClusterExported, "cluster yard was exported at 2026-11-22T12:00:00Z, and the server does not touch it; `drover clusters resume yard`", false},
+		{"exported, and its node is Ready", func(s *Snapshot) {
+			s.Cluster.Exported, s.RKE1.Record.Done = &records.Exported{At: s.Now}, ""
+		}, records.Active, "", ClusterExported, "drover clusters resume yard", false},
+		{"imported, and a host has no agent", func(s *Snapshot) {
+			s.Cluster.Exported, s.RKE1.Record.Hosts = &records.Exported{At: s.Now, Imported: true}, []string{"10.0.0.1", "10.0.0.7"}
+		}, records.Active, "", ClusterImported, "; no node agent has registered on 10.0.0.7", false},
 		{"a wrong document", func(s *Snapshot) {
 			bad := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"rope"}}`)
 			s.RKE1.Record, s.API = nil, observed.API{}

@@ -76,6 +76,9 @@ type ClusterStatus struct {
 	// Halted is the generation whose roll-out was aborted: machines that had not been taken keep what they have
 	// until the spec changes again. Zero when none was.
 	Halted int64 `json:"halted,omitempty"`
+	// Restoring is the ID of a restore that has stopped servers and has not come to its end; nothing starts on the cluster's
+	// machines before one has. Empty otherwise.
+	Restoring string `json:"restoring,omitempty"`
 	// APIEndpoint is the URL of the cluster's API server on its control-plane host.
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
 	// Warning is what will go wrong, or has gone wrong while the cluster works; empty for nothing.

@@ -12,6 +12,9 @@
 //   - flannel (flanneld), which lays plain routes between hosts of one link, and its CNI plugin and installer;
 //   - the pause program; the autoscaler of CoreDNS, which is the same program and scales nothing.
 //
+// Where a test asks for the images of add-ons, flannel is real, as is metrics-server; the rest of them are stand-ins
+// (addonstandins).
+//
 // kube-apiserver of 1.23 needs a generated file that its module lacks and that of 1.24 has; see kubernetes.go.
 package rke1images
 
@@ -65,6 +68,8 @@ type Options struct {
 	Engine *engine.Engine
 	// Versions are those wanted. Default: Version alone.
 	Versions []string
+	// Addons builds the images of add-ons, too.
+	Addons bool
 	// Say hears what is being done, and during a long build how far it is. Default: nobody.
 	Say func(format string, args ...any)
 }
@@ -76,6 +81,12 @@ type Kit struct {
 
 // Archive is the archive of all images of a version, as `docker load` takes it.
 func (k Kit) Archive(version string) string { return filepath.Join(k.dir, version+".tar") }
+
+// addonArchive is the file with the images of add-ons.
+const addonArchive = "addons.tar"
+
+// AddonArchive is the archive of the images of add-ons; it is there when Options.Addons asked for it.
+func (k Kit) AddonArchive() string { return filepath.Join(k.dir, addonArchive) }
 
 // Kubectl is the kubectl of a version, for this machine.
 func (k Kit) Kubectl(version string) string {
@@ -114,7 +125,7 @@ func Build(ctx context.Context, o Options) (Kit, error) {
 	if b.rootFS, err = host.RootFS(ctx, b.engine, HostPackages()...); err != nil {
 		return Kit{}, err
 	}
-	parts, err := b.parts(o.Versions)
+	parts, err := b.parts(o.Versions, o.Addons)
 	if err != nil {
 		return Kit{}, err
 	}
@@ -170,8 +181,8 @@ func (b *builder) build(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// parts are the steps for the versions, in their order.
-func (b *builder) parts(versions []string) ([]part, error) {
+// parts are the steps for the versions and for add-ons, in their order.
+func (b *builder) parts(versions []string, addons bool) ([]part, error) {
 	const here = "test/rke1images/"
 	programs, err := b.sumOf([]any{pluginsModule}, here+"programs.go", here+"etcd", here+"coredns", here+"tools", here+"flanneld",
 		"test/k3smodule/pause", "test/k3smodule/cni")
@@ -202,6 +213,10 @@ func (b *builder) parts(versions []string) ([]part, error) {
 		parts = append(parts,
 			part{"kubernetes-" + version, kubernetes, func(ctx context.Context) error { return b.kubernetes(ctx, r) }},
 			part{"images-" + version, images, func(context.Context) error { return b.images(version, r) }})
+	}
+	if addons {
+		more, err := b.addonParts(programs)
+		return append(parts, more...), err
 	}
 	return parts, nil
 }

@@ -149,9 +149,12 @@ func (a *app) root() *cobra.Command {
 }
 
 // refuseUnknown has a command that only holds others refuse what is none of them; the library
-// would show its help and call that a success.
+// would show its help and call that a success. One that does something itself sees to its arguments.
 func refuseUnknown(cmd *cobra.Command) {
-	if !cmd.HasSubCommands() {
+	for _, sub := range cmd.Commands() {
+		refuseUnknown(sub)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() {
 		return
 	}
 	cmd.SuggestionsMinimumDistance = 2
@@ -165,9 +168,6 @@ func refuseUnknown(cmd *cobra.Command) {
 			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
 		}
 		return usage("unknown command %q of %s; %s", args[0], cmd.CommandPath(), see)
-	}
-	for _, sub := range cmd.Commands() {
-		refuseUnknown(sub)
 	}
 }
 

@@ -1,4 +1,4 @@
-// What people ask of a cluster that runs, beside its document: snapshots, their restore, and rotations.
+// What people ask of an RKE1 cluster that runs, beside its document: snapshots, their restore, and rotations.
 
 package native
 
@@ -19,8 +19,11 @@ import (
 // maxAsked is the largest body of a request for an operation, in bytes.
 const maxAsked = 64 << 10
 
+// WishAPI serves what people ask of RKE1 clusters.
+type WishAPI struct{ *API }
+
 // Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
-func (a *API) Begin(c *route.Call) (route.Answer, error) {
+func (a WishAPI) Begin(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -40,7 +43,7 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
 	}
 	if a.RKE == nil || !d.Value.Spec.RKE1() {
-		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1, and this is not done on others yet", d.Value.Name)
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1; those of other distributions have routes of their own: take-snapshot, restore and rotate", d.Value.Name)
 	}
 	key := records.ClusterKey(d.Key)
 	if how.DryRun {
@@ -55,13 +58,15 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
 }
 
-// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots: those that the server took or tried to, the oldest first.
-func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
+// List is GET /v1-drover/clusters/{namespace}/{name}/rke-snapshots: those that the server took or tried to, the oldest first.
+func (a WishAPI) List(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	kept, _ := a.State.RKEStates.Get(d.Key)
 	return page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
-		func(s records.RKESnapshot) views.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
+		func(s records.RKESnapshot) views.RKESnapshot {
+			return views.OfRKESnapshot(records.ClusterKey(d.Key), s)
+		})
 }

@@ -64,6 +64,7 @@ type Engine struct {
 	watch  map[chan string]struct{}
 	info   map[string]any
 	files  map[string]File
+	inside map[string][]string
 	runs   map[string]func(Container) (code int, output string)
 }
 
@@ -76,7 +77,7 @@ type failure struct {
 func New(t testing.TB) *Engine {
 	t.Helper()
 	e := &Engine{Socket: filepath.Join(t.TempDir(), "docker.sock"), images: map[string]Image{}, watch: map[chan string]struct{}{},
-		files: map[string]File{}, runs: map[string]func(Container) (int, string){},
+		files: map[string]File{}, inside: map[string][]string{}, runs: map[string]func(Container) (int, string){},
 		info: map[string]any{"ServerVersion": "28.5.2", "OSType": "linux", "Name": "standin", "DockerRootDir": "/var/lib/docker", "Architecture": "x86_64"}}
 	e.Listen(t)
 	t.Cleanup(e.Stop)

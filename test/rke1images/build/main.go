@@ -20,23 +20,24 @@ import (
 
 func main() {
 	versions := flag.String("versions", strings.Join([]string{rke1images.Version, rke1images.Older, rke1images.Next, rke1images.Newer}, ","), "the versions, separated by commas")
+	addons := flag.Bool("addons", false, "build the images of add-ons, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := build(ctx, strings.Split(*versions, ",")); err != nil {
+	if err := build(ctx, strings.Split(*versions, ","), *addons); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(1)
 	}
 }
 
-func build(ctx context.Context, versions []string) (err error) {
+func build(ctx context.Context, versions []string, addons bool) (err error) {
 	e, err := engine.Start(ctx, engine.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
 	_, err = rke1images.Build(ctx, rke1images.Options{
-		Module: ".", Engine: e, Versions: versions,
+		Module: ".", Engine: e, Versions: versions, Addons: addons,
 		Say: func(format string, args ...any) {
 			fmt.Printf(time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
 		},
