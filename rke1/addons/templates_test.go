@@ -75,7 +75,8 @@ func TestTemplatesOfTheVersionData(t *testing.T) {
       maxUnavailable: 20%
     type: RollingUpdate
   tolerations:
-  - key: a
+  - effect: NoExecute
+    key: a
     operator: Exists
     tolerationSeconds: 1000000
 `},

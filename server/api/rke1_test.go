@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// quarry puts an RKE1 cluster with a snapshot into the bench.
-func quarry(b *bench) {
+// storeQuarry puts an RKE1 cluster with a snapshot into the bench.
+func storeQuarry(b *bench) {
 	b.t.Helper()
 	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"},"privateRegistries":[{"url":"r.example","password":"hush"}]}`)
 	c := records.Cluster{
@@ -33,7 +33,7 @@ func quarry(b *bench) {
 
 func TestRKE1ClustersOfTheManagementAPI(t *testing.T) {
 	b := newBench(t)
-	quarry(b)
+	storeQuarry(b)
 	r := b.get("/v3/clusters/c-quarr")
 	actions, _ := r.body["actions"].(map[string]any)
 	for _, name := range []string{"generateKubeconfig", "exportYaml", "rotateCertificates", "rotateEncryptionKey", "backupEtcd", "restoreFromEtcdBackup"} {
@@ -67,7 +67,7 @@ func TestRKE1ClustersOfTheManagementAPI(t *testing.T) {
 
 func TestRKE1Actions(t *testing.T) {
 	b := newBench(t)
-	quarry(b)
+	storeQuarry(b)
 	for _, c := range []struct {
 		action, body string
 		status       int
@@ -90,7 +90,7 @@ func TestRKE1Actions(t *testing.T) {
 func TestAskingForOperations(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
-	quarry(b)
+	storeQuarry(b)
 	for _, c := range []struct {
 		cluster, body string
 		status        int
