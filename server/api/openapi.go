@@ -47,25 +47,15 @@ func descriptions() map[string]description {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/preview":   {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":     {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
-		"/v1-drover/clusters/{namespace}/{name}/resume":    {summary: "End a pause", answer: views.Cluster{}},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd, the newest first", answer: views.Snapshots{}},
-		"/v1-drover/clusters/{namespace}/{name}/take-snapshot": {
-			summary: "Take a snapshot of a cluster's etcd, by {} on all members, one after the other, or by {\"machines\": [...]} on some; \"name\" begins the names of the files",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
+		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/operations": {
+			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/restore": {
-			summary: "Restore a snapshot, by {\"snapshot\": NAME} or {\"snapshot\": PATH, \"machine\": NAME}, with \"mode\" none, kubernetesVersion or all",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}, {"replace", "true ends a change that is under way"}},
-			body:    "application/json", answer: views.Operation{},
-		},
-		"/v1-drover/clusters/{namespace}/{name}/rotate": {
-			summary: "Renew certificates, by {\"what\": \"certificates\", \"services\": [...]}, or rotate the encryption key, by {\"what\": \"encryption-keys\"}",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
-		},
-		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},
@@ -125,6 +115,7 @@ func descriptions() map[string]description {
 	}
 	maps.Copy(all, serverDescriptions(page))
 	maps.Copy(all, fleetDescriptions(page))
+	maps.Copy(all, handoverDescriptions())
 	return all
 }
 
@@ -138,6 +129,26 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+	}
+}
+
+// handoverDescriptions are those of clusters that change hands.
+func handoverDescriptions() map[string]description {
+	return map[string]description{
+		"/v1-drover/clusters/{namespace}/{name}/resume": {
+			summary: "End a pause, or take up a cluster that was exported or imported: 409 with the list in changes when something would change on its hosts, or when the cluster was changed elsewhere",
+			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, whatever is in the cluster"}},
+			answer:  views.Resumed{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/export": {
+			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
+				"The body is {\"sshUser\", \"sshKeyPath\", \"bastion\", \"encryptTo\", \"keep\", \"unfinished\", \"faulty\"}; notes are in headers Warning",
+			body: "application/json", stream: "application/x-tar",
+		},
+		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
+			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}; the server does not touch it before it is resumed",
+			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
+		},
 	}
 }
 

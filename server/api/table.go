@@ -20,12 +20,12 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3     *management.API
-	v1     *steve.API
-	own    *native.API
-	fleet  native.FleetAPI
-	daytwo native.DayTwoAPI
-	login  *login.API
+	v3    *management.API
+	v1    *steve.API
+	own   *native.API
+	fleet native.FleetAPI
+	desk  native.HandoverAPI
+	login *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -173,14 +173,14 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Get, auth.Cluster), own.PreviewCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), own.Resume},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), h.daytwo.ListSnapshots},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/take-snapshot", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/restore", object(auth.Update, auth.Cluster), h.daytwo.Restore},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/rotate", object(auth.Update, auth.Cluster), h.daytwo.Rotate},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), own.RotateJoin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), own.RevealTokens},
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},

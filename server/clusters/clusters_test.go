@@ -440,9 +440,9 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	woken := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		key, ok := b.control.queue.take(ctx)
+		key, ok := b.control.queue.Take(ctx)
 		if ok {
-			b.control.queue.done(key, 0, 0)
+			b.control.queue.Done(key, 0, 0)
 		}
 		return ok
 	}
@@ -478,29 +478,5 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	b.apply(strings.Replace(harbour, "rkeConfig: {}", "rkeConfig: {provisionGeneration: 1}", 1))
 	if !woken() {
 		t.Error("a changed spec did not wake it")
-	}
-}
-
-func TestQueueNeverGivesAKeyToTwoWorkers(t *testing.T) {
-	q := newQueue()
-	q.add("a")
-	q.add("a")
-	key, ok := q.take(t.Context())
-	if key != "a" || !ok {
-		t.Fatal(key, ok)
-	}
-	q.add("a")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if key, ok := q.take(ctx); ok {
-		t.Fatalf("%s was given out twice", key)
-	}
-	q.done("a", time.Millisecond, 0)
-	if key, ok := q.take(t.Context()); key != "a" || !ok {
-		t.Error("a change during the work was lost")
-	}
-	q.done("a", 0, time.Millisecond)
-	if key, ok := q.take(t.Context()); key != "a" || !ok {
-		t.Error("the key did not come again by itself")
 	}
 }

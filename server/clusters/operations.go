@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 )
@@ -94,6 +95,9 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	next, err := first.To(operations.Running, "", now)
 	if err != nil {
 		return next, nil, err
+	}
+	if want.IsWish(first) {
+		return next, nil, nil // server/rke carries it out
 	}
 	p, err := readParams(first)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -49,8 +50,14 @@ type Request struct {
 }
 
 // Begin is the record of a request and the writes that belong to it: the record, those that it replaces, and old
-// ones that are dropped, whose records are gone. The record is running, or queued.
+// ones that are dropped, whose records are gone. The record is running, or queued. On a cluster that the server does not touch
+// nothing begins: *records.ExportedError.
 func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Operation, ops []store.Op, gone []operations.Operation, err error) {
+	if d, ok := s.Clusters.Get(string(r.Subject)); ok {
+		if err := d.Value.MayChange(); err != nil {
+			return o, nil, nil, err
+		}
+	}
 	all := s.OperationsOf(r.Subject)
 	now := clock().UTC()
 	text, err := json.Marshal(r.Params)
@@ -102,7 +109,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 
 // replaceable says that a newer wish may take the place of an operation.
 func replaceable(o operations.Operation) bool {
-	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan}, o.Kind) && o.State != operations.Queued
+	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan, want.KindProvision}, o.Kind) && o.State != operations.Queued
 }
 
 // failing says that a machine could not be changed: correcting what is wished for is what mends that.

@@ -70,7 +70,7 @@ func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 	if made {
 		a.Logger.Info("fleet made", "fleet", d.Value.Name, "id", d.Value.ID, "user", c.Who.UserID)
 	}
-	answer, err := a.join(c, d.Value.ID, d.Value.Name, c.Query().Get("rotate") == "true" && !made)
+	answer, err := JoinAPI{a.API}.join(c, d.Value.ID, d.Value.Name, c.Query().Get("rotate") == "true" && !made)
 	if answer.Made = made; answer.Command != "" {
 		answer.Command += " --no-roles"
 	}
