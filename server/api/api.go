@@ -133,7 +133,7 @@ func New(o Options) *API {
 	if o.DayTwo == nil {
 		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
 	}
-	h.daytwo = native.DayTwoAPI{API: h.own, Asker: o.DayTwo, Refresh: o.Refresh}
+	h.own.DayTwo, h.own.RefreshSnapshots = o.DayTwo, o.Refresh
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}

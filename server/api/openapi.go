@@ -51,26 +51,12 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
 		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
 		"/v1-drover/clusters/{namespace}/{name}/operations": {
-			summary: "RKE1: take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/rke-snapshots": {summary: "List the snapshots of an RKE1 cluster's etcd that the server took", query: page, answer: views.List[views.RKESnapshot]{}},
-		"/v1-drover/clusters/{namespace}/{name}/document":      {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":          {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots":     {summary: "List the snapshots of a cluster's etcd, the newest first", answer: views.Snapshots{}},
-		"/v1-drover/clusters/{namespace}/{name}/take-snapshot": {
-			summary: "Take a snapshot of a cluster's etcd, by {} on all members, one after the other, or by {\"machines\": [...]} on some; \"name\" begins the names of the files",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
-		},
-		"/v1-drover/clusters/{namespace}/{name}/restore": {
-			summary: "Restore a snapshot, by {\"snapshot\": NAME} or {\"snapshot\": PATH, \"machine\": NAME}, with \"mode\" none, kubernetesVersion or all",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}, {"replace", "true ends a change that is under way"}},
-			body:    "application/json", answer: views.Operation{},
-		},
-		"/v1-drover/clusters/{namespace}/{name}/rotate": {
-			summary: "Renew certificates, by {\"what\": \"certificates\", \"services\": [...]}, or rotate the encryption key, by {\"what\": \"encryption-keys\"}",
-			query:   []parameter{{"queue", "true waits for the operation that is under way"}}, body: "application/json", answer: views.Operation{},
-		},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},

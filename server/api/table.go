@@ -25,7 +25,6 @@ type handlers struct {
 	own    *native.API
 	fleet  native.FleetAPI
 	desk   native.HandoverAPI
-	daytwo native.DayTwoAPI
 	rescue native.BackupAPI
 	login  *login.API
 	// releases are those of both distributions.
@@ -187,12 +186,8 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), native.WishAPI{API: own}.Begin},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/rke-snapshots", object(auth.Get, auth.Cluster), native.WishAPI{API: own}.List},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), h.daytwo.ListSnapshots},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/take-snapshot", object(auth.Update, auth.Cluster), h.daytwo.CreateSnapshot},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/restore", object(auth.Update, auth.Cluster), h.daytwo.Restore},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/rotate", object(auth.Update, auth.Cluster), h.daytwo.Rotate},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},

@@ -194,7 +194,7 @@ func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
 	switch {
 	case s.Fault != "":
 		return false, "it could not be taken: " + s.Fault
-	case s.Machine == PlaceS3:
+	case s.Machine == records.SnapshotInS3:
 		return false, "it is in S3; fetch it to a host of the cluster, and restore it by its path there"
 	case !there || !m.Value.Deleting.IsZero():
 		return false, "the cluster has no machine " + s.Machine + " any more; if its host is still there, copy the file to one of the cluster and restore it by its path"

@@ -22,9 +22,6 @@ import (
 	"github.com/drover-project/drover/server/store"
 )
 
-// PlaceS3 stands for a machine in the records of snapshots that are in S3.
-const PlaceS3 = "s3"
-
 const (
 	// every is how often each cluster is asked. Snapshots are taken twice a day, so that a watch would be open for nothing.
 	every = 10 * time.Minute
@@ -191,7 +188,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	case local:
 		s.File = file
 	case strings.HasPrefix(item.Spec.Location, "s3://"):
-		s.File, s.Machine = item.Spec.Location, PlaceS3
+		s.File, s.Machine = item.Spec.Location, records.SnapshotInS3
 	default: // one that failed has no place
 		s.File = item.Spec.SnapshotName
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 )
 
+// SnapshotInS3 stands for a machine in the records of snapshots that are in S3.
+const SnapshotInS3 = "s3"
+
 // Snapshot is a snapshot of a cluster's etcd on one of its hosts. Sensitive, by its Spec. Key: Key.
 type Snapshot struct {
 	Cluster ClusterKey `json:"cluster"`

@@ -54,16 +54,16 @@ func (f *fleet) servers() (all []*ship) {
 // snapshot is what the tests look at of one.
 type snapshot struct {
 	Name, Machine, File, SHA256 string
-	Size                        int64
+	Hosts                       []struct{ Size int64 }
 	Restorable                  bool
 	Why                         string
 }
 
 func (f *fleet) listSnapshots() []snapshot {
 	f.Helper()
-	var list struct{ Data []snapshot }
+	var list []snapshot
 	must(f.T, json.Unmarshal([]byte(f.drover("snapshots", "ls", "harbour", "-o", "json")), &list))
-	return list.Data
+	return list
 }
 
 // mark writes something that a restore brings back, or takes away.
@@ -92,7 +92,7 @@ func (f *fleet) snapshots() {
 	for _, s := range f.listSnapshots() {
 		if strings.HasPrefix(s.Name, "e2e-") {
 			found = append(found, s.Name)
-			if !s.Restorable || s.SHA256 == "" || s.Size == 0 {
+			if !s.Restorable || s.SHA256 == "" || len(s.Hosts) != 1 || s.Hosts[0].Size == 0 {
 				f.Errorf("snapshot %+v", s)
 			}
 		}
@@ -118,7 +118,7 @@ func (f *fleet) once(verb string, want int) {
 }
 
 func (f *fleet) renews() {
-	dates := `for c in $(ls /var/lib/rancher/k3s/server/tls/*.crt /var/lib/rancher/k3s/server/tls/kube-scheduler/*.crt); do case $c in *-ca.crt|*ca.nochain.crt) ;; *) sha256sum $c ;; esac; done`
+	dates := `for c in $(ls /var/lib/rancher/k3s/server/tls/*.crt /var/lib/rancher/k3s/server/tls/kube-scheduler/kube-scheduler.crt); do case $c in *-ca.crt|*ca.nochain.crt) ;; *) sha256sum $c ;; esac; done`
 	before := map[string]string{}
 	for _, s := range f.servers() {
 		before[s.Name()] = f.on(s, dates)

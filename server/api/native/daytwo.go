@@ -1,17 +1,16 @@
-// Snapshots, restores and rotations of clusters that run: each is an operation, which the answer shows.
+// Snapshots, restores and rotations of clusters of k3s and RKE2.
 
 package native
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
@@ -21,97 +20,32 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// maxAsk is the largest body of such a request, in bytes.
-const maxAsk = 64 << 10
-
-// DayTwoAPI serves what people ask for on clusters that run.
-type DayTwoAPI struct {
-	*API
-	Asker *daytwo.Asker
-	// Refresh asks a cluster for its snapshots; nil asks none.
-	Refresh func(ctx context.Context, key records.ClusterKey) error
-}
-
-// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots.
-func (a DayTwoAPI) ListSnapshots(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
+// beginOnHosts begins an operation on a cluster whose machines get plans.
+func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
+	refused := func(field, format string, args ...any) (route.Answer, error) {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
-	answer := views.Snapshots{Data: []views.Snapshot{}}
-	if a.Refresh != nil {
-		if err := a.Refresh(c.Ctx(), records.ClusterKey(d.Key)); err != nil {
-			answer.Stale = err.Error()
+	switch {
+	case !ops.Is(asked.Kind):
+		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys", asked.Kind)
+	case asked.KeepState || asked.CA || how.DryRun:
+		return refused("kind", "keepState, ca and dryRun are for clusters of RKE1, and %s is not one", d.Value.Name)
+	case how.Turn == turns.Replace && asked.Kind != ops.KindRestore:
+		return refused("replace", "only a restore takes the place of a change that is under way")
+	case asked.Kind == ops.KindRestore && len(asked.Machines) > 1:
+		return refused("machines", "a snapshot is restored on one machine")
+	}
+	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services}}
+	switch asked.Kind {
+	case ops.KindSnapshot:
+		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
+	case ops.KindRestore:
+		ask.Request.Snapshot = asked.Snapshot
+		if len(asked.Machines) > 0 {
+			ask.Request.Target = asked.Machines[0]
 		}
 	}
-	for _, s := range a.State.Snapshots.ListIn(d.Key + "/") {
-		ok, why := a.Asker.Restorable(s.Value)
-		answer.Data = append(answer.Data, views.OfSnapshot(s.Value, ok, why))
-	}
-	slices.SortStableFunc(answer.Data, func(x, y views.Snapshot) int { return y.Created.Compare(x.Created) })
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
-}
-
-// CreateSnapshot is POST /v1-drover/clusters/{namespace}/{name}/take-snapshot?queue=true with a views.SnapshotRequest.
-func (a DayTwoAPI) CreateSnapshot(c *route.Call) (route.Answer, error) {
-	var r views.SnapshotRequest
-	return a.begin(c, &r, func() (daytwo.Ask, error) {
-		return daytwo.Ask{Kind: ops.KindSnapshot, Request: ops.Request{Name: r.Name, Machines: r.Machines}}, nil
-	})
-}
-
-// Restore is POST /v1-drover/clusters/{namespace}/{name}/restore?queue=true&replace=true with a views.RestoreRequest.
-func (a DayTwoAPI) Restore(c *route.Call) (route.Answer, error) {
-	var r views.RestoreRequest
-	return a.begin(c, &r, func() (daytwo.Ask, error) {
-		return daytwo.Ask{Kind: ops.KindRestore, Mode: r.Mode, Request: ops.Request{Snapshot: r.Snapshot, Target: r.Machine}}, nil
-	})
-}
-
-// Rotate is POST /v1-drover/clusters/{namespace}/{name}/rotate?queue=true with a views.RotateRequest.
-func (a DayTwoAPI) Rotate(c *route.Call) (route.Answer, error) {
-	var r views.RotateRequest
-	return a.begin(c, &r, func() (daytwo.Ask, error) {
-		switch {
-		case r.What == "certificates":
-			return daytwo.Ask{Kind: ops.KindCertificates, Request: ops.Request{Services: r.Services}}, nil
-		case r.What == "encryption-keys" && len(r.Services) == 0:
-			return daytwo.Ask{Kind: ops.KindKeys}, nil
-		case r.What == "encryption-keys":
-			return daytwo.Ask{}, norman.Invalid(norman.InvalidOption, "services", "an encryption key is not one of a service")
-		}
-		return daytwo.Ask{}, norman.Invalid(norman.InvalidOption, "what", "%.40q is neither certificates nor encryption-keys", r.What)
-	})
-}
-
-// begin reads a request, begins its operation, and answers with that.
-func (a DayTwoAPI) begin(c *route.Call, body any, ask func() (daytwo.Ask, error)) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	how, err := request(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	text, err := norman.ReadBody(c.W, c.R, maxAsk)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	reader := json.NewDecoder(bytes.NewReader(text))
-	reader.DisallowUnknownFields()
-	if err := reader.Decode(body); err != nil {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what this request takes: %v", err)
-	}
-	asked, err := ask()
-	if err != nil {
-		return route.Answer{}, err
-	}
-	asked.By, asked.Turn = c.Who.UserID, how.Turn
-	if asked.Turn == turns.Replace && asked.Kind != ops.KindRestore {
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "replace", "only a restore takes the place of a change that is under way")
-	}
-	o, err := a.Asker.Begin(c.Ctx(), records.ClusterKey(d.Key), asked)
+	o, err := a.DayTwo.Begin(c.Ctx(), records.ClusterKey(d.Key), ask)
 	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
 	}
@@ -119,9 +53,25 @@ func (a DayTwoAPI) begin(c *route.Call, body any, ask func() (daytwo.Ask, error)
 		return route.Answer{}, err
 	}
 	a.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", d.Key, "user", c.Who.UserID)
-	stored, ok := a.State.Operations.Get(o.Key())
-	if !ok {
-		stored = store.Document[operations.Operation]{Key: o.Key(), Value: o}
+	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
+	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+}
+
+// snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
+// for them; what was known before is shown when it does not answer.
+func (a *API) snapshotFiles(c *route.Call, key records.ClusterKey) (route.Answer, error) {
+	if a.RefreshSnapshots != nil {
+		if err := a.RefreshSnapshots(c.Ctx(), key); err != nil {
+			a.Logger.Debug("snapshots not listed", "cluster", key, "error", err)
+		}
 	}
-	return route.Answer{Status: http.StatusAccepted, Body: views.OfOperation(stored)}, nil
+	order := func(d store.Document[records.Snapshot]) string {
+		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
+	}
+	all := a.State.Snapshots.ListIn(string(key) + "/")
+	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
+	return page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
+		ok, why := a.DayTwo.Restorable(d.Value)
+		return views.OfFile(d.Value, ok, why)
+	})
 }

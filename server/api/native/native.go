@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
@@ -67,8 +68,12 @@ type API struct {
 	Changes *subscribe.Feed
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
-	Now    func() time.Time
-	Logger *slog.Logger
+	// DayTwo begins snapshots, restores and rotations on clusters of k3s and RKE2, and RefreshSnapshots asks one for its
+	// snapshots; nil asks none.
+	DayTwo           *daytwo.Asker
+	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
+	Now              func() time.Time
+	Logger           *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.

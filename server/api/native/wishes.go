@@ -1,4 +1,4 @@
-// What people ask of an RKE1 cluster that runs, beside its document: snapshots, their restore, and rotations.
+// What people ask of a cluster that runs, beside its document: snapshots, their restore, and rotations.
 
 package native
 
@@ -19,11 +19,8 @@ import (
 // maxAsked is the largest body of a request for an operation, in bytes.
 const maxAsked = 64 << 10
 
-// WishAPI serves what people ask of RKE1 clusters.
-type WishAPI struct{ *API }
-
 // Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
-func (a WishAPI) Begin(c *route.Call) (route.Answer, error) {
+func (a *API) Begin(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
@@ -42,8 +39,13 @@ func (a WishAPI) Begin(c *route.Call) (route.Answer, error) {
 	if err := body.Decode(&asked); err != nil || body.More() {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
 	}
-	if a.RKE == nil || !d.Value.Spec.RKE1() {
-		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1; those of other distributions have routes of their own: take-snapshot, restore and rotate", d.Value.Name)
+	switch {
+	case !d.Value.Spec.Docker():
+		return a.beginOnHosts(c, d, asked, how)
+	case a.RKE == nil || !d.Value.Spec.RKE1():
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1, and this is not done on others of Docker hosts", d.Value.Name)
+	case len(asked.Machines) > 0 || asked.Mode != "":
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "machines and mode are for clusters of k3s and RKE2, and %s is one of RKE1", d.Value.Name)
 	}
 	key := records.ClusterKey(d.Key)
 	if how.DryRun {
@@ -58,15 +60,16 @@ func (a WishAPI) Begin(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
 }
 
-// List is GET /v1-drover/clusters/{namespace}/{name}/rke-snapshots: those that the server took or tried to, the oldest first.
-func (a WishAPI) List(c *route.Call) (route.Answer, error) {
+// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots: those that the server took or tried to, the oldest first.
+func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
+	if !d.Value.Spec.Docker() {
+		return a.snapshotFiles(c, records.ClusterKey(d.Key))
+	}
 	kept, _ := a.State.RKEStates.Get(d.Key)
 	return page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
-		func(s records.RKESnapshot) views.RKESnapshot {
-			return views.OfRKESnapshot(records.ClusterKey(d.Key), s)
-		})
+		func(s records.RKESnapshot) views.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
 }

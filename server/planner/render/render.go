@@ -78,7 +78,7 @@ func (r render) plan(version int) (plans.Plan, error) {
 	d := r.distribution
 	p := plans.Plan{
 		Files: files,
-		Instructions: d.Install(r.image(),
+		Instructions: d.Install(installerImage(r),
 			r.stamp(version, r.restarts(), config, files, restartKeys),
 			r.stamp(version, restarts{}, config, files, drainKeys),
 			r.dataDir, r.server(), r.environment()),
@@ -96,11 +96,11 @@ func Bare(in Input) []plans.OneTimeInstruction {
 	if in.Cluster.Spec.RKEConfig != nil {
 		r.rke = *in.Cluster.Spec.RKEConfig
 	}
-	return []plans.OneTimeInstruction{r.distribution.Bare(r.image(), r.dataDir, r.server(), r.environment())}
+	return []plans.OneTimeInstruction{r.distribution.Bare(installerImage(r), r.dataDir, r.server(), r.environment())}
 }
 
-// image is the installer's.
-func (r render) image() string {
+// installerImage is the reference of the installer's image.
+func installerImage(r render) string {
 	return installers.FromRegistry(r.inherited(), r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 }
 
