@@ -90,8 +90,7 @@ spec: {type: NodePort, selector: {app: shop}, ports: [{port: 80, nodePort: 30080
 `
 
 // TestRKEUpgrade brings a cluster of three hosts to the next minor, whose kubelets have no dockershim, host after host and with a
-// drain of each, loses two hosts, restores a snapshot, has them back and rotates the CA, by a command that is
-// killed again and again.
+// drain of each, by a command that is killed again and again.
 func TestRKEUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Minute)
 	defer cancel()
@@ -139,7 +138,6 @@ func TestRKEUpgrade(t *testing.T) {
 		y.open()
 		y.same()
 	})
-	y.days(dice, roles)
 }
 
 // killAt runs a command and kills it when its log has a text.
@@ -164,9 +162,25 @@ func (y *rkeYard) killAt(text string, args ...string) {
 	}
 }
 
-// days are the days after: hosts are lost and restored, and certificates rotated.
-func (y *rkeYard) days(dice *rand.Rand, roles map[*rke1bed.Host]string) {
+// TestRKELoss loses two hosts of three, restores a snapshot, has the hosts back and rotates the CA, by a command that is killed again
+// and again.
+func TestRKELoss(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Minute)
+	defer cancel()
+	y := newRKEYard(t, ctx, rke1images.Version, "rke-a", "rke-b", "rke-c")
+	dice := rkeDice(t)
+	y.newestTools()
+	roles := map[*rke1bed.Host]string{}
+	for _, h := range y.hosts {
+		roles[h] = everyRole
+	}
 	a, lost := y.hosts[0], y.hosts[1:]
+	y.step("three hosts", func(*testing.T) {
+		y.write(roles, upgradeStrategy)
+		y.must("up")
+		y.ready(3)
+		y.apply(shop)
+	})
 	y.step("a snapshot, the loss of two hosts, and a restore while the command is killed", func(t *testing.T) {
 		y.configMap("kept")
 		y.must("etcd", "snapshot-save", "--name", "fleet")
