@@ -76,6 +76,7 @@ lint: setup-test ## formatting, vet, staticcheck, known vulnerabilities, shell s
 		echo "known vulnerabilities were NOT looked up: $${GOVULNDB:-https://vuln.go.dev} cannot be reached (GOVULNDB takes a copy of the database)"; \
 	fi
 	shellcheck -s sh installers/*.sh install.sh system-agent-uninstall.sh packaging/suc/run.sh test/bed/setup.sh test/realk3s/image/run.sh test/rke2standin/image/*.sh test/rke1images/image/bash test/rke1images/image/install-cni.sh test/peer/build-agent.sh
+	shellcheck -s sh -e SC2034,SC2154 installers/errand/*.sh # each stands behind once.sh
 	shellcheck -s bash test/rke1images/image/entrypoint.sh
 
 bench: build ## the measures of README.md, on this machine

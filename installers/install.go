@@ -44,6 +44,19 @@ func (d Distribution) Install(image, restartStamp, drainHash, dataDir string, se
 	return instructions
 }
 
+// Bare is the instruction that puts the distribution on a host, or another version of it, and starts nothing.
+func (d Distribution) Bare(image, dataDir string, server bool, env []string) plans.OneTimeInstruction {
+	all := append([]string{"INSTALL_" + d.Variable + "_SKIP_START=true"}, env...)
+	all = append(all, d.dataDirVariable(dataDir))
+	if !server {
+		all = append(all, d.agentVariable())
+	}
+	return plans.OneTimeInstruction{
+		Instruction: plans.Instruction{Name: InstallName, Image: image, Command: "sh", Args: []string{"-c", "run.sh"}, Env: all},
+		SaveOutput:  true,
+	}
+}
+
 func (d Distribution) dataDirVariable(dataDir string) string {
 	return d.Variable + "_DATA_DIR=" + dataDir
 }

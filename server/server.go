@@ -21,6 +21,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/guard"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -62,6 +63,8 @@ type Options struct {
 	PeerURL string
 	// VersionData is a file or an http(s) URL with Kubernetes versions beyond the built-in ones.
 	VersionData string
+	// Backups are those that the server makes by itself; its Keys say whether keys are in them.
+	Backups backup.Schedule
 	// BootstrapPassword is the first administrator's; empty makes one and prints it once.
 	BootstrapPassword string
 	// Environ is os.Getenv.
@@ -89,6 +92,9 @@ type Server struct {
 // Run serves until ctx ends or something fails that the server cannot do without.
 func Run(ctx context.Context, o Options) error {
 	s := &Server{Options: o}
+	if err := o.checkBackups(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make the data directory: %w", err)
 	}

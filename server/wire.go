@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
@@ -44,7 +47,9 @@ type parts struct {
 	clusters *downstream.Clusters
 	nodes    *nodework.Doer
 	rke      *rke.Runner
+	mirror   *daytwo.Mirror
 	events   *events.Log
+	backups  *backup.Keeper
 	control  *clusters.Controller
 	handler  http.Handler
 }
@@ -77,12 +82,14 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
+	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
 	}
 	p.events = events.New(events.Options{State: s.state, Now: s.Now, Logger: s.Logger})
-	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Now: s.Now})
+	p.backups = s.keeper()
+	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
 		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
@@ -106,11 +113,12 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters:  applier,
-		Handover:  &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
+		Clusters: applier,
+		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
+		DayTwo:   &daytwo.Asker{State: s.state, Now: s.Now}, Refresh: p.mirror.Refresh,
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events,
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
@@ -129,12 +137,16 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 	return rke.New(rke.Options{State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger}), nil
 }
 
-// perform does on the leader what takes long: work on nodes, and runs of RKE1's engine.
+// perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine := p.nodes.Start(ctx), p.rke.Start(ctx)
+	nodes, engine, mirror := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx)
+	var backups sync.WaitGroup
+	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		engine()
+		mirror()
+		backups.Wait()
 	}
 }
 

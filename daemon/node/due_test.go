@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/drover-project/drover/plans/apply/hostfs"
@@ -54,5 +55,44 @@ func TestARestartIsStillDueAfterACrash(t *testing.T) {
 	h.cause(t, onContainers, "")
 	if n := h.docker.Containers()["kubelet"].Starts; n != before {
 		t.Error("it was restarted once more")
+	}
+}
+
+// TestHoldingStillRestartsNothing: a config without certificates, which has the agent leave the host alone for a while, is no
+// change of certificates, and neither is the end of that.
+func TestHoldingStillRestartsNothing(t *testing.T) {
+	m := newManagement(t)
+	h := newHost(t, m)
+	version := func(n int, still bool) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			r := httptest.NewRecorder()
+			planned(r)
+			var c nodeconfig.NodeConfig
+			if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+				t.Error(err)
+			}
+			if still {
+				c.Certs, c.Processes = "", nil
+			}
+			c.NodeVersion = n
+			if err := json.NewEncoder(w).Encode(c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var starts int
+	for _, turn := range []struct {
+		version int
+		still   bool
+	}{{4, false}, {5, true}, {6, false}} {
+		m.answerWith(version(turn.version, turn.still))
+		stop := h.live(t)
+		waitUntil(t, "its version is acknowledged", func() bool { return slices.Contains(m.versions(), turn.version) })
+		stop()
+		if n := h.docker.Containers()["kubelet"].Starts; turn.version > 4 && n != starts {
+			t.Errorf("the kubelet was restarted for version %d", turn.version)
+		} else {
+			starts = n
+		}
 	}
 }

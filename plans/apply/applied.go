@@ -2,7 +2,11 @@
 
 package apply
 
-import "github.com/drover-project/drover/plans/apply/history"
+import (
+	"strings"
+
+	"github.com/drover-project/drover/plans/apply/history"
+)
 
 // remember adds the delivery to the history once its outcome is known. No fault here may
 // hold the plan up.
@@ -18,4 +22,21 @@ func (w *work) remember(o outcome) {
 	if err != nil {
 		w.log.Error("applied plan is not added to the history", "directory", w.AppliedDir, "error", err)
 	}
+}
+
+// Past is how a delivery ended that is older than the ledger's, by the history of applied plans:
+// the last of those with that ID, or with it and a number after a dot, and that checksum. Nil:
+// the history does not have it, or there is none. A history that cannot be read has nothing.
+func (e *Engine) Past(source, id, checksum string) *Ending {
+	if e.AppliedDir == "" {
+		return nil
+	}
+	found, ok := history.Find(e.AppliedDir, fileKey(source), func(a history.Entry) bool {
+		base, _, _ := strings.Cut(a.ID, ".")
+		return a.Source == source && base == id && a.Checksum == checksum
+	})
+	if !ok {
+		return nil
+	}
+	return &Ending{Succeeded: found.Succeeded, Reason: found.Reason, At: found.Ended}
 }

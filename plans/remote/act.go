@@ -22,10 +22,13 @@ func (s *Source) settle(ctx context.Context) {
 			s.hostFault("", "the ledger cannot be read", err)
 			return
 		}
-		s.memory.Pending = pending
+		s.memory.Pending, s.memory.Past = pending, nil
+		if id, checksum, ok := overtaken(s.current, pending); ok {
+			s.memory.Past = s.o.Engine.Past(SourceName, id, checksum)
+		}
 		d := Decide(s.current, s.memory, s.o.Now())
 		if s.current != nil && s.memory.UID != s.current.UID {
-			s.memory = Memory{UID: s.current.UID, Pending: pending}
+			s.memory = Memory{UID: s.current.UID, Pending: pending, Past: s.memory.Past}
 		}
 		if d.Note {
 			s.noteReported(pending.ID)
@@ -88,6 +91,9 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 	case Reject:
 		s.stopTending()
 		return s.reject(ctx, d)
+	case Recall:
+		s.stopTending()
+		return s.recall(ctx, d)
 	case Withdraw:
 		s.doing(d.Checksum, "taking back the cancelled plan %s", plans.Short(d.Checksum))
 		var err error
@@ -217,6 +223,47 @@ func (s *Source) reject(ctx context.Context, d Decision) (decideAgain bool) {
 	}
 	s.memory.Applied = true
 	return s.report(ctx, d, before.State, rejected(before, d, s.o.Now()))
+}
+
+// recall reports the outcome of a delivery that the server has forgotten. A pending one is
+// claimed first: a delivery always goes through in-progress.
+func (s *Source) recall(ctx context.Context, d Decision) (decideAgain bool) {
+	s.o.Logger.Warn("the server has forgotten how this plan ended, as one does that was restored from a backup: it is reported again and not run again",
+		"plan", plans.Short(d.Checksum), "revision", d.Revision)
+	before, _ := plans.ReadOutcome(s.current.Data)
+	if before.State == plans.StatePending {
+		if claimed, again := s.claim(ctx, d); !claimed {
+			return again
+		}
+		before, _ = plans.ReadOutcome(s.current.Data)
+	}
+	result, at, err := s.recalled(ctx, d)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.hostFault(d.Checksum, "the outcome cannot be read on this host", err)
+		}
+		return false
+	}
+	// The host may have got the files of the plan before, which the Secret had until now.
+	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, "", ""
+	return s.report(ctx, d, before.State, ended(before, d, result, at))
+}
+
+// recalled is how a delivery ended that is done, and when. Of one that is not the newest the
+// outputs are gone.
+func (s *Source) recalled(ctx context.Context, d Decision) (r apply.Result, at time.Time, err error) {
+	if p := d.Past; p != nil {
+		r = apply.Result{Succeeded: p.Succeeded, Outputs: map[string][]byte{}}
+		if !p.Succeeded {
+			r.Failure = &apply.Failure{Reason: p.Reason, ExitCode: -1}
+			r.Outputs[plans.FailureOutput] = []byte(p.Reason + "\n")
+		}
+		return r, p.At, nil
+	}
+	// The ledger has the outcome, so this does nothing and returns at once.
+	delivery := apply.Delivery{Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt}
+	s.during(func() { r, err = s.o.Engine.Apply(ctx, delivery) }, func() {})
+	return r, s.o.Now(), err
 }
 
 // report writes the outcome of a delivery that was in a state, however long the server

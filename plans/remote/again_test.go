@@ -60,6 +60,68 @@ func TestInProgressByTheServer(t *testing.T) {
 	}
 }
 
+// TestServerRestoredFromABackup: a server that went back to before a report is told how the plans
+// ended that it delivers again, and none of them runs again; what it delivers then does, also the
+// same plan. The agent lives on, or begins a new life.
+func TestServerRestoredFromABackup(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		for _, state := range []string{"pending", "in-progress"} {
+			t.Run(fmt.Sprintf("%s, agent restarted %t", state, restarted), func(t *testing.T) {
+				t.Parallel()
+				s := newServer(t)
+				dir := t.TempDir()
+				file := filepath.Join(dir, "record")
+				_, stop := life(t, s, dir)
+				give := func(n int, end string) {
+					s.set(map[string]string{"plan": recorder(t, file, n, end), "plan-state": "pending"})
+				}
+				run := func(n int, end, state string) {
+					give(n, end)
+					s.wantState(t, state)
+					waitUntil(t, "the report is noted", func() bool {
+						b, err := os.ReadFile(filepath.Join(dir, "ledger", "remote.reported"))
+						return err == nil && strings.HasSuffix(string(b), "/"+s.now()["plan-revision"])
+					})
+				}
+				run(1, "true", "succeeded")
+				backup := s.now()
+				backup["plan"], backup["plan-state"] = recorder(t, file, 2, "exit 3"), state
+				backup["plan-revision"] = map[string]string{"pending": "1", "in-progress": "2"}[state]
+				backup["last-apply-time"] = "Sat Nov 21 12:00:00 UTC 2026"
+				run(2, "exit 3", "failed")
+				run(3, "true", "succeeded")
+				if restarted {
+					stop()
+				}
+				s.set(backup)
+				if restarted {
+					_, stop = life(t, s, dir)
+				}
+				s.wantState(t, "failed")
+				if got := s.now(); got["plan-revision"] != "2" || got["failed-checksum"] != sum(backup["plan"]) {
+					t.Errorf("reported again: %v", got)
+				}
+				give(3, "true")
+				s.wantState(t, "succeeded")
+				waitUntil(t, "the files are the plan's", func() bool {
+					conf, err := os.ReadFile(filepath.Join(dir, "conf"))
+					return err == nil && string(conf) == "plan 3"
+				})
+				if diff := cmp.Diff([]string{"1", "2", "3"}, lines(t, file)); diff != "" {
+					t.Errorf("runs after the server was restored (-want +got):\n%s", diff)
+				}
+				run(3, "true", "succeeded")
+				if got := s.now()["plan-revision"]; got != "4" {
+					t.Errorf("a plan given after that has the revision %s, want 4", got)
+				}
+				if diff := cmp.Diff([]string{"1", "2", "3", "3"}, lines(t, file)); diff != "" {
+					t.Errorf("runs of what was given anew (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
 // TestOutcomeAndPeriodicOutputAreOneWrite: no outcome is ever seen without the records of the
 // first round.
 func TestOutcomeAndPeriodicOutputAreOneWrite(t *testing.T) {

@@ -37,6 +37,9 @@ const (
 	Tend Action = "tend"
 	// Withdraw takes back what an earlier life began of a plan that is now cancelled, then tends.
 	Withdraw Action = "withdraw"
+	// Recall reports once more how a delivery ended that the server has forgotten, as it was
+	// restored from a backup. Nothing is executed.
+	Recall Action = "recall"
 )
 
 // Memory is what this life of the agent knows beside the Secret.
@@ -53,6 +56,9 @@ type Memory struct {
 	Restored string
 	// Pending is what the ledger holds; its ID is empty when it holds nothing.
 	Pending apply.Pending
+	// Past is how the delivery that the Secret asks for ended, where the ledger is about a later
+	// one already; see overtaken. Nil: that is not so, or not known.
+	Past *apply.Ending
 }
 
 // Decision is what to do, and why.
@@ -74,6 +80,8 @@ type Decision struct {
 	Note bool
 	// Conclude asks to write down in the ledger the end of a delivery that only the Secret knows.
 	Conclude bool
+	// Past is, with Recall, how the delivery ended; nil: the ledger has it, below ID.
+	Past *apply.Ending
 	// Restore asks to put the plan's files back first where they are missing or differ.
 	Restore bool
 	// Fault is why a plan cannot be read.
@@ -90,7 +98,7 @@ func Decide(s *Secret, m Memory, now time.Time) Decision {
 		return Decision{Action: Idle, Why: "the server has no plan Secret for this host"}
 	}
 	if m.UID != s.UID {
-		m = Memory{UID: s.UID, Pending: m.Pending}
+		m = Memory{UID: s.UID, Pending: m.Pending, Past: m.Past}
 	}
 	delivery := plans.ReadDelivery(s.Data)
 	if len(delivery.Plan) == 0 {
@@ -122,11 +130,17 @@ type cause struct {
 func (c *cause) stateful() Decision {
 	switch c.delivery.State {
 	case plans.StatePending:
+		if d, done := c.forgotten(c.outcome.Revision + 1); done {
+			return d
+		}
 		d := c.execute(Take, 1)
 		d.Revision = max(c.outcome.Revision, c.pendingRevision()) + 1
 		d.ID = c.id(d.Revision)
 		return d
 	case plans.StateInProgress:
+		if d, done := c.forgotten(c.outcome.Revision); done {
+			return d
+		}
 		d := c.execute(Apply, c.failures()+1)
 		d.Revision = c.outcome.Revision
 		d.ID, d.Confirm = c.running(d.Revision)
@@ -277,12 +291,62 @@ func (c *cause) known(d Decision) Decision {
 	return d
 }
 
+// forgotten recognizes a delivery that this host has done and reported, and of which the Secret
+// knows nothing: the server was restored from a backup that was made before the report. Running
+// it again could do harm, as with a command that resets a cluster. revision is the delivery's.
+func (c *cause) forgotten(revision int) (d Decision, done bool) {
+	if c.fault != nil {
+		return Decision{}, false
+	}
+	d = Decision{Action: Recall, Plan: c.plan, Checksum: c.checksum, Revision: revision, Attempt: 1}
+	if c.memory.Past != nil {
+		d.Past = c.memory.Past
+		return d, true
+	}
+	p := c.memory.Pending
+	base, _, _ := strings.Cut(p.ID, ".")
+	if base != c.id(revision) || p.Checksum != c.checksum || !p.Finished || !p.Reported {
+		return Decision{}, false
+	}
+	// A server that has the report has its time, of which the wire has no fractions.
+	if c.delivery.State == plans.StateInProgress && !c.outcome.LastApplyTime.Before(p.Started.Truncate(time.Second)) {
+		return Decision{}, false
+	}
+	d.ID = p.ID
+	return d, true
+}
+
+// overtaken is the delivery that a Secret asks for when the ledger is about a later one of the
+// same Secret: only a server that was restored from a backup asks for such. What is known of it
+// is in the history.
+func overtaken(s *Secret, p apply.Pending) (id, checksum string, ok bool) {
+	if s == nil {
+		return "", "", false
+	}
+	outcome, _ := plans.ReadOutcome(s.Data)
+	revision := outcome.Revision
+	switch outcome.State {
+	case plans.StatePending:
+		revision++
+	case plans.StateInProgress:
+	default:
+		return "", "", false
+	}
+	if pendingRevision(s.UID, p) <= revision {
+		return "", "", false
+	}
+	delivery := plans.ReadDelivery(s.Data)
+	return s.UID + "/" + strconv.Itoa(revision), delivery.Checksum(), true
+}
+
 // pendingRevision is that of the ledger's delivery when it came from this Secret. A server
 // restored from a backup counts from an older number, and a number used again would
 // make the new delivery look done.
-func (c *cause) pendingRevision() int {
-	uid, revision, ok := strings.Cut(c.memory.Pending.ID, "/")
-	if !ok || uid != c.secret.UID {
+func (c *cause) pendingRevision() int { return pendingRevision(c.secret.UID, c.memory.Pending) }
+
+func pendingRevision(secretUID string, p apply.Pending) int {
+	uid, revision, ok := strings.Cut(p.ID, "/")
+	if !ok || uid != secretUID {
 		return 0
 	}
 	revision, _, _ = strings.Cut(revision, ".")

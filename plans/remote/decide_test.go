@@ -76,6 +76,30 @@ func TestDecide(t *testing.T) {
 			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "4"}),
 			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/9", Checksum: sum(planA), Finished: true}},
 			wanted{Action: Take, ID: "u1/10", Attempt: 1, Revision: 10, Periodic: true}},
+		{"pending on a server that has forgotten that it is done is reported again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "4"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/5", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Recall, ID: "u1/5", Attempt: 1, Revision: 5}},
+		{"also when the server had had it run again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "4"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/5.2", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Recall, ID: "u1/5.2", Attempt: 1, Revision: 5}},
+		{"another plan below the forgotten number is new",
+			secretOf(map[string]string{"plan": planB, "plan-state": "pending", "plan-revision": "4"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/5", Checksum: sum(planA), Finished: true, Reported: true}},
+			wanted{Action: Take, ID: "u1/6", Attempt: 1, Revision: 6, Periodic: true}},
+		{"in-progress on a server that has forgotten the end is reported again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "5", "last-apply-time": aMinuteAgo}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/5", Checksum: sum(planA), Finished: true, Reported: true, Started: noon.Add(-30 * time.Second)}},
+			wanted{Action: Recall, ID: "u1/5", Attempt: 1, Revision: 5}},
+		{"in-progress on a server that knows the end runs it again",
+			secretOf(map[string]string{"plan": planA, "plan-state": "in-progress", "plan-revision": "5", "last-apply-time": tenSecondsAgo}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/5", Checksum: sum(planA), Finished: true, Reported: true, Started: noon.Add(-9500 * time.Millisecond)}},
+			wanted{Action: Apply, ID: "u1/5.1", Attempt: 1, Revision: 5, Confirm: true, Periodic: true}},
+		{"what the ledger is beyond is known by the history",
+			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "4"}),
+			Memory{UID: "u1", Pending: apply.Pending{ID: "u1/9", Checksum: sum(planB), Finished: true, Reported: true}, Past: &apply.Ending{Succeeded: true}},
+			wanted{Action: Recall, Attempt: 1, Revision: 5}},
 		{"the ledger of another Secret does not count",
 			secretOf(map[string]string{"plan": planA, "plan-state": "pending", "plan-revision": "4"}),
 			Memory{UID: "u1", Pending: apply.Pending{ID: "u0/9", Checksum: sum(planA), Finished: true}},
@@ -216,7 +240,7 @@ func TestDecide(t *testing.T) {
 			if (d.Action == Idle || d.Action == Withdraw) && d.Why == "" {
 				t.Error("waits without saying why")
 			}
-			if (d.Action == Take || d.Action == Apply || d.Action == Tend) != (d.Plan != nil) && d.Action != Withdraw {
+			if (d.Action == Take || d.Action == Apply || d.Action == Recall || d.Action == Tend) != (d.Plan != nil) && d.Action != Withdraw {
 				t.Errorf("plan = %v", d.Plan)
 			}
 		})

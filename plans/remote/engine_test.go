@@ -35,7 +35,7 @@ func realEngine(t *testing.T, dir string) *apply.Engine {
 		t.Fatal(err)
 	}
 	e, err := apply.New(apply.Options{
-		WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledger"),
+		WorkDir: filepath.Join(dir, "work"), LedgerDir: filepath.Join(dir, "ledger"), AppliedDir: filepath.Join(dir, "applied"),
 		Supervisor: []string{exe, "supervise-instruction"}, Logger: quiet(),
 	})
 	if err != nil {

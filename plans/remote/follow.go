@@ -66,6 +66,8 @@ type follower struct {
 	pace pace
 	// deliver gets each version in order, nil when there is no Secret. It must not block.
 	deliver func(*Secret)
+	// anew is called before the first version of a watch that goes on from no other.
+	anew func()
 	// connected and failed report how the connection is; next is when it is tried again. renewed
 	// is called when the server's history did not reach back to where the watch was.
 	connected func()
@@ -142,6 +144,9 @@ func (f *follower) once(ctx context.Context, greet bool) error {
 		if err := f.c.version(ctx); err != nil {
 			return fmt.Errorf("ask for the server's version: %w", err)
 		}
+	}
+	if f.version == "" {
+		f.anew()
 	}
 	if f.version == "" && !f.listFirst {
 		err := f.watch(ctx, true)

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -33,6 +34,7 @@ type Applier interface {
 	Conclude(ctx context.Context, d apply.Delivery, end apply.Ending) error
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
+	Past(source, id, checksum string) *apply.Ending
 	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
 	tend.Engine
 }
@@ -66,6 +68,7 @@ type Source struct {
 	updates chan update // of the plan that stands
 	pulse   *tend.Pulse
 	awake   chan struct{} // has an entry when the server may be back
+	anew    atomic.Bool   // the next version goes on from no other
 
 	// The rest belongs to the goroutine of Run.
 	seen     bool // whether there is a Secret is known
@@ -136,7 +139,7 @@ func (s *Source) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
+		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, anew: func() { s.anew.Store(true) }, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
 		f.run(follow)
 	})
 	defer func() {
@@ -202,6 +205,9 @@ const echo = 30 * time.Second
 // observe takes up a version from the watch, unless it is known to be an old one.
 func (s *Source) observe(secret *Secret) {
 	s.seen = true
+	if s.anew.Swap(false) {
+		s.replaced = nil // a server that was restored from a backup has old versions again
+	}
 	for _, old := range s.replaced {
 		if secret != nil && old.version == secret.ResourceVersion && s.o.Now().Sub(old.at) < echo {
 			return

@@ -125,6 +125,8 @@ func (e *engine) Reported(_, id string) error {
 	return nil
 }
 
+func (e *engine) Past(string, string, string) *apply.Ending { return nil }
+
 func (e *engine) Pending(string) (apply.Pending, bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -26,20 +26,37 @@ func (e *FoundingError) Error() string {
 		"(docker rm -f etcd) and what is in /var/lib/etcd on these hosts, and run again"
 }
 
+// AwayError is that hosts cannot be reached on which an earlier run may have begun etcd.
+type AwayError struct{ Hosts []string }
+
+func (e *AwayError) Error() string {
+	return "host(s) " + strings.Join(e.Hosts, ", ") + " cannot be reached, and an earlier run, which did not come to its end, may have begun etcd there, " +
+		"which only the host knows: founded without it, etcd would be two clusters; bring the host back, or take it out of the config for good"
+}
+
 // Founders are the addresses of the nodes with which etcd of a new cluster is founded; the others join it. An interrupted run
 // may have begun with fewer nodes than the config has now: its etcd knows those alone, and one that is founded with more is another
-// cluster. nodes are those with etcd; flags are those of the etcd containers that are there, by the address of their node. The error
-// is *FoundingError.
-func Founders(nodes []config.Node, flags map[string][]string) ([]string, error) {
+// cluster. flags are those of the etcd containers that are there, by the address of their node; a node of the config with etcd that
+// is in away could not be asked. The error is *FoundingError or *AwayError.
+func (c Cluster) Founders(flags map[string][]string, away map[string]error) ([]string, error) {
 	peers := map[string]string{} // addresses by what etcd calls them
-	var all []string
-	for _, n := range nodes {
+	var all, unknown []string
+	for _, n := range c.Config.Nodes {
+		if !n.Has(config.RoleEtcd) {
+			continue
+		}
 		at := n.InternalAddress
 		if at == "" {
 			at = n.Address
 		}
 		peers["https://"+net.JoinHostPort(at, "2380")] = n.Address
 		all = append(all, n.Address)
+		if away[n.Address] != nil {
+			unknown = append(unknown, n.Address)
+		}
+	}
+	if c.Before != nil && len(unknown) > 0 {
+		return nil, &AwayError{unknown}
 	}
 	if len(flags) == 0 {
 		return all, nil

@@ -8,11 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/state"
 )
 
 // Whom etcd of a new cluster is founded with, after runs that did not come to their end.
 func TestFounders(t *testing.T) {
-	nodes := []config.Node{{Address: "a"}, {Address: "b", InternalAddress: "10.0.0.2"}, {Address: "c"}}
+	etcd := []string{config.RoleEtcd}
+	nodes := []config.Node{{Address: "a", Role: etcd}, {Address: "w", Role: []string{config.RoleWorker}}, {Address: "b", InternalAddress: "10.0.0.2", Role: etcd}, {Address: "c", Role: etcd}}
+	cluster := Cluster{Config: &config.Cluster{Nodes: nodes}, Before: &state.State{}}
 	const a, b, c, gone = "etcd-a=https://a:2380", "etcd-b=https://10.0.0.2:2380", "etcd-c=https://c:2380", "etcd-d=https://d:2380"
 	began := func(state string, members ...string) []string {
 		return []string{"/usr/local/bin/etcd", "--initial-cluster-state=" + state, "--initial-cluster=" + strings.Join(members, ",")}
@@ -31,12 +34,21 @@ func TestFounders(t *testing.T) {
 		"they were founded apart":         {map[string][]string{"a": began("new", a), "b": began("new", a, b, c)}, nil},
 		"one does not say what it is for": {map[string][]string{"a": {"/usr/local/bin/etcd"}}, nil},
 	} {
-		got, err := Founders(nodes, test.flags)
+		got, err := cluster.Founders(test.flags, map[string]error{"w": errors.New("no")})
 		if diff := cmp.Diff(test.want, got); diff != "" || (err != nil) != (test.want == nil) {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 		if apart := new(FoundingError); err != nil && (!errors.As(err, &apart) || !strings.Contains(err.Error(), "docker rm -f etcd")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+
+	away := map[string]error{"b": errors.New("no")}
+	if got, err := cluster.Founders(nil, away); got != nil || !errors.As(err, new(*AwayError)) || !strings.Contains(err.Error(), "host(s) b cannot") {
+		t.Errorf("an earlier run may have begun on a host that is away: %v %v", got, err)
+	}
+	cluster.Before = nil
+	if got, err := cluster.Founders(nil, away); len(got) != 3 || err != nil {
+		t.Errorf("a host is away at the first run: %v %v", got, err)
 	}
 }

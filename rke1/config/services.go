@@ -67,6 +67,9 @@ type S3Backup struct {
 	Folder     string `yaml:"folder,omitempty" json:"folder,omitempty"`
 }
 
+// HasKeys says that there is a bucket that keys open, and not a role of the machine that asks.
+func (b *S3Backup) HasKeys() bool { return b != nil && (b.AccessKey != "" || b.SecretKey != "") }
+
 // KubeAPI is the API server.
 type KubeAPI struct {
 	Service `yaml:",inline"`

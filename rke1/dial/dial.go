@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,10 +53,10 @@ const (
 	idleConnections = 4
 )
 
-// Docker is a client of a host's Docker engine, which counts its calls. The API version is
+// Docker is a client of a host's Docker engine, which counts its calls. Errors name the host by its address. The API version is
 // negotiated with the first call. Close it to end its idle connections. An empty socket means
 // DefaultSocket.
-func Docker(dial Dialer, socket string, calls *atomic.Int64) (*client.Client, error) {
+func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.Client, error) {
 	if socket == "" {
 		socket = DefaultSocket
 	}
@@ -63,10 +64,13 @@ func Docker(dial Dialer, socket string, calls *atomic.Int64) (*client.Client, er
 	transport := counted{calls: calls, Transport: &http.Transport{
 		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,
 	}}
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
 	docker, err := client.NewClientWithOpts(
-		// The address is never dialled: every connection is the dialer's. It has to be one that
+		// The URL is for sentences, and never dialled: every connection is the dialer's. It has to be one that
 		// Docker's client speaks HTTP with, and to come before the transport, which it would change.
-		client.WithHost("http://docker.invalid"),
+		client.WithHost("http://"+address),
 		client.WithHTTPClient(&http.Client{Transport: transport}),
 		client.WithAPIVersionNegotiation(),
 	)

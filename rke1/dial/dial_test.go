@@ -387,7 +387,7 @@ func TestDocker(t *testing.T) {
 	me := newPair(t)
 	d := startSSHD(t, me.signer.PublicKey())
 	var calls atomic.Int64
-	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), socket, &calls)
+	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), "2001:db8::1", socket, &calls)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,6 +192,7 @@ func (r *run) performOne(ctx context.Context, h *host, d diff.Difference) error 
 	if err := h.Engine().Perform(ctx, action); err != nil {
 		return fmt.Errorf("host %s: %w", h.node.Address, err)
 	}
+	h.schedules = h.schedules || d.Container == wanted.RollingSnapshots && (d.Kind == nodeconfig.Create || d.Kind == nodeconfig.Replace)
 	switch d.Kind {
 	case nodeconfig.Create, nodeconfig.Start:
 		r.line(planeTitle(h, d.Container), "Successfully started [%s] container on host [%s]", d.Container, h.node.Address)

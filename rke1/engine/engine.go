@@ -53,6 +53,8 @@ type Options struct {
 	Source func() pki.Source
 	// Addons says from where addons_include may be read.
 	Addons addons.Sources
+	// TempDir is where a snapshot is kept on its way to a bucket and back, with room for it, packed and not; "" is the system's.
+	TempDir string
 	// Pause is how long to wait between two tries; 0 means 5 s.
 	Pause time.Duration
 	// Planned is called in Up when it is known what should be on each host that answered, and before anything is changed
@@ -92,6 +94,8 @@ type Work struct {
 	DisablePortCheck bool
 	// IgnoreDockerVersion takes hosts with any version of Docker, as ignore_docker_version of the config does.
 	IgnoreDockerVersion bool
+	// RemoveSnapshots takes etcd's snapshots off hosts that leave, too.
+	RemoveSnapshots bool
 	// UpdateOnly changes workers alone.
 	UpdateOnly bool
 	// Certificates are the user's own, from pki.ReadDir; nil lets the engine issue them.

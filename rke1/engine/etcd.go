@@ -14,7 +14,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
@@ -25,7 +24,7 @@ import (
 const etcdDir = "/var/lib/etcd"
 
 func (r *run) etcdPlane(ctx context.Context) error {
-	if len(r.work.Config.Services.Etcd.ExternalURLs) > 0 {
+	if len(r.work.Config.Services.Etcd.ExternalURLs) > 0 || r.work.UpdateOnly {
 		return nil
 	}
 	r.line("etcd", "Building up etcd plane..")
@@ -50,7 +49,7 @@ func (r *run) foundEtcd(ctx context.Context, hosts []*host) error {
 			flags[h.node.Address] = slices.Concat(is.Entrypoint, is.Cmd)
 		}
 	}
-	all, err := change.Founders(r.nodesWith(config.RoleEtcd), flags)
+	all, err := r.work.cluster().Founders(flags, r.down)
 	if err != nil {
 		return err
 	}

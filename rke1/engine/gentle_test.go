@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
-// healthy lets every port of every host answer 200.
+// healthy lets kubelets and kube-proxies of all hosts answer 200.
 func (y *yard) healthy() {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	y.Cleanup(s.Close)
@@ -32,6 +32,9 @@ func (y *yard) healthy() {
 		return func(ctx context.Context, network, address string) (net.Conn, error) {
 			if network == "unix" {
 				return docker(ctx, network, address)
+			}
+			if _, port, _ := net.SplitHostPort(address); port != "10248" && port != "10256" {
+				return nil, errors.New("connection refused")
 			}
 			return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
 		}

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
+	"github.com/drover-project/drover/rke1/cleaner"
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/wanted"
 )
 
@@ -80,41 +81,62 @@ func (r *run) loseRoles(ctx context.Context) error {
 	return nil
 }
 
-// clean takes a host's containers and directories. Snapshots of etcd stay.
+// clean takes a host's containers, and everything that the cluster left there. Snapshots of etcd stay unless the work says
+// otherwise.
 func (r *run) clean(ctx context.Context, h *host, etcd bool) error {
 	r.line("hosts", "Cleaning up host [%s]", h.node.Address)
 	for _, name := range slices.Backward(wanted.Names()) {
-		if err := h.Discard(ctx, name); err != nil {
-			return err
+		for _, prefix := range []string{"", nodeconfig.OldPrefix, nodeconfig.NewPrefix} {
+			if err := h.Discard(ctx, prefix+name); err != nil {
+				return err
+			}
 		}
 	}
-	if err := r.empty(ctx, h, Directories(h.prefix, etcd)); err != nil {
+	with, err := r.cleaner(ctx, h)
+	if err != nil {
+		return err
+	}
+	if with.Image == "" { // nothing of Kubernetes can have run; any image can remove files
+		with.Image = r.work.Config.SystemImages.Alpine
+		with.Auth = r.plan.Login(with.Image)
+	}
+	stays, err := with.Clean(ctx, r.leavings(h, etcd))
+	for _, text := range stays {
+		r.Report.Warn(text)
+	}
+	if err != nil {
 		return err
 	}
 	r.line("hosts", "Successfully cleaned up host [%s]", h.node.Address)
 	return nil
 }
 
-// Directories are what a host that leaves is emptied of. /opt/rke is not among them: it has the
-// snapshots.
-func Directories(prefix string, etcd bool) []string {
-	dirs := []string{path.Join(prefix, kubernetesDir), "/etc/cni", "/opt/cni", "/var/run/calico", path.Join(prefix, "/var/lib/cni")}
-	if etcd {
-		dirs = append(dirs, path.Join(prefix, etcdDir))
+// cleaner is a host with an image of the cluster that is there.
+func (r *run) cleaner(ctx context.Context, h *host) (cleaner.Host, error) {
+	images := r.work.Config.SystemImages
+	image, err := cleaner.ImageOf(ctx, h.Host, images.Kubernetes, images.Alpine)
+	return cleaner.Host{Host: h.Host, Image: image}, err
+}
+
+func (r *run) leavings(h *host, etcd bool) cleaner.Plan {
+	return cleaner.Plan{Prefix: h.prefix, Etcd: etcd, Snapshots: r.work.RemoveSnapshots, Plugin: r.work.Config.Network.Plugin}
+}
+
+// goes says what clean would remove from a host that could be reached, a line each.
+func (r *run) goes(ctx context.Context, h *host) ([]string, error) {
+	if h == nil {
+		return nil, nil
 	}
-	return dirs
+	with, err := r.cleaner(ctx, h)
+	if err != nil || with.Image == "" {
+		return nil, err
+	}
+	found, err := with.Look(ctx, r.leavings(h, h.node.Has(config.RoleEtcd)))
+	return found.Lines(), err
 }
 
 // empty removes what is in directories of a host, through one container.
 func (r *run) empty(ctx context.Context, h *host, dirs []string) error {
-	binds := make([]string, len(dirs))
-	for i, dir := range dirs {
-		binds[i] = dir + ":" + dir
-	}
-	// The image's find need not know -delete.
-	_, err := h.Run(ctx, r.shell(wanted.Cleaner, h, binds, `for d; do rm -rf -- "$d"/* "$d"/.[!.]* "$d"/..?*; done`, append([]string{"clean"}, dirs...)...))
-	if err != nil {
-		return fmt.Errorf("empty %s on host %s: %w", strings.Join(dirs, ", "), h.node.Address, err)
-	}
-	return nil
+	image := r.work.Config.SystemImages.Alpine
+	return cleaner.Host{Host: h.Host, Image: image, Auth: r.plan.Login(image)}.Empty(ctx, dirs)
 }

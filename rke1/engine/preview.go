@@ -33,6 +33,8 @@ type HostChanges struct {
 	Address string
 	// Joins and Leaves say that the host is new to the cluster, or goes.
 	Joins, Leaves bool
+	// Goes is what is taken off a host that leaves besides the cluster's own containers, a sentence each.
+	Goes []string
 	// Files are written, Images pulled, and Containers changed, in this order.
 	Files, Images []string
 	Containers    []diff.Difference
@@ -56,6 +58,9 @@ func (c *Changes) Lines() []string {
 			lines = append(lines, h.Address+": joins the cluster")
 		case h.Leaves:
 			lines = append(lines, h.Address+": leaves the cluster; its containers and data are removed")
+		}
+		for _, what := range h.Goes {
+			lines = append(lines, h.Address+" "+what)
 		}
 		for _, f := range h.Files {
 			lines = append(lines, h.Address+" file "+f+": write")
@@ -104,8 +109,12 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 		return nil, err
 	}
 	r.state = next
+	if err := r.workersAlone(next); err != nil {
+		return nil, err
+	}
+	r.warnOfEnds()
 	r.spreadKey()
-	if err := r.reach(ctx); err != nil {
+	if err := r.reachSome(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.compare(ctx); err != nil {
@@ -128,7 +137,11 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 	}
 	for _, n := range r.deployed() {
 		if _, stays := find(w.Config.Nodes, n.Address); !stays {
-			c.Hosts = append(c.Hosts, HostChanges{Address: n.Address, Leaves: true})
+			goes, err := r.goes(ctx, r.hosts[n.Address])
+			if err != nil {
+				return nil, err
+			}
+			c.Hosts = append(c.Hosts, HostChanges{Address: n.Address, Leaves: true, Goes: goes})
 		}
 	}
 	c.Addons, err = r.addonChanges(ctx)
@@ -146,7 +159,11 @@ func (r *run) readFiles(ctx context.Context, h *host) (err error) {
 
 func (r *run) changesOf(h *host) HostChanges {
 	_, was := find(r.deployed(), h.node.Address)
-	c := HostChanges{Address: h.node.Address, Joins: !was, Containers: r.differences(h, config.RoleEtcd, config.RoleControlPlane, config.RoleWorker)}
+	planes := []string{config.RoleEtcd, config.RoleControlPlane, config.RoleWorker}
+	if r.work.UpdateOnly {
+		planes = planes[2:]
+	}
+	c := HostChanges{Address: h.node.Address, Joins: !was, Containers: r.differences(h, planes...)}
 	for _, f := range r.filesOf(h) {
 		if is, ok := h.written[f.Path]; !ok || !f.Same(is) {
 			c.Files = append(c.Files, f.Path)

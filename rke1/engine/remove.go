@@ -29,8 +29,12 @@ func PreviewRemove(ctx context.Context, o Options, w Work) (*Changes, error) {
 	}
 	c := &Changes{Unknown: r.down}
 	for _, n := range w.Config.Nodes {
-		if r.hosts[n.Address] != nil {
-			c.Hosts = append(c.Hosts, HostChanges{Address: n.Address, Leaves: true})
+		if h := r.hosts[n.Address]; h != nil {
+			goes, err := r.goes(ctx, h)
+			if err != nil {
+				return nil, err
+			}
+			c.Hosts = append(c.Hosts, HostChanges{Address: n.Address, Leaves: true, Goes: goes})
 		}
 	}
 	return c, nil
@@ -59,6 +63,7 @@ func (r *run) reachAny(ctx context.Context) error {
 	if len(r.hosts) == 0 {
 		return fmt.Errorf("no host can be reached, so that nothing was removed: %w", errors.Join(values(r.down)...))
 	}
+	r.warnDown()
 	facts := map[string]wanted.Facts{}
 	for address, h := range r.hosts {
 		facts[address] = h.facts

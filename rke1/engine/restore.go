@@ -110,9 +110,11 @@ func (r *run) reachForRestore(ctx context.Context, wish RestoreWish) error {
 // findSnapshot looks at the snapshot on every host of etcd and reads the state in it. It changes nothing, but gets the archive from
 // the bucket, if there is one.
 func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, error) {
-	hosts := r.with(config.RoleEtcd)
+	hosts, only := r.with(config.RoleEtcd), ""
 	if wish.S3 != nil {
-		if err := r.download(ctx, hosts, wish.Name); err != nil {
+		var err error
+		if only, err = r.download(ctx, hosts, wish); err != nil {
+			only = ""
 			r.Report.Warn(fmt.Sprintf("the bucket does not give snapshot %s, and those of the hosts are looked at: %v", wish.Name, err))
 		}
 	}
@@ -121,7 +123,9 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 		s, more, err := r.inspect(ctx, h, wish.Name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		found[slices.Index(hosts, h)] = s
+		if only == "" || s != nil && s.Sum == only {
+			found[slices.Index(hosts, h)] = s
+		}
 		for _, name := range more {
 			others[name] = struct{}{}
 		}
@@ -139,17 +143,6 @@ func (r *run) findSnapshot(ctx context.Context, wish RestoreWish) (*source, erro
 	return from, r.stateIn(ctx, from, wish)
 }
 
-func (r *run) download(ctx context.Context, hosts []*host, name string) error {
-	return each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
-		once, err := r.plan.Once(h.node.Address)
-		if err != nil {
-			return err
-		}
-		_, err = h.Run(ctx, onhost.Once{Process: once.SnapshotDownload(name, ""), Limit: snapshots.Limit})
-		return onhost.Masked(err, secretsOf(r.work.Config)...)
-	})
-}
-
 // stateIn reads and checks the state in the archive.
 func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error {
 	r.line("etcd", "Checking if state file is included in snapshot file for [%s]", wish.Name)
@@ -165,7 +158,7 @@ func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error
 	}
 	text, err := from.from.Fetch(ctx, onhost.Once{Process: once.SnapshotState(wish.Name)}, "/tmp/cluster.rkestate", state.MaxSize)
 	if err != nil {
-		return onhost.Masked(err, secretsOf(r.work.Config)...)
+		return err
 	}
 	s, err := state.Decode(text)
 	if err != nil {
@@ -205,8 +198,7 @@ func (r *run) copySnapshot(ctx context.Context, from *source, name string) error
 	if err := from.Unpack(ctx, from.from.Host, r.tools(from.from), name); err != nil {
 		return err
 	}
-	d := r.directory(from.from)
-	d.OnHost, d.Path = snapshots.Dir, snapshots.Dir
+	d := r.snapshotsOf(from.from).Directory
 	for _, h := range r.with(config.RoleEtcd) {
 		if h == from.from {
 			continue

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/rke1/change"
@@ -15,6 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 )
 
@@ -23,6 +25,8 @@ type SnapshotWish struct {
 	Name string
 	// S3 is the bucket that it goes to besides; nil is none.
 	S3 *config.S3Backup
+	// Resumed says that it was begun before: an archive of the name that can be read is this one.
+	Resumed bool
 }
 
 // withBucket is a config whose snapshots go to a bucket, or come from there; nil is none. It is for a run alone and
@@ -42,14 +46,6 @@ func withBucket(c *config.Cluster, s3 *config.S3Backup) *config.Cluster {
 	return &with
 }
 
-// secretsOf are the texts that a program of snapshots is given and nobody else may see.
-func secretsOf(c *config.Cluster) []string {
-	if b := c.Services.Etcd.BackupConfig; b != nil && b.S3 != nil {
-		return []string{b.S3.SecretKey, b.S3.AccessKey, b.S3.CustomCA}
-	}
-	return nil
-}
-
 // tools makes containers for looking at snapshots.
 func (r *run) tools(h *host) snapshots.Tools {
 	return func(name string, binds []string, script string, args ...string) nodeconfig.Process {
@@ -64,7 +60,7 @@ func (r *run) inspect(ctx context.Context, h *host, name string) (*snapshots.Sna
 
 // SaveSnapshot takes a snapshot of etcd on every host that has a member, with the state of the cluster in it, and into a
 // bucket if there is one. One host with a good archive is success; what went wrong on others is warned of.
-// It returns what each host has.
+// It returns what each host has, also with the error that the bucket has nothing.
 func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]snapshots.Snapshot, error) {
 	r, err := snapshotRun(o, &w, wish)
 	if err != nil {
@@ -76,9 +72,10 @@ func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]
 		{"hosts", "Reach the hosts", (*run).reach},
 		{"compare", "Compare with what runs", (*run).compare},
 		{"snapshot", "Take the snapshot", func(r *run, ctx context.Context) (err error) {
-			all, err = r.saveSnapshot(ctx, wish.Name)
+			all, err = r.saveSnapshot(ctx, wish)
 			return err
 		}},
+		{"bucket", "Put the snapshot into the bucket", func(r *run, ctx context.Context) error { return r.putIntoBucket(ctx, wish, all) }},
 	})
 	return all, err
 }
@@ -92,6 +89,16 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 	defer r.close()
 	if err := r.reach(ctx); err != nil {
 		return nil, err
+	}
+	if wish.S3.HasKeys() {
+		b, err := inbucket.Open(wish.S3, o.TempDir)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		if err := b.Free(ctx, wish.Name); err != nil {
+			return nil, err
+		}
 	}
 	var lines []string
 	for _, h := range r.with(config.RoleEtcd) {
@@ -128,7 +135,8 @@ func snapshotRun(o Options, w *Work, wish SnapshotWish) (*run, error) {
 }
 
 // saveSnapshot takes it on all members at the same time.
-func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapshot, error) {
+func (r *run) saveSnapshot(ctx context.Context, wish SnapshotWish) ([]snapshots.Snapshot, error) {
+	name := wish.Name
 	text, err := state.Compact(r.work.Before)
 	if err != nil {
 		return nil, err
@@ -136,9 +144,9 @@ func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapsh
 	hosts := r.with(config.RoleEtcd)
 	found := make(map[string]*snapshots.Snapshot, len(hosts))
 	failed := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
-		s, err := r.saveOn(ctx, h, name, text)
+		s, err := r.saveOn(ctx, h, wish, text)
 		if err != nil {
-			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, err)
 			r.Report.Warn(err.Error())
 			return err
 		}
@@ -161,12 +169,17 @@ func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapsh
 }
 
 // saveOn takes it on one host: with the state beside it, which goes into the archive and not anywhere else.
-func (r *run) saveOn(ctx context.Context, h *host, name string, text []byte) (*snapshots.Snapshot, error) {
+func (r *run) saveOn(ctx context.Context, h *host, wish SnapshotWish, text []byte) (*snapshots.Snapshot, error) {
+	name := wish.Name
 	was, _, err := r.inspect(ctx, h, name)
 	if err != nil {
 		return nil, err
 	}
-	if was != nil {
+	switch {
+	case was == nil:
+	case wish.Resumed && !was.Broken && was.State && wish.S3 == nil:
+		return was, nil
+	case !wish.Resumed:
 		return nil, errors.New("there is one of this name already: give another --name")
 	}
 	beside := path.Join(h.prefix, kubernetesDir, name+".rkestate")
@@ -206,4 +219,63 @@ func (r *run) backupLimit() time.Duration {
 		return time.Duration(b.Timeout) * time.Second
 	}
 	return snapshots.Limit
+}
+
+// firstSnapshots takes a snapshot where the container that takes them again and again was just made: it waits a whole period before its
+// first one, and begins anew when it is made anew. The name is one of its own, so that it removes it when its time has come.
+func (r *run) firstSnapshots(ctx context.Context) {
+	hosts := slices.DeleteFunc(r.with(config.RoleEtcd), func(h *host) bool { return !h.schedules })
+	if len(hosts) == 0 {
+		return
+	}
+	name := snapshots.Rolling(r.Now(), r.work.Config.Services.Etcd.BackupConfig)
+	text, err := state.Compact(r.state)
+	if err == nil {
+		err = each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
+			h.schedules = false
+			if _, err := r.saveOn(ctx, h, SnapshotWish{Name: name}, text); err != nil {
+				return fmt.Errorf("host [%s]: %w", h.node.Address, err)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		r.Report.Warn("there is no snapshot of etcd yet, and the next try is a whole period away; `drover rke etcd snapshot-save` takes one at once: " + err.Error())
+	}
+}
+
+// RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of
+// a host that is away stays there.
+func RemoveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) error {
+	r, err := snapshotRun(o, &w, wish)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.reach(ctx); err != nil {
+		return err
+	}
+	if err := r.makePlan(); err != nil {
+		return err
+	}
+	if wish.S3.HasKeys() {
+		b, err := inbucket.Open(wish.S3, o.TempDir)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		if err := b.Remove(ctx, snapshots.File(wish.Name)); err != nil {
+			return err
+		}
+	}
+	return each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
+		once, err := r.plan.Once(h.node.Address)
+		if err != nil {
+			return err
+		}
+		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRemove(wish.Name, false), Limit: r.backupLimit()}); err != nil {
+			return fmt.Errorf("remove snapshot %s from host %s: %w", wish.Name, h.node.Address, err)
+		}
+		return nil
+	})
 }

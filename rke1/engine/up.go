@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/change"
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
@@ -94,8 +95,8 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	if err != nil {
 		return w.Before, err
 	}
-	if w.UpdateOnly && next.Desired.Encryption != r.before.Current.Encryption && !r.fresh() {
-		return w.Before, errWorkersAlone
+	if err := r.workersAlone(next); err != nil {
+		return w.Before, err
 	}
 	for _, c := range changes {
 		r.line("", "%s", c.Line)
@@ -103,12 +104,57 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	if err := r.save(ctx, next); err != nil {
 		return w.Before, err
 	}
+	r.warnOfEnds()
 	if state.RotatesKey(next.Desired.Encryption) {
 		r.Report.Warn("a rotation of the encryption key is open: `drover rke encrypt rotate-key` ends it")
 	}
 	r.spreadKey()
 	err = r.perform(ctx, upPhases)
 	return r.state, err
+}
+
+// warnOfEnds says which of the deployed certificates have ended or soon end: a run does not renew them.
+func (r *run) warnOfEnds() {
+	now := r.Now()
+	all, err := pki.Warnings(r.before.Current.Certificates, now)
+	if err != nil {
+		r.Report.Warn(err.Error())
+		return
+	}
+	const most = 3
+	said := 0
+	for _, e := range all {
+		if e.Name == pki.ServiceAccount || e.Name == pki.Admin {
+			continue
+		}
+		if said++; said <= most {
+			r.Report.Warn(e.Warning(now) + " (drover rke cert rotate)")
+		}
+	}
+	if said > most {
+		r.Report.Warn(fmt.Sprintf("%d more certificates end, too", said-most))
+	}
+}
+
+// workersAlone refuses --update-only for what workers cannot be changed without: the state would say that the others have it, too.
+func (r *run) workersAlone(next *state.State) error {
+	switch {
+	case !r.work.UpdateOnly:
+		return nil
+	case r.fresh():
+		return errors.New("--update-only changes the workers of a cluster that is there, and this one is new: run without it")
+	case next.Desired.Encryption != r.before.Current.Encryption:
+		return errWorkersAlone
+	}
+	for _, n := range r.work.Config.Nodes {
+		was, _ := find(r.deployed(), n.Address)
+		for _, role := range []string{config.RoleEtcd, config.RoleControlPlane} {
+			if n.Has(role) != was.Has(role) {
+				return fmt.Errorf("--update-only changes workers alone, and host %s gets or loses role %s: run without it", n.Address, role)
+			}
+		}
+	}
+	return nil
 }
 
 // save keeps a state and remembers it.
@@ -129,7 +175,8 @@ func (r *run) lastSaved() *state.State {
 }
 
 // end sums up.
-func (r *run) end(context.Context) error {
+func (r *run) end(ctx context.Context) error {
+	r.firstSnapshots(ctx)
 	r.line("", "%d calls of the Docker API of %d hosts", r.calls(), len(r.hosts))
 	if len(r.down) > 0 || len(r.failures) > 0 {
 		return &IncompleteError{Skipped: r.down, Failed: r.failures}

@@ -4,9 +4,12 @@
 package onhost
 
 import (
+	"archive/tar"
 	"context"
 	"fmt"
+	"io"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -34,6 +37,58 @@ func (h *Host) Carry(ctx context.Context, to *Host, d Directory, name string) er
 	})
 	if err != nil {
 		return fmt.Errorf("copy %s of %s from host %s to host %s: %w", name, d.OnHost, h.Address, to.Address, err)
+	}
+	return nil
+}
+
+// CopyOut gives a file of a directory to do, with its size in bytes.
+func (h *Host) CopyOut(ctx context.Context, d Directory, name string, do func(r io.Reader, size int64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, carryLimit)
+	defer cancel()
+	err := h.withDirectory(ctx, d, func(id string) error {
+		stream, _, err := h.Docker.CopyFromContainer(ctx, id, path.Join(d.Path, name))
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		archive := tar.NewReader(stream)
+		header, err := archive.Next()
+		if err != nil {
+			return err
+		}
+		return do(archive, header.Size)
+	})
+	if err != nil {
+		return fmt.Errorf("copy %s of %s from host %s: %w", name, d.OnHost, h.Address, err)
+	}
+	return nil
+}
+
+// CopyIn makes a file of a directory of so many bytes, which root alone may read. When it fails there may be a file that is cut off: give it
+// a name by which nobody takes it for whole, and rename it when it was looked at.
+func (h *Host) CopyIn(ctx context.Context, d Directory, name string, from io.Reader, size int64) error {
+	ctx, cancel := context.WithTimeout(ctx, carryLimit)
+	defer cancel()
+	err := h.withDirectory(ctx, d, func(id string) error {
+		stream, out := io.Pipe()
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		defer stream.Close() // ends the writer when Docker reads no further
+		writing.Go(func() {
+			w := tar.NewWriter(out)
+			err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: h.now()})
+			if err == nil {
+				_, err = io.Copy(w, from)
+			}
+			if err == nil {
+				err = w.Close()
+			}
+			out.CloseWithError(err)
+		})
+		return h.Docker.CopyToContainer(ctx, id, d.Path, stream, container.CopyToContainerOptions{})
+	})
+	if err != nil {
+		return fmt.Errorf("copy %s to %s of host %s: %w", name, d.OnHost, h.Address, err)
 	}
 	return nil
 }

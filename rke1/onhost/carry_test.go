@@ -1,6 +1,8 @@
 package onhost_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -53,5 +55,41 @@ func TestFetch(t *testing.T) {
 	}
 	if _, err := h.Fetch(t.Context(), once("rke-good"), "/out/other", 100); err == nil {
 		t.Error("a file that is not there is read")
+	}
+}
+
+// TestCopy gets a file from a host and brings one there.
+func TestCopy(t *testing.T) {
+	e, h := open(t)
+	d := onhost.Directory{OnHost: "/opt/rke/etcd-snapshots", Path: "/opt/rke/etcd-snapshots", Image: tools}
+	e.SetFile("/opt/rke/etcd-snapshots/one.zip", &dockerstandin.File{Contents: "data", Mode: 0o600})
+	err := h.CopyOut(t.Context(), d, "one.zip", func(r io.Reader, size int64) error {
+		text, err := io.ReadAll(r)
+		if string(text) != "data" || size != 4 {
+			t.Errorf("%q, %d", text, size)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.CopyOut(t.Context(), d, "gone.zip", nil); err == nil || !strings.Contains(err.Error(), "copy gone.zip of /opt/rke/etcd-snapshots from host 10.0.0.1") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	if err := h.CopyIn(t.Context(), d, "two.zip", strings.NewReader("more"), 4); err != nil {
+		t.Fatal(err)
+	}
+	if is := e.Files()["/opt/rke/etcd-snapshots/two.zip"]; is.Contents != "more" || is.Mode != 0o600 {
+		t.Errorf("on the host is %+v", is)
+	}
+	if err := h.CopyIn(t.Context(), d, "half.zip", strings.NewReader("more"), 5); err == nil {
+		t.Error("half a file is taken for whole")
+	}
+	e.Fail(http.MethodPut, "/archive", 500, "no space left on device")
+	if err := h.CopyIn(t.Context(), d, "three.zip", strings.NewReader("more"), 4); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("a full disk: %v", err)
+	}
+	if left := e.Containers(); len(left) != 0 {
+		t.Errorf("left over: %v", left)
 	}
 }

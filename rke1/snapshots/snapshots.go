@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 )
@@ -27,6 +28,16 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,199}$`)
 func Name(now time.Time, safe bool) string {
 	name := "rke_etcd_snapshot_" + now.UTC().Format(time.RFC3339)
 	if safe {
+		name = strings.ReplaceAll(name, ":", "-")
+	}
+	return name
+}
+
+// Rolling is the name of a snapshot that is taken at a time by a schedule, which is how the schedule knows when its time has come:
+// 2026-01-02T15:04:05Z_etcd. b may be nil. Source: rancher/rke-tools, rolling backups.
+func Rolling(now time.Time, b *config.BackupConfig) string {
+	name := now.UTC().Format(time.RFC3339) + "_etcd"
+	if b != nil && b.SafeTimestamp {
 		name = strings.ReplaceAll(name, ":", "-")
 	}
 	return name
@@ -53,19 +64,27 @@ type Snapshot struct {
 	Broken bool
 }
 
-// inspect looks at an archive; its output is for readSnapshot.
+// inspect looks at an archive; its output is for readSnapshot. Data count when the SHA-256 at their end is theirs: etcd sent them whole.
 const inspect = `cd "$2" 2>/dev/null || exit 0
 f="$1"
 for other in *.zip; do [ -e "$other" ] && [ "$other" != "$f.zip" ] && echo "other ${other%.zip}"; done
+member() { unzip -p "$f.zip" "*$1" 2>/dev/null; }
+plain() { cat "$f"; }
+sum() {
+	size=$("$@" | wc -c)
+	[ $((size % 512)) -eq 32 ] || return 0
+	[ "$("$@" | head -c $((size - 32)) | sha256sum | cut -d ' ' -f 1)" = "$("$@" | tail -c 32 | od -An -v -tx1 | tr -d ' \n')" ] || return 0
+	echo "sum $("$@" | sha256sum | cut -d ' ' -f 1)"
+}
 if [ -e "$f.zip" ]; then
 	if ! unzip -p "$f.zip" >/dev/null 2>&1; then echo broken; exit 0; fi
 	echo archive
 	echo "size $(wc -c <"$f.zip")"
-	[ "$(unzip -p "$f.zip" "*backup/$f" 2>/dev/null | head -c 1 | wc -c)" -eq 0 ] || echo "sum $(unzip -p "$f.zip" "*backup/$f" | sha256sum | cut -d ' ' -f 1)"
-	[ "$(unzip -p "$f.zip" "*kubernetes/$f.rkestate" 2>/dev/null | head -c 1 | wc -c)" -eq 0 ] || echo state
+	sum member "backup/$f"
+	[ "$(member "kubernetes/$f.rkestate" | head -c 1 | wc -c)" -eq 0 ] || echo state
 elif [ -s "$f" ]; then
 	echo "size $(wc -c <"$f")"
-	echo "sum $(sha256sum "$f" | cut -d ' ' -f 1)"
+	sum plain
 fi`
 
 // readSnapshot reads what inspect found; nil is no snapshot of that name, and others are those of other names.
@@ -167,6 +186,9 @@ func Choose(name string, found []*Snapshot, others []string) (*Snapshot, error) 
 	}
 	return nil, errors.New(text)
 }
+
+// Better orders snapshots, those first that are better to restore.
+func Better(a, b *Snapshot) int { return b.rank() - a.rank() }
 
 // rank is how good a snapshot is to restore: data without an archive may be what an interrupted restore left.
 func (s *Snapshot) rank() int {

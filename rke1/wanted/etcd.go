@@ -125,7 +125,13 @@ func (o host) rollingSnapshots() nodeconfig.Process {
 	if c := o.config.Services.Etcd; c.BackupConfig == nil {
 		p.Args = append(p.Args, "--retention="+c.Retention, "--creation="+c.Creation)
 	}
-	o.toBucket(&p, true)
+	o.onSchedule(&p)
+	o.toBucket(&p)
+	if b := o.config.Services.Etcd.BackupConfig; b != nil && b.S3.HasKeys() {
+		// Its program knows no other place for them, and works without us.
+		p.Env = append(p.Env,
+			"S3_ACCESS_KEY="+base64.StdEncoding.EncodeToString([]byte(b.S3.AccessKey)), "S3_SECRET_KEY="+base64.StdEncoding.EncodeToString([]byte(b.S3.SecretKey)))
+	}
 	return p
 }
 
@@ -146,17 +152,17 @@ func (o host) snapshot(container, name string) nodeconfig.Process {
 	}
 }
 
-// toBucket tells a snapshot container how often it works, when schedule says so, and of the bucket. The keys are in the environment,
-// where the helper image looks for them.
-func (p *Plan) toBucket(process *nodeconfig.Process, schedule bool) {
-	b := p.config.Services.Etcd.BackupConfig
-	if b == nil {
-		return
-	}
-	if schedule {
+// onSchedule tells a snapshot container how often it works and how much it keeps.
+func (p *Plan) onSchedule(process *nodeconfig.Process) {
+	if b := p.config.Services.Etcd.BackupConfig; b != nil {
 		process.Args = append(process.Args, "--creation="+strconv.Itoa(b.IntervalHours)+"h", "--retention="+strconv.Itoa(b.Retention*b.IntervalHours)+"h")
 	}
-	if b.S3 == nil {
+}
+
+// toBucket tells a snapshot container of the bucket, but for its keys.
+func (p *Plan) toBucket(process *nodeconfig.Process) {
+	b := p.config.Services.Etcd.BackupConfig
+	if b == nil || b.S3 == nil {
 		return
 	}
 	process.Args = append(process.Args, "--s3-backup=true", "--s3-endpoint="+b.S3.Endpoint, "--s3-bucketName="+b.S3.BucketName, "--s3-region="+b.S3.Region)
@@ -165,10 +171,6 @@ func (p *Plan) toBucket(process *nodeconfig.Process, schedule bool) {
 	}
 	if b.S3.Folder != "" {
 		process.Args = append(process.Args, "--s3-folder="+b.S3.Folder)
-	}
-	if b.S3.AccessKey != "" || b.S3.SecretKey != "" {
-		process.Env = append(process.Env,
-			"S3_ACCESS_KEY="+base64.StdEncoding.EncodeToString([]byte(b.S3.AccessKey)), "S3_SECRET_KEY="+base64.StdEncoding.EncodeToString([]byte(b.S3.SecretKey)))
 	}
 }
 

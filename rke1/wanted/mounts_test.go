@@ -2,6 +2,7 @@ package wanted
 
 import (
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,18 @@ func TestSocketChecker(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	p := once503(t, "10.0.0.1").SocketChecker()
+	moved := t.TempDir()
+	m, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(moved, "2718281828"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := os.Rename(filepath.Join(moved, "2718281828"), filepath.Join(moved, "cri-dockerd.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(p.Command[0], append(slices.Clone(p.Command[1:len(p.Command)-1]), filepath.Join(moved, "cri-dockerd.sock"))...).CombinedOutput(); err != nil {
+		t.Errorf("a socket that was moved after it was made: %v %s", err, out)
+	}
 	if got := p.Command[len(p.Command)-1]; got != "/var/run/cri-dockerd.sock" || p.NetworkMode != "host" || !slices.Contains(p.Binds, "/var/run:/var/run") {
 		t.Errorf("%+v", p)
 	}

@@ -115,21 +115,14 @@ func (o Once) SELinuxChecker() nodeconfig.Process {
 	return p
 }
 
-// Clean empties directories of the host, which stay: they can be mount points.
-func (o Once) Clean(directories []string) nodeconfig.Process {
-	binds := make([]string, len(directories))
-	for i, d := range directories {
-		binds[i] = d + ":" + d + ":z"
-	}
-	p := o.shell(Cleaner, "", binds...)
-	p.Args = append(append([]string{"find"}, directories...), "-mindepth", "1", "-delete")
-	return p
-}
-
 // listens ends well when somebody listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
-// that was given to it, which need not be the one seen here.
-const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" '
-$4 == "00010000" { n = split($8, part, "/"); if (part[n] == name || $8 == at) found = 1 }
+// that was given to it, which need not be the one seen here; and cri-dockerd, as all that use Kubernetes' library, listens on a file
+// beside it whose name is a number, and then moves that. Wire source: k8s.io/kubernetes pkg/kubelet/util CreateListener.
+const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" -v dir="${at%/*}" '
+$4 == "00010000" {
+	n = split($8, part, "/"); of = substr($8, 1, length($8) - length(part[n]) - 1)
+	if (part[n] == name || $8 == at || part[n] ~ /^[0-9]+$/ && (of == dir || of == "/run" || of == "/var/run")) found = 1
+}
 END { exit !found }' /proc/net/unix`
 
 // SocketChecker ends well when cri-dockerd listens for the kubelet.
@@ -158,12 +151,20 @@ func (o Once) Bundle() nodeconfig.Process {
 	return p
 }
 
-// SnapshotOnce takes a snapshot now, on the host and, where the config has one, in the bucket.
+// SnapshotOnce takes a snapshot now, on the host and, where the config has one without keys, in the bucket.
 func (o Once) SnapshotOnce(name string) nodeconfig.Process {
 	p := o.snapshot(SnapshotOnce, name)
 	p.Args = append(p.Args, "--once")
-	o.toBucket(&p, true)
+	o.onSchedule(&p)
+	o.byRole(&p)
 	return o.ready(p)
+}
+
+// byRole tells a container of a bucket that the host's own role opens. One with keys is the engine's: they would stand in the container's environment.
+func (o Once) byRole(p *nodeconfig.Process) {
+	if b := o.config.Services.Etcd.BackupConfig; b != nil && !b.S3.HasKeys() {
+		o.toBucket(p)
+	}
 }
 
 // tools is a container of the snapshot program with other work than saving.
@@ -185,15 +186,15 @@ func (o Once) SnapshotRemove(name string, cleanup bool) nodeconfig.Process {
 		p.Args = append(p.Args, "--cleanup")
 		return p
 	}
-	o.toBucket(&p, false)
+	o.byRole(&p)
 	return p
 }
 
-// SnapshotDownload gets a snapshot from the host that serves it, at its internal address; "" is the bucket.
+// SnapshotDownload gets a snapshot from the host that serves it, at its internal address; "" is the bucket, which the host's role opens.
 func (o Once) SnapshotDownload(name, from string) nodeconfig.Process {
 	p := o.tools(SnapshotDownload, "download", "--name", name)
 	if from == "" {
-		o.toBucket(&p, false)
+		o.byRole(&p)
 		return p
 	}
 	p.Args = append(append(p.Args, "--local-endpoint", from), member()...)
@@ -208,7 +209,7 @@ func (o Once) SnapshotServe(name string) nodeconfig.Process {
 // SnapshotState puts the state file that is in a snapshot to /tmp/cluster.rkestate in the container.
 func (o Once) SnapshotState(name string) nodeconfig.Process {
 	p := o.tools(SnapshotState, "extractstatefile", "--name", name)
-	o.toBucket(&p, false)
+	o.byRole(&p)
 	return p
 }
 

@@ -59,7 +59,6 @@ func TestContainersThatEnd(t *testing.T) {
 		{o.PortListener(config.RoleControlPlane), "rke-cp-port-listener" + alpine + "nc -kl -p 1337 -e echo publish:0.0.0.0:6443:1337/tcp"},
 		{o.PortListener(config.RoleWorker), "rke-worker-port-listener" + alpine + "nc -kl -p 1337 -e echo publish:0.0.0.0:10250:1337/tcp"},
 		{o.SELinuxChecker(), "rke-selinux-checker" + alpine + "sh -c exit 0 security:label=type:rke_container_t"},
-		{o.Clean([]string{"/etc/cni", "/opt/cni"}), "kube-cleaner" + alpine + "find /etc/cni /opt/cni -mindepth 1 -delete bind:/etc/cni:/etc/cni bind:/opt/cni:/opt/cni"},
 		{o.SnapshotOnce("s"), "etcd-snapshot-once" + tools + "save " + member + " --name s --endpoints=10.0.0.5:2379 --once" + binds},
 		{s.SnapshotOnce("s"), "etcd-snapshot-once" + tools + "save " + member + " --name s --endpoints=10.0.0.5:2379 --once --creation=12h --retention=72h " + s3 + binds},
 		{o.SnapshotRemove("s", true), "etcd-remove-snapshot" + tools + "delete --name s --cleanup" + binds},

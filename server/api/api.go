@@ -25,14 +25,17 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -47,6 +50,9 @@ type Options struct {
 	Registration *registration.Registration
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
+	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
+	DayTwo  *daytwo.Asker
+	Refresh func(ctx context.Context, key records.ClusterKey) error
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
@@ -70,6 +76,10 @@ type Options struct {
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
+	// Backups are of the server itself; nil answers 503.
+	Backups *backup.Keeper
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -109,7 +119,7 @@ func New(o Options) *API {
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -117,11 +127,16 @@ func New(o Options) *API {
 		}),
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
+	if o.DayTwo == nil {
+		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
+	}
+	h.own.DayTwo, h.own.RefreshSnapshots = o.DayTwo, o.Refresh
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
+	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

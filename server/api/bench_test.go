@@ -23,18 +23,22 @@ import (
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
 
+	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -168,9 +172,11 @@ func (b *bench) wire(o benchOptions) {
 	})
 	b.events = events.New(events.Options{State: b.st, Now: b.now, Logger: log})
 	b.t.Cleanup(b.events.Close)
+	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
+	desk := b.desk(applier)
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
-		Registration: register, Clusters: &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now},
+		Registration: register, Clusters: applier, Handover: desk,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Agents: agents, Metrics: room, Events: b.events,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
@@ -195,6 +201,25 @@ func (b *bench) wire(o benchOptions) {
 	b.api = New(options)
 	b.t.Cleanup(b.api.Close)
 	b.handler = b.api.Handler()
+}
+
+// desk gives clusters away whose own APIs cannot be asked, and on whose hosts nothing would change.
+func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
+	b.t.Helper()
+	known, err := rke1versions.Load(b.t.Context(), "", rke1versions.Options{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	applier.CheckRKE1 = rke.New(rke.Options{State: b.st, Versions: known, Now: b.now}).Check
+	return &handover.Desk{
+		State: b.st, Clusters: applier, Versions: known, Now: b.now,
+		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
+			return nil, errors.New("the cluster is not there")
+		},
+		Compare: func(context.Context, records.Cluster) ([]string, bool, error) {
+			return []string{"0 changes"}, true, nil
+		},
+	}
 }
 
 // room stands for what is behind a route; its answer shows that it was reached.

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/planner"
@@ -47,10 +48,15 @@ func descriptions() map[string]description {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
-		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/operations": {
+			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},
@@ -124,6 +130,10 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
 		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
 		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/backup": {
+			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
+		},
+		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
 	}
 }
 

@@ -20,12 +20,13 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3    *management.API
-	v1    *steve.API
-	own   *native.API
-	fleet native.FleetAPI
-	desk  native.HandoverAPI
-	login *login.API
+	v3     *management.API
+	v1     *steve.API
+	own    *native.API
+	fleet  native.FleetAPI
+	desk   native.HandoverAPI
+	rescue native.BackupAPI
+	login  *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -116,6 +117,11 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
 		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
 		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
+		{"POST", "/v3/clusters/{id}?action=exportYaml", object(auth.Action("exportYaml"), auth.Cluster), v3.Resource(v3.ExportYAML)},
+		{"POST", "/v3/clusters/{id}?action=rotateCertificates", object(auth.Action("rotateCertificates"), auth.Cluster), v3.Resource(v3.RotateCertificates)},
+		{"POST", "/v3/clusters/{id}?action=rotateEncryptionKey", object(auth.Action("rotateEncryptionKey"), auth.Cluster), v3.Resource(v3.RotateEncryptionKey)},
+		{"POST", "/v3/clusters/{id}?action=backupEtcd", object(auth.Action("backupEtcd"), auth.Cluster), v3.Resource(v3.BackupEtcd)},
+		{"POST", "/v3/clusters/{id}?action=restoreFromEtcdBackup", object(auth.Action("restoreFromEtcdBackup"), auth.Cluster), v3.Resource(v3.RestoreFromBackup)},
 		{"GET", "/v3/clusters/{context}/schemas", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/schemas/{schema}", object(auth.Get, auth.Cluster), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{context}/subscribe", object(auth.Get, auth.Cluster), v3.SubscribeIn("cluster")},
@@ -139,6 +145,10 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
 		{"GET", "/v3/nodepools/{id}", object(auth.Get, auth.NodePool), v3.Get},
+
+		{"GET", "/v3/etcdbackups", may(auth.List, auth.EtcdBackup), v3.List},
+		{"POST", "/v3/etcdbackups", may(auth.Create, auth.EtcdBackup), v3.Type(v3.CreateBackup)},
+		{"GET", "/v3/etcdbackups/{id}", object(auth.Get, auth.EtcdBackup), v3.Get},
 
 		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
 		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
@@ -176,6 +186,8 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
@@ -201,6 +213,8 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},
 		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
 		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup), h.rescue.Make},
+		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	}
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)

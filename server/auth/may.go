@@ -47,6 +47,7 @@ const (
 	RegistrationToken Kind = "clusterRegistrationToken"
 	Machine           Kind = "node"
 	NodePool          Kind = "nodePool"
+	EtcdBackup        Kind = "etcdBackup"
 	Project           Kind = "project"
 	Setting           Kind = "setting"
 	Token             Kind = "token"
@@ -61,6 +62,8 @@ const (
 	SharedObject Kind = "object"
 	// Fleet is one of machines without a cluster.
 	Fleet Kind = "fleet"
+	// Backup is one of the server itself.
+	Backup Kind = "backup"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -107,9 +110,9 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		}
 	case User:
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
-	case Cluster, RegistrationToken, Machine, NodePool, Project:
+	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet:
+	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet, Backup:
 	}
 	return false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 )
@@ -26,6 +27,8 @@ type params struct {
 	// Machine is the one to remove, in the way of Leave.
 	Machine records.MachineKey `json:"machine,omitempty"`
 	Leave   records.Leave      `json:"leave,omitzero"`
+	// Ask is what package ops carries out; see server/daytwo.
+	Ask json.RawMessage `json:"ask,omitempty"`
 }
 
 // begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
@@ -93,6 +96,9 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	if err != nil {
 		return next, nil, err
 	}
+	if want.IsWish(first) {
+		return next, nil, nil // server/rke carries it out
+	}
 	p, err := readParams(first)
 	if err != nil {
 		next.Once = true // nothing of it can be tried again
@@ -110,6 +116,8 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	}
 	d, ok := c.State.Machines.Get(string(p.Machine))
 	switch {
+	case p.Ask != nil:
+		return next, nil, nil
 	case !ok:
 		return next, nil, nil // it has gone, and the operation ends with that
 	case !p.Leave.Force && lastMember(c.State, d.Value):
@@ -125,7 +133,7 @@ func readParams(o operations.Operation) (params, error) {
 	if err := json.Unmarshal(o.Params, &p); err != nil {
 		return p, err
 	}
-	if (p.Document == nil) == (p.Machine == "") {
+	if (p.Document == nil) == (p.Machine == "") && p.Ask == nil {
 		return p, fmt.Errorf("%q names neither a cluster's document nor a machine", o.Kind)
 	}
 	return p, nil

@@ -171,6 +171,9 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		// With the first plans: whoever reads the record finds what it says of them.
 		batch = append(batch, c.operation(g.operation, *d.Operation))
 	}
+	for _, s := range d.Snapshots {
+		batch = append(batch, c.snapshot(s))
+	}
 	for _, m := range d.Machines {
 		w := c.machine(g.find(m.Key), m)
 		if m.Keep && d.Operation != nil {
@@ -186,8 +189,14 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		}
 		batch = append(batch, w)
 	}
-	if d.Cluster.Status != nil {
-		g.cluster.Value.Status = *d.Cluster.Status
+	if spec := d.Cluster.Spec; spec != nil {
+		g.cluster.Value.Spec = *spec
+		g.cluster.Value.Generation++
+	}
+	if d.Cluster.Status != nil || d.Cluster.Spec != nil {
+		if d.Cluster.Status != nil {
+			g.cluster.Value.Status = *d.Cluster.Status
+		}
 		w := write{what: "the status of cluster " + g.cluster.Key, ops: []store.Op{c.State.Clusters.Updating(g.cluster)}, size: statusSize}
 		if !batch.fits(w) {
 			if err := c.write(ctx, batch); err != nil {
@@ -212,6 +221,18 @@ func (c *Controller) operation(d store.Document[operations.Operation], next oper
 			}
 		},
 	}
+}
+
+// snapshot is the write of a snapshot that was taken; the cluster itself may have been quicker to list it.
+func (c *Controller) snapshot(s records.Snapshot) write {
+	w := write{what: "the record of snapshot " + s.Key(), size: statusSize}
+	if known, ok := c.State.Snapshots.Get(s.Key()); ok {
+		known.Value = s
+		w.ops = append(w.ops, c.State.Snapshots.Updating(known))
+	} else {
+		w.ops = append(w.ops, c.State.Snapshots.Creating(s.Key(), s))
+	}
+	return w
 }
 
 // machine is the write of what was decided of one machine.
@@ -276,6 +297,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	}
 	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))
+	}
+	for _, s := range c.State.Snapshots.ListIn(string(key) + "/") {
+		ops = append(ops, c.State.Snapshots.Deleting(s.Key, 0))
 	}
 	for _, m := range d.Machines {
 		ops = append(ops, c.removal(g.find(m.Key))...)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/state"
 )
@@ -21,7 +22,9 @@ type Options struct {
 	State   *state.State
 	// Queued is how many clusters wait to be looked at.
 	Queued func() int
-	Now    func() time.Time
+	// Backups is how scheduled backups stand; nil measures none.
+	Backups func() backup.Status
+	Now     func() time.Time
 }
 
 // Metrics are all measures of a server.
@@ -38,6 +41,9 @@ func New(o Options) *Metrics {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "drover_reconcile_queue_length", Help: "Clusters that wait for the controller to look at them.",
 	}, func() float64 { return float64(o.Queued()) }))
+	if o.Backups != nil {
+		m.registry.MustRegister(&backups{o.Backups})
+	}
 	return m
 }
 

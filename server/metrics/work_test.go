@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -55,7 +56,8 @@ func worked(t *testing.T) *Metrics {
 			t.Fatal(err)
 		}
 	}
-	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Now: func() time.Time { return now }})
+	stand := backup.Status{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now, Succeeded: 3, Failed: 1}
+	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Backups: func() backup.Status { return stand }, Now: func() time.Time { return now }})
 	o := m.Observer()
 	o.Passed(2 * time.Millisecond)
 	o.Delivered(false)

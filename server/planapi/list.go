@@ -154,6 +154,9 @@ func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 		return expired("resourceVersion %d is newer than the server's, %d: list again without one", o.version, a.state.Store.Revision())
 	}
 	if o.watch {
+		if restored, ok := a.state.Store.Restored(); ok && o.known && o.version < restored.Revision {
+			return expired("resourceVersion %d is of before this server was restored from a backup: list again without one", o.version)
+		}
 		return a.watch(w, r, who, o)
 	}
 	return a.list(w, o)

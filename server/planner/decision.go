@@ -6,6 +6,7 @@ package planner
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
@@ -20,6 +21,8 @@ type Decision struct {
 	Steps []Step
 	// Operation is the next record of the operation under way; nil leaves it as it is.
 	Operation *operations.Operation
+	// Snapshots are those that were taken.
+	Snapshots []records.Snapshot
 	// Orders are what nodes of the cluster are to become, all that are wanted now.
 	Orders []NodeOrder
 	// Again is when to look again though nothing changed; zero: not.
@@ -32,6 +35,8 @@ type ClusterDecision struct {
 	// Remove takes the cluster out of the store with all that belongs to it: its machines, which
 	// are in the decision too, its tokens and its secrets. The hosts keep what runs on them.
 	Remove bool
+	// Spec is what the cluster is to become, as a restore wants it; nil leaves it as it is.
+	Spec *clusterspec.Spec
 	// Status is the next status; nil leaves it as it is.
 	Status *records.ClusterStatus
 }
@@ -55,12 +60,13 @@ type MachineDecision struct {
 
 // Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
 func (d Decision) Empty() bool {
-	return !d.Cluster.Remove && d.Cluster.Status == nil && len(d.Machines) == 0 && d.Operation == nil
+	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0
 }
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
 func (r *round) decision() Decision {
-	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps()}
+	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps(), Snapshots: r.saved}
+	d.again(r.again)
 	left := 0
 	for _, m := range r.members {
 		if m.remove {
@@ -85,6 +91,7 @@ func (r *round) decision() Decision {
 		d.Cluster.Remove = true
 		return d
 	}
+	d.Cluster.Spec = r.respec
 	d.Cluster.Status = r.clusterStatus(r.cluster)
 	return d
 }
@@ -133,7 +140,7 @@ func (s Snapshot) clusterStatus(v clusterVerdict) *records.ClusterStatus {
 	next.ObservedGeneration = s.Cluster.Generation
 	next.Renderer, next.Initialized, next.Ready, next.Connected = v.renderer, v.initialized, v.ready, v.connected
 	next.State, next.Message, next.Failed = v.state, v.message, v.failed
-	next.Halted = v.halted
+	next.Halted, next.Restoring, next.Warning = v.halted, v.restoring, v.warning
 	if s.API.Version != "" {
 		next.Version = s.API.Version
 	}

@@ -77,7 +77,10 @@ func (r *round) elect() {
 		m.next.init = false
 	}
 	r.began = began
-	r.init = r.pinned(able)
+	r.init = r.target()
+	if r.init == nil {
+		r.init = r.pinned(able)
+	}
 	if r.init == nil && (began || r.Cluster.Labels[labelInitPin] == "") {
 		r.init = choose(able, marked)
 	}
@@ -124,8 +127,11 @@ func choose(able, marked []*member) *member {
 // begins the cluster, or for a worker one of the control planes. Empty for the machine that begins the
 // cluster, and while there is nowhere to join.
 func (r *round) serverOf(m *member) string {
-	if m == r.init {
+	switch {
+	case m == r.init:
 		return ""
+	case r.restoring() && m.isServer() && r.initURL() != "":
+		return r.initURL()
 	}
 	var doors []string
 	for _, other := range r.servers {

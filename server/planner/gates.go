@@ -38,6 +38,13 @@ func (r *round) gates() hold {
 		return broken(verdict.UnknownVersion, "give the server data of this version with --version-data, or set a version that it knows",
 			"%s: KDM release data is empty for %s", r.key(), c.Spec.KubernetesVersion)
 	}
+	restoring := r.target() != nil
+	switch {
+	case r.Secrets != nil && restoring:
+		return hold{}
+	case c.Status.Restoring != "":
+		return r.halfRestored()
+	}
 	if h := r.roles(); h.holds() {
 		return h
 	}

@@ -7,7 +7,8 @@
 // A pass takes the steps of decidePlans, each a file: which machine begins the cluster
 // (election.go), what each machine should have (wanted.go), how each is doing (judge.go,
 // node.go), who leaves (leave.go), whose turn it is (turns.go, joins.go, budget.go, drain.go)
-// and what is said of the cluster (labels.go, message.go, operation.go). Machines without a cluster take another way
+// and what is said of the cluster (labels.go, message.go, operation.go). While a snapshot is taken or restored, or something
+// rotated, package ops says whose turn it is (daytwo.go). Machines without a cluster take another way
 // through the same judgement (fleet.go).
 //
 // Rules and messages follow Rancher's planner (rancher/rancher pkg/capr/planner).
@@ -21,6 +22,7 @@ import (
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -157,6 +159,7 @@ type finding struct {
 
 // clusterVerdict is what was found of a cluster; the next status is made of it.
 type clusterVerdict struct {
+	warning     records.Warning
 	state       string
 	message     string
 	failed      bool
@@ -165,6 +168,7 @@ type clusterVerdict struct {
 	connected   bool
 	renderer    int
 	halted      int64
+	restoring   string
 }
 
 // round is one pass over a cluster whose machines get plans.
@@ -180,6 +184,11 @@ type round struct {
 	cluster clusterVerdict
 	// operation is the next record of the operation; nil when it stays.
 	operation *operations.Operation
+	// saved are snapshots that were taken, respec is what a restore wants the cluster to become, and again when to look
+	// again for an operation; see operate.
+	saved  []records.Snapshot
+	respec *clusterspec.Spec
+	again  time.Duration
 	// fleet is set in a round over a fleet, which has no cluster.
 	fleet *fleet
 	// shut is the gate that keeps every machine from getting a plan; the zero value when none does.
@@ -236,7 +245,11 @@ func decidePlans(s Snapshot) Decision {
 		r.judge(m)
 	}
 	r.leave()
-	r.turns()
+	if r.daytwo() {
+		r.operate()
+	} else {
+		r.turns()
+	}
 	r.uncordon()
 	r.labels()
 	r.message()
@@ -248,7 +261,7 @@ func decidePlans(s Snapshot) Decision {
 func newRound(s Snapshot) *round {
 	r := &round{Snapshot: s, distribution: runtimes.Of(s.Cluster.Spec.KubernetesVersion)}
 	status := s.Cluster.Status
-	r.cluster = clusterVerdict{renderer: status.Renderer, initialized: status.Initialized, connected: s.API.Reachable, halted: status.Halted}
+	r.cluster = clusterVerdict{renderer: status.Renderer, initialized: status.Initialized, connected: s.API.Reachable, halted: status.Halted, restoring: status.Restoring}
 	for _, machine := range s.Machines {
 		m := &member{Machine: machine, leaving: !machine.Deleting.IsZero() || !s.Cluster.Deleting.IsZero()}
 		if m.leaving && s.takesBack(machine) {

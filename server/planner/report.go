@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/records"
 )
@@ -28,6 +29,8 @@ type report struct {
 	applied bool
 	// sick are the plan's probes that are not healthy, sorted.
 	sick []string
+	// errand is the ID of the errand in the delivered plan; empty without one.
+	errand string
 	// address is that of the machine's own etcd, as Announce asks for; empty when it is not reported.
 	address string
 }
@@ -39,6 +42,7 @@ func (r report) healthy() bool { return r.inSync && len(r.sick) == 0 }
 type contents struct {
 	checksum string
 	probes   []string // sorted
+	errand   string
 }
 
 func contentsOf(plan []byte) contents {
@@ -47,7 +51,7 @@ func contentsOf(plan []byte) contents {
 	}
 	c := contents{checksum: plans.Checksum(plan)}
 	if p, err := plans.Parse(plan); err == nil {
-		c.probes = slices.Sorted(maps.Keys(p.Probes))
+		c.probes, c.errand = slices.Sorted(maps.Keys(p.Probes)), errand.Of(p.Instructions)
 	}
 	return c
 }
@@ -59,7 +63,7 @@ func readReport(data map[string][]byte, delivered contents) report {
 	}
 	outcome, err := plans.ReadOutcome(data)
 	return report{
-		checksum: delivered.checksum, state: outcome.State, unreadable: err,
+		checksum: delivered.checksum, errand: delivered.errand, state: outcome.State, unreadable: err,
 		inSync: inSync(outcome, data), failed: isFailed(outcome, data), applied: outcome.AppliedChecksum != "",
 		sick: unhealthy(delivered.probes, outcome), address: announced(outcome),
 	}
@@ -109,7 +113,7 @@ type basis struct {
 	cluster                string // its UID
 	generation             int64
 	renderer, restarts     int
-	relabelled             bool
+	relabelled, keeps      bool
 	release                uintptr
 	image, server, token   string
 	registry, objects      string
@@ -122,7 +126,7 @@ type basis struct {
 }
 
 func (b basis) equal(o basis) bool {
-	return b.cluster == o.cluster && b.generation == o.generation && b.renderer == o.renderer && b.restarts == o.restarts && b.relabelled == o.relabelled &&
+	return b.cluster == o.cluster && b.generation == o.generation && b.renderer == o.renderer && b.restarts == o.restarts && b.relabelled == o.relabelled && b.keeps == o.keeps &&
 		b.release == o.release && b.image == o.image && b.registry == o.registry && b.objects == o.objects && b.server == o.server && b.token == o.token && b.uid == o.uid && b.nodeName == o.nodeName && b.roles == o.roles &&
 		slices.Equal(b.address, o.address) && slices.Equal(b.internal, o.internal) && maps.Equal(b.labels, o.labels) && maps.Equal(b.nodeLabels, o.nodeLabels) &&
 		slices.Equal(b.taints, o.taints) && b.clusterName == o.clusterName && b.clusterID == o.clusterID
@@ -130,7 +134,7 @@ func (b basis) equal(o basis) bool {
 
 func (r *round) basis(m *member) basis {
 	return basis{
-		cluster: r.Cluster.UID, generation: r.Cluster.Generation, renderer: r.cluster.renderer, restarts: m.next.restarts, relabelled: m.next.relabelled,
+		cluster: r.Cluster.UID, generation: r.Cluster.Generation, renderer: r.cluster.renderer, restarts: m.next.restarts, relabelled: m.next.relabelled, keeps: r.keeps(m),
 		release: reflect.ValueOf(r.Release.ServerArgs).Pointer(), image: r.InstallerImage, registry: r.DefaultRegistry, objects: r.ObjectsVersion, server: m.server, token: r.Secrets.ServerToken,
 		uid: m.UID, nodeName: m.NodeName, roles: m.Roles, address: m.Address, internal: m.InternalAddress, labels: m.Labels, nodeLabels: m.NodeLabels,
 		taints: m.NodeTaints, clusterName: r.Cluster.Name, clusterID: r.Cluster.ID,

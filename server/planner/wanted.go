@@ -75,7 +75,7 @@ func (r *round) plan(m *member) error {
 	if err != nil {
 		return err
 	}
-	wanted = removing(m.delivered, wanted, m.report.inSync)
+	wanted = r.keeping(m, removing(m.delivered, wanted, m.report.inSync))
 	m.wanted = wanted
 	switch _, restarted := runtimes.Restarted(m.delivered.Instructions, wanted.Instructions); {
 	case !m.hasPlan():

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -38,6 +39,15 @@ type world struct {
 	blind bool
 	// outage says that etcd lost its quorum without the planner.
 	outage bool
+	// errands counts how often hosts did errands, by host and ID; faulty is how many errands still fail.
+	errands map[string]int
+	faulty  int
+	// failing is an errand that never succeeds.
+	failing string
+	// again is when the last decision is to be looked at again.
+	again time.Duration
+	// snapshots are those that were taken.
+	snapshots []records.Snapshot
 	// limit is how many workers may be away for a change at a time.
 	limit int
 }
@@ -54,12 +64,13 @@ type simulated struct {
 	gone      bool // its node and member were removed
 	clean     bool // it was uninstalled
 	ill       bool // until its runtime restarts, its node is not Ready
+	stopped   bool // by a restore
 	jammed    bool // until its runtime restarts, it does not come up
 }
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
 	t.Helper()
-	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1, memo: NewMemo(), revisions: map[*records.PlanSecret]int64{}}
+	w := &world{T: t, rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*simulated{}, work: map[records.MachineKey]observed.NodeWork{}, limit: 1, errands: map[string]int{}, memo: NewMemo(), revisions: map[*records.PlanSecret]int64{}}
 	w.s = snapshot(t, minimal, nil)
 	w.s.Machines = nil
 	w.spec(spec)
@@ -179,7 +190,13 @@ func (w *world) decide() {
 	if d.Operation != nil {
 		w.s.Operation = d.Operation
 	}
-	w.orders = d.Orders
+	if d.Cluster.Spec != nil {
+		w.s.Cluster.Spec = *d.Cluster.Spec
+		w.s.Cluster.Generation++
+		w.s.Release = release(w, d.Cluster.Spec.KubernetesVersion)
+	}
+	w.snapshots = append(w.snapshots, d.Snapshots...)
+	w.orders, w.again = d.Orders, d.Again
 	for key := range w.work {
 		if !slices.ContainsFunc(d.Orders, func(o NodeOrder) bool { return o.Machine == key }) {
 			delete(w.work, key)
@@ -230,13 +247,14 @@ func (w *world) promises(s Snapshot, d Decision) {
 		if next.Status != nil {
 			status = *next.Status
 		}
-		if m.Roles.Etcd && m.Deleting.IsZero() && !h.voter && (len(m.plan()) > 0 || next.Deliver) {
-			joining = append(joining, m.Name)
-		}
 		was, _ := deliveredPlan(m.data())
 		is := planOf(next.Secret)
+		if m.Roles.Etcd && m.Deleting.IsZero() && !h.voter && (len(m.plan()) > 0 && !(h.stopped || errandOf(was) == "stop") || next.Deliver && errandOf(is) == "") {
+			joining = append(joining, m.Name)
+		}
 		_, restarts := runtimes.Restarted(was.Instructions, is.Instructions)
-		if h.installed && (next.Deliver && restarts || pending && w.restartsOn(m)) || h.installed && !h.up && !h.dead {
+		restarts = restarts && !h.stopped || restartingErrand(is)
+		if h.installed && (next.Deliver && restarts || pending && (w.restartsOn(m) || restartingErrand(was))) || h.installed && !h.up && !h.dead {
 			if m.Roles.Etcd && h.voter && !h.gone && m.Deleting.IsZero() {
 				etcdDown++
 			}
@@ -365,11 +383,16 @@ func (w *world) eventsOf(m *Machine) []event {
 			w.write(m, func(d map[string][]byte) { d[plans.KeyPlanState] = []byte(plans.StateInProgress) })
 		})
 	case plans.StateInProgress:
-		if w.joinable(m) {
+		if p, _ := deliveredPlan(m.data()); errandOf(p) != "" && w.faulty > 0 {
+			can("fails its errand", func() { w.faulty--; w.fails(m) })
+		}
+		if p, _ := deliveredPlan(m.data()); w.failing != "" && errandOf(p) == w.failing {
+			can("fails its errand", func() { w.fails(m) })
+		} else if w.joinable(m) {
 			can("ends its plan", func() { w.end(m) })
 		}
 	}
-	if h.installed && !h.up && !h.clean && !h.jammed {
+	if h.installed && !h.up && !h.clean && !h.jammed && !h.stopped {
 		can("comes up", func() {
 			h.up = true
 			h.voter = h.voter || w.blind && m.Roles.Etcd
@@ -419,9 +442,16 @@ func (w *world) end(m *Machine) {
 	h := w.hosts[m.Name]
 	restarts := w.restartsOn(*m)
 	p, _ := deliveredPlan(m.data())
-	if p.Instructions[0].Name == "uninstall" {
+	verb := errandOf(p)
+	if verb != "" && !w.does(m, h, verb, errand.Of(p.Instructions)) {
+		return
+	}
+	switch {
+	case p.Instructions[0].Name == "uninstall":
 		h.clean, h.up, h.installed = true, false, false
-	} else {
+	case verb != "": // what its plan has beside the errand was done before
+	default:
+		h.stopped = false
 		if !h.installed || restarts {
 			h.up, h.ill, h.jammed = false, false, false
 			h.restarts++
@@ -443,7 +473,8 @@ func (w *world) end(m *Machine) {
 }
 
 func (w *world) versionOf(p plans.Plan) string {
-	_, tag, _ := strings.Cut(p.Instructions[0].Image, ":")
+	install := slices.IndexFunc(p.Instructions, func(in plans.OneTimeInstruction) bool { return in.Image != "" })
+	_, tag, _ := strings.Cut(p.Instructions[install].Image, ":")
 	i := strings.LastIndex(tag, "-")
 	return tag[:i] + "+" + tag[i+1:]
 }
@@ -488,7 +519,10 @@ func (w *world) settle() {
 		w.decide()
 		events := w.events()
 		if len(events) == 0 {
-			if quiet++; quiet > 3 {
+			if w.s.daytwo() && w.again > 0 {
+				w.s.Now = w.s.Now.Add(w.again) // it goes on by itself
+			}
+			if quiet++; quiet > 5 {
 				return
 			}
 			continue

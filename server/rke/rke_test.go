@@ -2,6 +2,7 @@ package rke
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -361,5 +362,42 @@ func TestAgentsHoldStillForAChange(t *testing.T) {
 	}
 	if image, version := stored(leaves); image != "" || version != 4 {
 		t.Errorf("%s, version %d", image, version)
+	}
+}
+
+func TestAnExportedClusterIsLeftAlone(t *testing.T) {
+	b := newBed(t)
+	b.cluster()
+	s, _ := b.runner.gather(key)
+	m := s.Machines[0]
+	text, err := json.Marshal(nodeconfig.NodeConfig{ClusterName: "c-abcde", NodeVersion: 4, Processes: map[string]nodeconfig.Process{"kubelet": {Name: "kubelet", Image: "one"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.state.NodeConfigs.Create(t.Context(), m.Key(), records.NodeConfig{Config: text}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.state.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) {
+		c.Exported = &records.Exported{At: b.clock()}
+		return c, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// What was decided before the cluster was exported does not begin any more.
+	if err := b.runner.begin(t.Context(), s, want.Decision{Do: want.Begin, Kind: want.KindProvision, Title: "make it"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing left to do
+		if again, err := b.runner.pass(t.Context(), key); err != nil || again != 0 {
+			t.Fatal(again, err)
+		}
+		d, _ := b.state.NodeConfigs.Get(m.Key())
+		c, err := nodeconfig.Decode(d.Value.Config)
+		if err != nil || c.NodeVersion != 5 || len(c.Processes) != 0 {
+			t.Errorf("%v: %+v", err, c)
+		}
+	}
+	if all := b.state.Operations.List(); len(all) != 0 {
+		t.Errorf("operations: %+v", all)
 	}
 }

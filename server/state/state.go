@@ -38,6 +38,8 @@ type State struct {
 	Objects *store.Collection[objects.Object]
 	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being the key of a cluster or a fleet.
 	Operations *store.Collection[operations.Operation]
+	// Snapshots are encrypted, as they have the spec of their cluster, and keyed "<namespace>/<cluster>/<machine>/<name>".
+	Snapshots *store.Collection[records.Snapshot]
 	// Events are encrypted, as causes are, and keyed "<cluster id>/<number>" in the order of their making.
 	Events *store.Collection[records.EventPage]
 	// Users are encrypted and keyed by ID.
@@ -93,6 +95,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		RKEStates:          store.NewCollection[records.RKEState]("rkestates", true),
 		Objects:            store.NewCollection[objects.Object]("objects", true),
 		Operations:         store.NewCollection[operations.Operation]("operations", true),
+		Snapshots:          store.NewCollection[records.Snapshot]("snapshots", true),
 		Events:             store.NewCollection[records.EventPage]("events", true),
 		Users:              store.NewCollection[records.User]("users", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
@@ -105,7 +108,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}

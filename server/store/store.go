@@ -58,6 +58,8 @@ type Store struct {
 	collections map[string]Bindable
 	view        progress
 	contact     contact
+	restored    Restoration
+	copying     chan struct{} // has an entry while a snapshot is written
 
 	ctx     context.Context // ends at Close; everything the store runs lives below it
 	cancel  context.CancelFunc
@@ -112,7 +114,7 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 	}
 	s := &Store{
 		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
-		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(),
+		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), copying: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive, s.die = context.WithCancel(s.ctx)
@@ -132,6 +134,7 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 		s.takeDataDir,
 		s.connect,
 		s.checkSchema,
+		s.readRestored,
 		s.readKeys,
 		s.dropOldLeaders,
 		s.migrate,

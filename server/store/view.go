@@ -24,6 +24,7 @@ const (
 	leadersPrefix   = rootPrefix + "leaders/"
 	schemaKey       = rootPrefix + "schema"
 	canaryKey       = rootPrefix + "encryption"
+	restoredKey     = rootPrefix + "restored"
 )
 
 func documentKey(collection, key string) string { return documentsPrefix + collection + "/" + key }

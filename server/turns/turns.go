@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -108,7 +109,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 
 // replaceable says that a newer wish may take the place of an operation.
 func replaceable(o operations.Operation) bool {
-	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan}, o.Kind) && o.State != operations.Queued
+	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan, want.KindProvision}, o.Kind) && o.State != operations.Queued
 }
 
 // failing says that a machine could not be changed: correcting what is wished for is what mends that.

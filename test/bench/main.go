@@ -122,6 +122,7 @@ var parts = [...]part{
 	{"join", (*bench).join},
 	{"change", (*bench).change},
 	{"cold", (*bench).coldStart},
+	{"backup", (*bench).backup},
 }
 
 func partNames() []string {

@@ -66,6 +66,7 @@ type ship struct {
 	unit   string   // of its distribution
 	joined time.Time
 	clean  map[string]string // what was on it before it joined
+	lost   bool              // its host is gone
 }
 
 func (s *ship) server() bool { return !slices.Equal(s.flags, workerFlags) }

@@ -126,8 +126,14 @@ func withoutPods(text string) []string {
 // strike runs a command several times and kills it after a while.
 func (y *rkeYard) strike(dice *rand.Rand, times int, args ...string) {
 	y.Helper()
+	y.strikeWithin(dice, 15*time.Second, times, args...)
+}
+
+// strikeWithin is strike with the longest while.
+func (y *rkeYard) strikeWithin(dice *rand.Rand, longest time.Duration, times int, args ...string) {
+	y.Helper()
 	for range times {
-		after := time.Duration(500+dice.IntN(15000)) * time.Millisecond
+		after := 500*time.Millisecond + time.Duration(dice.Int64N(int64(longest)))
 		cmd := exec.CommandContext(y.ctx, y.program, append([]string{"rke"}, append(args, "--known-hosts", filepath.Join(y.dir, "known_hosts"))...)...)
 		cmd.Dir = y.dir
 		var said strings.Builder

@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,28 +89,28 @@ metadata: {name: shop}
 spec: {type: NodePort, selector: {app: shop}, ports: [{port: 80, nodePort: 30080}]}
 `
 
-// TestRKEUpgrade brings a cluster of three hosts to the next patch and to the next minor, whose kubelets have no dockershim, host
-// after host and with a drain of each, loses two hosts, restores a snapshot, has them back and rotates the CA, by a command that is
+// TestRKEUpgrade brings a cluster of three hosts to the next minor, whose kubelets have no dockershim, host after host and with a
+// drain of each, loses two hosts, restores a snapshot, has them back and rotates the CA, by a command that is
 // killed again and again.
 func TestRKEUpgrade(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Minute)
 	defer cancel()
-	y := newRKEYard(t, ctx, rke1images.Older, "rke-a", "rke-b", "rke-c")
+	y := newRKEYard(t, ctx, rke1images.Version, "rke-a", "rke-b", "rke-c")
 	dice := rkeDice(t)
-	kit, err := rke1images.Build(ctx, rke1images.Options{Module: "../..", Engine: y.bed.Engine, Versions: []string{rke1images.Version, rke1images.Next}, Say: t.Logf})
+	kit, err := rke1images.Build(ctx, rke1images.Options{Module: "../..", Engine: y.bed.Engine, Versions: []string{rke1images.Next}, Say: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	roles := map[*rke1bed.Host]string{}
 	for _, h := range y.hosts {
 		roles[h] = everyRole
-		for _, version := range []string{rke1images.Version, rke1images.Next} {
-			if err := h.LoadImage(ctx, kit.Archive(version)); err != nil {
-				t.Fatal(err)
-			}
+		if err := h.LoadImage(ctx, kit.Archive(rke1images.Next)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	y.step("three hosts", func(t *testing.T) {
+	y.step("three hosts, after a run with one that ended in its middle", func(t *testing.T) {
+		y.write(map[*rke1bed.Host]string{y.hosts[0]: everyRole}, upgradeStrategy)
+		y.killAt("Successfully started [etcd] container", "up")
 		y.write(roles, upgradeStrategy)
 		began := time.Now()
 		y.must("up")
@@ -115,30 +118,50 @@ func TestRKEUpgrade(t *testing.T) {
 		y.ready(3)
 		y.voters(y.hosts[0], 3)
 		y.apply(shop)
-		y.reported(rke1images.Older)
+		y.reported(rke1images.Version)
 	})
 	y.step("a second run changes nothing", func(*testing.T) { y.same() })
-	for _, version := range []string{rke1images.Version, rke1images.Next} {
-		y.step("an upgrade to "+version+" while the command is killed", func(t *testing.T) {
-			y.version = version
-			y.write(roles, upgradeStrategy)
-			if out := y.must("up", "--dry-run"); strings.Count(out, " kubelet: replace (") != 3 || strings.Count(out, " kube-apiserver: replace (") != 3 {
-				t.Errorf("the preview: %s", out)
-			}
-			seen := y.watchAway()
-			y.strike(dice, 6, "up")
-			y.must("up")
-			if away := seen(); away > 1 {
-				t.Errorf("%d nodes took no pods at the same time", away)
-			}
-			y.ready(3)
-			y.voters(y.hosts[0], 3)
-			y.reported(version)
-			y.open()
-			y.same()
-		})
-	}
+	y.step("an upgrade to the next minor while the command is killed", func(t *testing.T) {
+		y.version = rke1images.Next
+		y.write(roles, upgradeStrategy)
+		if out := y.must("up", "--dry-run"); strings.Count(out, " kubelet: replace (") != 3 || strings.Count(out, " kube-apiserver: replace (") != 3 {
+			t.Errorf("the preview: %s", out)
+		}
+		seen := y.watchAway()
+		y.strikeWithin(dice, 25*time.Second, 6, "up")
+		y.must("up")
+		if away := seen(); away > 1 {
+			t.Errorf("%d nodes took no pods at the same time", away)
+		}
+		y.ready(3)
+		y.voters(y.hosts[0], 3)
+		y.reported(rke1images.Next)
+		y.open()
+		y.same()
+	})
 	y.days(dice, roles)
+}
+
+// killAt runs a command and kills it when its log has a text.
+func (y *rkeYard) killAt(text string, args ...string) {
+	y.Helper()
+	cmd := exec.CommandContext(y.ctx, y.program, append(append([]string{"rke"}, args...), "--known-hosts", filepath.Join(y.dir, "known_hosts"))...)
+	cmd.Dir = y.dir
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		y.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		y.Fatal(err)
+	}
+	lines, seen := bufio.NewScanner(log), false
+	for !seen && lines.Scan() {
+		seen = strings.Contains(lines.Text(), text)
+	}
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); !seen {
+		y.Fatalf("drover rke %s ended without %q: %v", strings.Join(args, " "), text, err)
+	}
 }
 
 // days are the days after: hosts are lost and restored, and certificates rotated.
@@ -154,7 +177,7 @@ func (y *rkeYard) days(dice *rand.Rand, roles map[*rke1bed.Host]string) {
 			}
 		}
 		y.write(map[*rke1bed.Host]string{a: everyRole}, upgradeStrategy)
-		y.strike(dice, 3, "etcd", "snapshot-restore", "--name", "fleet")
+		y.strikeWithin(dice, 90*time.Second, 3, "etcd", "snapshot-restore", "--name", "fleet")
 		y.must("etcd", "snapshot-restore", "--name", "fleet")
 		y.ready(1)
 		y.voters(a, 1)
@@ -184,7 +207,7 @@ func (y *rkeYard) days(dice *rand.Rand, roles map[*rke1bed.Host]string) {
 		y.open()
 	})
 	y.step("certificates and their CA are rotated while the command is killed", func(t *testing.T) {
-		y.strike(dice, 3, "cert", "rotate", "--rotate-ca")
+		y.strikeWithin(dice, 40*time.Second, 3, "cert", "rotate", "--rotate-ca")
 		y.must("cert", "rotate", "--rotate-ca")
 		y.ready(3)
 		y.open()

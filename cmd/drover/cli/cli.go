@@ -138,7 +138,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
-	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.eventsCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	refuseUnknown(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -149,9 +149,12 @@ func (a *app) root() *cobra.Command {
 }
 
 // refuseUnknown has a command that only holds others refuse what is none of them; the library
-// would show its help and call that a success.
+// would show its help and call that a success. One that does something itself sees to its arguments.
 func refuseUnknown(cmd *cobra.Command) {
-	if !cmd.HasSubCommands() {
+	for _, sub := range cmd.Commands() {
+		refuseUnknown(sub)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() {
 		return
 	}
 	cmd.SuggestionsMinimumDistance = 2
@@ -165,9 +168,6 @@ func refuseUnknown(cmd *cobra.Command) {
 			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
 		}
 		return usage("unknown command %q of %s; %s", args[0], cmd.CommandPath(), see)
-	}
-	for _, sub := range cmd.Commands() {
-		refuseUnknown(sub)
 	}
 }
 

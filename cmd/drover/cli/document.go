@@ -30,7 +30,8 @@ func document(w io.Writer, cmd *cobra.Command) {
 		if sub.Hidden || sub.Name() == "help" {
 			continue
 		}
-		if !sub.HasSubCommands() {
+		// One that holds others has flags only where it does something itself.
+		if !sub.HasSubCommands() || sub.NonInheritedFlags().HasAvailableFlags() {
 			describeCommand(w, sub)
 		}
 		document(w, sub)

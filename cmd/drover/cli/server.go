@@ -14,13 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover/cmd/drover/backup"
 	"github.com/drover-project/drover/server"
+	backups "github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/tunnel"
 )
 
 type serverFlags struct {
 	server.Options
 	etcdCA, etcdCert, etcdKey, logLevel, pprof string
+
+	backupRecipients []string
+	backupPassphrase string
+	backupKeys       bool
 }
 
 func (a *app) serverCommand() *cobra.Command {
@@ -76,6 +82,10 @@ that matters, and set the variable at the first start alone.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.pprof, "pprof", "", "loopback address to serve profiles on, for developers")
 	cmd.Flag("pprof").Hidden = true
+	f.backupFlags(cmd)
+	cmd.AddCommand((&backup.App{
+		Client: a.client, DataDir: func() string { return a.given.DataDir }, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
+	}).Commands()...)
 	return cmd
 }
 
@@ -101,12 +111,44 @@ func (f serverFlags) options(a *app) (server.Options, error) {
 	o.ServerURL, o.PeerURL = strings.TrimRight(o.ServerURL, "/"), strings.TrimRight(o.PeerURL, "/")
 	o.DataDir = a.given.DataDir
 	var err error
+	if err = f.schedule(&o); err != nil {
+		return o, err
+	}
 	if o.BootstrapPassword, err = bootstrapPassword(a.environ); err != nil {
 		return o, err
 	}
 	o.Environ, o.Out, o.Now = a.environ, a.Out, time.Now
 	o.Logger = slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	return o, nil
+}
+
+func (f *serverFlags) backupFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Backups.Dir, "backup-dir", "", "directory to make backups of this server in by itself, on another disk or host; empty makes none")
+	flags.DurationVar(&f.Backups.Every, "backup-every", 24*time.Hour, "time from one of them to the next")
+	flags.IntVar(&f.Backups.Keep, "backup-keep", 7, "how many of them stay")
+	flags.StringArrayVar(&f.backupRecipients, "backup-encrypt-to", nil, "encrypt them for this public key of age or SSH (repeat)")
+	flags.StringVar(&f.backupPassphrase, "backup-passphrase-file", "", "encrypt them with the first line of this file")
+	flags.BoolVar(&f.backupKeys, "backup-with-keys", false, "put the key file and the authority into them; they have to be encrypted then")
+}
+
+// schedule is what the flags say of backups.
+func (f serverFlags) schedule(o *server.Options) (err error) {
+	s := &o.Backups
+	if s.Dir == "" {
+		if len(f.backupRecipients) > 0 || f.backupPassphrase != "" || f.backupKeys {
+			return usage("--backup-encrypt-to, --backup-passphrase-file and --backup-with-keys are of no use without --backup-dir")
+		}
+		return nil
+	}
+	if s.Seal, err = backups.NewSealing(f.backupRecipients, f.backupPassphrase); err != nil {
+		return fmt.Errorf("scheduled backups: %w", err)
+	}
+	if f.backupKeys {
+		keys := backups.KeysIn(o.DataDir, o.Store.KeyFile)
+		s.Keys = &keys
+	}
+	return nil
 }
 
 // bootstrapPassword takes the first administrator's password out of the environment, so that no

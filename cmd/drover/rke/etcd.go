@@ -5,6 +5,7 @@ package rke
 import (
 	"errors"
 	"fmt"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ func (b *bucket) of(c *config.Cluster) (*config.S3Backup, error) {
 
 func (a *App) etcdCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "etcd", Short: "Save and restore the cluster's data"}
-	cmd.AddCommand(a.saveCommand(), a.restoreCommand())
+	cmd.AddCommand(a.saveCommand(), a.restoreCommand(), a.listCommand())
 	return cmd
 }
 
@@ -72,6 +73,8 @@ func (a *App) saveCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use: "snapshot-save", Short: "Take a snapshot of etcd on every host that has it, with the cluster's state in it", Args: cobra.NoArgs,
+		Long: `Take a snapshot of etcd on every host that has it, with the cluster's state in it. With a bucket, this machine gets one of them from
+its host, opens it, puts it into the bucket and reads it back; the keys come to no host. It needs room for it in $TMPDIR, packed and not.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wish := func(c *cluster) (w engine.SnapshotWish, err error) {
 				if backup := c.config.Services.Etcd.BackupConfig; name == "" {
@@ -146,5 +149,38 @@ are those of the state in the snapshot, hosts and settings those of cluster.yml:
 	b.flags(a, cmd)
 	cmd.Flags().StringVar(&wish.Name, "name", "", "name of the snapshot")
 	cmd.Flags().BoolVar(&wish.LocalState, "use-local-state", false, "keep the state beside the config, and do not take the one in the snapshot")
+	return cmd
+}
+
+func (a *App) listCommand() *cobra.Command {
+	var f flags
+	var b bucket
+	cmd := &cobra.Command{
+		Use: "snapshot-ls", Short: "List the snapshots on the hosts of etcd, and in the bucket if there is one", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.open(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			s3, err := b.of(c.config)
+			if err != nil {
+				return err
+			}
+			o, done, err := c.options()
+			if err != nil {
+				return err
+			}
+			defer done()
+			all, err := engine.ListSnapshots(cmd.Context(), o, c.work(), s3)
+			table := tabwriter.NewWriter(a.Out, 0, 0, 3, ' ', 0)
+			fmt.Fprintln(table, "NAME\tPLACE\tSIZE\tWRITTEN")
+			for _, s := range all {
+				fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", s.Name, s.Place, s.Size, s.Changed.UTC().Format(time.RFC3339))
+			}
+			return errors.Join(err, table.Flush())
+		},
+	}
+	a.hostFlags(cmd, &f)
+	b.flags(a, cmd)
 	return cmd
 }

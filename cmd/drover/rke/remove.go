@@ -16,9 +16,12 @@ import (
 
 func (a *App) removeCommand() *cobra.Command {
 	var f flags
-	var force bool
+	var force, snapshots bool
 	cmd := &cobra.Command{
 		Use: "remove", Short: "Take a cluster off its hosts, with all its data but etcd's snapshots", Args: cobra.NoArgs,
+		Long: `Take a cluster off its hosts: its containers and those of its pods, mounts of volumes, network devices, rules of iptables and
+directories. What will be removed from which host is printed first, and with --dry-run that is all. Nothing is removed through a mount: one
+that stays is named, and its directory is left as it is. Snapshots of etcd stay on the hosts unless --with-snapshots is given.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.open(cmd.Context(), f)
 			if err != nil {
@@ -32,7 +35,9 @@ func (a *App) removeCommand() *cobra.Command {
 				return err
 			}
 			defer done()
-			changes, err := engine.PreviewRemove(cmd.Context(), o, c.work())
+			work := c.work()
+			work.RemoveSnapshots = snapshots
+			changes, err := engine.PreviewRemove(cmd.Context(), o, work)
 			if err != nil {
 				return err
 			}
@@ -49,7 +54,7 @@ func (a *App) removeCommand() *cobra.Command {
 					return errors.New("nothing was removed: the answer was not yes (--force does not ask)")
 				}
 			}
-			if err := engine.Remove(cmd.Context(), o, c.work()); err != nil {
+			if err := engine.Remove(cmd.Context(), o, work); err != nil {
 				return err
 			}
 			for _, path := range []string{c.files.Kubeconfig, c.files.State} {
@@ -57,11 +62,17 @@ func (a *App) removeCommand() *cobra.Command {
 					return fmt.Errorf("set %s aside: %w", path, err)
 				}
 			}
-			fmt.Fprintf(a.Out, "the cluster is removed; its state is %s.removed, and etcd's snapshots stay on the hosts in /opt/rke\n", c.files.State)
+			stay := ", and etcd's snapshots stay on the hosts in /opt/rke"
+			if snapshots {
+				stay = ""
+			}
+			fmt.Fprintf(a.Out, "the cluster is removed; its state is %s.removed%s\n", c.files.State, stay)
 			return nil
 		},
 	}
 	a.hostFlags(cmd, &f)
+	localFlags(cmd, &f)
 	cmd.Flags().BoolVar(&force, "force", false, "do not ask")
+	cmd.Flags().BoolVar(&snapshots, "with-snapshots", false, "remove etcd's snapshots from the hosts, too")
 	return cmd
 }

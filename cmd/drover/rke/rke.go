@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover"
-	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
@@ -51,6 +50,7 @@ type flags struct {
 	dryRun              bool
 	certDir             string
 	customCerts         bool
+	local, dind         bool
 }
 
 func (a *App) configFlag(cmd *cobra.Command, f *flags) {
@@ -115,7 +115,7 @@ func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
 	}
 	if f.customCerts {
 		if c.given, err = pki.ReadDir(os.DirFS(c.certificates())); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("certificates in %s: %w", c.certificates(), err)
 		}
 	}
 	s, unknown, err := state.Load(c.files, state.Against{Config: c.config, OwnCertificates: f.customCerts})
@@ -144,11 +144,7 @@ func (a *App) openConfig(ctx context.Context, f flags) (*cluster, error) {
 	if c.versions, err = versions.Load(ctx, a.Environ("RANCHER_METADATA_URL"), versions.Options{}); err != nil {
 		return nil, err
 	}
-	text, err := read(f.config)
-	if err != nil {
-		return nil, err
-	}
-	file, err := config.Parse(strictyaml.Source{File: f.config, Private: true}, text)
+	file, err := readConfig(f)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +187,9 @@ func read(path string) ([]byte, error) {
 // that nothing is left over. It ends with the program.
 func (c *cluster) lock() (unlock func(), err error) {
 	f, err := os.Open(c.files.Config)
+	if errors.Is(err, fs.ErrNotExist) && c.local { // a cluster of this host needs no config
+		f, err = os.Open(filepath.Dir(c.files.Config))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the config: %w", err)
 	}
@@ -218,6 +217,15 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 			unlock()
 		}
 	}()
+	o = engine.Options{
+		Dial: here, Versions: c.versions, Report: c.printer, Logger: c.logger, Now: time.Now,
+		Source: func() pki.Source { return pki.NewSource(time.Now()) },
+		Save:   c.save,
+		Addons: addons.Sources{Files: true},
+	}
+	if c.local {
+		return o, unlock, nil
+	}
 	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
 	if err != nil {
 		return o, nil, err
@@ -232,13 +240,8 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 		}
 	}
 	hosts := dial.NewSSH(ssh)
-	return engine.Options{
-		Dial:     func(n config.Node) dial.Dialer { return hosts.Host(login(n)) },
-		Versions: c.versions, Report: c.printer, Logger: c.logger, Now: time.Now,
-		Source: func() pki.Source { return pki.NewSource(time.Now()) },
-		Save:   c.save,
-		Addons: addons.Sources{Files: true},
-	}, func() { hosts.Close(); unlock() }, nil
+	o.Dial = func(n config.Node) dial.Dialer { return hosts.Host(login(n)) }
+	return o, func() { hosts.Close(); unlock() }, nil
 }
 
 func login(n config.Node) dial.Login {

@@ -43,6 +43,7 @@ and what would be done is printed; a cluster that is as it should be has no line
 		},
 	}
 	a.hostFlags(cmd, &f)
+	localFlags(cmd, &f)
 	certificateFlags(cmd, &f)
 	cmd.Flags().BoolVar(&init, "init", false, "make certificates and write the state; go to no host")
 	cmd.Flags().BoolVar(&noPorts, "disable-port-check", false, "do not check the ports of new hosts")

@@ -1,6 +1,7 @@
 // Package history is that of applied plans: what was done to this host, when, and with what end. It
-// is for people and for tools that know the original agent's files; the engine itself
-// never reads a plan from it, so no fault here may hold a plan up.
+// is for people and for tools that know the original agent's files, and for a server that has
+// forgotten how a delivery ended; the engine itself never reads a plan from it, so no fault here
+// may hold a plan up.
 //
 // Wire source: rancher/system-agent, applied plan directory; keys and suffix are its own,
 // the names are not: it names files by local time in seconds, so that two plans of one
@@ -73,6 +74,26 @@ func Add(dir, key string, a Entry) error {
 		err = errors.Join(err, os.Remove(filepath.Join(dir, old)))
 	}
 	return err
+}
+
+// Find is the newest entry of a source that is wanted. Entries that cannot be read are passed over.
+func Find(dir, key string, wanted func(Entry) bool) (found Entry, ok bool) {
+	files, err := os.ReadDir(dir) // sorted by name, so by time
+	if err != nil {
+		return Entry{}, false
+	}
+	for _, file := range slices.Backward(files) {
+		m := appliedName.FindStringSubmatch(file.Name())
+		if m == nil || m[2] != key || m[3] != "" {
+			continue
+		}
+		var e Entry
+		b, err := durable.ReadFile(filepath.Join(dir, file.Name()), maxApplied)
+		if err == nil && json.Unmarshal(b, &e) == nil && wanted(e) {
+			return e, true
+		}
+	}
+	return Entry{}, false
 }
 
 // appliedNames are our files, oldest first. What a crash left half-written is removed.

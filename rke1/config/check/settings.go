@@ -272,6 +272,16 @@ func (k *checker) backup() {
 			k.fail(path+".s3backupconfig.custom_ca", "is PEM, but not a certificate")
 		}
 	}
+	if strings.Contains(b.S3.Endpoint, "://") {
+		k.warn(path+".s3backupconfig.endpoint", "%s is taken by nobody as it is: it is a host, or host:port, and TLS is always used", b.S3.Endpoint)
+	}
+	if (b.S3.AccessKey == "") != (b.S3.SecretKey == "") {
+		k.warn(path+".s3backupconfig", "there is one key of two, access_key and secret_key: no bucket opens by it")
+	}
+	if etcd := k.c.Services.Etcd; b.S3.HasKeys() && (etcd.Snapshot == nil || *etcd.Snapshot) {
+		k.warn("services.etcd.snapshot", "etcd-rolling-snapshots has the bucket's keys in its environment, where everybody reads them who may use Docker on an etcd host: "+
+			"to keep them off the hosts, set it to false and run drover rke etcd snapshot-save from a timer")
+	}
 }
 
 func (k *checker) upgrade() {

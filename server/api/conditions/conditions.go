@@ -104,6 +104,11 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		ready,
 		{Type: "Updated", Status: pick(updated), Message: unless(updated, waiting)},
 	}
+	if cl.Spec.RKE1() {
+		for _, name := range []string{"etcd", "CertsGenerated", "AddonDeploy"} {
+			list = append(list, Condition{Type: name, Status: pick(st.Initialized), Message: unless(st.Initialized, waiting)})
+		}
+	}
 	if cl.Exported != nil { // a condition of drover's own, which others do not have
 		list = append(list, Condition{Type: "Exported", Status: "True", Message: cl.Exported.Since(cl.Name)})
 	}

@@ -20,6 +20,8 @@ import (
 func (a *API) clusterKind() *kind {
 	text := norman.Field{Type: "string"}
 	quantities := norman.Field{Type: "map[string]"}
+	actions := rke1Actions()
+	actions["generateKubeconfig"] = norman.Action{Output: "generateKubeconfigOutput"}
 	return &kind{
 		schema: norman.Schema{
 			ID: "cluster", Plural: "clusters",
@@ -30,10 +32,11 @@ func (a *API) clusterKind() *kind {
 				"internal":  {Type: "boolean", Default: false},
 				"nodeCount": {Type: "int"},
 				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
+				"appliedSpec": {Type: "json", Nullable: true}, "failedSpec": {Type: "json", Nullable: true}, "certificatesExpiration": {Type: "json"},
 				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Nullable: true}, "agentEnvVars": {Type: "array[envVar]"},
 				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
 			}),
-			ResourceActions: map[string]norman.Action{"generateKubeconfig": {Output: "generateKubeconfigOutput"}},
+			ResourceActions: actions,
 		},
 		list: a.listClusters,
 		get:  a.getCluster,
@@ -45,7 +48,7 @@ func (a *API) listClusters(c *route.Call) []norman.Object {
 	docs := a.State.Clusters.List()
 	objects := make([]norman.Object, len(docs))
 	for i, d := range docs {
-		objects[i] = clusterObject(d.Value, machines[d.Value.ID], c.URLs)
+		objects[i] = a.clusterObject(d.Value, machines[d.Value.ID], c.URLs)
 	}
 	return objects
 }
@@ -55,7 +58,7 @@ func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
 	if !ok {
 		return norman.Object{}, false
 	}
-	return clusterObject(d.Value, a.machineCounts()[id], c.URLs), true
+	return a.clusterObject(d.Value, a.machineCounts()[id], c.URLs), true
 }
 
 // visibleCluster finds a cluster that the caller may see by its id.
@@ -73,7 +76,7 @@ func (a *API) machineCounts() map[string]int {
 	return counts
 }
 
-func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
+func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
 	driver, provider := conditions.Driver(cl, machines)
 	state := conditions.Cluster(cl)
 	object := norman.Object{
@@ -115,6 +118,8 @@ func clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Objec
 	if len(cl.Spec.AgentEnvVars) > 0 {
 		object.Fields["agentEnvVars"] = cl.Spec.AgentEnvVars
 	}
+	kept, _ := a.State.RKEStates.Get(cl.Key())
+	rke1Fields(&object, cl, kept.Value, u)
 	if !cl.Deleting.IsZero() {
 		object.Fields["removed"] = cl.Deleting
 	}
@@ -162,7 +167,7 @@ func (a *API) UpdateCluster(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	object := clusterObject(d.Value, a.machineCounts()[c.id], c.URLs)
+	object := a.clusterObject(d.Value, a.machineCounts()[c.id], c.URLs)
 	return a.shown(c, http.StatusOK, object, nil), nil
 }
 

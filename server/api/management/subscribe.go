@@ -42,7 +42,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 			}
 			cl = d.Value
 		}
-		list := []affected{{a.kindOf("cluster"), cl.ID, gone(clusterObject(cl, 0, c.URLs))}}
+		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.clusterObject(cl, 0, c.URLs))}}
 		if change.Created || change.Removed != nil {
 			for _, p := range projectObjects(cl, c.URLs) {
 				list = append(list, affected{a.kindOf("project"), p.ID, gone(p)})

@@ -22,10 +22,12 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
@@ -60,12 +62,18 @@ type API struct {
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
-	Now    func() time.Time
-	Logger *slog.Logger
+	// DayTwo begins snapshots, restores and rotations on clusters of k3s and RKE2, and RefreshSnapshots asks one for its
+	// snapshots; nil asks none.
+	DayTwo           *daytwo.Asker
+	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
+	Now              func() time.Time
+	Logger           *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.

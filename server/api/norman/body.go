@@ -143,6 +143,23 @@ func (in Input) Required(name string) (string, error) {
 	return s, err
 }
 
+// Bool is true or false, also when it is written as text; false when it is absent.
+func (in Input) Bool(name string) (bool, error) {
+	switch v := in.fields[name].(type) {
+	case nil:
+		return false, nil
+	case bool:
+		return v, nil
+	case string:
+		if is, err := strconv.ParseBool(v); err == nil {
+			return is, nil
+		}
+		return false, Invalid(InvalidFormat, name, "%.40q is neither true nor false", v)
+	default:
+		return false, Invalid(InvalidFormat, name, "true or false is expected, not %s", kindOf(v))
+	}
+}
+
 // Int is a whole number, also when it is written as text; 0 when it is absent.
 func (in Input) Int(name string) (int64, error) {
 	text := ""

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -49,6 +50,9 @@ func Envelope(err error) *norman.Error {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if _, ok := errors.AsType[*records.ExportedError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if _, ok := errors.AsType[*rke.RefusedError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if operationRefused(err) {

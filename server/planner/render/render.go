@@ -76,10 +76,9 @@ func (r render) plan(version int) (plans.Plan, error) {
 		return plans.Plan{}, err
 	}
 	d := r.distribution
-	image := installers.FromRegistry(r.inherited(), d.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 	p := plans.Plan{
 		Files: files,
-		Instructions: d.Install(image,
+		Instructions: d.Install(installerImage(r),
 			r.stamp(version, r.restarts(), config, files, restartKeys),
 			r.stamp(version, restarts{}, config, files, drainKeys),
 			r.dataDir, r.server(), r.environment()),
@@ -89,6 +88,20 @@ func (r render) plan(version int) (plans.Plan, error) {
 		p.PeriodicInstructions = d.Announce(r.dataDir)
 	}
 	return p, nil
+}
+
+// Bare are the instructions that put the wanted version on a machine, and start nothing.
+func Bare(in Input) []plans.OneTimeInstruction {
+	r := render{Input: in, distribution: runtimes.Of(in.Cluster.Spec.KubernetesVersion), dataDir: DataDir(in.Cluster)}
+	if in.Cluster.Spec.RKEConfig != nil {
+		r.rke = *in.Cluster.Spec.RKEConfig
+	}
+	return []plans.OneTimeInstruction{r.distribution.Bare(installerImage(r), r.dataDir, r.server(), r.environment())}
+}
+
+// installerImage is the reference of the installer's image.
+func installerImage(r render) string {
+	return installers.FromRegistry(r.inherited(), r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 }
 
 // announces says that the machine's address has to come from its own etcd: it begins the cluster

@@ -13,6 +13,7 @@ const (
 	MissingRoles   Code = "missing-roles"
 	TokensLost     Code = "tokens-lost"
 	EtcdReplaced   Code = "etcd-replaced"
+	RestoreFailed  Code = "restore-not-finished"
 	NoControlPlane Code = "no-control-plane"
 	BadSpec        Code = "spec-not-renderable"
 	PinnedMissing  Code = "pinned-machine-missing"
@@ -27,6 +28,7 @@ const (
 	Duplicate        Code = "duplicate"
 	WaitQuorum       Code = "wait-quorum"
 	WaitGiven        Code = "wait-plan-turn"
+	WaitOperation    Code = "wait-operation"
 	NoPlan           Code = "no-plan"
 	Paused           Code = "paused"
 	Halted           Code = "halted"
@@ -67,6 +69,10 @@ const (
 
 	RKE1Running Code = "rke1-running"
 	RKE1Failed  Code = "rke1-failed"
+
+	CertificatesEnding Code = "certificates-ending"
+	CertificatesEnded  Code = "certificates-ended"
+	SnapshotFailed     Code = "snapshot-failed"
 
 	// Docker hosts.
 	DockerRegistering  Code = "docker-registering"

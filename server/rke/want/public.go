@@ -23,9 +23,17 @@ func Version(s clusterspec.Spec) string {
 // Public is an RKE1 config without what is secret in it, or may be: passwords, keys, and texts of users that are passed on.
 // Of a cluster without one it is empty.
 func Public(s clusterspec.Spec) *rke1doc.Config {
+	if !s.RKE1() {
+		return new(rke1doc.Config)
+	}
+	return PublicConfig(*s.RancherKubernetesEngineConfig)
+}
+
+// PublicConfig is Public of a config alone.
+func PublicConfig(text rke1doc.Config) *rke1doc.Config {
 	none := new(rke1doc.Config)
-	c, err := s.RKE1Config()
-	if err != nil || !s.RKE1() {
+	c, err := text.Cluster()
+	if err != nil {
 		return none
 	}
 	c.BastionHost.SSHKey = ""

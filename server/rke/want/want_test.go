@@ -100,6 +100,11 @@ func TestDecide(t *testing.T) {
 			s.Cluster.Paused = &records.Pause{}
 			return s
 		}, Nothing, nil},
+		{"exported", func(t *testing.T) Snapshot {
+			s := world(t, plain)
+			s.Cluster.Exported = &records.Exported{}
+			return s
+		}, Leave, nil},
 		{"a config that is wrong", func(t *testing.T) Snapshot { return world(t, `{"network":{"plugin":"rope"}}`) }, Nothing, nil},
 		{"done", func(t *testing.T) Snapshot {
 			s := world(t, plain)

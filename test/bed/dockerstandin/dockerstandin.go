@@ -64,6 +64,7 @@ type Engine struct {
 	watch  map[chan string]struct{}
 	info   map[string]any
 	files  map[string]File
+	inside map[string][]string
 	runs   map[string]func(Container) (code int, output string)
 }
 
@@ -76,7 +77,7 @@ type failure struct {
 func New(t testing.TB) *Engine {
 	t.Helper()
 	e := &Engine{Socket: filepath.Join(t.TempDir(), "docker.sock"), images: map[string]Image{}, watch: map[chan string]struct{}{},
-		files: map[string]File{}, runs: map[string]func(Container) (int, string){},
+		files: map[string]File{}, inside: map[string][]string{}, runs: map[string]func(Container) (int, string){},
 		info: map[string]any{"ServerVersion": "28.5.2", "OSType": "linux", "Name": "standin", "DockerRootDir": "/var/lib/docker", "Architecture": "x86_64"}}
 	e.Listen(t)
 	t.Cleanup(e.Stop)
@@ -397,12 +398,18 @@ func (e *Engine) one(w http.ResponseWriter, r *http.Request, id, verb string) {
 			"State": map[string]any{"Running": c.Running, "StartedAt": "2026-01-01T00:00:00Z"}, "LogPath": "/var/lib/docker/containers/" + c.ID + "/json.log",
 		})
 	case verb == "start", verb == "restart":
-		c.Running = true
-		c.Starts++
 		if run := e.runs[c.Name]; run != nil {
-			c.Code, c.Log = run(*c)
-			c.Running = false
+			is := *c
+			is.Running = true
+			is.Starts++
+			e.mu.Unlock() // it may ask what is on the host
+			is.Code, is.Log = run(is)
+			e.mu.Lock()
+			c.Code, c.Log = is.Code, is.Log
+		} else {
+			c.Running = true
 		}
+		c.Starts++ // who waits for its end looks at this
 		w.WriteHeader(204)
 	case verb == "stop":
 		c.Running = false

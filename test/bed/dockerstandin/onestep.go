@@ -40,6 +40,9 @@ func (e *Engine) Files() map[string]File {
 	return maps.Clone(e.files)
 }
 
+// FilesLocked is Files for a function of OnStart.
+func (e *Engine) FilesLocked() map[string]File { return maps.Clone(e.files) }
+
 // SetFile puts a file on the host, or takes it away.
 func (e *Engine) SetFile(name string, f *File) {
 	e.mu.Lock()
@@ -82,6 +85,12 @@ func (e *Engine) archive(w http.ResponseWriter, r *http.Request, id string, body
 		return
 	}
 	text, found := e.pack(c, dir)
+	if inside := e.inside[c.Name+" "+dir]; len(inside) > 0 {
+		text, found = one(path.Base(dir), inside[0]), true
+		if len(inside) > 1 {
+			e.inside[c.Name+" "+dir] = inside[1:]
+		}
+	}
 	if !found {
 		refuse(w, http.StatusNotFound, "Could not find the file "+dir+" in container "+id)
 		return
@@ -89,6 +98,24 @@ func (e *Engine) archive(w http.ResponseWriter, r *http.Request, id string, body
 	stat, _ := json.Marshal(map[string]any{"name": path.Base(dir), "mode": 1 << 31})
 	w.Header().Set("X-Docker-Container-Path-Stat", base64.StdEncoding.EncodeToString(stat))
 	_, _ = w.Write(text)
+}
+
+// SetInside is what containers of a name have written to a file of their own: the first one the first of contents, and all later ones
+// the last.
+func (e *Engine) SetInside(container, name string, contents ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inside[container+" "+name] = contents
+}
+
+// one is an archive of one file.
+func one(name, contents string) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(contents)), Mode: 0o600})
+	_, _ = io.WriteString(w, contents)
+	_ = w.Close()
+	return out.Bytes()
 }
 
 // onHost is where a container's path is on the host; empty for what is only in the container.

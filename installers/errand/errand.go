@@ -1,0 +1,166 @@
+// Package errand is what operations have done once on a host whose distribution runs already: a snapshot of etcd, new
+// certificates, another encryption key, a restore. Each errand is an instruction of a plan, a script that keeps on the
+// host that it began and how it ended: delivered again, under whatever agent, it does nothing a second time, and after a
+// crash it looks how far it had come.
+//
+// Sources: k3s-io/k3s pkg/cli and pkg/etcd, rancher/rancher pkg/capr/planner.
+package errand
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/plans"
+)
+
+var (
+	//go:embed once.sh
+	once string
+	//go:embed file.sh
+	file string
+	//go:embed aside.sh
+	aside string
+	//go:embed save.sh
+	save string
+	//go:embed check.sh
+	check string
+	//go:embed certificates.sh
+	certificates string
+	//go:embed keys.sh
+	keys string
+	//go:embed restart.sh
+	restart string
+	//go:embed stop.sh
+	stop string
+	//go:embed restore.sh
+	restore string
+	//go:embed forget.sh
+	forget string
+	//go:embed clean.sh
+	clean string
+)
+
+// Host is where an errand is done.
+type Host struct {
+	Distribution installers.Distribution
+	DataDir      string
+	// Server says that the host runs more than pods.
+	Server bool
+}
+
+// variable marks the instruction of an errand.
+const variable = "DROVER_ERRAND="
+
+// instruction is the errand with an ID that no other has had on the host.
+func (h Host) instruction(id, script string, args ...string) plans.OneTimeInstruction {
+	return plans.OneTimeInstruction{
+		Instruction: plans.Instruction{
+			Name: id, Command: "sh", Args: append([]string{"-c", once + script, id, id, h.DataDir, h.Distribution.Name}, args...), Env: []string{variable + id},
+		},
+		SaveOutput: true,
+	}
+}
+
+// Of is the ID of the errand among the instructions of a plan; empty when there is none.
+func Of(all []plans.OneTimeInstruction) string {
+	for _, in := range slices.Backward(all) {
+		for _, env := range in.Env {
+			if id, is := strings.CutPrefix(env, variable); is {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+// Without are the instructions that are no errand.
+func Without(all []plans.OneTimeInstruction) []plans.OneTimeInstruction {
+	return slices.DeleteFunc(slices.Clone(all), func(in plans.OneTimeInstruction) bool { return Of([]plans.OneTimeInstruction{in}) != "" })
+}
+
+// Only are the instructions that are an errand.
+func Only(all []plans.OneTimeInstruction) []plans.OneTimeInstruction {
+	return slices.DeleteFunc(slices.Clone(all), func(in plans.OneTimeInstruction) bool { return Of([]plans.OneTimeInstruction{in}) == "" })
+}
+
+// Save takes a snapshot of the host's etcd; name begins the name of its file. Its output has a File.
+func (h Host) Save(id, name string) plans.OneTimeInstruction {
+	return h.instruction(id, file+save, name, h.Distribution.ConfigFile())
+}
+
+// Check looks whether a snapshot can be restored on the host: a path, or the name of one of the distribution's own. What
+// tokenHash is, TokenHash says. Its output has a File.
+func (h Host) Check(id, snapshot, tokenHash string) plans.OneTimeInstruction {
+	return h.instruction(id, file+check, snapshot, tokenHash)
+}
+
+// Certificates renews the certificates of the services, all without any, and starts the unit anew. An agent gets its own
+// anew whenever it starts.
+func (h Host) Certificates(id string, services []string) plans.OneTimeInstruction {
+	if !h.Server {
+		return h.Restart(id)
+	}
+	var pairs []string
+	for _, c := range installers.Components() {
+		if len(services) == 0 || slices.Contains(services, strings.TrimPrefix(c.Name, "kube-")) {
+			pairs = append(pairs, c.Name)
+		}
+	}
+	return h.instruction(id, certificates, append([]string{h.unit(), strings.Join(pairs, " ")}, services...)...)
+}
+
+// Keys rotates the key that encrypts Secrets in etcd. The other servers have it when they have started again.
+func (h Host) Keys(id string) plans.OneTimeInstruction { return h.instruction(id, keys) }
+
+// Restart restarts the distribution.
+func (h Host) Restart(id string) plans.OneTimeInstruction {
+	return h.instruction(id, restart, h.unit())
+}
+
+// Stop stops a server with all its pods, and moves aside what the restore with the name begins anew.
+func (h Host) Stop(id, name string) plans.OneTimeInstruction {
+	return h.instruction(id, aside+stop, append([]string{name, h.unit(), h.Distribution.KillAll}, h.Distribution.ScriptDirs...)...)
+}
+
+// Restore makes an etcd of one member out of a snapshot, as in Check. The unit has to be stopped; it does not start.
+func (h Host) Restore(id, name, snapshot string) plans.OneTimeInstruction {
+	return h.instruction(id, aside+restore, name, snapshot)
+}
+
+// Forget deletes the nodes of all machines but those with the UIDs. The host has a control plane.
+func (h Host) Forget(id string, uids []string) plans.OneTimeInstruction {
+	return h.instruction(id, forget, append([]string{h.Distribution.AdminKubeconfig()}, uids...)...)
+}
+
+// Clean removes what restores have moved aside.
+func (h Host) Clean(id string) plans.OneTimeInstruction { return h.instruction(id, clean) }
+
+func (h Host) unit() string { return h.Distribution.Unit(h.Server) }
+
+// File is a snapshot that was found whole on a host.
+type File struct {
+	// File is its path.
+	File string `json:"file"`
+	// Size is in bytes.
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// ReadFile reads the output of Save and of Check.
+func ReadFile(output []byte) (File, error) {
+	var f File
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(output)), "\n")) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			return f, fmt.Errorf("read what the host says of the snapshot: %w", err)
+		}
+		return f, nil
+	}
+	return f, fmt.Errorf("the host does not say which snapshot it has")
+}

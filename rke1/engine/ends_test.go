@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Certificates that have ended, or will, are said before anything else, with the way out; others are not.
+func TestCertificatesThatEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		later time.Duration
+		says  string
+	}{
+		"new":            {0, ""},
+		"years from now": {9 * 365 * 24 * time.Hour, ""},
+		"soon":           {3600 * 24 * time.Hour, "WARN kube-"},
+		"ended":          {3700 * 24 * time.Hour, "ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, yml)
+			s, _, err := Init(y.work, y.o.Source())
+			if err != nil {
+				t.Fatal(err)
+			}
+			y.work.Before = s.Deployed()
+			y.o.Now = func() time.Time { return noon.Add(c.later) }
+			r := newRun(y.o, y.work)
+			r.warnOfEnds()
+			if c.says == "" && len(y.lines) == 0 {
+				return
+			}
+			ok := slices.ContainsFunc(y.lines, func(line string) bool {
+				return strings.Contains(line, c.says) && strings.Contains(line, "drover rke cert rotate")
+			})
+			if !ok || c.says == "" || len(y.lines) > 4 || strings.Contains(strings.Join(y.lines, " "), "kube-admin") {
+				t.Errorf("said %q", y.lines)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+// The archives that a host has.
+
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/rke1/onhost"
+)
+
+// Archive is an archive somewhere, unopened.
+type Archive struct {
+	Name string // of the snapshot
+	Size int64  // bytes
+	// Changed is when it was written, by the clock of the place.
+	Changed time.Time
+}
+
+const (
+	// listed has a line for each archive: size, seconds since 1970, name.
+	listed = `: >/tmp/list
+cd "$1" 2>/dev/null || exit 0
+for f in *.zip; do [ -e "$f" ] && echo "$(wc -c <"$f") $(date -r "$f" +%s) ${f%.zip}" >>/tmp/list; done
+exit 0`
+	// maxList bounds it, in bytes.
+	maxList = 1 << 20
+)
+
+// List lists the archives of a host, by name.
+func List(ctx context.Context, h *onhost.Host, tools Tools) ([]Archive, error) {
+	p := tools("etcd-checksum-checker", []string{Dir + ":" + Dir}, listed, "list", Dir)
+	text, err := h.Fetch(ctx, onhost.Once{Process: p}, "/tmp/list", maxList)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	return readList(string(text)), nil
+}
+
+func readList(text string) []Archive {
+	var all []Archive
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		size, bad := strconv.ParseInt(parts[0], 10, 64)
+		seconds, worse := strconv.ParseInt(parts[1], 10, 64)
+		if bad == nil && worse == nil {
+			all = append(all, Archive{Name: parts[2], Size: size, Changed: time.Unix(seconds, 0)})
+		}
+	}
+	return all
+}

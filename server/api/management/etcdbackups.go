@@ -1,0 +1,179 @@
+// The type etcdBackup: snapshots of the etcd of RKE1 clusters as clients of /v3 know them.
+
+package management
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+)
+
+// maxAction bounds the body of an action, in bytes.
+const maxAction = 64 << 10
+
+func (a *API) etcdBackupKind() *kind {
+	text := norman.Field{Type: "string"}
+	return &kind{
+		schema: norman.Schema{
+			ID: "etcdBackup", Plural: "etcdBackups",
+			Fields: norman.Fields(map[string]norman.Field{
+				"clusterId": {Type: "reference[cluster]", Create: true, Required: true}, "manual": {Type: "boolean", Default: false}, "name": text, "filename": text,
+				"backupConfig": {Type: "json", Nullable: true}, "status": {Type: "json"},
+			}),
+		},
+		list: a.listBackups,
+		get:  a.getBackup,
+	}
+}
+
+func (a *API) listBackups(*route.Call) []norman.Object {
+	objects := []norman.Object{}
+	for _, d := range a.State.Clusters.List() {
+		if d.Value.Spec.RKE1() {
+			for _, s := range a.backupsOf(d.Value) {
+				objects = append(objects, backupObject(d.Value, s))
+			}
+		}
+	}
+	return objects
+}
+
+func (a *API) getBackup(_ *route.Call, id string) (norman.Object, bool) {
+	cl, s, ok := a.backup(id)
+	if !ok {
+		return norman.Object{}, false
+	}
+	return backupObject(cl, s), true
+}
+
+// backup is one snapshot as it is kept, or is being taken.
+type backup struct {
+	records.RKESnapshot
+	underWay bool
+}
+
+// backupsOf are the snapshots of a cluster, those that are being taken, too.
+func (a *API) backupsOf(cl records.Cluster) []backup {
+	var all []backup
+	kept, _ := a.State.RKEStates.Get(cl.Key())
+	known := map[string]bool{}
+	for _, s := range kept.Value.Snapshots {
+		all, known[s.ID] = append(all, backup{RKESnapshot: s}), true
+	}
+	for _, o := range a.State.OperationsOf(records.ClusterKey(cl.Key())) {
+		if w := want.ReadParams(o).Wish; w != nil && w.Kind == want.KindSnapshot && !o.State.Ended() && !known[w.ID] {
+			all = append(all, backup{RKESnapshot: records.RKESnapshot{ID: w.ID, Name: w.Snapshot, By: o.By, At: o.Created}, underWay: true})
+		}
+	}
+	return all
+}
+
+func (a *API) backup(id string) (records.Cluster, backup, bool) {
+	clusterID, name, _ := strings.Cut(id, ":")
+	d, ok := a.ClusterByID(clusterID)
+	if !ok || !d.Value.Spec.RKE1() {
+		return records.Cluster{}, backup{}, false
+	}
+	for _, s := range a.backupsOf(d.Value) {
+		if s.ID == name {
+			return d.Value, s, true
+		}
+	}
+	return records.Cluster{}, backup{}, false
+}
+
+func backupObject(cl records.Cluster, s backup) norman.Object {
+	state, transitioning, text, completed := "active", "no", "", "True"
+	switch {
+	case s.underWay:
+		state, transitioning, completed = "activating", "yes", "Unknown"
+	case s.Failure != "":
+		state, transitioning, text, completed = "failed", "error", s.Failure, "False"
+	}
+	public := want.Public(cl.Spec)
+	var config any
+	if c, err := (clusterspec.Spec{RancherKubernetesEngineConfig: public}).RKE1Config(); err == nil && c.Services.Etcd.BackupConfig != nil {
+		config = c.Services.Etcd.BackupConfig
+	}
+	return norman.Object{
+		ID: cl.ID + ":" + s.ID,
+		Fields: map[string]any{
+			"clusterId": cl.ID, "name": s.ID, "manual": !s.Scheduled, "filename": s.Name + ".zip", "backupConfig": config,
+			"created": s.At, "creatorId": norman.Reference(s.By), "state": state, "transitioning": transitioning, "transitioningMessage": text,
+			"status": map[string]any{
+				"kubernetesVersion": s.Version, "conditions": []map[string]string{{"type": "Completed", "status": completed, "message": text}},
+			},
+		},
+	}
+}
+
+// BackupEtcd is the action of a cluster that takes a snapshot; it answers with the etcdBackup.
+func (a *API) BackupEtcd(c *Request) (route.Answer, error) {
+	return a.backUp(c, c.id, http.StatusOK)
+}
+
+// CreateBackup is POST of the type, with {"clusterId": "c-abcde"}.
+func (a *API) CreateBackup(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	id, err := in.Required("clusterId")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if d, ok := a.visibleCluster(c.Call, id); !ok || !d.Value.Spec.RKE1() {
+		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no RKE1 cluster %q", id)
+	}
+	return a.backUp(c, id, http.StatusCreated)
+}
+
+func (a *API) backUp(c *Request, cluster string, status int) (route.Answer, error) {
+	on := *c
+	on.id, on.kind = cluster, a.kindOf("etcdBackup")
+	o, err := a.ask(&on, want.Wish{Kind: want.KindSnapshot})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	wish := want.ReadParams(o).Wish
+	object, ok := a.getBackup(c.Call, cluster+":"+wish.ID)
+	if !ok {
+		return route.Answer{}, norman.Missing("etcdBackup", cluster+":"+wish.ID)
+	}
+	return a.shown(&on, status, object, nil), nil
+}
+
+// RestoreFromBackup is the action of a cluster with {"etcdBackupId": "c-abcde:c-abcde-ml-x1y2z", "restoreRkeConfig": ""}.
+func (a *API) RestoreFromBackup(c *Request) (route.Answer, error) {
+	in, err := norman.ReadInput(c.W, c.R, maxAction)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	id, err := in.Required("etcdBackupId")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	more, err := in.String("restoreRkeConfig")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	cl, s, ok := a.backup(id)
+	switch {
+	case !ok || cl.ID != c.id || s.underWay || s.Failure != "":
+		return route.Answer{}, norman.Invalid(norman.InvalidReference, "etcdBackupId", "cluster %s has no snapshot %.80q that could be restored", c.id, id)
+	case more != "":
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "restoreRkeConfig", "%.40q is not done here: apply the document as it was at that time first, then restore without it", more)
+	}
+	o, err := a.ask(c, want.Wish{Kind: want.KindRestore, Snapshot: s.Name})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	answer := message("restoreFromEtcdBackupOutput", "operation %s: %s", o.ID, o.Title)
+	answer.Status = http.StatusCreated
+	return answer, nil
+}

@@ -1,0 +1,77 @@
+// Backups of the server itself: one handed out as it is made, and how the scheduled ones stand.
+
+package native
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/store"
+)
+
+// BackupAPI is the part of the API that is about backups.
+type BackupAPI struct {
+	*API
+	// Keeper makes them; nil answers 503.
+	Keeper *backup.Keeper
+}
+
+// chunkLimit is how long a client may take to receive a part of a backup: while it is sent, the
+// store cannot use again what it frees.
+const chunkLimit = time.Minute
+
+// Make is GET /v1-drover/backup: a backup without keys, in which secrets are encrypted with the
+// server's key file. One that is not whole is cut off.
+func (b BackupAPI) Make(c *route.Call) (route.Answer, error) {
+	if b.Keeper == nil {
+		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
+	}
+	defer c.Bind()()
+	began, bytes := b.Now(), int64(0)
+	to := &patient{w: c.W, control: http.NewResponseController(c.W)}
+	err := b.Keeper.Server.Write(c.Ctx(), to, func(size int64) {
+		bytes = size
+		c.W.Header().Set("Content-Type", "application/x-tar")
+		c.W.Header().Set("Content-Disposition", `attachment; filename="`+backup.Name(began, backup.Sealing{})+`"`)
+		norman.Uncached(c.W.Header())
+	})
+	log := b.Logger.With("user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source(), "bytes", bytes, "took", b.Now().Sub(began).Round(time.Millisecond).String())
+	if external, ok := errors.AsType[*store.ExternalError](err); ok {
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.InvalidOption, "%v", external)
+	}
+	if err != nil {
+		log.Warn("backup not handed out", "error", err)
+		if !to.begun {
+			return route.Answer{}, err
+		}
+		return route.Answer{}, nil // what was sent lacks its end
+	}
+	log.Info("backup handed out")
+	return route.Answer{}, nil
+}
+
+// patient gives a client time for each part.
+type patient struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (p *patient) Write(part []byte) (int, error) {
+	p.begun = true
+	// Where there are no deadlines nobody can be waited for too long.
+	_ = p.control.SetWriteDeadline(time.Now().Add(chunkLimit))
+	return p.w.Write(part)
+}
+
+// Status is GET /v1-drover/backups: how the scheduled backups stand.
+func (b BackupAPI) Status(*route.Call) (route.Answer, error) {
+	if b.Keeper == nil {
+		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
+	}
+	return route.Answer{Status: http.StatusOK, Body: b.Keeper.Status()}, nil
+}

@@ -1,0 +1,77 @@
+// Snapshots, restores and rotations of clusters of k3s and RKE2.
+
+package native
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+	"github.com/drover-project/drover/server/views"
+)
+
+// beginOnHosts begins an operation on a cluster whose machines get plans.
+func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
+	refused := func(field, format string, args ...any) (route.Answer, error) {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
+	}
+	switch {
+	case !ops.Is(asked.Kind):
+		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys", asked.Kind)
+	case asked.KeepState || asked.CA || how.DryRun:
+		return refused("kind", "keepState, ca and dryRun are for clusters of RKE1, and %s is not one", d.Value.Name)
+	case how.Turn == turns.Replace && asked.Kind != ops.KindRestore:
+		return refused("replace", "only a restore takes the place of a change that is under way")
+	case asked.Kind == ops.KindRestore && len(asked.Machines) > 1:
+		return refused("machines", "a snapshot is restored on one machine")
+	}
+	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services}}
+	switch asked.Kind {
+	case ops.KindSnapshot:
+		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
+	case ops.KindRestore:
+		ask.Request.Snapshot = asked.Snapshot
+		if len(asked.Machines) > 0 {
+			ask.Request.Target = asked.Machines[0]
+		}
+	}
+	o, err := a.DayTwo.Begin(c.Ctx(), records.ClusterKey(d.Key), ask)
+	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
+	}
+	if err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", d.Key, "user", c.Who.UserID)
+	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
+	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+}
+
+// snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
+// for them; what was known before is shown when it does not answer.
+func (a *API) snapshotFiles(c *route.Call, key records.ClusterKey) (route.Answer, error) {
+	if a.RefreshSnapshots != nil {
+		if err := a.RefreshSnapshots(c.Ctx(), key); err != nil {
+			a.Logger.Debug("snapshots not listed", "cluster", key, "error", err)
+		}
+	}
+	order := func(d store.Document[records.Snapshot]) string {
+		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
+	}
+	all := a.State.Snapshots.ListIn(string(key) + "/")
+	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
+	return page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
+		ok, why := a.DayTwo.Restorable(d.Value)
+		return views.OfFile(d.Value, ok, why)
+	})
+}

@@ -1,0 +1,207 @@
+// Package daytwo takes in what people ask for on clusters that run: snapshots of their etcd, restores, and rotations of
+// certificates and keys. What is asked for becomes an operation, which the planner carries out; what is known of snapshots
+// is kept beside the cluster, so that it outlives it.
+package daytwo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+)
+
+// Asker begins operations on clusters that run.
+type Asker struct {
+	State *state.State
+	Now   func() time.Time
+}
+
+// InvalidError is that something cannot be asked of a cluster; nothing was begun.
+type InvalidError struct{ Reason string }
+
+func (e *InvalidError) Error() string { return e.Reason }
+
+func invalid(format string, args ...any) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// Ask is a request of somebody.
+type Ask struct {
+	Kind    string
+	Request ops.Request
+	// Mode says what of the cluster becomes as it was with a restored snapshot, one of Modes; empty is the first.
+	Mode string
+	By   string
+	Turn turns.Turn
+}
+
+// The modes of a restore, in Rancher's words: the data alone, with the Kubernetes version, and with the settings too.
+const (
+	ModeNone    = "none"
+	ModeVersion = "kubernetesVersion"
+	ModeAll     = "all"
+)
+
+// Modes are all of them.
+func Modes() []string { return []string{ModeNone, ModeVersion, ModeAll} }
+
+// Begin begins an operation on a cluster, or queues it. What does not fit is an *InvalidError; *operations.BusyError says
+// that another operation is under way, and *store.NotFoundError that there is no such cluster.
+func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		o, err := a.begin(ctx, key, ask)
+		// Of two requests in one moment one is checked again.
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
+			return o, err
+		}
+	}
+}
+
+func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
+	cluster, ok := a.State.Clusters.Get(string(key))
+	if !ok {
+		return operations.Operation{}, fmt.Errorf("begin %s: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	}
+	c := cluster.Value
+	if err := a.fits(c, &ask); err != nil {
+		return operations.Operation{}, err
+	}
+	o, writes, _, err := turns.Begin(a.State, turns.Request{
+		Subject: key, Kind: ask.Kind, Title: title(c.Name, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
+		Params: struct {
+			Ask ops.Request `json:"ask"`
+		}{ask.Request},
+	}, a.Now)
+	if err != nil {
+		return o, err
+	}
+	if _, err := a.State.Store.Commit(ctx, append(writes, a.State.Clusters.Updating(cluster))...); err != nil {
+		return o, fmt.Errorf("begin %s on cluster %s: %w", ask.Kind, key, err)
+	}
+	return o, nil
+}
+
+func title(cluster string, ask Ask) string {
+	switch ask.Kind {
+	case ops.KindSnapshot:
+		return "take a snapshot of the etcd of cluster " + cluster
+	case ops.KindRestore:
+		return fmt.Sprintf("restore snapshot %s of cluster %s on %s", path.Base(ask.Request.Snapshot), cluster, ask.Request.Target)
+	case ops.KindCertificates:
+		if len(ask.Request.Services) > 0 {
+			return fmt.Sprintf("renew the certificates of %s in cluster %s", strings.Join(ask.Request.Services, ", "), cluster)
+		}
+		return "renew the certificates of cluster " + cluster
+	}
+	return "rotate the encryption key of cluster " + cluster
+}
+
+// fits says what is wrong with a request, and completes it.
+func (a *Asker) fits(c records.Cluster, ask *Ask) error {
+	switch {
+	case c.Spec.Docker():
+		return invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
+	case !c.Deleting.IsZero():
+		return invalid("cluster %s is being removed", c.Name)
+	case !c.Status.Initialized:
+		return invalid("cluster %s has not been up yet", c.Name)
+	case c.Status.Restoring != "" && ask.Kind != ops.KindRestore:
+		return invalid("the restore of cluster %s by operation %s has not come to its end; nothing else begins before one has", c.Name, c.Status.Restoring)
+	}
+	if ask.Kind == ops.KindRestore {
+		if err := a.locate(c, ask); err != nil {
+			return err
+		}
+	}
+	if err := ask.Request.Check(ask.Kind); err != nil {
+		return &InvalidError{Reason: err.Error()}
+	}
+	return nil
+}
+
+// locate finds the snapshot of a restore, the machine that has it, and what the cluster is to become with it.
+func (a *Asker) locate(c records.Cluster, ask *Ask) error {
+	r := &ask.Request
+	if ask.Mode == "" {
+		ask.Mode = ModeNone
+	}
+	if !slices.Contains(Modes(), ask.Mode) {
+		return invalid("%.40q is not a mode of restores; those are %s", ask.Mode, strings.Join(Modes(), ", "))
+	}
+	key := records.NewClusterKey(c.Namespace, c.Name)
+	var known []records.Snapshot
+	for _, d := range a.State.Snapshots.ListIn(string(key) + "/") {
+		s := d.Value
+		if (s.Name() == r.Snapshot || s.File == r.Snapshot) && (r.Target == "" || s.Machine == r.Target) {
+			known = append(known, s)
+		}
+	}
+	switch {
+	case len(known) > 1:
+		return invalid("%d machines have a snapshot %s; say which one with --machine", len(known), r.Snapshot)
+	case len(known) == 0 && !strings.HasPrefix(r.Snapshot, "/"):
+		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and one that was copied to a host is restored by its path there", c.Name, r.Snapshot, c.Name)
+	case len(known) == 0 && r.Target == "":
+		return invalid("on which host is %.80q? Name its machine with --machine", r.Snapshot)
+	case len(known) == 0 && ask.Mode != ModeNone:
+		return invalid("the server does not know what the cluster was when %.80q was taken; restore it with mode %s", r.Snapshot, ModeNone)
+	case len(known) == 0:
+		return nil
+	}
+	s := known[0]
+	if ok, why := a.Restorable(s); !ok {
+		return invalid("snapshot %s cannot be restored: %s", s.Name(), why)
+	}
+	r.Target, r.Snapshot = s.Machine, s.File
+	if ask.Mode != ModeNone {
+		spec := become(c.Spec, s.Spec, ask.Mode)
+		r.Spec = &spec
+	}
+	return nil
+}
+
+// become is what a cluster is to be after a restore. What leads to hosts and to snapshots stays as it is.
+func become(now, then clusterspec.Spec, mode string) clusterspec.Spec {
+	spec := now
+	spec.KubernetesVersion = then.KubernetesVersion
+	if mode != ModeAll || now.RKEConfig == nil || then.RKEConfig == nil {
+		return spec
+	}
+	rke, was := *now.RKEConfig, then.RKEConfig
+	rke.MachineGlobalConfig, rke.MachineSelectorConfig, rke.ChartValues = was.MachineGlobalConfig, was.MachineSelectorConfig, was.ChartValues
+	rke.Registries, rke.UpgradeStrategy, rke.AdditionalManifest, rke.Networking = was.Registries, was.UpgradeStrategy, was.AdditionalManifest, was.Networking
+	spec.RKEConfig = &rke
+	return spec
+}
+
+// Restorable says whether a snapshot can be restored today by what the server knows, and why not. What only the host
+// knows is looked at before anything is stopped.
+func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
+	m, there := a.State.Machines.Get(s.Cluster.Namespace() + "/" + s.Machine)
+	secrets, _ := a.State.ClusterSecrets.Get(string(s.Cluster))
+	switch {
+	case s.Fault != "":
+		return false, "it could not be taken: " + s.Fault
+	case s.Machine == records.SnapshotInS3:
+		return false, "it is in S3; fetch it to a host of the cluster, and restore it by its path there"
+	case !there || !m.Value.Deleting.IsZero():
+		return false, "the cluster has no machine " + s.Machine + " any more; if its host is still there, copy the file to one of the cluster and restore it by its path"
+	case !s.Missing.IsZero():
+		return false, "the cluster does not list it any more since " + s.Missing.UTC().Format(time.RFC3339)
+	case s.TokenHash != "" && s.TokenHash != ops.TokenHash(secrets.Value.ServerToken):
+		return false, "it was taken with another server token"
+	}
+	return true, ""
+}

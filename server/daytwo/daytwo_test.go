@@ -1,0 +1,233 @@
+package daytwo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+const key = records.ClusterKey("fleet-default/harbour")
+
+// bench is a store with a cluster of two machines.
+type bench struct {
+	*testing.T
+	*state.State
+	asker Asker
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	b := &bench{T: t, State: s, asker: Asker{State: s, Now: func() time.Time { return noon }}}
+	cluster := records.Cluster{
+		Object: records.Object{Namespace: "fleet-default", Name: "harbour", UID: "u", Generation: 3}, ID: "c-m-h4rb0r55",
+		Spec:   clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{MachineGlobalConfig: map[string]any{"debug": true}}},
+		Status: records.ClusterStatus{Initialized: true},
+	}
+	b.must(s.Clusters.Create(t.Context(), string(key), cluster))
+	b.must(s.ClusterSecrets.Create(t.Context(), string(key), records.ClusterSecrets{ServerToken: "word"}))
+	for _, name := range []string{"m1", "m2"} {
+		m := records.Machine{
+			Object: records.Object{Namespace: "fleet-default", Name: name, UID: name}, ClusterName: "harbour", NodeName: "pier-" + name, Roles: records.Roles{Etcd: true, ControlPlane: true},
+		}
+		b.must(s.Machines.Create(t.Context(), m.Key(), m))
+	}
+	return b
+}
+
+func (b *bench) must(_ any, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) snapshot(name, machine string, change func(*records.Snapshot)) {
+	b.Helper()
+	s := records.Snapshot{
+		Cluster: key, Machine: machine, File: "/d/" + name, Size: 1, Created: noon.Add(-time.Hour), TokenHash: ops.TokenHash("word"),
+		Spec: clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{MachineGlobalConfig: map[string]any{"debug": false}}},
+	}
+	if change != nil {
+		change(&s)
+	}
+	b.must(b.Snapshots.Create(b.Context(), s.Key(), s))
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.snapshot("one", "m1", nil)
+	b.snapshot("twice", "m1", nil)
+	b.snapshot("twice", "m2", nil)
+	b.snapshot("foreign", "m1", func(s *records.Snapshot) { s.TokenHash = "0123456789ab" })
+	b.snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
+	b.snapshot("lost", "m9", nil)
+	b.snapshot("pruned", "m1", func(s *records.Snapshot) { s.Missing = noon })
+	for _, c := range []struct {
+		name string
+		ask  Ask
+		want string
+	}{
+		{"a name that is none", Ask{Kind: ops.KindSnapshot, Request: ops.Request{Name: "a b"}}, "cannot begin the name of a snapshot"},
+		{"a service that is none", Ask{Kind: ops.KindCertificates, Request: ops.Request{Services: []string{"cron"}}}, `"cron" is not a service`},
+		{"no such snapshot", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "two"}}, `has no snapshot "two"`},
+		{"two of a name", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "twice"}}, "2 machines have a snapshot twice"},
+		{"a file without a machine", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "/root/x"}}, "on which host"},
+		{"a file and a mode", Ask{Kind: ops.KindRestore, Mode: ModeAll, Request: ops.Request{Snapshot: "/root/x", Target: "m1"}}, "does not know what the cluster was"},
+		{"a path for a shell", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "/root/$(x)", Target: "m1"}}, "neither the path of a snapshot"},
+		{"no such mode", Ask{Kind: ops.KindRestore, Mode: "some", Request: ops.Request{Snapshot: "one"}}, "is not a mode"},
+		{"another token", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "foreign"}}, "another server token"},
+		{"a failed one", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
+		{"of a machine that is gone", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
+		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "does not list it any more"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := b.asker.Begin(t.Context(), key, c.ask)
+			if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an InvalidError with %q", err, c.want)
+			}
+		})
+	}
+	if all := b.OperationsOf(key); len(all) != 0 {
+		t.Errorf("there are the operations %+v", all)
+	}
+}
+
+// TestRestoreIsAnOperation with the snapshot's place, and with what the cluster becomes again.
+func TestRestoreIsAnOperation(t *testing.T) {
+	for mode, want := range map[string]struct {
+		version string
+		debug   any
+	}{ModeNone: {"", nil}, ModeVersion: {"v1.34.3+k3s1", true}, ModeAll: {"v1.34.3+k3s1", false}} {
+		t.Run(mode, func(t *testing.T) {
+			b := newBench(t)
+			b.snapshot("one", "m2", nil)
+			o, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindRestore, Mode: mode, Request: ops.Request{Snapshot: "one"}, By: "user-1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := ops.ReadRequest(o)
+			if err != nil || o.State != operations.Running || o.By != "user-1" || r.Target != "m2" || r.Snapshot != "/d/one" {
+				t.Fatalf("the operation is %+v, %v", o, err)
+			}
+			switch {
+			case mode == ModeNone && r.Spec != nil:
+				t.Errorf("the cluster becomes %+v", r.Spec)
+			case mode != ModeNone && (r.Spec.KubernetesVersion != want.version || r.Spec.RKEConfig.MachineGlobalConfig["debug"] != want.debug):
+				t.Errorf("the cluster becomes %+v", r.Spec)
+			}
+			_, err = b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindSnapshot})
+			if _, busy := errors.AsType[*operations.BusyError](err); !busy {
+				t.Errorf("a second operation: %v", err)
+			}
+			if second, err := b.asker.Begin(t.Context(), key, Ask{Kind: ops.KindSnapshot, Turn: turns.Queue}); err != nil || second.State != operations.Queued {
+				t.Errorf("a queued one: %+v, %v", second, err)
+			}
+		})
+	}
+}
+
+// api is a cluster's API with a list of snapshots.
+func api(t *testing.T, items *[]map[string]any) func(records.ClusterKey) (kubernetes.Interface, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != listPath {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ETCDSnapshotFileList", "items": *items})
+	}))
+	t.Cleanup(server.Close)
+	return func(records.ClusterKey) (kubernetes.Interface, error) {
+		return kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	}
+}
+
+func item(name, node, location string) map[string]any {
+	return map[string]any{
+		"spec":   map[string]any{"snapshotName": name, "nodeName": node, "location": location},
+		"status": map[string]any{"size": "5000032", "creationTime": "2026-01-02T11:00:00Z", "readyToUse": true},
+	}
+}
+
+// TestTheMirror keeps what a cluster lists, knows who took it, and forgets what is gone for long.
+func TestTheMirror(t *testing.T) {
+	b := newBench(t)
+	b.snapshot("taken", "m1", func(s *records.Snapshot) { s.By, s.SHA256, s.Size, s.File = "op-1", "aa", 5000032, "/d/taken" })
+	now := noon
+	items := []map[string]any{item("taken", "pier-m1", "file:///d/taken"), item("scheduled", "pier-m2", "file:///d/scheduled"), item("away", "pier-m2", "s3://bucket/away"), item("foreign", "elsewhere", "file:///d/foreign")}
+	m := &Mirror{State: b.State, Client: api(t, &items), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}
+	refresh := func() []string {
+		t.Helper()
+		if err := m.Refresh(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, d := range b.Snapshots.ListIn(string(key) + "/") {
+			text := d.Value.Machine + " " + d.Value.Name()
+			if !d.Value.Missing.IsZero() {
+				text += " missing"
+			}
+			found = append(found, text)
+		}
+		return found
+	}
+	if diff := cmp.Diff([]string{"m1 taken", "m2 scheduled", "s3 away"}, refresh()); diff != "" {
+		t.Error(diff)
+	}
+	d, _ := b.Snapshots.Get(string(key) + "/m1/taken")
+	if d.Value.By != "op-1" || d.Value.SHA256 != "aa" || d.Value.Spec.KubernetesVersion != "v1.34.3+k3s1" {
+		t.Errorf("what was known is %+v", d.Value)
+	}
+	if ok, why := b.asker.Restorable(d.Value); !ok {
+		t.Errorf("it cannot be restored: %s", why)
+	}
+	revision := b.Store.Revision()
+	refresh()
+	if b.Store.Revision() != revision {
+		t.Error("an unchanged list was written")
+	}
+	items = items[1:2]
+	if diff := cmp.Diff([]string{"m1 taken missing", "m2 scheduled", "s3 away missing"}, refresh()); diff != "" {
+		t.Error(diff)
+	}
+	now = noon.Add(2 * time.Hour)
+	if diff := cmp.Diff([]string{"m2 scheduled"}, refresh()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestTheMirrorEnds with its context.
+func TestTheMirrorEnds(t *testing.T) {
+	b := newBench(t)
+	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := m.Start(ctx)
+	cancel()
+	wait()
+}

@@ -1,0 +1,214 @@
+// Operations on clusters that run, such as snapshots, restores and rotations: package ops decides their next step, here
+// it is told of the machines, and what it gives becomes plans.
+
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/planner/render"
+	"github.com/drover-project/drover/server/planner/verdict"
+	"github.com/drover-project/drover/server/records"
+)
+
+// daytwo says that such an operation is under way. Nothing else begins on the cluster's machines then.
+func (s Snapshot) daytwo() bool {
+	o := s.Operation
+	return o != nil && ops.Is(o.Kind) && o.State != operations.Queued && !o.State.Ended() && s.Cluster.Deleting.IsZero()
+}
+
+// target is the machine that begins the cluster anew by a restore; nil without one.
+func (r *round) target() *member {
+	if !r.daytwo() {
+		return nil
+	}
+	name := ops.Target(*r.Operation)
+	i := slices.IndexFunc(r.staying, func(m *member) bool { return m.Name == name && m.Roles.Etcd })
+	if i < 0 {
+		return nil
+	}
+	return r.staying[i]
+}
+
+// restoring says that a restore is under way.
+func (r *round) restoring() bool { return r.daytwo() && r.Operation.Kind == ops.KindRestore }
+
+// halfRestored is the gate of a cluster whose restore did not come to its end: its servers may have no etcd, and would
+// begin an empty one.
+func (r *round) halfRestored() hold {
+	c := r.Cluster
+	return hold{
+		code: verdict.RestoreFailed, failed: true, state: ClusterError, next: "drover operations show " + c.Status.Restoring + " has the reason; drover operations retry " + c.Status.Restoring + " goes on, and drover snapshots restore begins anew",
+		message: fmt.Sprintf("the restore of cluster %s by operation %s has not come to its end, and its servers do not start before one has", c.Name, c.Status.Restoring),
+	}
+}
+
+// operate takes the next step of the operation, and says of all else that waits for its end.
+func (r *round) operate() {
+	for _, m := range r.staying {
+		mine := m.report.errand != "" || r.restoring() && m.hasPlan()
+		switch {
+		case m.change == nothing && m.failure != nil && !mine:
+			m.retry = nextRetry(m.Machine)
+		case !mine && (m.change == first || m.change == quiet || m.change == restart):
+			r.wait(m, verdict.WaitOperation, "operation "+r.Operation.ID+" to end", "drover operations wait "+r.Operation.ID, "a change of %s waits for operation %s (%s)", describeHost(m.Machine), r.Operation.ID, r.Operation.Kind)
+		}
+	}
+	out := ops.Decide(r.opsInput())
+	r.note(out.Operation)
+	if asked, err := ops.ReadRequest(*r.Operation); err == nil && out.Respec {
+		r.respec = asked.Spec
+	}
+	for _, e := range out.Errands {
+		if m := r.named(e.Machine); m != nil {
+			r.entrust(m, e)
+		}
+	}
+	for _, saved := range out.Saved {
+		if m := r.named(saved.Machine); m != nil {
+			r.saved = append(r.saved, r.snapshotOf(m, saved.File))
+		}
+	}
+	switch {
+	case out.Restored:
+		r.cluster.restoring = ""
+	case out.Begun || r.restoring() && r.lost():
+		r.cluster.restoring = r.Operation.ID
+	}
+	r.again = out.Again
+}
+
+func (r *round) named(name string) *member {
+	i := slices.IndexFunc(r.staying, func(m *member) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return r.staying[i]
+}
+
+// lost says that no machine has a part of the cluster's etcd: whoever began would begin an empty one.
+func (r *round) lost() bool {
+	return r.cluster.initialized && !slices.ContainsFunc(r.members, func(m *member) bool { return m.Roles.Etcd && m.next.member })
+}
+
+// opsInput tells of the cluster and its machines.
+func (r *round) opsInput() ops.Input {
+	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Spec: true}
+	if r.Secrets != nil {
+		in.TokenHash = ops.TokenHash(r.Secrets.ServerToken)
+	}
+	if asked, err := ops.ReadRequest(*r.Operation); err == nil && asked.Spec != nil {
+		in.Spec = clusterspec.Equal(r.Cluster.Spec, *asked.Spec)
+	}
+	for _, t := range r.tiers() {
+		in.Concurrency = t.limit // the workers' in the end
+		for _, m := range t.members {
+			in.Machines = append(in.Machines, r.opsMachine(m))
+		}
+	}
+	return in
+}
+
+func (r *round) opsMachine(m *member) ops.Machine {
+	one := ops.Machine{
+		Name: m.Name, Title: describeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
+		Plan: m.hasPlan(), Connected: m.Agent.Connected, Member: m.next.member, Errand: m.report.errand, Applied: m.report.inSync, Failed: m.report.failed,
+		Wanted: m.hasPlan() && m.change == nothing && m.report.errand == "", Works: r.works(m), Cause: m.Cause, NextStep: m.NextStep,
+		Host: errand.Host{Distribution: r.distribution, DataDir: render.DataDir(r.Cluster), Server: m.isServer()},
+	}
+	if !one.Connected {
+		one.Absent = presence(m.Agent)
+	}
+	if m.failure != nil {
+		one.Fault = m.Cause
+	}
+	if r.works(m) && m.Roles.Etcd && !r.quorumWithout(m) {
+		missing := r.missingMembers(m)
+		one.Held = fmt.Sprintf("etcd would lose its quorum, as %s %s not healthy", named(missing), areOrIs(missing))
+	}
+	if one.Errand != "" && one.Applied {
+		if o, err := plans.ReadOutcome(m.data()); err == nil {
+			one.Output = o.AppliedOutput[one.Errand]
+		}
+	}
+	return one
+}
+
+// bareInstall puts the wanted version on a host, and starts nothing.
+func (r *round) bareInstall(machine string) []plans.OneTimeInstruction {
+	m := r.named(machine)
+	if m == nil {
+		return nil
+	}
+	return render.Bare(r.input(m.Machine))
+}
+
+// entrust has a machine get an errand.
+func (r *round) entrust(m *member, e ops.Errand) {
+	given, _ := deliveredPlan(m.data())
+	delivered := given
+	if e.Base == ops.Wanted || e.Base == ops.Whole {
+		if e.Anew || e.Base == ops.Whole {
+			m.server = r.serverOf(m)
+		}
+		wanted, err := r.render(m)
+		if err != nil {
+			return // the machine says so already
+		}
+		given = removing(delivered, wanted, false)
+	}
+	switch e.Base {
+	case ops.Delivered:
+		given.Instructions = append(errand.Without(given.Instructions), e.Instructions...)
+	case ops.Files, ops.Wanted:
+		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil
+	}
+	bytes, err := given.Marshal()
+	if err != nil {
+		return
+	}
+	joinedTo := m.next.joinedTo
+	m.bytes = bytes
+	r.deliver(m)
+	if e.Base == ops.Delivered || e.Base == ops.Files {
+		m.next.joinedTo = joinedTo
+	}
+	if e.Anew {
+		m.next.member = false
+		if e.Base == ops.Files {
+			m.next.restarts++ // so that it starts with whatever plan comes after
+		}
+	}
+}
+
+// keeping is the wanted plan with the errand of the delivered one, as long as nothing else differs: taken out of the plan
+// it would be delivered once more for nothing. One that failed, or whose operation is over before its end, goes.
+func (r *round) keeping(m *member, wanted plans.Plan) plans.Plan {
+	if !r.keeps(m) {
+		return wanted
+	}
+	with := wanted
+	with.Instructions = append(slices.Clone(wanted.Instructions), errand.Only(m.delivered.Instructions)...)
+	if !plans.Equal(m.delivered, with) {
+		return wanted
+	}
+	return with
+}
+
+func (r *round) keeps(m *member) bool {
+	return m.report.errand != "" && (m.report.inSync || r.daytwo())
+}
+
+// snapshotOf is the record of a snapshot that was taken on a machine.
+func (r *round) snapshotOf(m *member, f errand.File) records.Snapshot {
+	return records.Snapshot{
+		Cluster: r.key(), Machine: m.Name, Node: m.NodeName, File: f.File, Size: f.Size, SHA256: f.SHA256, Created: r.Now, By: r.Operation.ID,
+		TokenHash: ops.TokenHash(r.Secrets.ServerToken), Spec: r.Cluster.Spec,
+	}
+}

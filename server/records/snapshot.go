@@ -1,0 +1,45 @@
+// Snapshots of clusters' etcd, as the server knows of them.
+
+package records
+
+import (
+	"path"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+)
+
+// SnapshotInS3 stands for a machine in the records of snapshots that are in S3.
+const SnapshotInS3 = "s3"
+
+// Snapshot is a snapshot of a cluster's etcd on one of its hosts. Sensitive, by its Spec. Key: Key.
+type Snapshot struct {
+	Cluster ClusterKey `json:"cluster"`
+	// Machine is the one on whose host it is, and Node the host's name.
+	Machine string `json:"machine,omitempty"`
+	Node    string `json:"node,omitempty"`
+	// File is its path there.
+	File string `json:"file"`
+	// Size is in bytes; 0 for one that failed.
+	Size int64 `json:"size,omitempty"`
+	// SHA256 is that of the file, when drover looked whether it is whole; empty otherwise.
+	SHA256 string `json:"sha256,omitempty"`
+	// Created is when it was taken.
+	Created time.Time `json:"created"`
+	// By is the ID of the operation that took it; empty for those of the distribution's own schedule.
+	By string `json:"by,omitempty"`
+	// TokenHash says by which server token it can be read; see ops.TokenHash.
+	TokenHash string `json:"tokenHash,omitempty"`
+	// Fault is why it could not be taken; empty for one that was.
+	Fault string `json:"fault,omitempty"`
+	// Spec is what the cluster was to be when the server heard of the snapshot.
+	Spec clusterspec.Spec `json:"spec"`
+	// Missing is since when the cluster does not list it any more; zero while it does.
+	Missing time.Time `json:"missing,omitzero"`
+}
+
+// Name is that of its file, which the distribution gave it.
+func (s Snapshot) Name() string { return path.Base(s.File) }
+
+// Key is "<namespace>/<cluster>/<machine>/<name>".
+func (s Snapshot) Key() string { return string(s.Cluster) + "/" + s.Machine + "/" + s.Name() }

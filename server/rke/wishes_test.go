@@ -1,0 +1,152 @@
+package rke
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/rke1/change"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki/pkitest"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/turns"
+)
+
+// deployed puts a cluster of one host into the store which is what its document says, but for what more there is in it.
+func (b *bed) deployed(more string) {
+	b.Helper()
+	b.cluster()
+	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"},"services":{"etcd":{"snapshot":false}}` + more + `}`)
+	if _, err := b.state.Clusters.Modify(b.Context(), key, func(c records.Cluster) (records.Cluster, error) {
+		c.Spec.RancherKubernetesEngineConfig = &spec
+		return c, nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	s, _ := b.runner.gather(key)
+	in := want.Input{Cluster: s.Cluster, Machines: s.Machines, Versions: s.Versions}
+	c, _, err := want.Config(in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	first, _, err := engine.Init(engine.Work{Config: c}, pkitest.Source(b.clock(), 0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	stamp, err := want.Stamp(in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := want.Record(records.RKEState{Done: stamp, Since: b.clock()}, first.Deployed())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := b.state.RKEStates.Create(b.Context(), key, r); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A wish of the document that cannot begin fails with nothing changed, is not begun again, and is tried when somebody asks.
+func TestAWishThatCannotBegin(t *testing.T) {
+	b := newBed(t)
+	b.deployed(`,"rotateCertificates":{}`)
+	stop := b.start()
+	defer stop()
+	failed := b.await(func(o operations.Operation) bool { return o.State == operations.Failed })
+	if failed.Kind != want.KindRotateCertificates || !strings.Contains(failed.Reason, "nobody is there") || !strings.Contains(failed.Reason, "nothing was changed") {
+		t.Errorf("%+v", failed)
+	}
+	if task, ok := failed.Task("hosts"); !ok || task.State != operations.TaskFailed || task.Message != failed.Reason {
+		t.Errorf("%+v", failed.Tasks)
+	}
+	kept, _ := b.state.RKEStates.Get(key)
+	if kept.Value.Heeded[want.KindRotateCertificates] == "" {
+		t.Error("the wish is not remembered")
+	}
+	if _, err := b.state.Operations.Modify(t.Context(), failed.Key(), func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
+		t.Fatal(err)
+	}
+	b.await(func(o operations.Operation) bool { return o.State == operations.Failed && o.Retry == 1 })
+	if all := b.state.Operations.List(); len(all) != 1 {
+		t.Errorf("%d operations", len(all))
+	}
+}
+
+// What a person asks for is an operation once it can be carried out, and a snapshot that failed is remembered.
+func TestAsk(t *testing.T) {
+	b := newBed(t)
+	b.deployed("")
+	ask := func(w want.Wish, turn turns.Turn) (operations.Operation, error) {
+		return b.runner.Ask(t.Context(), key, Asked{Wish: w, By: "user", Turn: turn})
+	}
+	for name, c := range map[string]struct {
+		wish want.Wish
+		says string
+	}{
+		"no kind":       {want.Wish{Kind: "dance"}, "is not a kind of operation"},
+		"no encryption": {want.Wish{Kind: want.KindRotateKeys}, "no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in the document, and apply it"},
+		"no name":       {want.Wish{Kind: want.KindRestore}, "is not a valid name"},
+	} {
+		_, err := ask(c.wish, turns.Refuse)
+		if refused, is := errors.AsType[*RefusedError](err); !is || refused.Cluster != "yard" || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	first, err := ask(want.Wish{Kind: want.KindSnapshot}, turns.Refuse)
+	if err != nil || first.State != operations.Running || first.By != "user" {
+		t.Fatalf("%v: %+v", err, first)
+	}
+	if _, err := ask(want.Wish{Kind: want.KindSnapshot}, turns.Refuse); err == nil || !strings.Contains(err.Error(), first.ID) {
+		t.Errorf("a second one in the same moment: %v", err)
+	}
+	queued, err := ask(want.Wish{Kind: want.KindRotateCertificates}, turns.Queue)
+	if err != nil || queued.State != operations.Queued || !want.IsWish(queued) {
+		t.Fatalf("%v: %+v", err, queued)
+	}
+	stop := b.start()
+	defer stop()
+	b.await(func(o operations.Operation) bool { return o.ID == first.ID && o.State == operations.Failed })
+	kept, _ := b.state.RKEStates.Get(key)
+	if all := kept.Value.Snapshots; len(all) != 1 || all[0].Failure == "" || all[0].By != "user" || !all[0].At.Equal(b.clock()) {
+		t.Errorf("snapshots: %+v", all)
+	}
+}
+
+// A scheduled snapshot is no operation; one that fails is remembered and comes again.
+func TestScheduledSnapshots(t *testing.T) {
+	b := newBed(t)
+	b.deployed("")
+	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"},"services":{"etcd":{"backupConfig":{"intervalHours":1}}}}`)
+	s, _ := b.runner.gather(key)
+	s.Cluster.Spec.RancherKubernetesEngineConfig = &spec
+	before, err := want.State(s.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.runner.scheduled(t.Context(), s, want.Decision{Config: before.Current.Config, Before: before}); err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := b.state.RKEStates.Get(key)
+	if all := kept.Value.Snapshots; len(all) != 1 || !all[0].Scheduled || !strings.Contains(all[0].Failure, "nobody is there") || !strings.HasPrefix(all[0].Name, "c-abcde-rl-") {
+		t.Errorf("snapshots: %+v", all)
+	}
+	if all := b.state.Operations.List(); len(all) != 0 {
+		t.Errorf("operations: %+v", all)
+	}
+}
+
+func TestInServersWords(t *testing.T) {
+	open := &change.UnfinishedError{What: "the restore", Command: "drover rke etcd snapshot-restore --name one"}
+	err := inServersWords(fmt.Errorf("begin: %w", open), "yard")
+	if !strings.Contains(err.Error(), "`drover snapshots restore yard one`") || !errors.Is(err, open) {
+		t.Error(err)
+	}
+	same := errors.New("no space left")
+	if inServersWords(same, "yard") != same {
+		t.Error("an error without commands is another one")
+	}
+}
