@@ -77,8 +77,11 @@ func (r *run) awaitAddons(ctx context.Context, all []addons.Addon) (unready []st
 		unready = nil
 		for _, a := range all {
 			texts, err := r.api.Unready(ctx, a.Text)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			if err != nil {
-				return nil, fmt.Errorf("add-on %s: %w", a.Name, err)
+				texts = []string{err.Error()} // what was applied stays so, whether it can be looked at or not
 			}
 			for _, text := range texts {
 				unready = append(unready, fmt.Sprintf("add-on %s is not ready after %s (addon_job_timeout): %s", a.Name, limit, text))
