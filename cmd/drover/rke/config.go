@@ -87,7 +87,7 @@ func asks(cmd *cobra.Command, questions, file bool) (bool, error) {
 
 // answers is the config that somebody asks for, with what is still wrong with it as warnings.
 func (a *App) answers(cmd *cobra.Command, v *versions.Data) ([]byte, error) {
-	all, err := ask(cmd.InOrStdin(), a.Err, v.Default(), v.Known)
+	all, err := starter.Ask(cmd.InOrStdin(), a.Err, v.Default(), v.Known)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // The questions of `drover rke config`, in the order in which rke asks them.
 
-package rke
+package starter
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/config/starter"
 )
 
 const (
@@ -103,10 +102,10 @@ func oneOf(words ...string) func(string) error {
 	}
 }
 
-// ask is the whole conversation. Nothing is decided in it: what is missing gets its default when the config is read.
-func ask(in io.Reader, out io.Writer, version string, known func(string) bool) (starter.Answers, error) {
+// Ask is the whole conversation, with version as the one that is offered and known saying which there are. Nothing is decided in it: what is missing gets its default when the config is read.
+func Ask(in io.Reader, out io.Writer, version string, known func(string) bool) (Answers, error) {
 	a := newAsker(in, out)
-	all := starter.Answers{SSHKeyPath: a.text("Cluster Level SSH Private Key Path", "~/.ssh/id_rsa", nil)}
+	all := Answers{SSHKeyPath: a.text("Cluster Level SSH Private Key Path", "~/.ssh/id_rsa", nil)}
 	for i := range a.number("Number of Hosts", 1, 1, maxHosts) {
 		if a.err != nil {
 			break
