@@ -5,6 +5,7 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -29,8 +30,9 @@ const Amazon = "s3.amazonaws.com"
 const (
 	// partSize is how much is sent at a time, in bytes; a snapshot of less is one request.
 	partSize = 16 << 20
-	// tries of a request that the endpoint could not serve.
+	// tries of a request that the endpoint could not serve, and what is between two that write, the longer the more there were.
 	tries = 3
+	pause = 300 * time.Millisecond
 	// maxObjects bounds a list.
 	maxObjects = 10_000
 	// defaultStall is Config.Stall of who sets none.
@@ -96,6 +98,8 @@ func (c Config) endpoint() string {
 type Bucket struct {
 	config Config
 	client *minio.Client
+	// writer tries once: the client would begin a body again while an earlier try still reads it.
+	writer *minio.Client
 	web    *http.Transport
 }
 
@@ -143,14 +147,17 @@ func Open(c Config) (*Bucket, error) {
 	} else {
 		keys = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}})
 	}
-	client, err := minio.New(c.endpoint(), &minio.Options{
+	o := minio.Options{
 		Creds: keys, Secure: !c.Insecure, Transport: web, Region: c.Region, MaxRetries: tries,
 		BucketLookup: map[Lookup]minio.BucketLookupType{Auto: minio.BucketLookupAuto, DNS: minio.BucketLookupDNS, Path: minio.BucketLookupPath}[c.Lookup],
-	})
-	if err != nil {
+	}
+	client, err := minio.New(c.endpoint(), &o)
+	o.MaxRetries = 1
+	writer, worse := minio.New(c.endpoint(), &o)
+	if err = cmp.Or(err, worse); err != nil {
 		return nil, fmt.Errorf("%s: the endpoint is a host, or host:port, without https:// before it: %w", c, err)
 	}
-	return &Bucket{config: c, client: client, web: web}, nil
+	return &Bucket{config: c, client: client, writer: writer, web: web}, nil
 }
 
 // Close ends the idle connections.
@@ -220,7 +227,7 @@ func (b *Bucket) List(ctx context.Context) ([]Object, error) {
 // Put writes an object of so many bytes, whose SHA-256 is sum in hex, and reads it back: nil means that the bucket has it and gives
 // it back. One of this name that has the same bytes is left as it is; another one is an error. What does not read as it was written
 // is removed again.
-func (b *Bucket) Put(ctx context.Context, name string, from io.ReadSeeker, size int64, sum string) error {
+func (b *Bucket) Put(ctx context.Context, name string, from io.ReaderAt, size int64, sum string) error {
 	was, err := b.Find(ctx, name)
 	if err != nil {
 		return err
@@ -232,9 +239,7 @@ func (b *Bucket) Put(ctx context.Context, name string, from io.ReadSeeker, size 
 		}
 		return fmt.Errorf("%s has another %s already, of %d bytes and %s: give another name, or remove it there", b, name, was.Size, was.Changed.UTC().Format(time.RFC3339))
 	}
-	_, err = b.client.PutObject(ctx, b.config.Bucket, b.key(name), from, size, minio.PutObjectOptions{
-		ContentType: "application/zip", PartSize: partSize, NumThreads: 1, SendContentMd5: true, UserMetadata: map[string]string{sumKey: sum},
-	})
+	err = b.write(ctx, name, from, size, sum)
 	if err != nil {
 		b.takeBack(ctx, func(ctx context.Context) error {
 			return b.client.RemoveIncompleteUpload(ctx, b.config.Bucket, b.key(name))
@@ -251,6 +256,24 @@ func (b *Bucket) Put(ctx context.Context, name string, from io.ReadSeeker, size 
 			b, is.Size, name, size)
 	}
 	return nil
+}
+
+// write sends an object, again when the endpoint could not take it.
+func (b *Bucket) write(ctx context.Context, name string, from io.ReaderAt, size int64, sum string) error {
+	for try := 1; ; try++ {
+		_, err := b.writer.PutObject(ctx, b.config.Bucket, b.key(name), io.NewSectionReader(from, 0, size), size, minio.PutObjectOptions{
+			ContentType: "application/zip", PartSize: partSize, NumThreads: 1, SendContentMd5: true, UserMetadata: map[string]string{sumKey: sum},
+		})
+		answered := minio.ErrorResponse{}
+		refused := errors.As(err, &answered) && answered.StatusCode < http.StatusInternalServerError
+		if err == nil || try == tries || refused || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(try) * pause):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // takeBack does what it can after a failure, whatever became of the context. The failure is what is reported.

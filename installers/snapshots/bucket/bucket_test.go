@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -157,18 +158,15 @@ func TestInterruptedPut(t *testing.T) {
 	}
 }
 
+// failing cannot be read beyond some byte.
 type failing struct{ rest int64 }
 
-func (f *failing) Read(b []byte) (int, error) {
-	if f.rest == 0 {
-		return 0, fmt.Errorf("the disk is broken")
+func (f *failing) ReadAt(b []byte, at int64) (int, error) {
+	if at+int64(len(b)) > f.rest {
+		return 0, errors.New("the disk is broken")
 	}
-	n := min(int64(len(b)), f.rest)
-	f.rest -= n
-	return int(n), nil
+	return len(b), nil
 }
-
-func (f *failing) Seek(int64, int) (int64, error) { return 0, nil }
 
 // Faults of the way there, each with its way out. No sentence has a key in it.
 func TestFaults(t *testing.T) {

@@ -79,7 +79,7 @@ func (b *Bucket) Save(ctx context.Context, h Host, name string, s snapshots.Snap
 	if is.Sum != s.Sum {
 		return fmt.Errorf("host %s: snapshot %s came here with other data than it has there (sha256 %s, and there %s)", s.Host, name, is.Sum, s.Sum)
 	}
-	return b.Put(ctx, snapshots.File(name), io.NewSectionReader(file, 0, size), size, sum)
+	return b.Put(ctx, snapshots.File(name), file, size, sum)
 }
 
 // Archives are the snapshots that are there, unopened.
