@@ -33,18 +33,19 @@ test: setup-test ## unit and integration tests, with the race detector; no Docke
 	go test ./tunnel # once more for what the original's library carries, which races with itself
 
 # What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch; and
-# the state of RKE1 clusters.
+# the state and the config of RKE1 clusters. Twenty executions make an input that was found as small as it needs to be; the default minute is taken
+# from the search.
 FUZZTIME ?= 30s
 FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
 	installers/image/registries:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession plans/strictyaml:FuzzStrictYAML \
-	rke1/state:FuzzDecode
+	rke1/state:FuzzDecode rke1/config:FuzzParse
 
 fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
 	@set -e; for target in $(FUZZ); do \
 		package=./$${target%:*} name=$${target#*:}; \
 		go test -list "^$$name\$$" $$package | grep -q "^$$name\$$" || { echo "no $$name in $$package"; exit 1; }; \
 		echo "$$package $$name"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package; \
 	done
 
 k3s: setup ## the real k3s that the end-to-end tests install, into a cache outside the repository; the first time takes a quarter of an hour
@@ -82,7 +83,7 @@ bench: build ## the measures of README.md, on this machine
 	go test -run '^$$' -bench "Carriers|SlowLine" -benchtime 3s ./tunnel
 	@echo "both agents under a kube-apiserver, which needs the kit that make k3s builds: go test -tags e2e -run '^$$' -bench Plan -benchtime 40x ./test/peer"
 
-e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.30.8-rancher1-1
+e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: k3s rke2standin rke1images ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
@@ -104,14 +105,16 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.plans.Routes(agents)
 	p.agents.Routes(agents)
 	p.hosts.Routes(agents)
+	applier := &clusters.Applier{
+		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
+	}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters: &clusters.Applier{
-			State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
-		},
+		Clusters:  applier,
+		Handover:  &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, Backups: p.backups,
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, Backups: p.backups, RKE: p.rke,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil

@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/plans/fetch"
 	"github.com/drover-project/drover/rke1/config"
 )
 
@@ -21,6 +20,8 @@ const (
 	maxIncludes = 100
 	fetchLimit  = time.Minute
 )
+
+var limit = fetch.Limit{Bytes: maxText, Over: fmt.Sprintf("it has more than the %d bytes that a ConfigMap holds", maxText)}
 
 // Sources are where addons_include may be read from.
 type Sources struct {
@@ -81,7 +82,7 @@ func (s Sources) includes(ctx context.Context, list []string) (string, error) {
 }
 
 func (s Sources) read(ctx context.Context, from string) ([]byte, error) {
-	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
+	if fetch.IsAddress(from) {
 		return s.fetch(ctx, from)
 	}
 	if !s.Files {
@@ -95,54 +96,13 @@ func (s Sources) read(ctx context.Context, from string) ([]byte, error) {
 	if is, err := f.Stat(); err != nil || !is.Mode().IsRegular() {
 		return nil, fmt.Errorf("%.100q is not a file", from)
 	}
-	return bounded(f)
+	return limit.Read(f)
 }
 
 func (s Sources) fetch(ctx context.Context, address string) ([]byte, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return nil, errors.New("it is not an address such as https://example.com/addon.yaml")
-	}
-	where := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() // the rest may be a password
-	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	answer, err := fetch.Get(ctx, fetch.Request{Address: address, Limit: limit, Within: fetchLimit, Transport: s.Transport})
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an address", where)
+		return nil, fmt.Errorf("fetch %s: %w", fetch.Shown(address), err)
 	}
-	answer, err := (&http.Client{Transport: s.Transport, CheckRedirect: stayEncrypted}).Do(r)
-	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok { // it repeats the whole address
-			err = wrapped.Err
-		}
-		return nil, fmt.Errorf("fetch %s: %w", where, err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch %s: the server answers %s", where, answer.Status)
-	}
-	text, err := bounded(answer.Body)
-	if err != nil {
-		return nil, fmt.Errorf("fetch %s: %w", where, err)
-	}
-	return text, nil
-}
-
-// stayEncrypted follows redirects as clients do, but not from https to http.
-func stayEncrypted(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errors.New("it redirects ten times")
-	}
-	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-		return errors.New("it redirects to an address without encryption")
-	}
-	return nil
-}
-
-func bounded(from io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxText+1))
-	if err == nil && len(text) > maxText {
-		err = fmt.Errorf("it has more than the %d bytes that a ConfigMap holds", maxText)
-	}
-	return text, err
+	return answer.Text, nil
 }

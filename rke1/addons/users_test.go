@@ -94,7 +94,7 @@ func TestUsersRefused(t *testing.T) {
 		{"a huge page", config.Cluster{AddonsInclude: []string{address + "/huge"}}, false, "addons_include[0]: fetch " + address + "/huge: it has more than the 1000000 bytes that a ConfigMap holds", "rke-user-addon"},
 		{"large pages", config.Cluster{AddonsInclude: []string{address + "/large", address + "/large"}}, false, "addons_include: all texts together have 1200124 bytes, more than the 1000000 that a ConfigMap holds", "rke-user-addon"},
 		{"a wrong page", config.Cluster{AddonsInclude: []string{address + "/wrong"}}, false, "addons_include[0]:1: is not YAML", "rke-user-addon"},
-		{"not an address", config.Cluster{AddonsInclude: []string{"https://%zz:secret@"}}, false, "addons_include[0]: it is not an address such as https://example.com/addon.yaml", "rke-user-addon"},
+		{"not an address", config.Cluster{AddonsInclude: []string{"https://%zz:secret@"}}, false, "addons_include[0]: fetch the address given: it is not an address such as https://example.com/file.yaml", "rke-user-addon"},
 		{"too many", config.Cluster{AddonsInclude: make([]string, 101)}, false, "addons_include: has 101 entries, at most 100 are read", "rke-user-addon"},
 	}
 	for _, tt := range tests {

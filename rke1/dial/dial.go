@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,29 @@ import (
 // A Dialer opens a connection that begins on the host. Networks are "unix" with the path
 // of a socket, and "tcp" with host and port as the host sees them.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Tentative is a connection that looks open before it is known whether the host could open it. Who reads from it hears of a
+// refusal there; who has to know before asks with Open.
+type Tentative interface {
+	// Confirm waits until the host has refused the connection, which is the error, or has had its time to do so. It is called
+	// before anything is read or written.
+	Confirm(ctx context.Context) error
+}
+
+// Open opens a connection that the host has not refused.
+func Open(ctx context.Context, dial Dialer, network, address string) (net.Conn, error) {
+	conn, err := dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := conn.(Tentative); ok {
+		if err := t.Confirm(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
 
 // DefaultSocket is where Docker listens on a host.
 const DefaultSocket = "/var/run/docker.sock"
@@ -29,10 +53,10 @@ const (
 	idleConnections = 4
 )
 
-// Docker is a client of a host's Docker engine, which counts its calls. The API version is
+// Docker is a client of a host's Docker engine, which counts its calls. Errors name the host by its address. The API version is
 // negotiated with the first call. Close it to end its idle connections. An empty socket means
 // DefaultSocket.
-func Docker(dial Dialer, socket string, calls *atomic.Int64) (*client.Client, error) {
+func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.Client, error) {
 	if socket == "" {
 		socket = DefaultSocket
 	}
@@ -40,10 +64,13 @@ func Docker(dial Dialer, socket string, calls *atomic.Int64) (*client.Client, er
 	transport := counted{calls: calls, Transport: &http.Transport{
 		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,
 	}}
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
 	docker, err := client.NewClientWithOpts(
-		// The address is never dialled: every connection is the dialer's. It has to be one that
+		// The URL is for sentences, and never dialled: every connection is the dialer's. It has to be one that
 		// Docker's client speaks HTTP with, and to come before the transport, which it would change.
-		client.WithHost("http://docker.invalid"),
+		client.WithHost("http://"+address),
 		client.WithHTTPClient(&http.Client{Transport: transport}),
 		client.WithAPIVersionNegotiation(),
 	)

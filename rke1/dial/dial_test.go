@@ -325,6 +325,7 @@ func TestRefusals(t *testing.T) {
 	if !errors.As(err, &refused) {
 		t.Errorf("%v is not a RefusedError", err)
 	}
+	expect(t, echo(t, host, "tcp", "127.0.0.1:1"), "see whether something listens there")
 	d.forbid.Store(true)
 	expect(t, echo(t, host, "unix", s.socket), "AllowTcpForwarding yes")
 	if n := d.logins.Load(); n != 1 {
@@ -386,7 +387,7 @@ func TestDocker(t *testing.T) {
 	me := newPair(t)
 	d := startSSHD(t, me.signer.PublicKey())
 	var calls atomic.Int64
-	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), socket, &calls)
+	docker, err := dial.Docker(open(t, known(t, d), dial.Options{}).Host(login(d, me.pem)), "2001:db8::1", socket, &calls)
 	if err != nil {
 		t.Fatal(err)
 	}

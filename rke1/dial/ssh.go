@@ -141,6 +141,8 @@ func refusal(l Login, network, address string, refused *ssh.OpenChannelError) er
 		advice = "sshd there is older than 6.7 or forwards no sockets"
 	case network == "unix":
 		advice = "see that Docker runs there and that user " + l.User + " may open the socket: usermod -aG docker " + l.User
+	case refused.Reason == ssh.ConnectionFailed:
+		advice = "see whether something listens there"
 	}
 	return fmt.Errorf("dial %s on host %s over SSH: %w: %s", address, l.Address, &RefusedError{refused.Message}, advice)
 }

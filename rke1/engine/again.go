@@ -16,7 +16,7 @@ import (
 
 // reachAll reaches every host of some roles, "" being all: what they would miss could not be made up for later.
 func (r *run) reachAll(ctx context.Context, roles ...string) error {
-	if err := r.reach(ctx); err != nil {
+	if err := r.reachSome(ctx); err != nil {
 		return err
 	}
 	var missing []error
@@ -32,6 +32,7 @@ func (r *run) reachAll(ctx context.Context, roles ...string) error {
 	if len(missing) > 0 {
 		return fmt.Errorf("this needs every host, and nothing was changed (hosts that are lost are taken out of cluster.yml, and then `drover rke up`): %w", errors.Join(missing...))
 	}
+	r.warnDown()
 	return nil
 }
 

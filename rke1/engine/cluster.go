@@ -41,7 +41,7 @@ func (r *run) dialAPI(ctx context.Context) (net.Conn, error) {
 	hosts := r.with(config.RoleControlPlane)
 	var faults []error
 	for _, h := range hosts {
-		conn, err := h.DialTCP(ctx, "tcp", net.JoinHostPort("localhost", apiPort))
+		conn, err := h.OpenTCP(ctx, net.JoinHostPort("localhost", apiPort))
 		if err == nil {
 			return conn, nil
 		}

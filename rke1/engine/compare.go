@@ -169,6 +169,9 @@ func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed boo
 			return changed, err
 		}
 		if touched {
+			if err := r.awaitSocket(ctx, h, c); err != nil {
+				return changed, err
+			}
 			r.linkLog(ctx, h, c.Name)
 		}
 	}

@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/wanted"
 )
 
 // controlPlane starts a new cluster's API servers together; on a running cluster hosts take turns.
@@ -176,25 +178,16 @@ func (r *run) roll(ctx context.Context, hosts []*host, limit int, planes ...stri
 // turn is one host's: it is cordoned and drained only when something of it changes.
 func (r *run) turn(ctx context.Context, h *host, planes []string) error {
 	_, was := find(r.deployed(), h.node.Address)
-	if len(r.differences(h, planes...)) == 0 || !was {
+	todo := r.differences(h, planes...)
+	if len(todo) == 0 || !was {
 		_, err := r.bring(ctx, h, planes...)
 		if err == nil && was {
 			err = r.release(ctx, h)
 		}
 		return err
 	}
-	name := nodeName(h.node)
-	var missing *kube.NodeMissingError
-	err := r.api.Cordon(ctx, name)
-	if err != nil && !errors.As(err, &missing) {
-		return err
-	}
-	if drain := r.strategy().Drain; err == nil && drain != nil && *drain {
-		input := config.DrainInput{GracePeriod: -1, Timeout: 120}
-		if i := r.strategy().DrainInput; i != nil {
-			input = *i
-		}
-		if err := r.api.Drain(ctx, name, input); err != nil {
+	if disturbs(todo) {
+		if err := r.vacate(ctx, h); err != nil {
 			return err
 		}
 	}
@@ -205,6 +198,32 @@ func (r *run) turn(ctx context.Context, h *host, planes []string) error {
 		return err
 	}
 	return r.release(ctx, h)
+}
+
+// disturbs says that pods of a host may notice a change. That of its way to the API servers, which each new control plane host brings
+// to all workers, they do not.
+func disturbs(todo []diff.Difference) bool {
+	return slices.ContainsFunc(todo, func(d diff.Difference) bool { return d.Container != wanted.NginxProxy })
+}
+
+// vacate cordons a host's node, and drains it where the config says so. A host without a node has no pods.
+func (r *run) vacate(ctx context.Context, h *host) error {
+	name := nodeName(h.node)
+	err := r.api.Cordon(ctx, name)
+	if missing := new(kube.NodeMissingError); errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if drain := r.strategy().Drain; drain != nil && *drain {
+		input := config.DrainInput{GracePeriod: -1, Timeout: 120}
+		if i := r.strategy().DrainInput; i != nil {
+			input = *i
+		}
+		return r.api.Drain(ctx, name, input)
+	}
+	return nil
 }
 
 // release undoes the cordon of this run or of one that was interrupted.

@@ -38,26 +38,6 @@ func node(address string, roles ...string) config.Node {
 	return config.Node{Address: address, InternalAddress: "10." + address, HostnameOverride: "Host-" + address, Role: roles}
 }
 
-func TestPortsThatHostsNeedOfEachOther(t *testing.T) {
-	etcd, control, worker, all := node("e", "etcd"), node("c", "controlplane"), node("w", "worker"), node("a", "etcd", "controlplane", "worker")
-	for name, c := range map[string]struct {
-		from, to config.Node
-		want     string
-	}{
-		"etcd to etcd":             {etcd, all, "2379 2380 6443"},
-		"control plane to etcd":    {control, etcd, "2379"},
-		"control plane to worker":  {control, worker, "10250"},
-		"worker to control plane":  {worker, control, "6443"},
-		"worker to etcd":           {worker, etcd, ""},
-		"control plane to another": {control, control, ""},
-		"all to all":               {all, all, "2379 2380 10250"},
-	} {
-		if got := strings.Join(needed(c.from, c.to), " "); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
 func TestMarks(t *testing.T) {
 	n := node("1", "etcd", "controlplane")
 	n.Labels = map[string]string{"zone": "a"}

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
@@ -33,8 +34,9 @@ import (
 const (
 	// parallel is how many hosts are worked on at a time where nothing bounds it further.
 	parallel = 50
-	// The tries of something that needs a while: 18 of etcd, 10 of the others, 5 s apart.
-	etcdTries, healthTries = 18, 10
+	// The tries of something that needs a while, 5 s apart: 18 of etcd, 24 of an API server, whose first start fills etcd, and
+	// 10 of the others.
+	etcdTries, apiTries, healthTries = 18, 24, 10
 )
 
 // Options are what a run needs of its surroundings.
@@ -217,23 +219,7 @@ func (r *run) nodesWith(role string) []config.Node {
 // each does something on hosts, at most so many at a time, and waits for all. What fails on
 // one host does not stop the others.
 func each(ctx context.Context, hosts []*host, limit int, do func(context.Context, *host) error) error {
-	errs := make([]error, len(hosts))
-	room := make(chan struct{}, max(limit, 1))
-	var all sync.WaitGroup
-	for i, h := range hosts {
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			errs[i] = context.Cause(ctx)
-			continue
-		}
-		all.Go(func() {
-			defer func() { <-room }()
-			errs[i] = do(ctx, h)
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return onhost.Each(ctx, hosts, limit, do)
 }
 
 // pause waits between two tries.

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
@@ -40,15 +41,27 @@ func (r *run) etcdPlane(ctx context.Context) error {
 	return r.allHealthy(ctx, hosts)
 }
 
-// foundEtcd starts all members: none works before more than half of them are there.
+// foundEtcd starts all founders: none works before more than half of them are there. Where an interrupted run began with fewer,
+// the others join what it founded.
 func (r *run) foundEtcd(ctx context.Context, hosts []*host) error {
-	if all := r.nodesWith(config.RoleEtcd); len(hosts) <= len(all)/2 {
-		return fmt.Errorf("%d of %d etcd hosts can be reached (%s): a new cluster needs more than half of them", len(hosts), len(all), names(hosts))
+	flags := map[string][]string{}
+	for _, h := range hosts {
+		if is := r.found(h, wanted.Etcd); is != nil {
+			flags[h.node.Address] = slices.Concat(is.Entrypoint, is.Cmd)
+		}
 	}
-	return each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
-		_, err := r.bring(ctx, h, config.RoleEtcd)
+	all, err := change.Founders(r.nodesWith(config.RoleEtcd), flags)
+	if err != nil {
 		return err
-	})
+	}
+	founders := slices.DeleteFunc(slices.Clone(hosts), func(h *host) bool { return !slices.Contains(all, h.node.Address) })
+	if len(founders) <= len(all)/2 {
+		return fmt.Errorf("%d of %d etcd hosts can be reached (%s): a new cluster needs more than half of them", len(founders), len(all), names(founders))
+	}
+	if err := each(ctx, founders, parallel, func(ctx context.Context, h *host) error { return r.startEtcd(ctx, h, false, all) }); err != nil {
+		return err
+	}
+	return r.joinAll(ctx, hosts, founders)
 }
 
 // ReplacedError is that none of the hosts that have the cluster's data is in the config any more.
@@ -80,8 +93,14 @@ func (r *run) changeEtcd(ctx context.Context, hosts []*host) error {
 	if err := r.rollEtcd(ctx, stay); err != nil {
 		return err
 	}
+	return r.joinAll(ctx, slices.DeleteFunc(slices.Clone(hosts), func(h *host) bool { return slices.Contains(before, h.node.Address) }), members)
+}
+
+// joinAll adds those of some hosts that are not among the members, one after the other.
+func (r *run) joinAll(ctx context.Context, hosts, members []*host) error {
+	members = slices.Clone(members)
 	for _, h := range hosts {
-		if slices.Contains(before, h.node.Address) {
+		if slices.Contains(members, h) {
 			continue
 		}
 		if err := r.safePoint(); err != nil {
@@ -181,8 +200,13 @@ func (r *run) startJoining(ctx context.Context, h *host, list []*etcdserverpb.Me
 			addresses = append(addresses, n.Address)
 		}
 	}
+	return r.startEtcd(ctx, h, true, addresses)
+}
+
+// startEtcd starts a member with its cluster's members.
+func (r *run) startEtcd(ctx context.Context, h *host, joining bool, members []string) error {
 	input := r.plan.Input
-	input.Joining, input.Members = true, addresses
+	input.Joining, input.Members = joining, members
 	plan, err := wanted.New(input)
 	if err != nil {
 		return err

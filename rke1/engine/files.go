@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/rke1/wanted"
 )
 
@@ -97,7 +98,7 @@ func (r *run) renewed(h *host, c nodeconfig.Container) bool {
 		return true
 	}
 	for _, entry := range entriesOf(c.Name, h) {
-		if !r.differs(entry) {
+		if !r.differs(entry) || r.rereads(c.Name, entry) {
 			continue
 		}
 		for _, name := range []string{pki.Path(entry), pki.KeyPath(entry)} {
@@ -113,6 +114,24 @@ func (r *run) renewed(h *host, c nodeconfig.Container) bool {
 func (r *run) differs(entry string) bool {
 	before, now := r.before.Current.Certificates[entry], r.bundle()[entry]
 	return before.CertificatePEM != now.CertificatePEM || before.KeyPEM != now.KeyPEM
+}
+
+// rereads says that a container takes the new certificate of an entry into use while it runs: API servers look at their own within a
+// minute, from 1.18 on, and etcd at each connection. It has to have the same key, so that the one of before is as good until
+// then; what is new in it are names of hosts.
+func (r *run) rereads(container, entry string) bool {
+	before, now := r.before.Current.Certificates[entry], r.bundle()[entry]
+	if before.KeyPEM == "" || before.KeyPEM != now.KeyPEM {
+		return false
+	}
+	switch container {
+	case wanted.KubeAPIServer:
+		v, known := versions.Parse(r.work.Config.KubernetesVersion)
+		return entry == pki.APIServer && known && v.AtLeast(1, 18)
+	case wanted.Etcd:
+		return entry != pki.CA
+	}
+	return false
 }
 
 // entriesOf are the certificates that a container reads at its start.

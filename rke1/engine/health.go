@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
@@ -17,16 +18,18 @@ func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) erro
 		return nil // etcd's health is its cluster's, and asked where that is known
 	}
 	var trust *tls.Config
+	tries := healthTries
 	if c.Name == wanted.KubeAPIServer {
+		tries = apiTries
 		var err error
 		if trust, err = r.trust(pki.APIServer, "localhost"); err != nil {
 			return err
 		}
 	}
 	r.line("healthcheck", "Start Healthcheck on service [%s] on host [%s]", c.Name, h.node.Address)
-	check := onhost.Check{URL: c.HealthCheck.URL, TLS: trust, Container: c.Name, Tries: healthTries, Pause: r.Pause}
+	check := onhost.Check{URL: c.HealthCheck.URL, TLS: trust, Container: c.Name, Tries: tries, Pause: r.Pause}
 	err := h.Await(ctx, check, func(attempt int, err error) {
-		r.line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.node.Address, attempt, healthTries, err)
+		r.line("healthcheck", "service [%s] on host [%s] does not work yet, try %d of %d: %v", c.Name, h.node.Address, attempt, tries, err)
 	})
 	if err != nil {
 		return err
@@ -34,3 +37,32 @@ func (r *run) awaitHealth(ctx context.Context, h *host, c wanted.Container) erro
 	r.line("healthcheck", "service [%s] on host [%s] is healthy", c.Name, h.node.Address)
 	return nil
 }
+
+// awaitSocket waits until cri-dockerd listens beside a kubelet that was started: the kubelet answers for a while without it, and
+// the container that has both starts again and again.
+func (r *run) awaitSocket(ctx context.Context, h *host, c wanted.Container) error {
+	if !c.CRIDockerd() {
+		return nil
+	}
+	once, err := r.plan.Once(h.node.Address)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		_, err := h.Run(ctx, onhost.Once{Process: once.SocketChecker()})
+		failed := new(onhost.FailedError)
+		if err == nil || !errors.As(err, &failed) {
+			return err
+		}
+		r.line("healthcheck", "cri-dockerd on host [%s] does not listen yet, try %d of %d", h.node.Address, attempt, healthTries)
+		if attempt == healthTries {
+			output, _ := h.Logs(ctx, c.Name, 20) // without them the sentence is still true
+			return &onhost.UnhealthyError{Host: h.node.Address, Container: c.Name, URL: "unix://" + wanted.CRISocket, Last: errNobodyListens, Output: output}
+		}
+		if err := r.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+var errNobodyListens = errors.New("cri-dockerd does not listen there; see what its last lines say, and whether its port (cri_dockerd_stream_server_port) is another program's")

@@ -40,9 +40,25 @@ func (e *UnsupportedDockerError) Error() string {
 		"or set ignore_docker_version: true", e.Docker, e.Host, e.Kubernetes)
 }
 
-// reach opens every host of the config, and those that leave. What cannot be reached is left
+// reach opens every host of the config, and those that leave. What cannot be reached is warned of and left
 // for the next run, as long as etcd has a host.
 func (r *run) reach(ctx context.Context) error {
+	if err := r.reachSome(ctx); err != nil {
+		return err
+	}
+	r.warnDown()
+	return nil
+}
+
+// warnDown names the hosts that could not be reached; where a run ends for them its error does.
+func (r *run) warnDown() {
+	for _, address := range sortedKeys(r.down) {
+		r.Report.Warn(fmt.Sprintf("host [%s] cannot be reached: %v", address, r.down[address]))
+	}
+}
+
+// reachSome is reach without a word about hosts that could not be reached.
+func (r *run) reachSome(ctx context.Context) error {
 	r.line("", "Building Kubernetes cluster")
 	var all []*host
 	for _, n := range r.work.Config.Nodes {
@@ -76,7 +92,6 @@ func (r *run) open(ctx context.Context, h *host) error {
 	defer r.mu.Unlock()
 	if err != nil {
 		r.down[h.node.Address] = err
-		r.Report.Warn(fmt.Sprintf("host [%s] cannot be reached: %v", h.node.Address, err))
 		return nil
 	}
 	h.Host = opened

@@ -105,10 +105,13 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 	}
 	r.state = next
 	r.spreadKey()
-	if err := r.reach(ctx); err != nil {
+	if err := r.reachSome(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.compare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.preflight().Settings(); err != nil {
 		return nil, err
 	}
 	if err := each(ctx, r.with(""), parallel, r.readFiles); err != nil {
@@ -168,7 +171,7 @@ func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff
 		}
 		keys := c.Name == wanted.KubeAPIServer && file == path.Join(h.prefix, wanted.EncryptionFile) && r.encrypting() != r.before.Current.Encryption
 		if keys || slices.ContainsFunc(entriesOf(c.Name, h), func(entry string) bool {
-			return r.differs(entry) && (file == path.Join(h.prefix, pki.Path(entry)) || file == path.Join(h.prefix, pki.KeyPath(entry)))
+			return r.differs(entry) && !r.rereads(c.Name, entry) && (file == path.Join(h.prefix, pki.Path(entry)) || file == path.Join(h.prefix, pki.KeyPath(entry)))
 		}) {
 			more = append(more, diff.Difference{Host: h.node.Address, Container: c.Name, Kind: "restart", Reasons: []string{"what it reads is new"}, Found: is.ID})
 		}

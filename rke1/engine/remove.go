@@ -59,6 +59,7 @@ func (r *run) reachAny(ctx context.Context) error {
 	if len(r.hosts) == 0 {
 		return fmt.Errorf("no host can be reached, so that nothing was removed: %w", errors.Join(values(r.down)...))
 	}
+	r.warnDown()
 	facts := map[string]wanted.Facts{}
 	for address, h := range r.hosts {
 		facts[address] = h.facts

@@ -149,7 +149,42 @@ func TestHostsThatEndARunBeforeItBegins(t *testing.T) {
 			if s == nil || s.Desired.Config == nil || s.Current.Config != nil {
 				t.Errorf("the state afterwards: %+v", s)
 			}
+			for _, line := range y.lines {
+				if strings.Contains(line, "no route to host") {
+					t.Errorf("what the error says stands before it, too: %s", line)
+				}
+			}
 			y.untouched()
+		})
+	}
+}
+
+// A host that the run goes on without is warned of once, with the reason and without an address that nobody dials.
+func TestAHostThatIsAway(t *testing.T) {
+	for name, do := range map[string]func(*yard) error{
+		"up": func(y *yard) error { _, err := Up(t.Context(), y.o, y.work); return err },
+		"remove": func(y *yard) error {
+			s, _, err := Init(y.work, y.o.Source())
+			if err != nil {
+				return err
+			}
+			y.work.Before = s
+			return Remove(t.Context(), y.o, y.work)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, yml)
+			y.away["10.0.0.2"] = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+			err := do(y)
+			warned := 0
+			for _, line := range y.lines {
+				if strings.Contains(line, "WARN host [10.0.0.2] cannot be reached: ask the Docker engine of host 10.0.0.2: dial tcp: connection refused") {
+					warned++
+				}
+			}
+			if warned != 1 || err != nil && strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("warned %d times of it; the error is %v; lines %q", warned, err, y.lines)
+			}
 		})
 	}
 }

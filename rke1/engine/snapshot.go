@@ -23,6 +23,8 @@ type SnapshotWish struct {
 	Name string
 	// S3 is the bucket that it goes to besides; nil is none.
 	S3 *config.S3Backup
+	// Resumed says that it was begun before: an archive of the name that can be read is this one.
+	Resumed bool
 }
 
 // withBucket is a config whose snapshots go to a bucket, or come from there; nil is none. It is for a run alone and
@@ -76,7 +78,7 @@ func SaveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) ([]
 		{"hosts", "Reach the hosts", (*run).reach},
 		{"compare", "Compare with what runs", (*run).compare},
 		{"snapshot", "Take the snapshot", func(r *run, ctx context.Context) (err error) {
-			all, err = r.saveSnapshot(ctx, wish.Name)
+			all, err = r.saveSnapshot(ctx, wish)
 			return err
 		}},
 	})
@@ -128,7 +130,8 @@ func snapshotRun(o Options, w *Work, wish SnapshotWish) (*run, error) {
 }
 
 // saveSnapshot takes it on all members at the same time.
-func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapshot, error) {
+func (r *run) saveSnapshot(ctx context.Context, wish SnapshotWish) ([]snapshots.Snapshot, error) {
+	name := wish.Name
 	text, err := state.Compact(r.work.Before)
 	if err != nil {
 		return nil, err
@@ -136,7 +139,7 @@ func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapsh
 	hosts := r.with(config.RoleEtcd)
 	found := make(map[string]*snapshots.Snapshot, len(hosts))
 	failed := each(ctx, hosts, parallel, func(ctx context.Context, h *host) error {
-		s, err := r.saveOn(ctx, h, name, text)
+		s, err := r.saveOn(ctx, h, wish, text)
 		if err != nil {
 			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
 			r.Report.Warn(err.Error())
@@ -161,12 +164,17 @@ func (r *run) saveSnapshot(ctx context.Context, name string) ([]snapshots.Snapsh
 }
 
 // saveOn takes it on one host: with the state beside it, which goes into the archive and not anywhere else.
-func (r *run) saveOn(ctx context.Context, h *host, name string, text []byte) (*snapshots.Snapshot, error) {
+func (r *run) saveOn(ctx context.Context, h *host, wish SnapshotWish, text []byte) (*snapshots.Snapshot, error) {
+	name := wish.Name
 	was, _, err := r.inspect(ctx, h, name)
 	if err != nil {
 		return nil, err
 	}
-	if was != nil {
+	switch {
+	case was == nil:
+	case wish.Resumed && !was.Broken && was.State && wish.S3 == nil:
+		return was, nil
+	case !wish.Resumed:
 		return nil, errors.New("there is one of this name already: give another --name")
 	}
 	beside := path.Join(h.prefix, kubernetesDir, name+".rkestate")
@@ -206,4 +214,30 @@ func (r *run) backupLimit() time.Duration {
 		return time.Duration(b.Timeout) * time.Second
 	}
 	return snapshots.Limit
+}
+
+// RemoveSnapshot removes a snapshot from every host of etcd that can be reached, and from the bucket if there is one. The archive of
+// a host that is away stays there.
+func RemoveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) error {
+	r, err := snapshotRun(o, &w, wish)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.reach(ctx); err != nil {
+		return err
+	}
+	if err := r.makePlan(); err != nil {
+		return err
+	}
+	return each(ctx, r.with(config.RoleEtcd), parallel, func(ctx context.Context, h *host) error {
+		once, err := r.plan.Once(h.node.Address)
+		if err != nil {
+			return err
+		}
+		if _, err := h.Run(ctx, onhost.Once{Process: once.SnapshotRemove(wish.Name, false), Limit: r.backupLimit()}); err != nil {
+			return fmt.Errorf("remove snapshot %s from host %s: %w", wish.Name, h.node.Address, onhost.Masked(err, secretsOf(r.work.Config)...))
+		}
+		return nil
+	})
 }

@@ -19,7 +19,7 @@ import (
 var upPhases = []phase{
 	{"hosts", "Reach the hosts", (*run).reach},
 	{"compare", "Compare with what runs", (*run).compare},
-	{"ports", "Check the ports", (*run).checkPorts},
+	{"ports", "Check the ports", (*run).checkHosts},
 	{"images", "Pull images", (*run).pullImages},
 	{"certificates", "Deploy certificates and files", (*run).deployFiles},
 	{"etcd", "etcd", (*run).etcdPlane},

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"filippo.io/age/agessh"
 
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/rke1/state"
 )
 
 // SealedFile is the name of an encrypted export, a tar in the format of age.
@@ -30,12 +32,8 @@ func Save(dir string, files []File) (err error) {
 	if err != nil {
 		return fmt.Errorf("write to %s: %w", dir, err)
 	}
-	switch entries, err := os.ReadDir(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("write to %s: it has to be a directory that is new or empty: %w", dir, err)
-	case len(entries) > 0:
-		return fmt.Errorf("write to %s: there are files in it already, and nothing is mixed with them: name a directory that is new or empty", dir)
+	if err := Free(dir); err != nil {
+		return err
 	}
 	parent := filepath.Dir(dir)
 	beside, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-") // with mode 0700
@@ -66,6 +64,18 @@ func Save(dir string, files []File) (err error) {
 	return durable.SyncDir(parent)
 }
 
+// Free says why Save would refuse a directory, or nil.
+func Free(dir string) error {
+	switch entries, err := os.ReadDir(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("write to %s: it has to be a directory that is new or empty: %w", dir, err)
+	case len(entries) > 0:
+		return fmt.Errorf("write to %s: there are files in it already, and nothing is mixed with them: name a directory that is new or empty", dir)
+	}
+	return nil
+}
+
 // Tar writes files as a tar, owned by root, mode 0600.
 func Tar(w io.Writer, files []File, now time.Time) error {
 	t := tar.NewWriter(w)
@@ -82,6 +92,58 @@ func Tar(w io.Writer, files []File, now time.Time) error {
 		return fmt.Errorf("pack the export: %w", err)
 	}
 	return nil
+}
+
+// Complete says why files that were carried somewhere are not a whole export, or nil: one is missing, or is not what its checksum says.
+func Complete(files []File) error {
+	var rest []File
+	given := map[string][]byte{}
+	for _, f := range files {
+		given[f.Name] = f.Content
+		if f.Name != SumsFile {
+			rest = append(rest, f)
+		}
+	}
+	for _, name := range []string{ConfigFile, StateFile, KubeconfigFile, ReadmeFile, SumsFile} {
+		if given[name] == nil {
+			return fmt.Errorf("the export lacks %s: it is cut off", name)
+		}
+	}
+	if !bytes.Equal(given[SumsFile], sums(rest)) {
+		return fmt.Errorf("the files of the export are not those of its %s: it is damaged", SumsFile)
+	}
+	return nil
+}
+
+// maxUnpacked bounds what Untar reads, in bytes: a state, and as much again for all else.
+const maxUnpacked = 2 * state.MaxSize
+
+// Untar reads what Tar wrote. The names are those of files without a directory, each once.
+func Untar(r io.Reader) ([]File, error) {
+	limited := &io.LimitedReader{R: r, N: maxUnpacked}
+	t := tar.NewReader(limited)
+	var files []File
+	for {
+		header, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return files, nil
+		case err != nil:
+			return nil, fmt.Errorf("unpack the export: %w", err)
+		case header.Typeflag != tar.TypeReg || header.Name != filepath.Base(header.Name):
+			return nil, fmt.Errorf("unpack the export: %q is not a file without a directory", header.Name)
+		case slices.ContainsFunc(files, func(f File) bool { return f.Name == header.Name }):
+			return nil, fmt.Errorf("unpack the export: %s is there twice", header.Name)
+		}
+		text, err := io.ReadAll(t)
+		if limited.N <= 0 {
+			return nil, fmt.Errorf("unpack the export: it has more than %d bytes", maxUnpacked)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", header.Name, err)
+		}
+		files = append(files, File{Name: header.Name, Content: text})
+	}
 }
 
 // Seal is files as one that only the recipients can read: public keys of age (age1…) or SSH keys

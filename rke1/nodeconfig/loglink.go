@@ -17,9 +17,21 @@ const (
 	logDirectory = "/var/lib/rancher/rke/log"
 )
 
-// linkScript gets the directory, the log and the link as arguments, so that no name is
-// ever part of a script.
-const linkScript = `mkdir -p "$1" && ln -sfn "$2" "$3"`
+// linkScript gets the directory, the log, the link and what the links of the process begin with as arguments, so that no
+// name is ever part of a script. The links of containers that went before are removed: nothing else does, and they are
+// told by their IDs, so that a process whose name begins like another's keeps its own.
+const linkScript = `mkdir -p "$1" && ln -sfn "$2" "$3" || exit 1
+for old in "$4"_*.log; do
+	id=${old#"$4"_}
+	id=${id%.log}
+	case $id in *[!0-9a-f]*) continue ;; esac
+	if [ ${#id} -eq 64 ] && [ "$old" != "$3" ] && [ -L "$old" ]; then rm -f -- "$old"; fi
+done`
+
+// link is the linker's command for a log. The log need not be below /var/lib: a link can name what is not seen here.
+func link(dir, log, name, id string) []string {
+	return []string{"sh", "-c", linkScript, "link", dir, log, fmt.Sprintf("%s/%s_%s.log", dir, name, id), dir + "/" + name}
+}
 
 // LinkLogOf makes the link to the log of the container of a name, as LinkLog does.
 func (e *Engine) LinkLogOf(ctx context.Context, image, name string) error {
@@ -46,8 +58,7 @@ func (e *Engine) LinkLog(ctx context.Context, image string, c Container) error {
 	if err := e.removeNamed(ctx, name); err != nil {
 		return fmt.Errorf("link the log of %s: %w", c.Name, err)
 	}
-	config := &container.Config{Image: image, Entrypoint: []string{"sh", "-c", linkScript, "link",
-		logDirectory, c.LogPath, fmt.Sprintf("%s/%s_%s.log", logDirectory, c.Name, c.ID)}}
+	config := &container.Config{Image: image, Entrypoint: link(logDirectory, c.LogPath, c.Name, c.ID)}
 	host := &container.HostConfig{Binds: []string{"/var/lib:/var/lib"}, Privileged: true, NetworkMode: "none"}
 	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, name)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/rke1/dial"
 )
 
 // askLimit bounds one question, maxAnswer its answer in bytes.
@@ -90,7 +92,12 @@ func (h *Host) http(t *tls.Config) *http.Client {
 	return &http.Client{Timeout: askLimit, Transport: &http.Transport{DialContext: h.DialTCP, TLSClientConfig: t, ForceAttemptHTTP2: true}}
 }
 
-// DialTCP opens a connection from the host.
+// OpenTCP opens a connection from the host that has not been refused.
+func (h *Host) OpenTCP(ctx context.Context, address string) (net.Conn, error) {
+	return dial.Open(ctx, h.dial, "tcp", address)
+}
+
+// DialTCP opens a connection from the host. That nobody listens there may be heard when it is read from.
 func (h *Host) DialTCP(ctx context.Context, _, address string) (net.Conn, error) {
 	return h.dial(ctx, "tcp", address)
 }
@@ -110,7 +117,21 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s: %.300q", answer.Status, text)
+		return fmt.Errorf("it answers %s: %.300q", answer.Status, failing(string(text)))
 	}
 	return nil
+}
+
+// failing are the checks that fail in the answer of one of Kubernetes' components, which lists all; any other answer is itself.
+func failing(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "[-]") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if len(lines) == 0 {
+		return text
+	}
+	return strings.Join(lines, ", ")
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,15 @@ type Host struct {
 // Open asks a host's Docker engine who it is. Close the host.
 func Open(ctx context.Context, address, socket string, d dial.Dialer, now func() time.Time, logger *slog.Logger) (*Host, error) {
 	h := &Host{Address: address, dial: d, logger: logger.With("host", address), calls: &atomic.Int64{}}
-	docker, err := dial.Docker(d, socket, h.calls)
+	// Docker's client hides why there is no connection.
+	var fault atomic.Pointer[error]
+	docker, err := dial.Docker(func(ctx context.Context, network, to string) (net.Conn, error) {
+		conn, err := d(ctx, network, to)
+		if err != nil {
+			fault.Store(&err)
+		}
+		return conn, err
+	}, address, socket, h.calls)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +60,9 @@ func Open(ctx context.Context, address, socket string, d dial.Dialer, now func()
 	h.Info, err = docker.Info(ctx)
 	if err != nil {
 		docker.Close()
+		if cause := fault.Load(); cause != nil {
+			err = *cause
+		}
 		return nil, fmt.Errorf("ask the Docker engine of host %s: %w", address, err)
 	}
 	h.now = clockOf(h.Info, now)

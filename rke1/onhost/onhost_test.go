@@ -204,7 +204,7 @@ func TestAwait(t *testing.T) {
 	good := 0
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if good--; good < 0 {
-			http.Error(w, "etcd failed", http.StatusInternalServerError)
+			http.Error(w, "[+]ping ok\n[-]etcd failed: reason withheld\nhealthz check failed", http.StatusInternalServerError)
 		}
 	}))
 	defer s.Close()
@@ -221,6 +221,9 @@ func TestAwait(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
+	}
+	if strings.Contains(err.Error(), "ping ok") {
+		t.Errorf("%v says what works", err)
 	}
 	good = 1
 	if err := h.Await(t.Context(), check, each); err != nil {

@@ -8,17 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/plans/fetch"
 	"github.com/drover-project/drover/plans/jsonfault"
 	"github.com/drover-project/drover/rke1/config"
 )
@@ -38,6 +37,8 @@ const (
 	maxVersions = 5_000    // KDM has about 400
 	fetchLimit  = time.Minute
 )
+
+var limit = fetch.Limit{Bytes: maxDocument, Over: fmt.Sprintf("it has more than %d MiB", maxDocument>>20)}
 
 const templateKeys = "templateKeys"
 
@@ -66,18 +67,21 @@ func Load(ctx context.Context, location string, o Options) (*Data, error) {
 	switch {
 	case location == "":
 		return Read(builtIn, embedded)
-	case !isAddress(location):
+	case !fetch.IsAddress(location):
 		text, err := readFile(location)
 		if err != nil {
 			return nil, err
 		}
 		return Read(location, text)
 	}
-	text, err := fetch(ctx, location, o.Transport)
-	if err == nil {
+	where := fetch.Shown(location)
+	answer, err := fetch.Get(ctx, fetch.Request{Address: location, Limit: limit, Within: fetchLimit, Transport: o.Transport})
+	if err != nil {
+		err = fmt.Errorf("fetch version data from %s: %w", where, err)
+	} else {
 		var d *Data
-		if d, err = Read(shown(location), text); err == nil {
-			if fault := keep(o.Copy, location, text); fault != nil {
+		if d, err = Read(where, answer.Text); err == nil {
+			if fault := keep(o.Copy, location, answer.Text); fault != nil {
 				o.Logger.Warn("the copy of the version data for the time without a network could not be written", "error", fault)
 			}
 			return d, nil
@@ -176,7 +180,7 @@ func kept(file, location string) *Data {
 	if json.Unmarshal(text, &c) != nil || c.Location != location {
 		return nil
 	}
-	d, err := Read(shown(location), c.Document)
+	d, err := Read(fetch.Shown(location), c.Document)
 	if err != nil {
 		return nil
 	}
@@ -189,75 +193,9 @@ func readFile(file string) ([]byte, error) {
 		return nil, fmt.Errorf("read version data: %w", err)
 	}
 	defer f.Close()
-	text, err := bounded(f)
+	text, err := limit.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("read version data of %s: %w", file, err)
 	}
 	return text, nil
-}
-
-func fetch(ctx context.Context, location string, transport http.RoundTripper) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
-	defer cancel()
-	where := shown(location)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
-	if err != nil {
-		return nil, fmt.Errorf("fetch version data: %s is not an address", where)
-	}
-	answer, err := (&http.Client{Transport: transport, CheckRedirect: stayEncrypted}).Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("fetch version data from %s: %w", where, withoutAddress(err))
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch version data from %s: the server answers %s", where, answer.Status)
-	}
-	text, err := bounded(answer.Body)
-	if err != nil {
-		return nil, fmt.Errorf("fetch version data from %s: %w", where, err)
-	}
-	return text, nil
-}
-
-func bounded(from io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
-	if err == nil && len(text) > maxDocument {
-		err = fmt.Errorf("it has more than %d MiB", maxDocument>>20)
-	}
-	return text, err
-}
-
-func isAddress(location string) bool {
-	return strings.HasPrefix(location, "https://") || strings.HasPrefix(location, "http://")
-}
-
-// shown is an address for people, without what may be a password.
-func shown(location string) string {
-	u, err := url.Parse(location)
-	if err != nil {
-		return "the address given"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-}
-
-// stayEncrypted follows redirects as clients do, but not from https to http.
-func stayEncrypted(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errors.New("it redirects ten times")
-	}
-	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-		return errors.New("it redirects to an address without encryption")
-	}
-	return nil
-}
-
-// withoutAddress is the cause of a failed request; the client's own words repeat the whole address.
-func withoutAddress(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		if wrapped.Timeout() {
-			return fmt.Errorf("no answer within %s", fetchLimit)
-		}
-		return wrapped.Err
-	}
-	return err
 }

@@ -6,6 +6,7 @@ package wanted
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,10 @@ const (
 	ControlPortListener = "rke-cp-port-listener"
 	WorkerPortListener  = "rke-worker-port-listener"
 	PortChecker         = "rke-port-checker"
+	// Those that the peer does not have.
+	OverlayPortListener = "rke-overlay-port-listener"
+	MountChecker        = "rke-mount-checker"
+	SocketChecker       = "rke-socket-checker"
 	SELinuxChecker      = "rke-selinux-checker"
 	BundleCertificates  = "rke-bundle-cert"
 	Cleaner             = "kube-cleaner"
@@ -36,7 +41,7 @@ const (
 // Leftovers are names of containers that end, which neither this program nor the peer leaves behind on purpose.
 func Leftovers() []string {
 	return []string{
-		EtcdFixPermissions, EtcdPortListener, ControlPortListener, WorkerPortListener, PortChecker, SELinuxChecker, BundleCertificates, Cleaner,
+		EtcdFixPermissions, EtcdPortListener, ControlPortListener, WorkerPortListener, PortChecker, OverlayPortListener, MountChecker, SocketChecker, SELinuxChecker, BundleCertificates, Cleaner,
 		SnapshotOnce, SnapshotRemove, SnapshotRestore, SnapshotDownload, SnapshotServe, SnapshotChecksum, SnapshotState,
 		"cert-deployer", "cert-fetcher", "file-deployer", "cluster-state-deployer", "rke-log-linker", "rke-log-cleaner", "extract-statefile-configmap",
 	}
@@ -120,6 +125,30 @@ func (o Once) Clean(directories []string) nodeconfig.Process {
 	p.Args = append(append([]string{"find"}, directories...), "-mindepth", "1", "-delete")
 	return p
 }
+
+// listens ends well when somebody listens on a socket: one whose process has gone is still a file. The kernel lists it by the path
+// that was given to it, which need not be the one seen here.
+const listens = `at=$(readlink -f "$1") && [ -S "$at" ] && awk -v name="${1##*/}" -v at="$at" '
+$4 == "00010000" { n = split($8, part, "/"); if (part[n] == name || $8 == at) found = 1 }
+END { exit !found }' /proc/net/unix`
+
+// SocketChecker ends well when cri-dockerd listens for the kubelet.
+func (o Once) SocketChecker() nodeconfig.Process {
+	p := o.shell(SocketChecker, listens, "/var/run:/var/run")
+	p.Command, p.Args = append(p.Args, "listens", CRISocket), nil
+	p.NetworkMode = "host"
+	return p
+}
+
+// CRISocket is where the kubelet finds cri-dockerd on its host.
+const CRISocket = "/var/run/cri-dockerd.sock"
+
+// CRIDockerd says whether a container is a kubelet that talks to Docker through cri-dockerd.
+func (c Container) CRIDockerd() bool {
+	return c.Name == Kubelet && slices.Contains(c.Env, criDockerdOn)
+}
+
+const criDockerdOn = "RKE_KUBELET_CRIDOCKERD=true"
 
 // Bundle keeps what the peer has of certificates in a temporary place beside the snapshots.
 func (o Once) Bundle() nodeconfig.Process {

@@ -139,7 +139,7 @@ func (o host) kubeletEnv() []string {
 	c := o.config
 	env := slices.Clone(c.Services.Kubelet.ExtraEnv)
 	if o.criDockerd() {
-		env = append(env, "RKE_KUBELET_CRIDOCKERD=true")
+		env = append(env, criDockerdOn)
 		if c.CRIDockerdStreamServerAddress != "" {
 			env = append(env, "CRIDOCKERD_STREAM_SERVER_ADDRESS="+c.CRIDockerdStreamServerAddress)
 		}

@@ -30,9 +30,11 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -49,6 +51,8 @@ type Options struct {
 	Clusters *clusters.Applier
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
+	// Handover gives RKE1 clusters to the rke command line and takes them in.
+	Handover *handover.Desk
 	// Versions are those that cluster documents may name.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from; nil is the built-in data.
@@ -70,6 +74,8 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// Backups are of the server itself; nil answers 503.
 	Backups *backup.Keeper
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
 	Origin norman.Origin
 	// Ping is how often a subscriber hears something; default 5 s.
@@ -109,7 +115,7 @@ func New(o Options) *API {
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -117,11 +123,12 @@ func New(o Options) *API {
 		}),
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
+	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

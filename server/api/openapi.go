@@ -48,11 +48,18 @@ func descriptions() map[string]description {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/preview":  {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
-		"/v1-drover/clusters/{namespace}/{name}/pause":    {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
-		"/v1-drover/clusters/{namespace}/{name}/resume":   {summary: "End a pause", answer: views.Cluster{}},
-		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/preview": {summary: "Show what is still to be done on a cluster's machines, in its order", answer: planner.Preview{}},
+		"/v1-drover/clusters/{namespace}/{name}/pause":   {summary: "Begin nothing new on a cluster's machines", answer: views.Paused{}},
+		"/v1-drover/clusters/{namespace}/{name}/operations": {
+			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
+			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
+			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/why": {
 			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: views.Why{},
 		},
@@ -109,6 +116,7 @@ func descriptions() map[string]description {
 	}
 	maps.Copy(all, serverDescriptions(page))
 	maps.Copy(all, fleetDescriptions(page))
+	maps.Copy(all, handoverDescriptions())
 	return all
 }
 
@@ -129,6 +137,26 @@ func serverDescriptions(page []parameter) map[string]description {
 	}
 }
 
+// handoverDescriptions are those of clusters that change hands.
+func handoverDescriptions() map[string]description {
+	return map[string]description{
+		"/v1-drover/clusters/{namespace}/{name}/resume": {
+			summary: "End a pause, or take up a cluster that was exported or imported: 409 with the list in changes when something would change on its hosts, or when the cluster was changed elsewhere",
+			query:   []parameter{{"dryRun", "true says what would change and stores nothing"}, {"accept", "true takes the cluster up though something changes"}, {"force", "true takes it up with the stored state, whatever is in the cluster"}},
+			answer:  views.Resumed{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/export": {
+			summary: "The files with which the rke command line takes an RKE1 cluster over, as a tar, or sealed by age when encryptTo is given: all of its keys; that is logged, and the server does not touch the cluster afterwards unless keep is true. " +
+				"The body is {\"sshUser\", \"sshKeyPath\", \"bastion\", \"encryptTo\", \"keep\", \"unfinished\", \"faulty\"}; notes are in headers Warning",
+			body: "application/json", stream: "application/x-tar",
+		},
+		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
+			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}; the server does not touch it before it is resumed",
+			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
+		},
+	}
+}
+
 // fleetDescriptions are those of fleetRows.
 func fleetDescriptions(page []parameter) map[string]description {
 	return map[string]description{
@@ -137,6 +165,7 @@ func fleetDescriptions(page []parameter) map[string]description {
 		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
 		"/v1-drover/fleets/{name}/join": {
 			summary: "The command by which a host joins; the fleet is made when there is none of the name", answer: views.Join{},
+			query: []parameter{{"rotate", "true makes a new token in place of the one before; hosts that have joined need neither"}},
 		},
 		"/v1-drover/fleets/{name}/plan": {
 			summary: "Give machines a plan, by one operation; those that have it and did not fail with it are left alone", body: "application/yaml", answer: fleets.Result{},

@@ -24,6 +24,7 @@ type handlers struct {
 	v1     *steve.API
 	own    *native.API
 	fleet  native.FleetAPI
+	desk   native.HandoverAPI
 	rescue native.BackupAPI
 	login  *login.API
 	// releases are those of both distributions.
@@ -173,9 +174,14 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Get, auth.Cluster), own.PreviewCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), own.Resume},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), own.Join},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), own.RevealTokens},
 		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},

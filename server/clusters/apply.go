@@ -176,6 +176,9 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	if sameSpec && covers(cluster.Labels, doc.Metadata.Labels) && covers(cluster.Annotations, doc.Metadata.Annotations) {
 		return result, cluster, nil, nil
 	}
+	if err := cluster.MayChange(); err != nil {
+		return result, cluster, nil, fmt.Errorf("apply cluster %s: %w", key, err)
+	}
 	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
 	cluster.Annotations = after.Metadata.Annotations
 	if !sameSpec {
@@ -229,16 +232,26 @@ func running(s *state.State, cluster records.Cluster) []string {
 	return all
 }
 
-// create makes a cluster with all that belongs to it from the start: its join tokens
-// and its registration token, so that the first list already shows a usable cluster.
+// create makes a cluster with all that belongs to it from the start.
 func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
+	cluster, ops, err := a.new(key, doc, creatorID)
+	if err != nil {
+		return Result{}, cluster, nil, err
+	}
+	ops = append(ops, a.State.Clusters.Creating(string(key), cluster))
+	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
+}
+
+// new is a cluster that is about to be made, and the writes of what belongs to it from the start: its join tokens
+// and its registration token, so that the first list already shows a usable cluster.
+func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorID string) (records.Cluster, []store.Op, error) {
 	if other, ok := a.State.ClustersByName.First(doc.Metadata.Name); ok {
-		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
+		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a cluster of that name exists in namespace %s: %w", key, other.Value.Namespace, ErrNotUnique)
 	}
 	if fleet := records.FleetKey(doc.Metadata.Name); key.Fleet() {
-		return Result{}, records.Cluster{}, nil, &NamespaceError{Cluster: key}
+		return records.Cluster{}, nil, &NamespaceError{Cluster: key}
 	} else if _, taken := a.State.Fleets.Get(string(fleet)); taken {
-		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a fleet has that name, and a name is that of a cluster or of a fleet: %w", key, ErrNotUnique)
+		return records.Cluster{}, nil, fmt.Errorf("apply cluster %s: a fleet has that name, and a name is that of a cluster or of a fleet: %w", key, ErrNotUnique)
 	}
 	now := a.Now().UTC().Truncate(time.Second)
 	cluster := records.Cluster{
@@ -253,11 +266,11 @@ func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, creat
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: random.Secret(), Created: now,
 	}
-	ops := []store.Op{a.State.Clusters.Creating(string(key), cluster), a.State.RegistrationTokens.Creating(token.Key(), token)}
+	ops := []store.Op{a.State.RegistrationTokens.Creating(token.Key(), token)}
 	if !doc.Spec.Docker() {
 		ops = append(ops, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
-	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
+	return cluster, ops, nil
 }
 
 // newID is a management name that no cluster has. That of a cluster of Docker hosts is so

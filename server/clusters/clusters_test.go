@@ -417,8 +417,8 @@ func TestWritesOfManyMachines(t *testing.T) {
 	if used := b.state.Store.Revision() - before; used != 100 {
 		t.Errorf("%d transactions", used)
 	}
-	if again, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || again != 0 {
-		t.Errorf("second pass: again in %s, %v", again, err)
+	if l, err := b.control.pass(t.Context(), "fleet-default/harbour"); err != nil || l.again != 0 {
+		t.Errorf("second pass: again in %s, %v", l.again, err)
 	}
 	for _, d := range b.state.Machines.List() {
 		if d.Value.Status.State != records.WaitingForPlan {
@@ -440,9 +440,9 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	woken := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		key, ok := b.control.queue.take(ctx)
+		key, ok := b.control.queue.Take(ctx)
 		if ok {
-			b.control.queue.done(key, 0, 0)
+			b.control.queue.Done(key, 0, 0)
 		}
 		return ok
 	}
@@ -478,29 +478,5 @@ func TestOwnStatusesDoNotWakeTheController(t *testing.T) {
 	b.apply(strings.Replace(harbour, "rkeConfig: {}", "rkeConfig: {provisionGeneration: 1}", 1))
 	if !woken() {
 		t.Error("a changed spec did not wake it")
-	}
-}
-
-func TestQueueNeverGivesAKeyToTwoWorkers(t *testing.T) {
-	q := newQueue()
-	q.add("a")
-	q.add("a")
-	key, ok := q.take(t.Context())
-	if key != "a" || !ok {
-		t.Fatal(key, ok)
-	}
-	q.add("a")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if key, ok := q.take(ctx); ok {
-		t.Fatalf("%s was given out twice", key)
-	}
-	q.done("a", time.Millisecond, 0)
-	if key, ok := q.take(t.Context()); key != "a" || !ok {
-		t.Error("a change during the work was lost")
-	}
-	q.done("a", 0, time.Millisecond)
-	if key, ok := q.take(t.Context()); key != "a" || !ok {
-		t.Error("the key did not come again by itself")
 	}
 }

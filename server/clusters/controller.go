@@ -23,13 +23,15 @@ import (
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/workqueue"
 )
 
 // workers is how many clusters are worked on at once.
 const workers = 4
 
-// A cluster rests for some times as long as its last pass took before the next one, so that
-// one cluster takes a twentieth of a core at most however much its machines report.
+// A cluster rests for some times as long as its last decision took before the next one, so that deciding on
+// one cluster takes a twentieth of a core at most however much its machines report. Writing is not counted: it waits for
+// a disk, and the last report before a step is what the next host waits for.
 const (
 	restFactor  = 19
 	longestRest = 5 * time.Second
@@ -75,7 +77,7 @@ type Options struct {
 // Controller drives all clusters.
 type Controller struct {
 	Options
-	queue   *queue
+	queue   *workqueue.Queue[records.ClusterKey]
 	leading atomic.Int64 // since when, in nanoseconds of Unix time
 
 	mu    sync.Mutex
@@ -95,12 +97,12 @@ func New(o Options) *Controller {
 	if o.Record == nil {
 		o.Record = func(context.Context) (wait func()) { return func() {} }
 	}
-	return &Controller{Options: o, queue: newQueue(), memos: map[records.ClusterKey]*planner.Memo{}}
+	return &Controller{Options: o, queue: workqueue.New[records.ClusterKey](), memos: map[records.ClusterKey]*planner.Memo{}}
 }
 
 // Changed makes the controller look at a cluster for which something outside the store
 // changed: a node became ready, an agent came or went.
-func (c *Controller) Changed(key records.ClusterKey) { c.queue.add(key) }
+func (c *Controller) Changed(key records.ClusterKey) { c.queue.Add(key) }
 
 // Run campaigns for leadership and drives the clusters while it lasts, until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
@@ -130,10 +132,10 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 	// Before the first decision, and until the last one is through.
 	performed, recorded := c.Perform(ctx), c.Record(ctx)
 	for _, d := range c.State.Clusters.List() {
-		c.queue.add(records.ClusterKey(d.Key))
+		c.queue.Add(records.ClusterKey(d.Key))
 	}
 	for _, d := range c.State.Fleets.List() {
-		c.queue.add(records.ClusterKey(d.Key))
+		c.queue.Add(records.ClusterKey(d.Key))
 	}
 	var group sync.WaitGroup
 	for range workers {
@@ -160,20 +162,20 @@ func (c *Controller) lead(parent context.Context, leadership *store.Leadership) 
 func (c *Controller) observe() (stop func()) {
 	stopClusters := c.State.Clusters.Observe(func(e store.Event[records.Cluster]) {
 		if e.Type != store.Put || e.Old == nil || !sameCluster(*e.Old, e.Value) {
-			c.queue.hurry(records.ClusterKey(e.Key))
+			c.queue.Hurry(records.ClusterKey(e.Key))
 		}
 	})
-	stopFleets := c.State.Fleets.Observe(func(e store.Event[records.Fleet]) { c.queue.add(records.ClusterKey(e.Key)) })
+	stopFleets := c.State.Fleets.Observe(func(e store.Event[records.Fleet]) { c.queue.Add(records.ClusterKey(e.Key)) })
 	stopMachines := c.State.Machines.Observe(func(e store.Event[records.Machine]) {
 		switch {
 		case e.Old != nil && !e.Old.Deleting.Equal(e.Value.Deleting):
-			c.queue.hurry(e.Value.Cluster())
+			c.queue.Hurry(e.Value.Cluster())
 		case e.Type != store.Put || e.Old == nil || !sameMachine(*e.Old, e.Value):
-			c.queue.add(e.Value.Cluster())
+			c.queue.Add(e.Value.Cluster())
 		}
 	})
 	stopPlans := c.State.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
-		c.queue.add(e.Value.Cluster())
+		c.queue.Add(e.Value.Cluster())
 	})
 	stopOperations := c.State.Operations.Observe(func(e store.Event[operations.Operation]) {
 		if e.Type == store.Put {
@@ -181,16 +183,16 @@ func (c *Controller) observe() (stop func()) {
 		}
 		switch {
 		case e.Type == store.Put && (e.Old == nil || e.Old.Retry != e.Value.Retry || (e.Old.Abort == nil) != (e.Value.Abort == nil)):
-			c.queue.hurry(records.ClusterKey(e.Value.Subject))
+			c.queue.Hurry(records.ClusterKey(e.Value.Subject))
 		case e.Type != store.Put || e.Old.State != e.Value.State || c.engines(e.Value):
-			c.queue.add(records.ClusterKey(e.Value.Subject))
+			c.queue.Add(records.ClusterKey(e.Value.Subject))
 		}
 	})
-	stopRKE := c.State.RKEStates.Observe(func(e store.Event[records.RKEState]) { c.queue.add(records.ClusterKey(e.Key)) })
+	stopRKE := c.State.RKEStates.Observe(func(e store.Event[records.RKEState]) { c.queue.Add(records.ClusterKey(e.Key)) })
 	stopSettings := c.State.Settings.Observe(func(e store.Event[records.Setting]) {
 		if e.Key == "system-default-registry" || e.Key == "system-agent-installer-image" {
 			for _, d := range c.State.Clusters.List() {
-				c.queue.add(records.ClusterKey(d.Key))
+				c.queue.Add(records.ClusterKey(d.Key))
 			}
 		}
 	})
@@ -217,7 +219,7 @@ func (c *Controller) engines(o operations.Operation) bool {
 // write; a new generation comes with every other change that a decision depends on.
 func sameCluster(before, after records.Cluster) bool {
 	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Leave == after.Leave &&
-		(before.Paused == nil) == (after.Paused == nil) && maps.Equal(before.Labels, after.Labels)
+		(before.Paused == nil) == (after.Paused == nil) && (before.Exported == nil) == (after.Exported == nil) && maps.Equal(before.Labels, after.Labels)
 }
 
 // sameMachine says that nothing but the status differs, which is this controller's own to write.
@@ -228,22 +230,22 @@ func sameMachine(before, after records.Machine) bool {
 
 func (c *Controller) work(ctx context.Context) {
 	for {
-		key, ok := c.queue.take(ctx)
+		key, ok := c.queue.Take(ctx)
 		if !ok {
 			return
 		}
 		started := time.Now()
-		again, err := c.pass(ctx, key)
+		l, err := c.pass(ctx, key)
 		c.Observe.passed(time.Since(started))
 		var conflict *store.ConflictError
 		switch {
 		case ctx.Err() != nil:
 		case errors.As(err, &conflict):
-			again = 10 * time.Millisecond
+			l.again = 10 * time.Millisecond
 		case err != nil:
 			c.Logger.Error("cluster could not be worked on", "cluster", key, "error", err)
-			again = 5 * time.Second
+			l.again = 5 * time.Second
 		}
-		c.queue.done(key, min(restFactor*time.Since(started), longestRest), again)
+		c.queue.Done(key, min(restFactor*l.decided, longestRest), l.again)
 	}
 }

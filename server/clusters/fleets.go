@@ -15,15 +15,16 @@ import (
 )
 
 // passFleet looks at one fleet once, as pass does at a cluster.
-func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fleet]) (again time.Duration, err error) {
+func (c *Controller) passFleet(ctx context.Context, d store.Document[records.Fleet]) (l looked, err error) {
 	key := records.ClusterKey(d.Key)
 	if begun, err := c.promoteFleet(ctx, key); begun || err != nil {
-		return 0, err // its write has the fleet looked at again
+		return looked{}, err // its write has the fleet looked at again
 	}
+	began := time.Now()
 	snapshot, g := c.gatherFleet(d)
 	snapshot.Memo = c.memo(key)
 	decision := planner.DecideFleet(snapshot)
-	return decision.Again, c.commit(ctx, g, decision)
+	return looked{again: decision.Again, decided: time.Since(began)}, c.commit(ctx, g, decision)
 }
 
 // PreviewFleet is what would be decided on a fleet if an operation gave a plan to machines of it now. Every server can

@@ -37,7 +37,7 @@ func (c *Controller) observeObjects() (stop func()) {
 	return c.State.Objects.Observe(func(e store.Event[objects.Object]) {
 		for _, d := range c.State.Clusters.List() {
 			if slices.Contains(d.Value.Spec.Objects(d.Value.Namespace), e.Key) {
-				c.queue.hurry(records.ClusterKey(d.Key))
+				c.queue.Hurry(records.ClusterKey(d.Key))
 			}
 		}
 	})

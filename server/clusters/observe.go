@@ -12,7 +12,7 @@ import (
 // WatchChanged looks at a cluster again when the agent of a plan Secret came or went.
 func (c *Controller) WatchChanged(secretKey string, _ bool) {
 	if d, ok := c.State.PlanSecrets.Get(secretKey); ok {
-		c.queue.add(d.Value.Cluster())
+		c.queue.Add(d.Value.Cluster())
 	}
 }
 
@@ -27,7 +27,7 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 			concerned[version] = !reflect.DeepEqual(was, is)
 		}
 		if concerned[version] {
-			c.queue.add(records.ClusterKey(d.Key))
+			c.queue.Add(records.ClusterKey(d.Key))
 		}
 	}
 }
@@ -35,6 +35,6 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 // TunnelChanged looks at a cluster of Docker hosts again when one of its tunnels came or went.
 func (c *Controller) TunnelChanged(subject records.Subject, _ bool) {
 	if d, ok := c.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
-		c.queue.add(d.Value.Cluster())
+		c.queue.Add(d.Value.Cluster())
 	}
 }

@@ -52,4 +52,4 @@ func (o Observer) changed(before *operations.Operation, after operations.Operati
 }
 
 // Queued is how many clusters wait to be looked at now.
-func (c *Controller) Queued() int { return c.queue.length() }
+func (c *Controller) Queued() int { return c.queue.Len() }

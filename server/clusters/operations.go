@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 )
@@ -33,6 +34,7 @@ func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generati
 	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
+		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
 	o, ops, _, err := turns.Begin(a.State, r, a.Now)
 	return o, ops, err
@@ -91,6 +93,9 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 	next, err := first.To(operations.Running, "", now)
 	if err != nil {
 		return next, nil, err
+	}
+	if want.IsWish(first) {
+		return next, nil, nil // server/rke carries it out
 	}
 	p, err := readParams(first)
 	if err != nil {

@@ -284,6 +284,11 @@ func TestRemovalsAreOperations(t *testing.T) {
 	if p, err := plans.Parse(d.Value.Data[plans.KeyPlan]); err != nil || len(p.Instructions) != 1 || p.Instructions[0].Name != "uninstall" {
 		t.Errorf("the plan is %+v, %v", p, err)
 	}
+	if all := b.state.OperationsOf("fleet-default/harbour"); len(all) == 1 {
+		if _, err := all[0].AbortBy("user-a", b.clock()); err == nil || !strings.Contains(err.Error(), "drover clusters rm harbour --force --yes") {
+			t.Errorf("an abort of it: %v", err)
+		}
+	}
 	if all := b.state.OperationsOf("fleet-default/harbour"); len(all) != 1 || all[0].Kind != planner.KindUninstall || all[0].State != operations.Running {
 		t.Errorf("operations = %+v", all)
 	}

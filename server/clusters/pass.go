@@ -37,8 +37,14 @@ type documents struct {
 	secret  store.Document[records.PlanSecret]
 }
 
-// pass looks at one cluster once. It returns when to look again though nothing changed; zero means not.
-func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again time.Duration, err error) {
+// looked is what came of looking at a cluster once.
+type looked struct {
+	again   time.Duration // when to look again though nothing changed; zero means not
+	decided time.Duration // how long the decision took, without the writing
+}
+
+// pass looks at one cluster once.
+func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked, err error) {
 	if fleet, ok := c.State.Fleets.Get(string(key)); ok {
 		return c.passFleet(ctx, fleet)
 	}
@@ -46,19 +52,21 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (again ti
 	if !ok {
 		c.Order(key, nil)
 		c.forget(key)
-		return 0, nil
+		return looked{}, nil
 	}
 	if begun, err := c.promote(ctx, cluster, c.State.OperationsOf(key)); begun || err != nil {
-		return 0, err // its writes have the cluster looked at again
+		return looked{}, err // its writes have the cluster looked at again
 	}
+	began := time.Now()
 	snapshot, g := c.gather(cluster)
 	snapshot.Memo = c.memo(key)
 	decision := planner.Decide(snapshot)
+	l = looked{again: decision.Again, decided: time.Since(began)}
 	if err := c.commit(ctx, g, decision); err != nil {
-		return decision.Again, err
+		return l, err
 	}
 	c.Order(key, decision.Orders)
-	return decision.Again, nil
+	return l, nil
 }
 
 // memo is what is remembered of a cluster between decisions.

@@ -49,6 +49,9 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 	d.Value = c
 	ops := []store.Op{a.State.Clusters.Updating(d)}
 	if c.Leave.Uninstall {
+		if err := c.MayChange(); err != nil {
+			return fmt.Errorf("remove cluster %s: %w", key, err)
+		}
 		_, recorded, err := a.begin(key, planner.KindUninstall, fmt.Sprintf("remove cluster %s and leave its hosts clean", c.Name), leave.By, c.Generation, turns.Replace, params{})
 		if busy := (*operations.BusyError)(nil); err != nil && !errors.As(err, &busy) {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
@@ -94,6 +97,10 @@ func (a *Applier) removeMachine(ctx context.Context, key records.MachineKey, lea
 		return nil
 	case !leave.Force && m.Docker == nil && lastMember(a.State, m):
 		return fmt.Errorf("remove machine %s: %w", key, &LastMemberError{Machine: m.Name, Cluster: m.ClusterName})
+	case !leave.Force:
+		if err := cluster.Value.MayChange(); err != nil {
+			return fmt.Errorf("remove machine %s: %w", key, err)
+		}
 	}
 	leave.Uninstall = !leave.Force
 	var ops []store.Op

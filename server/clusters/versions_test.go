@@ -43,11 +43,11 @@ func TestNewVersionDataWakesWhomTheyConcern(t *testing.T) {
 		return d
 	}
 	b.control.VersionsChanged(before, load("v1.40.0+k3s1"))
-	if b.control.queue.ready != nil {
-		t.Errorf("new data of another version wake %v", b.control.queue.ready)
+	if b.control.queue.Waiting() != nil {
+		t.Errorf("new data of another version wake %v", b.control.queue.Waiting())
 	}
 	b.control.VersionsChanged(before, load("v1.34.4+k3s1"))
-	if diff := cmp.Diff([]records.ClusterKey{"fleet-default/harbour"}, b.control.queue.ready); diff != "" {
+	if diff := cmp.Diff([]records.ClusterKey{"fleet-default/harbour"}, b.control.queue.Waiting()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -74,6 +74,14 @@ func (s Spec) RKE1Config() (config.Cluster, error) {
 	return s.RancherKubernetesEngineConfig.Cluster()
 }
 
+// RKE1Text is the config of an RKE1 cluster as it is kept, which may have passwords; of others it is nil.
+func (s Spec) RKE1Text() []byte {
+	if !s.RKE1() {
+		return nil
+	}
+	return *s.RancherKubernetesEngineConfig
+}
+
 // RKE1 says whether the cluster is made of containers on its Docker hosts.
 func (s Spec) RKE1() bool {
 	return s.RancherKubernetesEngineConfig != nil && len(*s.RancherKubernetesEngineConfig) > 0

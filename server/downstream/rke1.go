@@ -10,17 +10,27 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/rke1/pki"
-	rkestate "github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 )
 
-// rke1Credentials are the administrator's of a cluster, by its state.
+// rke1Credentials are the administrator's of a cluster, by its state: those that are deployed, which API servers take in each step of
+// a rotation, and the CAs of before and after it.
 func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, error) {
-	s, err := rkestate.Decode(r.State)
+	s, err := want.State(&r)
 	if err != nil {
 		return nil, fmt.Errorf("read the state of cluster %s: %w", key, err)
 	}
+	if s == nil {
+		return nil, fmt.Errorf("cluster %s has no state yet", key)
+	}
 	ca, admin := s.Desired.Certificates[pki.CA], s.Desired.Certificates[pki.Admin]
+	if is := s.Current.Certificates; is[pki.CA].CertificatePEM != "" && is[pki.Admin].CertificatePEM != "" {
+		if is[pki.CA].CertificatePEM != ca.CertificatePEM {
+			ca.CertificatePEM += is[pki.CA].CertificatePEM
+		}
+		admin = is[pki.Admin]
+	}
 	if ca.CertificatePEM == "" || admin.CertificatePEM == "" {
 		return nil, fmt.Errorf("the state of cluster %s has no certificate of its administrator", key)
 	}

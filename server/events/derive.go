@@ -35,6 +35,10 @@ func ofCluster(e store.Event[records.Cluster], now func() time.Time) (records.Ev
 			made.At = now() // it is being removed, which the status does not say yet
 		}
 	}
+	if w := c.Status.Warning; made.From == made.To && w.Code != "" && e.Old.Status.Warning.Code != w.Code {
+		made.Code, made.Cause, made.At = w.Code, bounded(w.Cause), now()
+		return made, true
+	}
 	return made, made.From != made.To
 }
 

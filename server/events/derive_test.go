@@ -132,3 +132,29 @@ func TestClustersAndOperations(t *testing.T) {
 		t.Errorf("a task is an event: %+v", e)
 	}
 }
+
+// A warning is an event though the cluster's state stays.
+func TestWarningsOfClusters(t *testing.T) {
+	cluster := func(w records.Warning) *records.Cluster {
+		return &records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "yard"}, ID: "c-abcde", Status: records.ClusterStatus{State: "active", Since: at(1), Warning: w}}
+	}
+	ending := records.Warning{Code: "certificates-ending", Cause: "kube-node ends", NextStep: "rotate"}
+	for name, c := range map[string]struct {
+		before, after records.Warning
+		want          string
+	}{
+		"a new one":   {records.Warning{}, ending, "certificates-ending: kube-node ends"},
+		"another one": {ending, records.Warning{Code: "certificates-ended", Cause: "kube-node ended"}, "certificates-ended: kube-node ended"},
+		"the same":    {ending, records.Warning{Code: ending.Code, Cause: "in other words"}, ""},
+		"over":        {ending, records.Warning{}, ""},
+	} {
+		made, is := ofCluster(store.Event[records.Cluster]{Revision: 7, Type: store.Put, Old: cluster(c.before), Value: *cluster(c.after)}, func() time.Time { return at(60) })
+		got := ""
+		if is {
+			got = made.Code + ": " + made.Cause
+		}
+		if got != c.want || is && (made.From != "active" || made.To != "active" || !made.At.Equal(at(60))) {
+			t.Errorf("%s: %+v", name, made)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (s *standing) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, state := range []string{
 		planner.ClusterPending, planner.ClusterProvisioning, planner.ClusterUpdating, planner.ClusterActive, planner.ClusterUnavailable,
-		planner.ClusterError, planner.ClusterPaused, planner.ClusterRemoving,
+		planner.ClusterError, planner.ClusterPaused, planner.ClusterRemoving, planner.ClusterExported, planner.ClusterImported,
 	} {
 		clusters[state] = 0
 	}

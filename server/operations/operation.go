@@ -39,6 +39,9 @@ type Operation struct {
 	Retry int `json:"retry,omitempty"`
 	// Once says that it must not be carried out again after it has failed.
 	Once bool `json:"once,omitempty"`
+	// Final is why it cannot be stopped once it runs, as the rest of a sentence that begins with the operation; empty when
+	// it can.
+	Final string `json:"final,omitempty"`
 	// Generation says which generation of the subject is carried out; this package does not look at it.
 	Generation int64 `json:"generation,omitempty"`
 	// Params are of the kind; this package does not look at them. They are not shown to people.

@@ -433,17 +433,20 @@ func TestPrune(t *testing.T) {
 func TestAbort(t *testing.T) {
 	for _, c := range []struct {
 		state, want State
+		final       string
 		refused     string
 	}{
-		{Queued, Aborted, ""},
-		{Running, Stopping, ""},
-		{Stopping, "", "operation op-1 is stopping already, and finishes what was begun"},
-		{Succeeded, "", "operation op-1 has ended and is succeeded"},
-		{Failed, "", "operation op-1 has ended and is failed"},
-		{Aborted, "", "operation op-1 has ended and is aborted"},
+		{Queued, Aborted, "", ""},
+		{Queued, Aborted, "cannot be stopped", ""},
+		{Running, Stopping, "", ""},
+		{Running, "", "cannot be stopped: wait for it", "operation op-1 cannot be stopped: wait for it"},
+		{Stopping, "", "", "operation op-1 is stopping already, and finishes what was begun"},
+		{Succeeded, "", "", "operation op-1 has ended and is succeeded"},
+		{Failed, "", "cannot be stopped", "operation op-1 has ended and is failed"},
+		{Aborted, "", "", "operation op-1 has ended and is aborted"},
 	} {
-		t.Run(string(c.state), func(t *testing.T) {
-			o := Operation{ID: "op-1", State: c.state}
+		t.Run(string(c.state)+c.final, func(t *testing.T) {
+			o := Operation{ID: "op-1", State: c.state, Final: c.final}
 			got, err := o.AbortBy("user-2", at(3))
 			if isRefused(t, err, c.refused) {
 				if diff := cmp.Diff(o, got); diff != "" {

@@ -22,7 +22,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("operation %s %s", e.
 
 // AbortBy is the operation after a user has asked to stop it: one that is queued is aborted, a
 // running one stops when what was begun is finished. It returns *RefusedError when it stops
-// already or has ended.
+// already, has ended or is Final.
 func (o Operation) AbortBy(user string, now time.Time) (Operation, error) {
 	refused := func(why string) (Operation, error) {
 		return o, &RefusedError{What: "abort", ID: o.ID, Why: why}
@@ -35,6 +35,8 @@ func (o Operation) AbortBy(user string, now time.Time) (Operation, error) {
 		return refused("is stopping already, and finishes what was begun")
 	case o.State.Ended():
 		return refused(fmt.Sprintf("has ended and is %s", o.State))
+	case o.Final != "":
+		return refused(o.Final)
 	}
 	aborted, err := o.To(next, by("abort", user), now)
 	if err != nil {

@@ -133,7 +133,7 @@ func (s Snapshot) clusterStatus(v clusterVerdict) *records.ClusterStatus {
 	next.ObservedGeneration = s.Cluster.Generation
 	next.Renderer, next.Initialized, next.Ready, next.Connected = v.renderer, v.initialized, v.ready, v.connected
 	next.State, next.Message, next.Failed = v.state, v.message, v.failed
-	next.Halted = v.halted
+	next.Halted, next.Warning = v.halted, v.warning
 	if s.API.Version != "" {
 		next.Version = s.API.Version
 	}

@@ -139,6 +139,9 @@ const (
 	ClusterError        = "error"
 	ClusterPaused       = "paused"
 	ClusterRemoving     = "removing"
+	// A cluster that the server does not touch: it was exported, or imported and not yet taken up.
+	ClusterExported = "exported"
+	ClusterImported = "imported"
 )
 
 // finding is what was found of a machine; the next status is made of it.
@@ -154,6 +157,7 @@ type finding struct {
 
 // clusterVerdict is what was found of a cluster; the next status is made of it.
 type clusterVerdict struct {
+	warning     records.Warning
 	state       string
 	message     string
 	failed      bool

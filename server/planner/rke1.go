@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/drover-project/drover/rke1/pki"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/verdict"
@@ -30,6 +32,49 @@ type rke1Round struct {
 	needs []want.Need
 	// halted says that what is wanted was stopped, done that it was brought about.
 	halted, done bool
+	// warnAgain is when there may be another warning; zero: not.
+	warnAgain time.Duration
+}
+
+// warnBefore is how long before its end a certificate is warned of.
+const warnBefore = 60 * 24 * time.Hour
+
+// warningOf is what a person should look at on a cluster that works, and when that may be something else.
+func warningOf(cluster string, r *records.RKEState, now time.Time) (w records.Warning, again time.Duration) {
+	if r == nil {
+		return w, 0
+	}
+	first := ""
+	for name, end := range r.Ends {
+		// Nothing reads the certificate beside the key of service account tokens.
+		if name != pki.ServiceAccount && (first == "" || end.Before(r.Ends[first]) || end.Equal(r.Ends[first]) && name < first) {
+			first = name
+		}
+	}
+	rotate := "drover clusters rotate certificates " + cluster
+	if first == pki.CA || first == pki.RequestHeaderCA {
+		rotate += " --ca"
+	}
+	end, day := r.Ends[first], r.Ends[first].UTC().Format(time.DateOnly)
+	last := records.RKESnapshot{}
+	for _, s := range r.Snapshots {
+		if s.Scheduled {
+			last = s
+		}
+	}
+	switch {
+	case first == "":
+	case !now.Before(end):
+		return records.Warning{Code: string(verdict.CertificatesEnded), Cause: fmt.Sprintf("certificate %s of cluster %s ended on %s", first, cluster, day), NextStep: rotate}, 0
+	case !now.Before(end.Add(-warnBefore)):
+		return records.Warning{Code: string(verdict.CertificatesEnding), Cause: fmt.Sprintf("certificate %s of cluster %s ends on %s", first, cluster, day), NextStep: rotate}, end.Sub(now)
+	default:
+		again = end.Add(-warnBefore).Sub(now)
+	}
+	if last.Failure != "" {
+		w = records.Warning{Code: string(verdict.SnapshotFailed), Cause: "the last scheduled snapshot of cluster " + cluster + " failed: " + last.Failure, NextStep: "drover snapshots ls " + cluster}
+	}
+	return w, again
 }
 
 // decideRKE1 decides where the hosts of an RKE1 cluster stand, and the cluster.
@@ -46,7 +91,9 @@ func decideRKE1(s Snapshot) Decision {
 		r.judge(m)
 	}
 	r.verdict()
-	return r.decision()
+	d := r.decision()
+	d.again(r.warnAgain)
+	return d
 }
 
 // look finds what holds for all hosts.
@@ -68,6 +115,7 @@ func (r *rke1Round) look() {
 		_, _, err = want.Config(in)
 	}
 	r.wrong = err
+	r.cluster.warning, r.warnAgain = warningOf(r.Cluster.Name, r.RKE1.Record, r.Now)
 	if record := r.RKE1.Record; record != nil {
 		r.halted, r.done = record.Halted == stamp, record.Done == stamp
 		r.cluster.initialized = r.cluster.initialized || record.Done != ""
@@ -128,6 +176,8 @@ func (r *rke1Round) judge(m *member) {
 	switch {
 	case m.node != nil && m.node.Ready:
 		is(records.Active, "", "", "", "")
+	case r.Cluster.Exported != nil:
+		is(records.WaitingForPlan, verdict.Exported, r.Cluster.Exported.Since(r.Cluster.Name), "the cluster to be resumed", "drover clusters resume "+r.Cluster.Name)
 	case r.wrong != nil:
 		is(records.WaitingForPlan, verdict.BadSpec, r.wrong.Error(), "a document that can be carried out", "")
 	case failing:
@@ -199,8 +249,12 @@ func (r *rke1Round) verdict() {
 		if failing {
 			c.message = cause
 		}
+	case r.Cluster.Exported != nil:
+		c.state, c.message = r.exported()
 	case r.wrong != nil:
 		c.message, c.failed = r.wrong.Error(), true
+	case c.warning.Code == string(verdict.CertificatesEnded) && (r.Operation == nil || failing):
+		c.message, c.failed = c.warning.Cause+": "+c.warning.NextStep, true
 	case failing:
 		c.message, c.failed = cause, true
 	case !r.done && len(r.needs) > 0:
@@ -208,7 +262,7 @@ func (r *rke1Round) verdict() {
 			c.state = ClusterPending
 		}
 		c.message = "waiting: " + want.Sentence(r.needs)
-	case r.Operation != nil:
+	case r.Operation != nil && r.Operation.Kind != want.KindSnapshot: // for which nothing restarts
 		c.message = r.under()
 	case !r.done:
 		c.message = "an operation is about to begin"
@@ -228,4 +282,25 @@ func (r *rke1Round) verdict() {
 			c.message = "not well: " + some(lost)
 		}
 	}
+}
+
+// exported is the state of a cluster that the server does not touch.
+func (r *rke1Round) exported() (state, message string) {
+	state = ClusterExported
+	message = r.Cluster.Exported.Since(r.Cluster.Name) + ", and the server does not touch it; `drover clusters resume " + r.Cluster.Name + "` takes it up"
+	if !r.Cluster.Exported.Imported {
+		return state, message
+	}
+	var absent []string
+	if record := r.RKE1.Record; record != nil {
+		for _, address := range record.Hosts {
+			if !slices.ContainsFunc(r.members, func(m *member) bool { return want.Address(*m.Machine.Machine) == address }) {
+				absent = append(absent, address)
+			}
+		}
+	}
+	if len(absent) > 0 {
+		message += "; no node agent has registered on " + some(absent)
+	}
+	return ClusterImported, message
 }

@@ -122,6 +122,55 @@ func TestRKE1Hosts(t *testing.T) {
 	}
 }
 
+// A certificate is warned of 60 days before its end; one that has ended is the cause of what does not work.
+func TestRKE1Warnings(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tc := range []struct {
+		name   string
+		ends   map[string]time.Duration
+		failed string // the last scheduled snapshot
+		code   verdict.Code
+		text   string
+		again  time.Duration
+	}{
+		{"far away", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 61 * day}, "", "", "", day},
+		{"60 days", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 60 * day}, "", verdict.CertificatesEnding, "certificate kube-node of cluster yard ends on 2027-01-21; drover clusters rotate certificates yard", 60 * day},
+		{"a CA", map[string]time.Duration{"kube-ca": day, "kube-node": 2 * day}, "", verdict.CertificatesEnding, "certificate kube-ca of cluster yard ends on 2026-11-23; drover clusters rotate certificates yard --ca", day},
+		{"ended", map[string]time.Duration{"kube-ca": 3650 * day, "kube-node": 0}, "no space", verdict.CertificatesEnded, "certificate kube-node of cluster yard ended on 2026-11-22; drover clusters rotate certificates yard", 0},
+		{"one that nobody reads", map[string]time.Duration{"kube-ca": 3650 * day, "kube-service-account-token": 0}, "", "", "", 3590 * day},
+		{"a snapshot", map[string]time.Duration{"kube-ca": 3650 * day}, "no space", verdict.SnapshotFailed, "the last scheduled snapshot of cluster yard failed: no space; drover snapshots ls yard", 3590 * day},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := rke1World(t)
+			s.RKE1.Record.Ends = map[string]time.Time{}
+			for name, in := range tc.ends {
+				s.RKE1.Record.Ends[name] = s.Now.Add(in)
+			}
+			s.RKE1.Record.Snapshots = []records.RKESnapshot{{Scheduled: true, Failure: "an older one"}, {Scheduled: true, Failure: tc.failed}, {Failure: "somebody's"}}
+			d := Decide(s)
+			w := d.Cluster.Status.Warning
+			if w.Code != string(tc.code) || tc.code != "" && w.Cause+"; "+w.NextStep != tc.text || d.Again != tc.again {
+				t.Errorf("%+v, again in %s", w, d.Again)
+			}
+			ended := tc.code == verdict.CertificatesEnded
+			if c := d.Cluster.Status; c.Failed != ended || ended && !strings.Contains(c.Message, "drover clusters rotate certificates yard") {
+				t.Errorf("cluster %+v", c)
+			}
+		})
+	}
+}
+
+// A snapshot restarts nothing, so that the cluster is not shown as changing.
+func TestRKE1SnapshotsLeaveAClusterActive(t *testing.T) {
+	s := rke1World(t)
+	for kind, state := range map[string]string{want.KindSnapshot: ClusterActive, want.KindRotateCertificates: ClusterUpdating} {
+		s.Operation = &operations.Operation{ID: "op-1", Kind: kind, State: operations.Running}
+		if c := Decide(s).Cluster.Status; c.State != state {
+			t.Errorf("%s: %+v", kind, c)
+		}
+	}
+}
+
 func TestAnRKE1HostGoesWithTheState(t *testing.T) {
 	s := rke1World(t)
 	m := *s.Machines[0].Machine

@@ -37,6 +37,12 @@ func NewToken(cluster records.Cluster, name string, now time.Time) records.Regis
 	}
 }
 
+// Rotated is a token of the same name and home in place of one: hosts that have joined need neither.
+func Rotated(t records.RegistrationToken, now time.Time) records.RegistrationToken {
+	t.Token, t.Created, t.Expires = random.Secret(), now.UTC().Truncate(time.Second), time.Time{}
+	return t
+}
+
 // bearerToken is the token of the Authorization header; the scheme is read in any case.
 func bearerToken(r *http.Request) (string, bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")

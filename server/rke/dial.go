@@ -18,7 +18,8 @@ import (
 )
 
 // refusalWithin is how long a host may take to say that it could not open a TCP connection. One that has said nothing has
-// opened it: what is asked there speaks TLS or HTTP, and waits for the client to speak first.
+// opened it: what is asked there speaks TLS or HTTP, and waits for the client to speak first. Most of those who connect need not
+// know, as they read what the host said anyway; the wait is for those who do.
 const refusalWithin = 500 * time.Millisecond
 
 // dialer is the way to the host of a node.
@@ -41,43 +42,17 @@ func (r *Runner) dialer(machines []records.Machine) func(config.Node) dial.Diale
 			if err != nil || network != "tcp" {
 				return conn, err
 			}
-			return confirm(ctx, conn, refusalWithin)
+			return &tentative{Conn: conn, within: refusalWithin}, nil
 		}
 	}
 }
 
-// confirm waits for the refusal of a connection. It reads ahead for that; what it read comes first in the connection that it
-// returns. A connection that was refused is closed.
-func confirm(ctx context.Context, conn net.Conn, within time.Duration) (net.Conn, error) {
-	c := &confirmed{Conn: conn, ahead: make(chan read, 1)}
-	go func() { // ends with the connection, at the latest
-		b := make([]byte, 4096)
-		n, err := conn.Read(b)
-		c.ahead <- read{b[:n], err}
-	}()
-	timer := time.NewTimer(within)
-	defer timer.Stop()
-	select {
-	case first := <-c.ahead:
-		if first.err != nil && len(first.b) == 0 {
-			conn.Close()
-			return nil, first.err
-		}
-		c.ahead <- first
-	case <-timer.C:
-	case <-ctx.Done():
-		conn.Close()
-		return nil, context.Cause(ctx)
-	}
-	return c, nil
-}
-
-// confirmed is a connection of which something may have been read already.
-type confirmed struct {
+// tentative is a connection of which something may be read before its owner reads.
+type tentative struct {
 	net.Conn
-	ahead chan read // has what was read ahead, once
-	rest  read      // what is left of that
-	begun bool
+	within time.Duration
+	ahead  chan read // nil, or has what is read ahead, once
+	rest   read      // what is left of that
 }
 
 type read struct {
@@ -85,10 +60,34 @@ type read struct {
 	err error
 }
 
+// Confirm implements dial.Tentative. It reads ahead for that; what it read comes first when the owner reads.
+func (c *tentative) Confirm(ctx context.Context) error {
+	ahead := make(chan read, 1)
+	go func() { // ends with the connection, at the latest
+		b := make([]byte, 4096)
+		n, err := c.Conn.Read(b)
+		ahead <- read{b[:n], err}
+	}()
+	timer := time.NewTimer(c.within)
+	defer timer.Stop()
+	select {
+	case first := <-ahead:
+		if first.err != nil && len(first.b) == 0 {
+			return first.err
+		}
+		ahead <- first
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c.ahead = ahead
+	return nil
+}
+
 // Read implements net.Conn.
-func (c *confirmed) Read(p []byte) (int, error) {
-	if !c.begun {
-		c.rest, c.begun = <-c.ahead, true
+func (c *tentative) Read(p []byte) (int, error) {
+	if c.ahead != nil {
+		c.rest, c.ahead = <-c.ahead, nil
 	}
 	if len(c.rest.b) == 0 && c.rest.err == nil {
 		return c.Conn.Read(p)

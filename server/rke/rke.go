@@ -221,6 +221,16 @@ func (r *Runner) pass(ctx context.Context, key records.ClusterKey) (again time.D
 		return time.Millisecond, r.end(ctx, key, d)
 	case want.Run:
 		return time.Millisecond, r.run(ctx, s, d)
+	case want.Leave:
+		return 0, r.leaveAlone(ctx, s)
+	case want.Save:
+		return time.Millisecond, r.scheduled(ctx, s, d)
+	case want.Forget:
+		_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
+			rec.Heeded = d.Heeded
+			return rec, nil
+		})
+		return time.Millisecond, err
 	}
 	return d.Again, nil
 }

@@ -3,6 +3,7 @@
 package rke
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,13 +27,21 @@ const kubeconfigPath = "kube_config_cluster.yml"
 // begin writes the record of an operation that begins.
 func (r *Runner) begin(ctx context.Context, s want.Snapshot, d want.Decision) error {
 	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
-	o, err := operations.Begin(operations.Operation{
+	o, err := want.Params{Wish: d.Wish}.With(operations.Operation{
 		ID: operations.IDPrefix + random.ID(8), Kind: d.Kind, Subject: string(key), Title: d.Title, Generation: s.Cluster.Generation, By: s.Cluster.Leave.By, Created: r.Now().UTC(),
-	}, s.Operations, false)
+	})
 	if err != nil {
+		return err
+	}
+	if o, err = operations.Begin(o, s.Operations, false); err != nil {
 		return nil // another one began in the same moment; its end has the cluster looked at again
 	}
-	ops := []store.Op{r.State.Operations.Creating(o.Key(), o)}
+	cluster, ok := r.State.Clusters.Get(string(key))
+	if !ok || cluster.Value.MayChange() != nil {
+		return nil
+	}
+	// The cluster is written as it is: an export in the same moment conflicts with that, and sees the operation when it tries again.
+	ops := []store.Op{r.State.Operations.Creating(o.Key(), o), r.State.Clusters.Updating(cluster)}
 	for _, old := range operations.Prune(s.Operations, operations.Kept) {
 		ops = append(ops, r.State.Operations.Deleting(old.Key(), 0))
 	}
@@ -46,9 +55,14 @@ func (r *Runner) begin(ctx context.Context, s want.Snapshot, d want.Decision) er
 // end writes the end of an operation that is not run any more.
 func (r *Runner) end(ctx context.Context, key records.ClusterKey, d want.Decision) error {
 	ops := []store.Op{}
-	if d.Halted {
+	if d.Halted || d.Wish != nil && d.Wish.Document && r.kept(key) {
 		op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) {
-			rec.Halted = d.Stamp
+			if d.Halted {
+				rec.Halted = d.Stamp
+			}
+			if d.Wish != nil {
+				rec.Heeded = d.Wish.With(rec.Heeded)
+			}
 			return rec, nil
 		})
 		if err != nil {
@@ -87,6 +101,12 @@ func (r *Runner) close(ctx context.Context, o operations.Operation, to operation
 	return nil
 }
 
+// kept says that the server remembers something of a cluster.
+func (r *Runner) kept(key records.ClusterKey) bool {
+	_, ok := r.State.RKEStates.Get(string(key))
+	return ok
+}
+
 // recording is the write of what is kept of a cluster, on the condition that nobody else has written it.
 func (r *Runner) recording(key records.ClusterKey, change func(records.RKEState) (records.RKEState, error)) (store.Op, error) {
 	d, ok := r.State.RKEStates.Get(string(key))
@@ -105,39 +125,32 @@ func (r *Runner) recording(key records.ClusterKey, change func(records.RKEState)
 func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) error {
 	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
 	p := want.ReadParams(d.Operation)
-	if p.Stamp != d.Stamp {
+	resumed := p.Stamp != ""
+	if p.Stamp != d.Stamp && p.Wish == nil {
 		p.Tries = 0
 	}
 	p.Stamp, p.Retry, p.Next, p.Away = d.Stamp, d.Operation.Retry, time.Time{}, nil
 	removes := d.Operation.Kind == want.KindUninstall
-	steps := engine.UpSteps()
-	if removes {
-		steps = engine.RemoveSteps()
-	}
-	report := newReport(r, d.Operation.Key(), steps)
+	report := newReport(r, d.Operation.Key(), stepsOf(d))
 	if err := report.start(ctx, p, s.Cluster.Generation); err != nil {
 		return err
-	}
-	stop := func() error {
-		if o, ok := r.State.Operations.Get(d.Operation.Key()); !ok || o.Value.State == operations.Stopping {
-			return engine.ErrStopped
-		}
-		if c, ok := r.State.Clusters.Get(string(key)); !ok || !removes && !c.Value.Deleting.IsZero() {
-			return engine.ErrStopped
-		}
-		return context.Cause(ctx)
 	}
 	agents := &selfRepair{Runner: r, cluster: s.Cluster, machines: s.Machines, report: report}
 	o := r.options(s.Machines, report)
 	o.Planned = agents.hold
-	o.Stop, o.Save = stop, func(ctx context.Context, next *rkestate.State) error { return r.save(ctx, key, next) }
+	o.Stop = r.stop(ctx, key, d.Operation.Key(), removes)
+	o.Save = func(ctx context.Context, next *rkestate.State) error { return r.save(ctx, key, next, want.Record) }
 	work := engine.Work{Config: d.Config, Before: d.Before, Kubeconfig: kubeconfigPath}
 	var failed error
-	if removes {
+	var done func(records.RKEState) records.RKEState
+	switch {
+	case removes:
 		if failed = agents.hold(ctx, nil); failed == nil {
 			failed = engine.Remove(ctx, o, work)
 		}
-	} else {
+	case d.Wish != nil:
+		done, failed = r.fulfil(ctx, o, work, wished{Wish: *d.Wish, key: key, by: d.Operation.By, resumed: resumed})
+	default:
 		_, failed = engine.Up(ctx, o, work)
 	}
 	if failed == nil {
@@ -151,11 +164,39 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 	case failed == nil && removes:
 		return r.removed(ctx, key, d)
 	case failed == nil:
-		return r.succeeded(ctx, key, d, agents)
+		return r.succeeded(ctx, s, d, agents, done)
 	case errors.Is(failed, engine.ErrStopped):
 		return nil // the next look ends the operation
+	case done != nil && r.kept(key):
+		if _, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) { return done(rec), nil }); err != nil {
+			return fmt.Errorf("write that operation %s has failed: %w", d.Operation.ID, err)
+		}
 	}
-	return r.failed(ctx, d.Operation, p, failed)
+	return r.failed(ctx, s.Cluster, d, p, failed)
+}
+
+// stepsOf are the parts of what is carried out, as far as they are known before.
+func stepsOf(d want.Decision) []engine.Step {
+	switch d.Operation.Kind {
+	case want.KindProvision:
+		return engine.UpSteps()
+	case want.KindUninstall:
+		return engine.RemoveSteps()
+	}
+	return nil // they come as they are done
+}
+
+// stop says whether a run is to end at its next safe point.
+func (r *Runner) stop(ctx context.Context, key records.ClusterKey, operation string, removes bool) func() error {
+	return func() error {
+		if o, ok := r.State.Operations.Get(operation); !ok || o.Value.State == operations.Stopping || o.Value.State.Ended() {
+			return engine.ErrStopped
+		}
+		if c, ok := r.State.Clusters.Get(string(key)); !ok || !removes && !c.Value.Deleting.IsZero() {
+			return engine.ErrStopped
+		}
+		return context.Cause(ctx)
+	}
 }
 
 // options are what a run needs of its surroundings.
@@ -166,12 +207,12 @@ func (r *Runner) options(machines []records.Machine, report engine.Report) engin
 	}
 }
 
-// save keeps a cluster's state.
-func (r *Runner) save(ctx context.Context, key records.ClusterKey, next *rkestate.State) error {
+// save keeps a cluster's state, in the form that kept gives it.
+func (r *Runner) save(ctx context.Context, key records.ClusterKey, next *rkestate.State, kept func(records.RKEState, *rkestate.State) (records.RKEState, error)) error {
 	if _, ok := r.State.Clusters.Get(string(key)); !ok {
 		return fmt.Errorf("cluster %s does not exist any more: %w", key, engine.ErrStopped)
 	}
-	op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) { return want.Record(rec, next) })
+	op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) { return kept(rec, next) })
 	if err != nil {
 		return err
 	}
@@ -179,13 +220,26 @@ func (r *Runner) save(ctx context.Context, key records.ClusterKey, next *rkestat
 	return err
 }
 
-// succeeded writes that a cluster is what it should be.
-func (r *Runner) succeeded(ctx context.Context, key records.ClusterKey, d want.Decision, agents *selfRepair) error {
+// succeeded writes that a cluster is what it should be, and what else there is to be remembered; done may be nil.
+func (r *Runner) succeeded(ctx context.Context, s want.Snapshot, d want.Decision, agents *selfRepair, done func(records.RKEState) records.RKEState) error {
+	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
 	if err := agents.release(ctx); err != nil {
 		return err
 	}
 	op, err := r.recording(key, func(rec records.RKEState) (records.RKEState, error) {
-		rec.Done, rec.Halted = d.Stamp, ""
+		if d.Wish != nil {
+			rec.Heeded = d.Wish.With(rec.Heeded)
+		}
+		if d.Wish == nil || d.Wish.Kind == want.KindRestore {
+			if rec.Since.IsZero() {
+				rec.Since = r.Now().UTC()
+				rec.Heeded = want.Fresh(want.Input{Cluster: s.Cluster}, rec.Heeded)
+			}
+			rec.Done, rec.Halted, rec.Failed, rec.Applied = d.Stamp, "", nil, s.Cluster.Spec.RKE1Text()
+		}
+		if done != nil {
+			rec = done(rec)
+		}
 		return rec, nil
 	})
 	if err != nil {
@@ -205,8 +259,26 @@ func (r *Runner) removed(ctx context.Context, key records.ClusterKey, d want.Dec
 	return r.close(ctx, d.Operation, operations.Succeeded, "", ops...)
 }
 
-// failed writes what went wrong and when the next try begins.
-func (r *Runner) failed(ctx context.Context, o operations.Operation, p want.Params, failed error) error {
+// failed writes what went wrong and when the next try begins. A wish of which nothing was begun is not tried again by itself.
+func (r *Runner) failed(ctx context.Context, cluster records.Cluster, d want.Decision, p want.Params, failed error) error {
+	o, key := d.Operation, records.ClusterKey(d.Operation.Subject)
+	failed = inServersWords(failed, cluster.Name)
+	if p.Wish != nil && !r.begun(key, p.Wish.Kind) {
+		r.Logger.Warn("what was asked of an RKE1 cluster was not done", "operation", o.ID, "kind", o.Kind, "cluster", o.Subject, "error", failed)
+		return r.end(ctx, key, want.Decision{Operation: o, Wish: p.Wish, State: operations.Failed, Reason: failed.Error()})
+	}
+	if p.Wish == nil && o.Kind == want.KindProvision && r.kept(key) {
+		_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
+			if bytes.Equal(rec.Failed, cluster.Spec.RKE1Text()) {
+				return rec, store.ErrUnchanged
+			}
+			rec.Failed = cluster.Spec.RKE1Text()
+			return rec, nil
+		})
+		if err != nil && !errors.Is(err, store.ErrUnchanged) {
+			return fmt.Errorf("write that operation %s has failed: %w", o.ID, err)
+		}
+	}
 	p.Tries++
 	p.Next = r.Now().UTC().Add(want.Delay(p.Tries))
 	next := "the next try begins at " + p.Next.Format(time.RFC3339) + ", or at once with `drover operations retry " + o.ID + "`"
@@ -241,23 +313,29 @@ func (r *Runner) failed(ctx context.Context, o operations.Operation, p want.Para
 
 // Preview is what a run would do, in lines. It asks the hosts and does nothing.
 func (r *Runner) Preview(ctx context.Context, cluster records.Cluster) ([]string, error) {
+	lines, _, err := r.Compare(ctx, cluster)
+	return lines, err
+}
+
+// Compare is Preview, and says beside that whether it is known that a run would change nothing on any host.
+func (r *Runner) Compare(ctx context.Context, cluster records.Cluster) (lines []string, same bool, err error) {
 	s := r.snapshot(cluster)
 	before, err := want.State(s.Record)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
-		return []string{"nothing is done before this: " + want.Sentence(needs)}, nil
+		return []string{"nothing is done before this: " + want.Sentence(needs)}, false, nil
 	}
 	c, _, err := want.Config(want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	changes, err := engine.Preview(ctx, r.options(s.Machines, silent{}), engine.Work{Config: c, Before: before, Kubeconfig: kubeconfigPath})
 	if err != nil {
-		return nil, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
+		return nil, false, fmt.Errorf("look at the hosts of cluster %s: %w", cluster.Name, err)
 	}
-	return append(changes.Lines(), changes.Summary()), nil
+	return append(changes.Lines(), changes.Summary()), changes.Empty() && len(changes.Unknown) == 0, nil
 }
 
 // silent is the report of what does nothing.

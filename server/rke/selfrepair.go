@@ -59,8 +59,7 @@ func (a *selfRepair) hold(ctx context.Context, planned []engine.Planned) error {
 		}
 		if len(is.Processes) > 0 && !same(*is, a.wanted[m.Key()]) {
 			version++
-			still := nodeconfig.NodeConfig{ClusterName: a.cluster.ID, NodeVersion: version, AgentCheckInterval: busyInterval}
-			if err := a.write(ctx, m.Key(), still); err != nil {
+			if err := a.still(ctx, m.Key(), version); err != nil {
 				return err
 			}
 		} else if is.AgentCheckInterval != busyInterval {
@@ -72,6 +71,30 @@ func (a *selfRepair) hold(ctx context.Context, planned []engine.Planned) error {
 		a.report.Line(fmt.Sprintf("waiting until %d node agents, which repair their hosts, hold still for the change", len(asked)))
 	}
 	return a.await(ctx, asked)
+}
+
+// still gives an agent a config without processes.
+func (a *selfRepair) still(ctx context.Context, key string, version int) error {
+	return a.write(ctx, key, nodeconfig.NodeConfig{ClusterName: a.cluster.ID, NodeVersion: version, AgentCheckInterval: busyInterval})
+}
+
+// leaveAlone has the agents of a cluster that is in other hands hold still, or they would undo what is done there. The first run
+// after that gives them their configs again.
+func (r *Runner) leaveAlone(ctx context.Context, s want.Snapshot) error {
+	a := &selfRepair{Runner: r, cluster: s.Cluster}
+	for _, m := range s.Machines {
+		is, version, err := a.stored(m.Key())
+		if err != nil {
+			return err
+		}
+		if is == nil || len(is.Processes) == 0 {
+			continue
+		}
+		if err := a.still(ctx, m.Key(), version+1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // await waits until the agents have acknowledged, are not connected, or have had their time.

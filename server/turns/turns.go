@@ -4,6 +4,7 @@ package turns
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -35,6 +37,8 @@ type Request struct {
 	Kind, Title, By string
 	Generation      int64
 	Tasks           []operations.Task
+	// Final is why it cannot be stopped; see operations.Operation.
+	Final string
 	// Params are kept as JSON.
 	Params any
 	Turn   Turn
@@ -46,8 +50,14 @@ type Request struct {
 }
 
 // Begin is the record of a request and the writes that belong to it: the record, those that it replaces, and old
-// ones that are dropped, whose records are gone. The record is running, or queued.
+// ones that are dropped, whose records are gone. The record is running, or queued. On a cluster that the server does not touch
+// nothing begins: *records.ExportedError.
 func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Operation, ops []store.Op, gone []operations.Operation, err error) {
+	if d, ok := s.Clusters.Get(string(r.Subject)); ok {
+		if err := d.Value.MayChange(); err != nil {
+			return o, nil, nil, err
+		}
+	}
 	all := s.OperationsOf(r.Subject)
 	now := clock().UTC()
 	text, err := json.Marshal(r.Params)
@@ -55,7 +65,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 		return o, nil, nil, fmt.Errorf("keep what is asked for on %s: %w", r.Subject.Home(), err)
 	}
 	o = operations.Operation{
-		ID: operations.IDPrefix + random.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Params: text, Created: now,
+		ID: operations.IDPrefix + random.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Params: text, Created: now,
 	}
 	end := func(one operations.Operation, why string) error {
 		ended, err := one.To(operations.Aborted, why, now)
@@ -82,6 +92,9 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 		}
 	}
 	if o, err = operations.Begin(o, all, r.Turn == Queue); err != nil {
+		if busy, ok := errors.AsType[*operations.BusyError](err); ok {
+			busy.Replaceable = replaceable(busy.First)
+		}
 		return o, nil, nil, err
 	}
 	for _, t := range r.Tasks {
@@ -96,7 +109,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 
 // replaceable says that a newer wish may take the place of an operation.
 func replaceable(o operations.Operation) bool {
-	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan}, o.Kind) && o.State != operations.Queued
+	return slices.Contains([]string{planner.KindChange, planner.KindUpgrade, planner.KindPlan, want.KindProvision}, o.Kind) && o.State != operations.Queued
 }
 
 // failing says that a machine could not be changed: correcting what is wished for is what mends that.

@@ -8,17 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/drover-project/drover/plans/fetch"
 )
 
 // Bounds of reading.
@@ -26,6 +25,8 @@ const (
 	maxDocument = 32 << 20 // bytes; Rancher's whole document has about 10 MiB
 	fetchLimit  = 5 * time.Second
 )
+
+var limit = fetch.Limit{Bytes: maxDocument, Over: fmt.Sprintf("it has more than %d MiB", maxDocument>>20)}
 
 // When data are read again.
 const (
@@ -92,10 +93,10 @@ func Open(o Options) (*Source, error) {
 		return nil, err
 	}
 	s.current.Store(s.base)
-	s.status = Status{Location: shown(o.Location), Date: s.base.Date}
+	s.status = Status{Location: fetch.Shown(o.Location), Date: s.base.Date}
 	switch {
 	case o.Location == "":
-	case isAddress(o.Location):
+	case fetch.IsAddress(o.Location):
 		s.restore()
 	default:
 		if err := s.readFile(); err != nil {
@@ -129,7 +130,7 @@ func (s *Source) Run(ctx context.Context) error {
 		return nil
 	}
 	wait, retry := time.Duration(0), firstRetry
-	if !isAddress(s.Location) {
+	if !fetch.IsAddress(s.Location) {
 		wait = lookEvery // Open has read it
 	}
 	for {
@@ -141,7 +142,7 @@ func (s *Source) Run(ctx context.Context) error {
 		switch err := s.refresh(ctx); {
 		case ctx.Err() != nil:
 			return nil
-		case !isAddress(s.Location):
+		case !fetch.IsAddress(s.Location):
 			wait = lookEvery
 		case err != nil:
 			wait, retry = retry, min(2*retry, lastRetry)
@@ -154,7 +155,7 @@ func (s *Source) Run(ctx context.Context) error {
 // refresh reads the location once, and notes a fault where it is new.
 func (s *Source) refresh(ctx context.Context) error {
 	var err error
-	if isAddress(s.Location) {
+	if fetch.IsAddress(s.Location) {
 		err = s.fetch(ctx)
 	} else {
 		err = s.readFile()
@@ -225,39 +226,21 @@ func (s *Source) confirm() {
 
 // fetch asks the address whether there is something new, and takes it.
 func (s *Source) fetch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
-	defer cancel()
-	where := shown(s.Location)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Location, nil)
-	if err != nil {
-		return fmt.Errorf("fetch version data: %s is not an address", where)
-	}
-	if s.etag != "" {
-		r.Header.Set("If-None-Match", s.etag)
-	}
-	client := &http.Client{Transport: s.Transport, CheckRedirect: stayEncrypted}
-	answer, err := client.Do(r)
-	if err != nil {
-		return fmt.Errorf("fetch version data from %s: %w", where, withoutAddress(err))
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusNotModified && s.etag != "" {
-		s.confirm()
-		return nil
-	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetch version data from %s: the server answers %s", where, answer.Status)
-	}
-	text, err := bounded(answer.Body)
+	where := fetch.Shown(s.Location)
+	answer, err := fetch.Get(ctx, fetch.Request{Address: s.Location, ETag: s.etag, Limit: limit, Within: fetchLimit, Transport: s.Transport})
 	if err != nil {
 		return fmt.Errorf("fetch version data from %s: %w", where, err)
 	}
+	if answer.Same {
+		s.confirm()
+		return nil
+	}
 	now := s.Now().UTC()
-	if err := s.take(where, text, now); err != nil {
+	if err := s.take(where, answer.Text, now); err != nil {
 		return err
 	}
-	s.etag = answer.Header.Get("ETag")
-	if err := s.keep(kept{Location: s.Location, ETag: s.etag, Read: now, Document: text}); err != nil {
+	s.etag = answer.ETag
+	if err := s.keep(kept{Location: s.Location, ETag: s.etag, Read: now, Document: answer.Text}); err != nil {
 		s.Logger.Warn("the copy of the version data for the time without a network could not be written", "error", err)
 	}
 	s.Logger.Info("version data renewed", "from", where, "date", s.Data().Date)
@@ -322,55 +305,9 @@ func readFile(file string) ([]byte, error) {
 		return nil, fmt.Errorf("read version data: %w", err)
 	}
 	defer f.Close()
-	text, err := bounded(f)
+	text, err := limit.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("read version data of %s: %w", file, err)
 	}
 	return text, nil
-}
-
-func bounded(from io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
-	if err == nil && len(text) > maxDocument {
-		err = fmt.Errorf("it has more than %d MiB", maxDocument>>20)
-	}
-	return text, err
-}
-
-func isAddress(location string) bool {
-	return strings.HasPrefix(location, "https://") || strings.HasPrefix(location, "http://")
-}
-
-// shown is a location for people: of an address without what may be a password.
-func shown(location string) string {
-	if !isAddress(location) {
-		return location
-	}
-	u, err := url.Parse(location)
-	if err != nil {
-		return "the address given"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-}
-
-// stayEncrypted follows redirects as clients do, but not from https to http.
-func stayEncrypted(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errors.New("it redirects ten times")
-	}
-	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-		return errors.New("it redirects to an address without encryption")
-	}
-	return nil
-}
-
-// withoutAddress is the cause of a failed request; the client's own words repeat the whole address.
-func withoutAddress(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		if wrapped.Timeout() {
-			return fmt.Errorf("no answer within %s", fetchLimit)
-		}
-		return wrapped.Err
-	}
-	return err
 }

@@ -277,17 +277,3 @@ func TestRunTriesAgain(t *testing.T) {
 		}
 	})
 }
-
-func TestRedirectsStayEncrypted(t *testing.T) {
-	request := func(scheme string) *http.Request {
-		return httptest.NewRequest(http.MethodGet, scheme+"://m.example/d", nil)
-	}
-	for _, tc := range []struct {
-		from, to string
-		refused  bool
-	}{{"https", "https", false}, {"http", "https", false}, {"http", "http", false}, {"https", "http", true}} {
-		if err := stayEncrypted(request(tc.to), []*http.Request{request(tc.from)}); (err != nil) != tc.refused {
-			t.Errorf("from %s to %s: %v", tc.from, tc.to, err)
-		}
-	}
-}

@@ -121,16 +121,20 @@ type Cluster struct {
 	// Distribution is k3s, rke2, rke1, or docker for hosts that run Docker and nothing that the server provisioned.
 	Distribution string `json:"distribution"`
 	// KubernetesVersion is the wanted one, Version the one that runs.
-	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
-	Version           string    `json:"version,omitempty"`
-	APIEndpoint       string    `json:"apiEndpoint,omitempty"`
-	State             string    `json:"state"`
-	Message           string    `json:"message,omitempty"`
-	Failed            bool      `json:"failed"`
-	Ready             bool      `json:"ready"`
-	Connected         bool      `json:"connected"`
-	Since             time.Time `json:"since,omitzero"`
-	Machines          int       `json:"machines"`
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	Version           string `json:"version,omitempty"`
+	APIEndpoint       string `json:"apiEndpoint,omitempty"`
+	State             string `json:"state"`
+	Message           string `json:"message,omitempty"`
+	Failed            bool   `json:"failed"`
+	// Warning is what a person should look at though the cluster works; absent for nothing.
+	Warning   *records.Warning `json:"warning,omitempty"`
+	Ready     bool             `json:"ready"`
+	Connected bool             `json:"connected"`
+	Since     time.Time        `json:"since,omitzero"`
+	Machines  int              `json:"machines"`
+	// Exported is set while the server does not touch the cluster.
+	Exported *records.Exported `json:"exported,omitempty"`
 }
 
 // The distributions of clusters of hosts that run Docker: RKE1's, and without one.
@@ -147,8 +151,11 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 		Type: "cluster", ID: cl.ID, Namespace: cl.Namespace, Name: cl.Name, UID: cl.UID, Revision: d.Revision, Generation: cl.Generation, ObservedGeneration: cl.Status.ObservedGeneration,
 		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
 		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
-		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected,
+		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected, Exported: cl.Exported,
 		Since: cl.Status.Since, Machines: machines,
+	}
+	if w := cl.Status.Warning; w.Code != "" {
+		c.Warning = &w
 	}
 	if cl.Spec.RKE1() {
 		c.Distribution, c.KubernetesVersion = RKE1, want.Version(cl.Spec)

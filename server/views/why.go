@@ -112,6 +112,12 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 	if root, is := clusterCause(cl, w, gate); is {
 		w.Causes = append([]Cause{root}, w.Causes...)
 	}
+	if c, is := warningCause(cl); is && machine == "" {
+		w.Causes = append(w.Causes, c)
+		if c.kind == verdict.Failure { // others are there because of it
+			w.Causes = append([]Cause{c}, w.Causes[:len(w.Causes)-1]...)
+		}
+	}
 	w.Well = len(w.Causes) == 0 && w.State == "active"
 	if n := len(w.Causes) - MaxCauses; n > 0 {
 		w.Causes, w.More = w.Causes[:MaxCauses], n
@@ -204,6 +210,8 @@ func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
 	switch {
 	case gate != nil:
 		code, c.Fix = verdict.Code(gate.Code), gate.Fix
+	case cl.Exported != nil:
+		code = verdict.Exported
 	case cl.Spec.Docker():
 	case cl.Spec.KubernetesVersion == "":
 		code = verdict.NoVersion
@@ -215,6 +223,19 @@ func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
 		c.Code, c.Title, c.Docs, c.Fix = string(code), row.Title, row.Docs(), cmp.Or(c.Fix, strings.ReplaceAll(row.Fix, "NAME", cl.Name))
 	}
 	return c, true
+}
+
+// warningCause is what a person should look at though the cluster works.
+func warningCause(cl records.Cluster) (Cause, bool) {
+	w := cl.Status.Warning
+	row, known := verdict.Find(verdict.Code(w.Code))
+	if !known {
+		return Cause{}, false
+	}
+	return Cause{
+		State: conditions.Cluster(cl).State, Code: w.Code, Title: row.Title, Docs: row.Docs(), Cause: w.Cause, Since: cl.Status.Since,
+		Fix: cmp.Or(w.NextStep, strings.ReplaceAll(row.Fix, "NAME", cl.Name)), kind: row.Kind,
+	}, true
 }
 
 // Tiers are the parts of a cluster in the order in which they change; TierOf is an index.

@@ -176,3 +176,21 @@ func TestCausesAreBounded(t *testing.T) {
 		t.Errorf("%d causes, %d more, well %v", len(w.Causes), w.More, w.Well)
 	}
 }
+
+// What will go wrong comes last, and what has gone wrong by it comes behind it.
+func TestWhyWarns(t *testing.T) {
+	cl := harbour("active", "")
+	for code, want := range map[verdict.Code][]string{
+		verdict.CertificatesEnding: {"active well=false", "custom-a out-of-sight", "cluster certificates-ending"},
+		verdict.CertificatesEnded:  {"active well=false", "cluster certificates-ended", "custom-a out-of-sight"},
+	} {
+		cl.Status.Warning = records.Warning{Code: string(code), Cause: "kube-node", NextStep: "drover clusters rotate certificates harbour"}
+		w := OfCauses(cl, []records.Machine{host("custom-a", allRoles, records.Active, verdict.OutOfSight, 1)}, nil, "")
+		if diff := cmp.Diff(want, outline(w)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", code, diff)
+		}
+		if w := OfCauses(cl, []records.Machine{host("custom-b", worker, records.Active, "", 1)}, nil, "fleet-default/custom-b"); !w.Well {
+			t.Errorf("a machine is not well by a warning of its cluster: %+v", w.Causes)
+		}
+	}
+}

@@ -24,6 +24,8 @@ func attacks() []attack {
 	return []attack{
 		{"YAML login bodies with aliases", aliases},
 		{"cluster documents that are aliases of themselves, as administrator", selfReferences},
+		{"documents of RKE1 clusters that are bombs, as administrator", hostileRKE1},
+		{"plans for a fleet that are bombs, as administrator", hostilePlans},
 		{"logins with names of 1 MB", longNames},
 		{"1,500 bodies that stall", stalledBodies},
 		{"1,000 clients that never read", neverRead},
@@ -68,22 +70,65 @@ func aliases(ctx context.Context, t *target) string {
 
 func selfReferences(ctx context.Context, t *target) string {
 	body := "apiVersion: provisioning.cattle.io/v1\nkind: Cluster\nmetadata: {name: bomb}\nspec:\n  kubernetesVersion: v1.34.4+k3s1\n  rkeConfig:\n    chartValues:\n      a: &a [*a]\n"
+	return refuses(ctx, t, document{"/v1/provisioning.cattle.io.clusters", body}, document{"/v1-drover/apply", body})
+}
+
+func hostileRKE1(ctx context.Context, t *target) string {
+	const (
+		path  = "/v1-drover/apply"
+		begin = "apiVersion: management.cattle.io/v3\nkind: Cluster\nmetadata: {name: bomb}\nspec:\n  rancherKubernetesEngineConfig:\n"
+	)
+	return refuses(ctx, t,
+		document{path, begin + "    addons: &a [*a]\n"},
+		document{path, begin + "    services: {kubeApi: {extraArgs: &a {v: *a}}}\n"},
+		document{path, begin + "    nodes: [" + strings.Repeat("{address: 192.0.2.1, user: root, role: [worker]}, ", 20_000) + "]\n"},
+		document{path, begin + "    services: {etcd: {extraBinds: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}}\n"},
+		document{path, begin + "    addonsInclude: [&x \"" + strings.Repeat("x", 100_000) + "\", " + strings.Repeat("*x, ", 28_000) + "]\n"},
+		document{path, begin + "    addons: \"" + strings.Repeat("a", 4<<20) + "\"\n"},
+	)
+}
+
+func hostilePlans(ctx context.Context, t *target) string {
+	client := t.client(1)
+	defer client.CloseIdleConnections()
+	if status, text, err := t.ask(ctx, client, http.MethodPost, "/v1-drover/fleets/edge/join", t.admin, "", ""); err != nil || status != http.StatusOK {
+		return fmt.Sprintf("!no fleet was made: %d %.200s %v", status, text, err)
+	}
+	const path = "/v1-drover/fleets/edge/plan"
+	return refuses(ctx, t,
+		document{path, "files: &a [*a]\n"},
+		document{path, "files: [" + strings.Repeat("{path: /x, content: aGk=}, ", 30_000) + "]\n"},
+		document{path, "instructions: [" + strings.Repeat("{name: a, command: sh, args: ["+strings.Repeat("a, ", 100)+"]}, ", 2_000) + "]\n"},
+		document{path, "files: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "\n"},
+		document{path, "files: [{path: /x, content: &x \"" + strings.Repeat("QUJD", 25_000) + "\"}, " + strings.Repeat("{path: /y, content: *x}, ", 1_000) + "]\n"},
+		document{path + "?" + strings.Repeat("label=a%3Db&", 5_000), "files: []\n"},
+		document{"/v1-drover/fleets/" + strings.Repeat("e", 200_000) + "/plan", "files: []\n"},
+	)
+}
+
+// document is what is sent to a path.
+type document struct{ path, body string }
+
+// refuses sends documents as the administrator until ctx ends: each is to be refused.
+func refuses(ctx context.Context, t *target, documents ...document) string {
 	client := t.client(8)
 	defer client.CloseIdleConnections()
 	var sent atomic.Int64
-	var accepted atomic.Bool
-	abreast(ctx, 4, func(int) {
-		for _, path := range []string{"/v1/provisioning.cattle.io.clusters", "/v1-drover/apply"} {
-			if status, _, err := t.ask(ctx, client, http.MethodPost, path, t.admin, "application/yaml", body); err == nil {
-				sent.Add(1)
-				if status/100 == 2 {
-					accepted.Store(true)
-				}
+	var accepted atomic.Value
+	abreast(ctx, 4, func(i int) {
+		d := documents[i%len(documents)]
+		if status, _, err := t.ask(ctx, client, http.MethodPost, d.path, t.admin, "application/yaml", d.body); err == nil {
+			sent.Add(1)
+			if status/100 != 4 {
+				accepted.Store(fmt.Sprintf("!%.100s with %.120q was answered with %d", d.path, d.body, status))
 			}
 		}
 	})
-	if accepted.Load() {
-		return "!one was accepted"
+	if text, ok := accepted.Load().(string); ok {
+		return text
+	}
+	if int(sent.Load()) < len(documents) {
+		return fmt.Sprintf("!%d documents were answered", sent.Load())
 	}
 	return fmt.Sprintf("%d documents refused", sent.Load())
 }

@@ -458,18 +458,28 @@ func (f *fleet) roleSettings() {
 	}
 }
 
-// starts are the times at which systemd began to start k3s on the host, over all boots.
+// starts are the times at which somebody had systemd start k3s on the host, over all boots. Those by which systemd starts
+// what has ended by itself are not in them: on a busy machine k3s ends when it loses a lease.
 func (f *fleet) starts(s *ship) []time.Time { return f.unitTimes(s, "Starting") }
 
-// unitTimes are the times at which systemd wrote of k3s that it is in a phase, Starting or Started.
+// unitTimes are the times at which systemd wrote of k3s that it is in a phase, Starting or Started. Of the former, those
+// that follow an end of its own are left out.
 func (f *fleet) unitTimes(s *ship, phase string) []time.Time {
 	f.Helper()
 	var times []time.Time
+	again := false
 	out := f.on(s, "journalctl --no-pager -o short-unix -u "+s.unit+" -t systemd")
-	for _, found := range regexp.MustCompile(`(?m)^(\d+\.\d+) .*: `+phase+` `+s.unit+`\.service`).FindAllStringSubmatch(out, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(\d+\.\d+) .*: (?:`+phase+` `+s.unit+`\.service|`+s.unit+`\.service: (Scheduled restart job))`).FindAllStringSubmatch(out, -1) {
+		if found[2] != "" {
+			again = phase == "Starting"
+			continue
+		}
 		seconds, err := strconv.ParseFloat(found[1], 64)
 		must(f.T, err)
-		times = append(times, time.UnixMicro(int64(seconds*1e6)))
+		if !again {
+			times = append(times, time.UnixMicro(int64(seconds*1e6)))
+		}
+		again = false
 	}
 	return times
 }

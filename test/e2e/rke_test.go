@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ type rkeYard struct {
 	kit     rke1images.Kit
 	bed     *bed.Bed
 	hosts   []*rke1bed.Host
+	said    string // the log of the last command
 }
 
 // newRKEYard starts hosts; their roles are the cluster's matter.
@@ -138,11 +140,23 @@ func (y *rkeYard) rke(args ...string) (string, error) {
 	cmd.Stderr = &errs
 	began := time.Now()
 	out, err := cmd.Output()
+	y.said = errs.String()
 	y.Logf("drover rke %s: %s, %v\n%s%s", strings.Join(args, " "), time.Since(began).Round(time.Millisecond), err, errs.String(), out)
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, errs.String())
 	}
 	return string(out), err
+}
+
+// measure prints how long the command took that has just ended, and how often it called Docker.
+func (y *rkeYard) measure(what string, began time.Time) {
+	y.Helper()
+	y.Logf("MEASURE %s: %s, %s", what, time.Since(began).Round(time.Millisecond), dockerCalls(y.said))
+}
+
+// dockerCalls is what a run's log says of its calls of Docker's API.
+func dockerCalls(log string) string {
+	return regexp.MustCompile(`\d+ calls of the Docker API of \d+ hosts|$`).FindString(log)
 }
 
 // must runs `drover rke`, which has to succeed.
@@ -198,7 +212,7 @@ func TestRKEUp(t *testing.T) {
 	}
 	began := time.Now()
 	y.must("up")
-	t.Logf("MEASURE rke up of one host: %s", time.Since(began).Round(time.Second))
+	y.measure("rke up of one host", began)
 	if out, err := y.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=3m"); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
@@ -209,7 +223,7 @@ func TestRKEUp(t *testing.T) {
 	}
 	began = time.Now()
 	y.must("up")
-	t.Logf("MEASURE rke up again: %s", time.Since(began).Round(time.Millisecond))
+	y.measure("rke up of one host again", began)
 	if diff := cmp.Diff(before, y.containers()); diff != "" {
 		t.Errorf("a second run changed containers: %s", diff)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,41 +27,19 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 	defer cancel()
 	y := newRKEYard(t, ctx, rke1images.Version, "rke-a", "rke-b", "rke-c", "rke-d")
 	a, b, c, d := y.hosts[0], y.hosts[1], y.hosts[2], y.hosts[3]
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("DROVER_E2E_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("DROVER_E2E_SEED=%d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
-
-	step := func(name string, do func(t *testing.T)) {
-		t.Helper()
-		if !t.Run(name, func(t *testing.T) {
-			outer := y.T
-			y.T = t
-			defer func() { y.T = outer }()
-			began := time.Now()
-			do(t)
-			t.Logf("MEASURE %s: %s", name, time.Since(began).Round(time.Second))
-		}) {
-			t.FailNow()
-		}
-	}
-	step("one host", func(*testing.T) {
+	dice := rkeDice(t)
+	y.step("one host", func(*testing.T) {
 		y.write(map[*rke1bed.Host]string{a: everyRole}, "")
 		y.must("up")
 	})
-	step("two more with etcd and a worker join while the command is killed", func(*testing.T) {
+	y.step("two more with etcd and a worker join while the command is killed", func(*testing.T) {
 		y.write(map[*rke1bed.Host]string{a: everyRole, b: everyRole, c: everyRole, d: "worker"}, "")
 		y.strike(dice, 4, "up")
 		y.must("up")
 		y.ready(4)
 		y.voters(a, 3)
 	})
-	step("a second run changes nothing", func(t *testing.T) {
+	y.step("a second run changes nothing", func(t *testing.T) {
 		before := y.containers()
 		if out := y.must("up", "--dry-run"); !strings.HasPrefix(strings.TrimSpace(out), "0 changes") {
 			t.Errorf("the preview: %s", out)
@@ -72,7 +49,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	step("a host that is down is said, and kept", func(t *testing.T) {
+	y.step("a host that is down is said, and kept", func(t *testing.T) {
 		if err := d.Kill(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +63,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 		y.must("up")
 		y.ready(4)
 	})
-	step("a flag of the API servers and kubelets changes while the command is killed", func(t *testing.T) {
+	y.step("a flag of the API servers and kubelets changes while the command is killed", func(t *testing.T) {
 		path := filepath.Join(y.dir, "cluster.yml")
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -113,7 +90,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 		}
 		y.ready(4)
 	})
-	step("the first host leaves", func(t *testing.T) {
+	y.step("the first host leaves", func(t *testing.T) {
 		y.write(map[*rke1bed.Host]string{b: everyRole, c: everyRole, d: "worker"}, "")
 		y.strike(dice, 2, "up")
 		y.must("up")
@@ -124,7 +101,7 @@ func TestRKEHostsComeAndGo(t *testing.T) {
 			t.Errorf("left on the host: %v\n%s", err, out)
 		}
 	})
-	step("the cluster is removed", func(t *testing.T) {
+	y.step("the cluster is removed", func(t *testing.T) {
 		y.must("remove", "--force")
 		for _, h := range []*rke1bed.Host{b, c, d} {
 			out, err := h.Sh(ctx, `docker ps -a --format '{{.Names}}'; find /etc/kubernetes /var/lib/etcd -mindepth 1 | head`)

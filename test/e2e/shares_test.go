@@ -58,22 +58,23 @@ func (f *fleet) ended(journal string, lines *regexp.Regexp) (spans []span) {
 }
 
 // shares logs whose time it took from the end of the last join line until the machines were Active, and the one that was
-// so first. Of the distribution are the times from the start of a unit until its node is Ready, its probes are healthy,
-// and its etcd votes where that was waited for.
+// so first. Of the distribution are the times from the start of a unit until its node is Ready and its probes are
+// healthy, and until its member votes where another one waits for that. Kubernetes' times are in whole seconds: what is
+// drover's is between two bounds.
 func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 	f.Helper()
 	nodes := f.nodes()
-	var fetching, working []span
+	var starts []time.Time
 	for _, s := range *f.ships {
+		starts = append(starts, f.starts(s)[0])
+	}
+	var fetching, working, longest []span
+	for i, s := range *f.ships {
 		journal, err := s.Journal(f.ctx, "rancher-system-agent")
 		must(f.T, err)
 		fetching = append(fetching, f.ended(journal, staged)...)
-		working = append(working, f.ended(journal, install)...)
-		// Kubernetes' times are in whole seconds, so that up to one of each is not drover's.
+		installing := f.ended(journal, install)
 		until := nodes[s.Name()].since("Ready")
-		if votes := nodes[s.Name()].since("EtcdIsVoter"); votes.After(until) && votes.Before(active[s.Name()]) {
-			until = votes
-		}
 		for _, found := range well.FindAllStringSubmatch(journal, -1) {
 			at, err := time.Parse(journalTime, found[1])
 			must(f.T, err)
@@ -82,7 +83,12 @@ func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 				until = at
 			}
 		}
-		working = append(working, span{f.starts(s)[0], until})
+		votes := nodes[s.Name()].since("EtcdIsVoter")
+		if waited := slices.ContainsFunc(starts, votes.Before); waited && votes.After(until) {
+			until = votes
+		}
+		working = append(append(working, installing...), span{starts[i], until})
+		longest = append(append(longest, installing...), span{starts[i], until.Add(time.Second)})
 	}
 	for _, to := range []struct {
 		what string
@@ -93,10 +99,11 @@ func (f *fleet) shares(began time.Time, active map[string]time.Time) {
 	} {
 		all := span{began, to.at}
 		total := to.at.Sub(began)
-		own := total - all.covered(working)
+		most, least := total-all.covered(working), total-all.covered(longest)
 		waits := total - all.covered(slices.Concat(working, fetching))
-		f.Logf("from the last join line until %s: %s, of which installers and %s took all but %s (%.1f %%); without the fetching of installers %s (%.1f %%)", to.what,
-			total.Round(100*time.Millisecond), f.name, own.Round(100*time.Millisecond), percent(own, total), waits.Round(100*time.Millisecond), percent(waits, total))
+		f.Logf("from the last join line until %s: %s, of which installers and %s took all but %s to %s (%.1f to %.1f %%); without the fetching of installers at most %s (%.1f %%)", to.what,
+			total.Round(100*time.Millisecond), f.name, least.Round(100*time.Millisecond), most.Round(100*time.Millisecond), percent(least, total), percent(most, total),
+			waits.Round(100*time.Millisecond), percent(waits, total))
 	}
 }
 

@@ -8,5 +8,8 @@ import (
 	"github.com/drover-project/drover/test/rke1images"
 )
 
-// TestRKE1BedNewer is TestRKE1Bed for a minor version without dockershim. Its pods are not containers of Docker.
+// TestRKE1BedNext is TestRKE1Bed for the first minor version without dockershim inside, whose pods stay containers of Docker.
+func TestRKE1BedNext(t *testing.T) { testBed(t, rke1images.Next) }
+
+// TestRKE1BedNewer is TestRKE1Bed for a minor version whose pods are not containers of Docker.
 func TestRKE1BedNewer(t *testing.T) { testBed(t, rke1images.Newer) }

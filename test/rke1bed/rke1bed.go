@@ -83,7 +83,7 @@ func Start(ctx context.Context, b *bed.Bed, kit rke1images.Kit, dir string, o Op
 		if err := h.LoadImage(ctx, kit.Archive(version)); err != nil {
 			return nil, err
 		}
-		if !rke1images.HasDockershim(version) {
+		if !rke1images.PodsInDocker(version) {
 			if err := h.readyContainerd(ctx, version, kit.Archive(version)); err != nil {
 				return nil, err
 			}

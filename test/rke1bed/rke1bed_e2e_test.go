@@ -328,7 +328,7 @@ func (c *cluster) worker() {
 	out, err := c.kubectl(c.ctx, "get", "nodes", "--output", "wide")
 	must(c.T, err)
 	c.Log("\n" + out)
-	if rke1images.HasDockershim(c.version) != strings.Contains(out, "docker://20.10.") {
+	if rke1images.PodsInDocker(c.version) != strings.Contains(out, "docker://20.10.") {
 		c.Error("that is not the runtime of this version")
 	}
 	if now, err := os.ReadFile("/proc/sys/kernel/panic"); err != nil || string(now) != string(kernel) {
@@ -424,7 +424,7 @@ spec:
 	must(c.T, err)
 	c.Log("\n" + out)
 	for _, name := range []string{"k8s_cargo_cargo_default_", "k8s_POD_cargo_default_"} {
-		if strings.Contains(out, name) != rke1images.HasDockershim(c.version) {
+		if strings.Contains(out, name) != rke1images.PodsInDocker(c.version) {
 			c.Errorf("a container %s… of the host's Docker: %t", name, strings.Contains(out, name))
 		}
 	}

@@ -43,7 +43,13 @@ func SystemImages(version string) map[string]string {
 		roleFlannel:    "rancher/mirrored-coreos-flannel:v0.15.1",
 		roleFlannelCNI: "rancher/flannel-cni:v0.3.0-rancher6",
 	}
-	if version == Newer {
+	switch version {
+	case Next: // beside another one on the same host, during an upgrade, its images have names of their own
+		names[roleEtcd] = "rancher/mirrored-coreos-etcd:v3.5.4"
+		names[roleTools] = "rancher/rke-tools:v0.1.90"
+		names[rolePause] = "rancher/mirrored-pause:3.6"
+		names[roleCoreDNS] = "rancher/mirrored-coredns-coredns:1.9.3"
+	case Newer:
 		names[roleEtcd] = "rancher/mirrored-coreos-etcd:v3.5.12"
 		names[roleTools] = "rancher/rke-tools:v0.1.108"
 		names[rolePause] = "rancher/mirrored-pause:3.7"
@@ -66,7 +72,7 @@ func (b *builder) images(version string, r release) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	layers, err := b.layers(dir, r)
+	layers, err := b.layers(dir, version, r)
 	if err != nil {
 		return err
 	}
@@ -95,7 +101,7 @@ func (b *builder) images(version string, r release) error {
 }
 
 // layers writes the layers of all images.
-func (b *builder) layers(dir string, r release) (map[string]layer, error) {
+func (b *builder) layers(dir, version string, r release) (map[string]layer, error) {
 	busybox, err := busyboxEntries()
 	if err != nil {
 		return nil, err
@@ -115,7 +121,7 @@ func (b *builder) layers(dir string, r release) (map[string]layer, error) {
 			{Name: "tmp", Dir: true, Mode: 0o1777},
 		},
 		"busybox": busybox,
-		"tools":   b.toolsEntries(),
+		"tools":   b.toolsEntries(version),
 		"pause": {
 			{Name: "pause", File: filepath.Join(b.Bin(), "pause")},
 			{Name: "cluster-proportional-autoscaler", Link: "pause"},
@@ -141,8 +147,8 @@ func (b *builder) script(name string) string {
 	return filepath.Join(b.Module, "test/rke1images/image", name)
 }
 
-func (b *builder) toolsEntries() []entry {
-	return []entry{
+func (b *builder) toolsEntries(version string) []entry {
+	entries := []entry{
 		{Name: "usr/bin/tools", File: filepath.Join(b.Bin(), "tools")},
 		{Name: "usr/bin/nginx-proxy", Link: "tools"},
 		{Name: "usr/bin/cert-deployer", Link: "tools"},
@@ -151,6 +157,10 @@ func (b *builder) toolsEntries() []entry {
 		{Name: "opt/rke-tools/entrypoint.sh", File: b.script("entrypoint.sh")},
 		{Name: "opt/rke-tools/rke-etcd-backup", Link: "/usr/bin/tools"},
 	}
+	if version == Next {
+		entries = append(entries, entry{Name: "opt/rke-tools/bin/cri-dockerd", File: filepath.Join(b.Bin(), "cri-dockerd")})
+	}
+	return entries
 }
 
 func (b *builder) flannelEntries() []entry {

@@ -48,6 +48,9 @@ func releases() map[string]release {
 	return map[string]release{
 		Version: old("v1.23.17", "v1.23.17-rancher1"),
 		Older:   old("v1.23.16", "v1.23.16-rancher2"),
+		Next: {
+			Source: "v1.24.17", Sum: "h1:+4+5VIoxcDv35PnVELouMdDC58AQF/sWs+hjjr4Ra44=", Reports: "v1.24.17", Tag: "v1.24.17-rancher1",
+		},
 		Newer: {
 			Source: "v1.30.14", Sum: "h1:MrlKXh9uhLIJpyxOeXhcndzRVSvwiV9iJ8NgH8nqPsg=", Reports: "v1.30.8", Tag: "v1.30.8-rancher1",
 			Sums: "k8s.io/kube-proxy v0.30.14 h1:hytob1NuBYKteKr8WrUJfaRqd2wHIOeFylRq+1LB3ZQ=\n" +
@@ -61,8 +64,25 @@ func (b *builder) hyperkube(r release) string { return filepath.Join(b.Bin(), "h
 
 // kubernetes builds a release.
 func (b *builder) kubernetes(ctx context.Context, r release) error {
+	if err := b.inKubernetes(ctx, r, "kubernetes", b.hyperkube(r)); err != nil {
+		return err
+	}
+	kubectl := filepath.Join(b.Bin(), r.Tag, "kubectl") // it is what its name says
+	if err := os.MkdirAll(filepath.Dir(kubectl), 0o755); err != nil {
+		return err
+	}
+	return k3smodule.Link(b.hyperkube(r), kubectl)
+}
+
+// criDockerd builds the program that later kubelets have in dockershim's place.
+func (b *builder) criDockerd(ctx context.Context) error {
+	return b.inKubernetes(ctx, releases()[Version], "cridockerd", filepath.Join(b.Bin(), "cri-dockerd"))
+}
+
+// inKubernetes builds one of our programs in a copy of a release's module.
+func (b *builder) inKubernetes(ctx context.Context, r release, program, output string) error {
 	source := filepath.Join(b.Dir, "kubernetes-"+r.Source)
-	if err := b.kubernetesSource(ctx, r, source); err != nil {
+	if err := b.kubernetesSource(ctx, r, source, program); err != nil {
 		return err
 	}
 	minor := strings.Split(r.Reports, ".")[1]
@@ -73,25 +93,18 @@ func (b *builder) kubernetes(ctx context.Context, r release) error {
 		}
 	}
 	err := b.Go(ctx, k3smodule.GoCommand{
-		What: "Kubernetes " + r.Source + " for " + r.Tag, Dir: source, Env: []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"},
+		What: filepath.Base(output) + " of Kubernetes " + r.Source, Dir: source, Env: []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off"},
 		// The checksums of the parts that are developed with it are not in its go.sum.
-		Args: []string{"build", "-mod=mod", "-trimpath", "-tags", "providerless", "-ldflags=" + flags, "-o", b.hyperkube(r), "./cmd/hyperkube"},
+		Args: []string{"build", "-mod=mod", "-trimpath", "-tags", "providerless", "-ldflags=" + flags, "-o", output, "./cmd/" + program},
 	})
 	if err != nil {
-		return err
-	}
-	kubectl := filepath.Join(b.Bin(), r.Tag, "kubectl") // it is what its name says
-	if err := os.MkdirAll(filepath.Dir(kubectl), 0o755); err != nil {
-		return err
-	}
-	if err := k3smodule.Link(b.hyperkube(r), kubectl); err != nil {
 		return err
 	}
 	return os.RemoveAll(source) // what is compiled is in Go's cache
 }
 
-// kubernetesSource makes the copy of the module that is built.
-func (b *builder) kubernetesSource(ctx context.Context, r release, source string) error {
+// kubernetesSource makes the copy of the module in which a program is built.
+func (b *builder) kubernetesSource(ctx context.Context, r release, source, program string) error {
 	b.Say("%s: fetching Kubernetes %s", b.Product, r.Source)
 	module, err := b.fetch(ctx, r.Source, r.Sum)
 	if err != nil {
@@ -108,12 +121,12 @@ func (b *builder) kubernetesSource(ctx context.Context, r release, source string
 			return err
 		}
 	}
-	program, err := os.ReadFile(filepath.Join(b.Module, "test/rke1images/kubernetes/main.go"))
+	text, err := os.ReadFile(filepath.Join(b.Module, "test/rke1images", program, "main.go"))
 	if err != nil {
 		return err
 	}
-	program = bytes.Replace(program, []byte("//go:build ignore\n"), nil, 1)
-	if err := k3smodule.WriteFile(filepath.Join(source, "cmd/hyperkube/main.go"), program, 0o644); err != nil {
+	text = bytes.Replace(text, []byte("//go:build ignore\n"), nil, 1)
+	if err := k3smodule.WriteFile(filepath.Join(source, "cmd", program, "main.go"), text, 0o644); err != nil {
 		return err
 	}
 	if err := appendTo(filepath.Join(source, "go.sum"), r.Sums); err != nil {

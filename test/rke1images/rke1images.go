@@ -7,7 +7,8 @@
 //
 // STAND-INS, written for the tests from what is known of the originals' behaviour and not from their code, are:
 //   - rancher/rke-tools: entrypoint.sh and the programs of its image (tools), at the same paths. Where the original starts
-//     cri-dockerd, entrypoint.sh puts the socket of the host's containerd in its place;
+//     cri-dockerd, entrypoint.sh starts dockershim of Kubernetes 1.23 (cridockerd) or, for kubelets that do not understand
+//     it any more, puts the socket of the host's containerd in its place;
 //   - flannel (flanneld), which lays plain routes between hosts of one link, and its CNI plugin and installer;
 //   - the pause program; the autoscaler of CoreDNS, which is the same program and scales nothing.
 //
@@ -35,14 +36,20 @@ const (
 	Version = "v1.23.17-rancher1-1"
 	// Older is made of the same code and differs in what it reports, which is what an upgrade is to a cluster.
 	Older = "v1.23.16-rancher2-3"
-	// Newer has the flags of later minors, and no dockershim. cri-dockerd is no module that can be fetched, so its pods are
-	// not containers of Docker: the stand-in of rke-tools leads the kubelet to the containerd beside Docker. It is made of
-	// 1.30.14, and reports what it is taken for.
+	// Next is the minor after Version, and the first without dockershim inside. Its pods stay containers of Docker: what it
+	// has for cri-dockerd is the dockershim of Version.
+	Next = "v1.24.17-rancher1-1"
+	// Newer has the flags of later minors. cri-dockerd is no module that can be fetched, and dockershim is too old for it,
+	// so its pods are not containers of Docker: the stand-in of rke-tools leads the kubelet to the containerd beside Docker.
+	// It is made of 1.30.14, and reports what it is taken for.
 	Newer = "v1.30.8-rancher1-1"
 )
 
-// HasDockershim says whether a version's pods are containers of the host's Docker.
-func HasDockershim(version string) bool { return version != Newer }
+// PodsInDocker says whether a version's pods are containers of the host's Docker.
+func PodsInDocker(version string) bool { return version != Newer }
+
+// HasDockershim says whether a version's kubelet has dockershim inside.
+func HasDockershim(version string) bool { return version == Version || version == Older }
 
 // ColdBuild is how long Build takes the first time on two cores that have nothing else to do.
 const ColdBuild = 15 * time.Minute
@@ -181,7 +188,14 @@ func (b *builder) parts(versions []string) ([]part, error) {
 		if err != nil {
 			return nil, err
 		}
-		images, err := b.sumOf([]any{programs, kubernetes, filepath.Base(b.rootFS)}, here+"images.go", here+"layer.go", here+"image")
+		var shim string
+		if version == Next {
+			if shim, err = b.sumOf([]any{releases()[Version]}, here+"kubernetes.go", here+"cridockerd"); err != nil {
+				return nil, err
+			}
+			parts = append(parts, part{"cri-dockerd", shim, b.criDockerd})
+		}
+		images, err := b.sumOf([]any{programs, kubernetes, shim, filepath.Base(b.rootFS)}, here+"images.go", here+"layer.go", here+"image")
 		if err != nil {
 			return nil, err
 		}

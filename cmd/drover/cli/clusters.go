@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
 	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
-		a.clustersDiff(), a.clustersPause(), a.clustersResume())
+		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate())
 	return cmd
 }
 
@@ -255,7 +256,12 @@ input, the node agent from its environment.`,
 				return err
 			}
 			var join views.Join
-			if err := c.Get(ctx, clusterPath(one)+"/join", &join); err != nil {
+			if o.rotate {
+				err = c.Send(ctx, http.MethodPost, clusterPath(one)+"/join/rotate", nil, &join)
+			} else {
+				err = c.Get(ctx, clusterPath(one)+"/join", &join)
+			}
+			if err != nil {
 				return fmt.Errorf("get the join command of cluster %s: %w", one.Name, err)
 			}
 			if join.Command == "" {
@@ -266,6 +272,7 @@ input, the node agent from its environment.`,
 		}),
 	}
 	f := cmd.Flags()
+	f.BoolVar(&o.rotate, "rotate", false, "make a new token in place of the one before, by which no host joins any more; those that have joined need neither")
 	f.BoolVar(&o.docker, "docker", false, "the host runs Docker: print the docker run command of the node agent")
 	f.BoolVar(&o.all, "all-roles", false, "etcd, control plane and worker")
 	f.BoolVar(&o.etcd, "etcd", false, "etcd")
@@ -286,7 +293,7 @@ input, the node agent from its environment.`,
 }
 
 type joinOptions struct {
-	docker                             bool
+	docker, rotate                     bool
 	all, etcd, controlPlane, worker    bool
 	nodeName, address, internalAddress string
 	labels, taints                     []string

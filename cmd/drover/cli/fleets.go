@@ -143,7 +143,11 @@ a fleet; its labels are what plans are given by.`,
 				return err
 			}
 			var join views.Join
-			if err := c.Send(cmd.Context(), http.MethodPost, fleetPath(args[0])+"/join", nil, &join); err != nil {
+			path := fleetPath(args[0]) + "/join"
+			if o.rotate {
+				path += "?rotate=true"
+			}
+			if err := c.Send(cmd.Context(), http.MethodPost, path, nil, &join); err != nil {
 				return fmt.Errorf("get the join command of fleet %s: %w", args[0], err)
 			}
 			if join.Made {
@@ -157,6 +161,7 @@ a fleet; its labels are what plans are given by.`,
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&o.rotate, "rotate", false, "make a new token in place of the one before, by which no host joins any more; those that have joined need neither")
 	f.StringVar(&o.nodeName, "node-name", "", "what the host is called in lists (default: the machine's name)")
 	f.StringVar(&o.address, "address", "", "external address")
 	f.StringVar(&o.internalAddress, "internal-address", "", "internal address")

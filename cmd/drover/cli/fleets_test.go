@@ -45,6 +45,11 @@ func TestFleetFromTheCommandLine(t *testing.T) {
 	if again := l.drover("fleets", "join-command", "edge", "--label", "site=north"); again != line {
 		t.Errorf("asked again it is %s", again)
 	}
+	rotated := l.drover("fleets", "join-command", "edge", "--label", "site=north", "--rotate")
+	if token := regexp.MustCompile(`[0-9a-z]{54}`); rotated == line || token.FindString(rotated) == token.FindString(line) || !token.MatchString(rotated) {
+		t.Errorf("rotated it is %s", rotated)
+	}
+	line = rotated
 	host := l.join(line, map[string]string{"X-Cattle-Id": strings.Repeat("b2", 31), "X-Cattle-Node-Name": "edge-1", "X-Cattle-Labels": "site=north"})
 	if list := l.drover("fleets", "ls"); !regexp.MustCompile(`edge +f-\w+ +1 `).MatchString(list) {
 		t.Errorf("list:\n%s", list)

@@ -318,3 +318,22 @@ func TestMachinesShowSaysWhyAndSinceWhen(t *testing.T) {
 		t.Errorf("the token of a removed machine answers %d", code)
 	}
 }
+
+// TestRotateJoin: by the token before a rotation no host joins any more; one that has joined needs neither.
+func TestRotateJoin(t *testing.T) {
+	l := startLive(t)
+	l.drover("apply", "-f", "../../../examples/k3s.yaml")
+	a := l.register("harbour")
+	line := l.drover("clusters", "join-command", "harbour", "--all-roles", "--rotate")
+	if now := l.drover("clusters", "join-command", "harbour", "--all-roles"); now != line {
+		t.Errorf("after the rotation the command is\n%s\nand the rotation printed\n%s", now, line)
+	}
+	other := map[string]string{"X-Cattle-Id": strings.Repeat("c3", 31), "X-Cattle-Role-Worker": "true"}
+	if code, body := l.request(http.MethodGet, "/v3/connect/agent", a.joining, other, nil); code != http.StatusUnauthorized {
+		t.Errorf("by the old token: %d %s", code, body)
+	}
+	if code, body := l.request(http.MethodGet, a.path, a.token, nil, nil); code != http.StatusOK {
+		t.Errorf("the machine that had joined: %d %s", code, body)
+	}
+	l.join(line, other)
+}

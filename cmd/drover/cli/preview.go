@@ -114,16 +114,3 @@ func (a *app) clustersPause() *cobra.Command {
 		}),
 	}
 }
-
-func (a *app) clustersResume() *cobra.Command {
-	return &cobra.Command{
-		Use: "resume NAME", Short: "End a pause of a cluster", Args: needs("NAME"),
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			var answer views.Cluster
-			if err := c.Send(ctx, "POST", clusterPath(one)+"/resume", nil, &answer); err != nil {
-				return fmt.Errorf("resume cluster %s: %w", one.Name, err)
-			}
-			return a.show(answer, func(t *table) { t.row("cluster " + one.Name + " goes on") })
-		}),
-	}
-}

@@ -146,6 +146,31 @@ func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 	return nil, refusal(response.StatusCode, answer)
 }
 
+// Fetch sends JSON and gets an answer that is not: its content and its header.
+func (c *Client) Fetch(ctx context.Context, method, path string, body any) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
+	defer cancel()
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode the request to %s: %w", path, err)
+	}
+	response, err := c.send(ctx, method, path, "application/json", b)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
+	case response.StatusCode >= 300:
+		return nil, nil, refusal(response.StatusCode, answer)
+	case len(answer) > maxAnswer:
+		return nil, nil, fmt.Errorf("read the answer of %s to %s: it has more than %d bytes", c.context.Server, path, maxAnswer)
+	}
+	return answer, response.Header, nil
+}
+
 // Get asks for JSON.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, "", nil, into)

@@ -42,7 +42,7 @@ recipients can read.`,
 			o := export.Options{SSH: export.SSH{User: user, KeyPath: keyPath}, Unfinished: unfinished}
 			if bastion != "" {
 				var err error
-				if o.SSH.Bastion, err = readBastion(bastion); err != nil {
+				if o.SSH.Bastion, err = ReadBastion(bastion); err != nil {
 					return err
 				}
 			}
@@ -108,8 +108,8 @@ func (c *cluster) noState() error {
 	return fmt.Errorf("%s is not there; `drover rke util get-state-file` gets it back from the cluster", c.files.State)
 }
 
-// readBastion reads [USER@]ADDRESS[:PORT].
-func readBastion(text string) (config.BastionHost, error) {
+// ReadBastion reads [USER@]ADDRESS[:PORT], as --bastion has it.
+func ReadBastion(text string) (config.BastionHost, error) {
 	b := config.BastionHost{Address: text}
 	if user, rest, found := strings.Cut(text, "@"); found {
 		b.User, b.Address = user, rest

@@ -29,6 +29,9 @@ func (c Cluster) Rows(row func(cells ...string), ago func(time.Time) string) {
 	row("id", c.ID)
 	row("state", c.State)
 	row("message", cmp.Or(c.Message, "-"))
+	if w := c.Warning; w != nil {
+		row("warning", w.Cause+": "+w.NextStep)
+	}
 	row("version", cmp.Or(c.Version, "-"))
 	if i := slices.IndexFunc(c.Of, func(m views.Machine) bool { return m.Init && m.JoinURL != "" }); i >= 0 {
 		row("joins at", c.Of[i].JoinURL)

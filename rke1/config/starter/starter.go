@@ -18,14 +18,19 @@ func File(version string, minimal bool) []byte {
 	} else {
 		text += settings
 	}
-	return []byte(strings.ReplaceAll(text, "VERSION", version))
+	return []byte(strings.NewReplacer("VERSION", version, "STREAM", streamPort).Replace(text))
 }
+
+// streamPort is where cri-dockerd of a new cluster serves logs and terminals of pods: not on its default 10010, where containerd may
+// listen (moby#37507).
+const streamPort = "10011"
 
 const head = `# A Kubernetes cluster of Docker containers, for "drover rke up". Run it again after each change
 # of this file. Keep the cluster.rkestate that it writes beside this file: it has the keys of
 # the cluster.
 cluster_name: local
 kubernetes_version: VERSION
+cri_dockerd_stream_server_port: "STREAM" # its default 10010 may be containerd's
 `
 
 const minimalNodes = `
@@ -146,6 +151,8 @@ type Answers struct {
 // FromAnswers is the config that was asked for, without defaults.
 func FromAnswers(a Answers) config.Cluster {
 	c := config.Cluster{
+		CRIDockerdStreamServerPort: streamPort,
+
 		SSHKeyPath: a.SSHKeyPath, Nodes: a.Nodes, KubernetesVersion: a.KubernetesVersion, AddonsInclude: a.AddonsInclude,
 		Network:        config.Network{Plugin: a.NetworkPlugin},
 		Authentication: config.Authentication{Strategy: a.Authentication},

@@ -108,6 +108,7 @@ ssh_key_path: ~/.ssh/key
 authorization:
   mode: rbac
 kubernetes_version: v1.30.5-rancher1-1
+cri_dockerd_stream_server_port: "10011"
 `
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)

@@ -40,6 +40,8 @@ func Cluster(cl records.Cluster) Summary {
 	switch {
 	case cl.Status.Failed:
 		s.Transitioning = "error"
+	case cl.Exported != nil && cl.Deleting.IsZero():
+		s.Transitioning = "no" // nothing is on its way
 	case s.State == "active":
 		s.Transitioning = "no"
 		if !cl.Spec.Docker() { // whose message says how many hosts are there
@@ -79,7 +81,7 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		}
 		return "False"
 	}
-	updated := st.ObservedGeneration >= cl.Generation && st.Initialized && (st.State == "active" || st.State == "unavailable")
+	updated := st.ObservedGeneration >= cl.Generation && st.Initialized && (st.State == "active" || st.State == "unavailable" || cl.Exported != nil)
 	waiting := st.Message
 	ready := Condition{Type: "Ready", Status: boolean(st.Ready)}
 	if !st.Ready {
@@ -101,6 +103,9 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		{Type: "Connected", Status: boolean(st.Connected)},
 		ready,
 		{Type: "Updated", Status: pick(updated), Message: unless(updated, waiting)},
+	}
+	if cl.Exported != nil { // a condition of drover's own, which others do not have
+		list = append(list, Condition{Type: "Exported", Status: "True", Message: cl.Exported.Since(cl.Name)})
 	}
 	at := st.Since
 	if at.IsZero() {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -32,6 +33,8 @@ type Options struct {
 	Clusters     *clusters.Applier
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
 	Now     func() time.Time

@@ -5,7 +5,6 @@ package native
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -14,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
 	"github.com/drover-project/drover/server/views"
@@ -23,20 +21,10 @@ import (
 // request reads how documents are to be taken in from the query.
 func request(c *route.Call) (clusters.Request, error) {
 	r := clusters.Request{By: c.Who.UserID}
-	is := func(name string) (bool, error) {
-		switch value := c.Query().Get(name); value {
-		case "", "false":
-			return false, nil
-		case "true", "All": // the second is kubectl's word of dryRun
-			return true, nil
-		default:
-			return false, norman.Invalid(norman.InvalidOption, name, "%.40q is neither true nor false", value)
-		}
-	}
 	var queue, replace bool
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace} {
 		var err error
-		if *to, err = is(name); err != nil {
+		if *to, err = flag(c, name); err != nil {
 			return r, err
 		}
 	}
@@ -56,6 +44,18 @@ func request(c *route.Call) (clusters.Request, error) {
 		r.Limits.Machines = &most
 	}
 	return r, nil
+}
+
+// flag is a part of the query that is true or false.
+func flag(c *route.Call, name string) (bool, error) {
+	switch value := c.Query().Get(name); value {
+	case "", "false":
+		return false, nil
+	case "true", "All": // the second is kubectl's word of dryRun
+		return true, nil
+	default:
+		return false, norman.Invalid(norman.InvalidOption, name, "%.40q is neither true nor false", value)
+	}
 }
 
 // Apply is POST /v1-drover/apply?dryRun=true: a stream of documents of
@@ -120,31 +120,6 @@ func (a *API) GetDocument(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.OfDocument(d.Value)}, nil
 }
 
-// Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
-// default registration token.
-func (a *API) Join(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	key := d.Value.ID + "/" + registration.DefaultToken
-	token, ok := a.State.RegistrationTokens.Get(key)
-	if !ok {
-		return route.Answer{}, norman.Missing("registration token", key)
-	}
-	answer := views.Join{Type: "join", Cluster: d.Value.Name, Expires: token.Value.Expires}
-	command, err := a.Registration.JoinCommandFor(token.Value)
-	switch {
-	case err != nil:
-		answer.Problem = err.Error()
-	case !token.Value.Expires.IsZero() && !a.Now().Before(token.Value.Expires):
-		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
-	default:
-		answer.Command = command.Line
-	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
-}
-
 // Pause is POST /v1-drover/clusters/{namespace}/{name}/pause: nothing new begins on the cluster's machines. The
 // answer names those on which something has begun that is finished first.
 func (a *API) Pause(c *route.Call) (route.Answer, error) {
@@ -158,19 +133,6 @@ func (a *API) Pause(c *route.Call) (route.Answer, error) {
 	}
 	a.Logger.Info("cluster paused", "cluster", d.Key, "user", c.Who.UserID)
 	return route.Answer{Status: http.StatusOK, Body: views.Paused{Cluster: views.OfCluster(d, a.MachineCount(d.Value.ID)), Finishing: append([]string{}, busy...)}}, nil
-}
-
-// Resume is POST /v1-drover/clusters/{namespace}/{name}/resume.
-func (a *API) Resume(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	if d, err = a.Clusters.Resume(c.Ctx(), records.ClusterKey(d.Key)); err != nil {
-		return route.Answer{}, err
-	}
-	a.Logger.Info("cluster resumed", "cluster", d.Key, "user", c.Who.UserID)
-	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.MachineCount(d.Value.ID))}, nil
 }
 
 // PreviewCluster is GET /v1-drover/clusters/{namespace}/{name}/preview: what is still to be done on its machines.

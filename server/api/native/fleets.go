@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
@@ -61,8 +60,8 @@ func (a FleetAPI) find(c *route.Call) (store.Document[records.Fleet], error) {
 	return d, err
 }
 
-// Join is POST /v1-drover/fleets/{name}/join: the command by which a host joins. A fleet is made by the first one that
-// asks how to join it.
+// Join is POST /v1-drover/fleets/{name}/join?rotate=true: the command by which a host joins. A fleet is made by the first
+// one that asks how to join it.
 func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 	d, made, err := a.Fleets.Ensure(c.Ctx(), c.Param("name"), c.Who.UserID)
 	if err != nil {
@@ -71,18 +70,11 @@ func (a FleetAPI) Join(c *route.Call) (route.Answer, error) {
 	if made {
 		a.Logger.Info("fleet made", "fleet", d.Value.Name, "id", d.Value.ID, "user", c.Who.UserID)
 	}
-	key := d.Value.ID + "/" + registration.DefaultToken
-	token, ok := a.State.RegistrationTokens.Get(key)
-	if !ok {
-		return route.Answer{}, norman.Missing("registration token", key)
+	answer, err := JoinAPI{a.API}.join(c, d.Value.ID, d.Value.Name, c.Query().Get("rotate") == "true" && !made)
+	if answer.Made = made; answer.Command != "" {
+		answer.Command += " --no-roles"
 	}
-	answer := views.Join{Type: "join", Cluster: d.Value.Name, Expires: token.Value.Expires, Made: made}
-	if command, err := a.Registration.JoinCommandFor(token.Value); err != nil {
-		answer.Problem = err.Error()
-	} else {
-		answer.Command = command.Line + " --no-roles"
-	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
 // Remove is POST /v1-drover/fleets/{name}/remove?force=true.

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
@@ -60,6 +61,8 @@ type API struct {
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// RKE begins operations on RKE1 clusters; nil refuses them.
+	RKE *rke.Runner
 	// Changes are what followers of lists see.
 	Changes *subscribe.Feed
 	// Events are the changes of states; nil shows none.

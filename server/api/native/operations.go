@@ -3,6 +3,7 @@
 package native
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -72,6 +73,11 @@ func (a *API) AbortOperation(c *route.Call) (route.Answer, error) {
 // operations.Ready lets them run one after the other.
 func (a *API) RetryOperation(c *route.Call) (route.Answer, error) {
 	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+		if d, ok := a.State.Clusters.Get(o.Subject); ok {
+			if err := d.Value.MayChange(); err != nil {
+				return o, fmt.Errorf("retry operation %s: %w", o.ID, err)
+			}
+		}
 		return o.RetryBy(c.Who.UserID, a.State.OperationsOf(records.ClusterKey(o.Subject)), a.Now().UTC())
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
@@ -45,6 +47,12 @@ func Envelope(err error) *norman.Error {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if _, ok := errors.AsType[*clusters.InUseError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if _, ok := errors.AsType[*records.ExportedError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if _, ok := errors.AsType[*rke.RefusedError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
 	if operationRefused(err) {

@@ -30,6 +30,7 @@ const (
 	NoPlan           Code = "no-plan"
 	Paused           Code = "paused"
 	Halted           Code = "halted"
+	Exported         Code = "exported"
 
 	Delivering    Code = "delivering"
 	AgentAbsent   Code = "agent-absent"
@@ -66,6 +67,10 @@ const (
 
 	RKE1Running Code = "rke1-running"
 	RKE1Failed  Code = "rke1-failed"
+
+	CertificatesEnding Code = "certificates-ending"
+	CertificatesEnded  Code = "certificates-ended"
+	SnapshotFailed     Code = "snapshot-failed"
 
 	// Docker hosts.
 	DockerRegistering  Code = "docker-registering"

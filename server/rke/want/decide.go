@@ -34,6 +34,8 @@ type Params struct {
 	Retry int `json:"retry,omitempty"`
 	// Away are the addresses of hosts that alone are left to do, as they could not be reached.
 	Away []string `json:"away,omitempty"`
+	// Wish is what is carried out; nil for a cluster that is brought to its document or removed.
+	Wish *Wish `json:"wish,omitempty"`
 }
 
 // ReadParams are the Params of an operation. What cannot be read is as good as none: it only spaces tries.
@@ -85,15 +87,24 @@ const (
 	Begin
 	// Run what the operation is for, on Config.
 	Run
+	// Save takes a snapshot that the schedule says.
+	Save
+	// Forget that wishes were heeded which the document does not have any more.
+	Forget
 	// End the operation as State, with Reason.
 	End
+	// Leave the cluster alone: it is in other hands, and node agents that repair its hosts are to leave them alone, too.
+	Leave
 )
 
 // Decision is what is to be done.
 type Decision struct {
 	Do Do
-	// Kind and Title are of the operation that begins.
+	// Kind and Title are of the operation that begins, Wish is what it carries out; nil for none.
 	Kind, Title string
+	Wish        *Wish
+	// Heeded is what is heeded from now on.
+	Heeded map[string]string
 	// Operation is the one that runs or ends.
 	Operation operations.Operation
 	// State and Reason are how it ends; Halted says that what it was for is not begun again by itself.
@@ -121,6 +132,8 @@ func Decide(s Snapshot) (Decision, error) {
 		return Decision{}, nil
 	case !s.Cluster.Deleting.IsZero():
 		return s.removal(before, active, busy), nil
+	case s.Cluster.Exported != nil:
+		return Decision{Do: Leave}, nil
 	}
 	in := Input{Cluster: s.Cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
 	stamp, err := Stamp(in)
@@ -130,34 +143,78 @@ func Decide(s Snapshot) (Decision, error) {
 	if busy {
 		return s.carryOn(in, stamp, active), nil
 	}
-	if s.Cluster.Paused != nil || s.Record != nil && (s.Record.Done == stamp || s.Record.Halted == stamp) || len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {
+	doc, err := s.Cluster.Spec.RKE1Config()
+	if err != nil {
+		return Decision{}, err
+	}
+	if s.Record != nil {
+		if _, left, forget := open(doc, s.Record.Heeded); forget {
+			return Decision{Do: Forget, Heeded: left}, nil
+		}
+	}
+	if s.Cluster.Paused != nil || len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {
 		return Decision{}, nil
+	}
+	deployed := before != nil && before.Current.Config != nil
+	pending := s.Record == nil || s.Record.Done != stamp && s.Record.Halted != stamp
+	wish := s.next(doc, pending, deployed)
+	if wish == nil && !pending {
+		return s.scheduled(in, Decision{}), nil
 	}
 	if _, _, wrong := Config(in); wrong != nil {
 		return Decision{}, nil // its owner is shown what is wrong
 	}
+	if wish != nil {
+		return Decision{Do: Begin, Kind: wish.Kind, Title: wish.Title(s.Cluster.Name), Wish: wish, Stamp: stamp}, nil
+	}
 	title := "make RKE1 cluster " + s.Cluster.Name
-	if before != nil && before.Current.Config != nil {
+	if deployed {
 		title = "bring RKE1 cluster " + s.Cluster.Name + " to its document and its hosts"
 	}
 	return Decision{Do: Begin, Kind: KindProvision, Title: title, Stamp: stamp}, nil
 }
 
+// scheduled is a decision to wait, or to take a snapshot meanwhile when one is due.
+func (s Snapshot) scheduled(in Input, wait Decision) Decision {
+	schedule, on := ScheduleOf(in)
+	if !on || in.Before == nil || in.Before.Current.Config == nil || s.Cluster.Paused != nil || s.Record.Done == "" {
+		return wait
+	}
+	left := schedule.due(*s.Record, s.Now)
+	if left <= 0 {
+		if len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {
+			return wait // a tunnel that opens has the cluster looked at again
+		}
+		cfg, _, wrong := Config(in)
+		if wrong != nil {
+			return wait
+		}
+		return Decision{Do: Save, Config: cfg, Before: in.Before}
+	}
+	if wait.Again == 0 || left < wait.Again {
+		wait.Again = left
+	}
+	return wait
+}
+
 // carryOn decides on an operation that is under way.
 func (s Snapshot) carryOn(in Input, stamp string, o operations.Operation) Decision {
-	d := Decision{Operation: o, Stamp: stamp, Before: in.Before}
+	p := ReadParams(o)
+	d := Decision{Operation: o, Stamp: stamp, Before: in.Before, Wish: p.Wish}
 	if o.State == operations.Stopping {
 		d.Do, d.State, d.Halted = End, operations.Aborted, true
 		d.Reason = "stopped; what was begun on hosts is gone on with by the next change, or by `drover apply` of the same document"
+		if w := p.Wish; w != nil {
+			d.Halted, d.Reason = false, "stopped; what was begun is gone on with by `"+w.Command(s.Cluster.Name)+"`"
+		}
 		return d
 	}
-	p := ReadParams(o)
-	if p.Stamp == stamp && o.Retry <= p.Retry {
+	if p.Stamp != "" && (p.Stamp == stamp || p.Wish != nil) && o.Retry <= p.Retry {
 		if !s.anyBack(p.Away) {
-			return Decision{}
+			return s.scheduled(in, Decision{})
 		}
 		if left := p.Next.Sub(s.Now); left > 0 {
-			return Decision{Again: left}
+			return s.scheduled(in, Decision{Again: left})
 		}
 	}
 	if len(Needs(s.Cluster.Name, s.Machines, s.Connected)) > 0 {

@@ -10,7 +10,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +64,12 @@ func (in Input) written() (config.Cluster, error) {
 		c.KubernetesVersion = in.Before.Desired.Config.KubernetesVersion
 	}
 	c.ClusterName = cmp.Or(c.ClusterName, in.Cluster.Name)
-	return c, nil
+	var deployed *config.Cluster
+	if in.Before != nil {
+		deployed = in.Before.Current.Config
+	}
+	backups(&c, deployed)
+	return withoutWishes(c), nil
 }
 
 // Check says what is wrong with the config of a cluster, whatever hosts it has: its errors are those of Config but for those
@@ -218,6 +222,7 @@ func Stamp(in Input) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	c = withoutWishes(c)
 	c.Nodes = in.nodes()
 	// Their order is that of the state, which the first run makes.
 	slices.SortFunc(c.Nodes, func(a, b config.Node) int { return strings.Compare(a.NodeName, b.NodeName) })
@@ -228,54 +233,3 @@ func Stamp(in Input) (string, error) {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
-
-// State reads the state of a record; nil of none.
-func State(r *records.RKEState) (*state.State, error) {
-	if r == nil || len(r.State) == 0 {
-		return nil, nil
-	}
-	s, err := state.Decode(r.State)
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster's state as it is stored: %w", err)
-	}
-	return s, nil
-}
-
-// Record is a state as it is kept, with what the record before says beside it. A state that would lose the cluster is refused.
-func Record(before records.RKEState, s *state.State) (records.RKEState, error) {
-	if err := s.Check(state.Against{}); err != nil {
-		return before, err
-	}
-	was, err := State(&before)
-	if err != nil {
-		return before, err
-	}
-	if was != nil {
-		if err := s.MayReplace(was); err != nil {
-			return before, err
-		}
-	}
-	text, err := state.Compact(s)
-	if err != nil {
-		return before, err
-	}
-	if len(text) > maxState {
-		return before, errors.New("the cluster's state has outgrown what the store keeps of one cluster")
-	}
-	next := before
-	next.State, next.Hosts = text, nil
-	for _, part := range []*config.Cluster{s.Desired.Config, s.Current.Config} {
-		if part == nil {
-			continue
-		}
-		for _, n := range part.Nodes {
-			next.Hosts = append(next.Hosts, n.Address)
-		}
-	}
-	slices.Sort(next.Hosts)
-	next.Hosts = slices.Compact(next.Hosts)
-	return next, nil
-}
-
-// maxState bounds a state, in bytes, below what one transaction of the store takes.
-const maxState = 900 << 10

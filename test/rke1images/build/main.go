@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	versions := flag.String("versions", strings.Join([]string{rke1images.Version, rke1images.Older, rke1images.Newer}, ","), "the versions, separated by commas")
+	versions := flag.String("versions", strings.Join([]string{rke1images.Version, rke1images.Older, rke1images.Next, rke1images.Newer}, ","), "the versions, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

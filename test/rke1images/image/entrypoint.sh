@@ -7,7 +7,7 @@ main() {
 	case $(basename "${1:?the command to run is missing}") in
 	kubelet)
 		choose_iptables
-		prepare_kubelet
+		prepare_kubelet "$@"
 		exec "$@" "--cgroup-driver=$(cgroup_driver)"
 		;;
 	kube-proxy)
@@ -43,10 +43,33 @@ prepare_kubelet() {
 		(umask 077 && echo "$RKE_KUBELET_DOCKER_CONFIG" | base64 -d >"$RKE_KUBELET_DOCKER_FILE")
 	fi
 	if [ "${RKE_KUBELET_CRIDOCKERD:-}" = true ]; then
-		# Where the original starts cri-dockerd, pods are run by the containerd beside Docker.
-		ln -sf containerd/containerd.sock /run/cri-dockerd.sock
+		start_cri_dockerd "$@"
 	fi
 	show_kernel_settings
+}
+
+# start_cri_dockerd starts what runs the pods of the kubelet whose command is given, and waits for its socket.
+start_cri_dockerd() {
+	if [ ! -x /opt/rke-tools/bin/cri-dockerd ]; then
+		# Kubelets that do not understand our cri-dockerd have their pods run by the containerd beside Docker.
+		ln -sf containerd/containerd.sock /run/cri-dockerd.sock
+		return
+	fi
+	local arg image=
+	for arg in "$@"; do
+		case $arg in --pod-infra-container-image=*) image=$arg ;; esac
+	done
+	rm -f /run/cri-dockerd.sock
+	/opt/rke-tools/bin/cri-dockerd --network-plugin=cni --cni-conf-dir=/etc/cni/net.d --cni-bin-dir=/opt/cni/bin \
+		${image:+"$image"} --container-runtime-endpoint=unix:///run/cri-dockerd.sock "--cgroup-driver=$(cgroup_driver)" &
+	local try
+	for try in $(seq 100); do
+		if [ -S /run/cri-dockerd.sock ]; then
+			return
+		fi
+		sleep 0.2
+	done
+	echo "cri-dockerd does not listen after $try tries" >&2
 }
 
 # show_kernel_settings shows the kubelet the settings it wants. In a host of a test it would else change the kernel of the

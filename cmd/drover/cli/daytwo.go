@@ -1,0 +1,166 @@
+// What is done on clusters that run: snapshots, their restore, and rotations. Each is an operation of the server.
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
+)
+
+// askOptions are how an operation is asked for.
+type askOptions struct {
+	dryRun, wait, queue bool
+	timeout             time.Duration
+}
+
+func (o *askOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "look at the hosts and print what would be done; do nothing")
+	f.BoolVar(&o.wait, "wait", false, "wait until it is done")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long --wait waits")
+	f.BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
+}
+
+// ask has the server begin an operation on a cluster.
+func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, asked views.Asked, o askOptions) error {
+	q := url.Values{}
+	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue} {
+		if is {
+			q.Set(name, "true")
+		}
+	}
+	var begun views.Begun
+	if err := c.Send(ctx, "POST", clusterPath(one)+"/operations?"+q.Encode(), asked, &begun); err != nil {
+		return fmt.Errorf("%s: %w", strings.ReplaceAll(asked.Kind, "-", " "), err) // the server names the cluster
+	}
+	if o.dryRun {
+		return a.show(begun.Lines, func(t *table) {
+			for _, line := range begun.Lines {
+				t.row(line)
+			}
+		})
+	}
+	if o.wait {
+		_, err := a.awaitOperation(ctx, c, begun.Operation.ID, o.timeout, func(views.Operation) {})
+		return err
+	}
+	return a.show(begun.Operation, func(t *table) {
+		t.row(fmt.Sprintf("operation %s: %s; `drover operations wait %s` waits for its end", begun.Operation.ID, begun.Operation.Title, begun.Operation.ID))
+	})
+}
+
+func (a *app) snapshotsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "snapshots", Aliases: []string{"snapshot"}, Short: "Snapshots of clusters' etcd, by which a cluster that is lost comes back"}
+	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore())
+	return cmd
+}
+
+func (a *app) snapshotsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls CLUSTER", Aliases: []string{"list"}, Short: "List the snapshots of a cluster that the server took, the newest first", Args: needs("CLUSTER"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			list, err := collect[views.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
+			if err != nil {
+				return fmt.Errorf("list the snapshots of cluster %s: %w", one.Name, err)
+			}
+			slices.Reverse(list)
+			a.hint(len(list) == 0, "there is no snapshot of it; `drover snapshots create "+one.Name+"` takes one")
+			now := time.Now()
+			return a.show(list, func(t *table) {
+				t.row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "FAILURE")
+				for _, s := range list {
+					t.row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), fmt.Sprint(len(s.Hosts)), snapshotSize(s), orDash(s.Bucket), orDash(s.Failure))
+				}
+			})
+		}),
+	}
+}
+
+func snapshotBy(s views.Snapshot) string {
+	if s.Scheduled {
+		return "schedule"
+	}
+	return orDash(s.By)
+}
+
+// snapshotSize is the largest of its archives; members that are asked in the same moment have nearly the same.
+func snapshotSize(s views.Snapshot) string {
+	var most int64
+	for _, h := range s.Hosts {
+		most = max(most, h.Size)
+	}
+	if most == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f MiB", float64(most)/(1<<20))
+}
+
+func (a *app) snapshotsCreate() *cobra.Command {
+	var o askOptions
+	var name string
+	cmd := &cobra.Command{
+		Use: "create CLUSTER", Short: "Take a snapshot of a cluster's etcd on every host that has it", Args: needs("CLUSTER"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.ask(ctx, c, one, views.Asked{Kind: "snapshot", Snapshot: name}, o)
+		}),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the snapshot (default: the cluster's ID, a random text and the time)")
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) snapshotsRestore() *cobra.Command {
+	var o askOptions
+	var yes, keep bool
+	cmd := &cobra.Command{
+		Use: "restore CLUSTER SNAPSHOT --yes", Short: "Bring a cluster back to a snapshot, on the hosts that it has now", Args: needs("CLUSTER", "SNAPSHOT"),
+		Long: `Bring a cluster back to a snapshot, on the hosts that it has now. Everything is looked at before anything is changed, and the
+data of now stay on their hosts until the cluster works on the others. Hosts that are lost are removed first, with drover machines rm NAME --force.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+				if !yes && !o.dryRun {
+					return usage("cluster %s would go back to snapshot %s, and what was written to it since would be gone; say --yes to do it, or --dry-run to see how", one.Name, args[1])
+				}
+				return a.ask(ctx, c, one, views.Asked{Kind: "restore", Snapshot: args[1], KeepState: keep}, o)
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&keep, "keep-state", false, "keep the certificates and keys that the server has, and do not take those in the snapshot")
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) clustersRotate() *cobra.Command {
+	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates, or another key for its Secrets"}
+	var o, k askOptions
+	var asked views.Asked
+	certificates := &cobra.Command{
+		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			asked.Kind = "rotate-certificates"
+			return a.ask(ctx, c, one, asked, o)
+		}),
+	}
+	certificates.Flags().BoolVar(&asked.CA, "ca", false, "the CAs, too, in three steps, so that at no time a component meets one that it does not trust")
+	certificates.Flags().StringArrayVar(&asked.Services, "service", nil, "only the certificates of this service (repeat)")
+	o.flags(certificates)
+	keys := &cobra.Command{
+		Use: "encryption-keys NAME", Short: "Encrypt every Secret with a new key; the old one goes when nothing is written with it any more", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-encryption-keys"}, k)
+		}),
+	}
+	k.flags(keys)
+	cmd.AddCommand(certificates, keys)
+	return cmd
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/rke1/kube"
+	"github.com/drover-project/drover/rke1/nodeconfig"
+	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+)
+
+// healthy lets every port of every host answer 200.
+func (y *yard) healthy() {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	y.Cleanup(s.Close)
+	of := y.o.Dial
+	y.o.Dial = func(n config.Node) dial.Dialer {
+		docker := of(n)
+		return func(ctx context.Context, network, address string) (net.Conn, error) {
+			if network == "unix" {
+				return docker(ctx, network, address)
+			}
+			return new(net.Dialer).DialContext(ctx, network, s.Listener.Addr().String())
+		}
+	}
+}
+
+// deployed is a run on a cluster that runs as it should, with a worker's node in its API.
+func deployedYard(t *testing.T, text string) (*yard, *run, *fake.Clientset) {
+	t.Helper()
+	y := newYard(t, text)
+	y.healthy()
+	s, _, err := Init(y.work, y.o.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.work.Before = s.Deployed()
+	r := newRun(y.o, y.work)
+	t.Cleanup(r.close)
+	r.state = y.work.Before
+	if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewSimpleClientset()
+	for _, h := range r.with("") {
+		y.deploy(r, h)
+		y.hosts[h.node.Address].OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) { return 0, "" })
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(h.node), Labels: map[string]string{"kubernetes.io/hostname": nodeName(h.node)}}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		if err := client.Tracker().Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.api = kube.With(client, nil, nil)
+	return y, r, client
+}
+
+// A new control plane host changes the way to the API servers of every worker. Nobody has to leave his node for that.
+func TestWhoHasToLeaveForAChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		container string
+		cordons   bool
+	}{"the way to the API servers": {wanted.NginxProxy, false}, "a kubelet": {wanted.Kubelet, true}, "nothing": {"", false}} {
+		t.Run(name, func(t *testing.T) {
+			y, r, client := deployedYard(t, yml)
+			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			if c.container != "" {
+				e.Change(t, c.container, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"CP_HOSTS=10.0.0.9"} })
+			}
+			if err := r.look(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			before := e.Containers()
+			client.ClearActions()
+			if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+				t.Fatal(err)
+			}
+			patched := 0
+			for _, a := range client.Actions() {
+				if a.GetVerb() == "patch" {
+					patched++
+				}
+			}
+			if (patched > 0) != c.cordons {
+				t.Errorf("%d patches of nodes", patched)
+			}
+			for name, was := range before {
+				if changed := e.Containers()[name].ID != was.ID; changed != (name == c.container) {
+					t.Errorf("%s was replaced: %t", name, changed)
+				}
+			}
+		})
+	}
+}
+
+// A certificate with more names and the same key is taken into use without a restart by those who read it again.
+func TestCertificatesThatAreReadAgain(t *testing.T) {
+	n := node("1", "etcd", "controlplane")
+	own := pki.EtcdName(n)
+	for name, c := range map[string]struct {
+		container, entry, version string
+		key                       string
+		want                      bool // restarts
+	}{
+		"more names of API servers":            {wanted.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "key", false},
+		"in an old release":                    {wanted.KubeAPIServer, pki.APIServer, "v1.17.17-rancher1-1", "key", true},
+		"another key":                          {wanted.KubeAPIServer, pki.APIServer, "v1.30.5-rancher1-1", "other", true},
+		"another CA":                           {wanted.KubeAPIServer, pki.CA, "v1.30.5-rancher1-1", "key", true},
+		"what it shows to etcd":                {wanted.KubeAPIServer, pki.Node, "v1.30.5-rancher1-1", "key", true},
+		"more names of members":                {wanted.Etcd, own, "v1.30.5-rancher1-1", "key", false},
+		"a member's other key":                 {wanted.Etcd, own, "v1.30.5-rancher1-1", "other", true},
+		"another CA of members":                {wanted.Etcd, pki.CA, "v1.30.5-rancher1-1", "key", true},
+		"names of a kubelet, which reads once": {wanted.Kubelet, pki.KubeletName(n), "v1.30.5-rancher1-1", "key", true},
+	} {
+		r := runOf([]config.Node{n}, []config.Node{n})
+		r.work.Config.KubernetesVersion = c.version
+		r.before.Current.Certificates = pki.Bundle{c.entry: {CertificatePEM: "old", KeyPEM: "key"}}
+		r.state.Desired.Certificates = pki.Bundle{c.entry: {CertificatePEM: "new", KeyPEM: c.key}}
+		h := r.hosts["1"]
+		h.written = map[string]onhost.File{pki.Path(c.entry): {Changed: noon.AddDate(0, 0, 1)}}
+		if got := r.renewed(h, nodeconfig.Container{Name: c.container, Started: noon}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		h.wanted = wanted.Host{Containers: []wanted.Container{{Process: nodeconfig.Process{Name: c.container}}}}
+		h.found.Containers = []nodeconfig.Container{{Name: c.container}}
+		if got := len(r.restartsBy(h, pki.Path(c.entry), nil)) > 0; got != c.want {
+			t.Errorf("%s: in a preview %t", name, got)
+		}
+	}
+}

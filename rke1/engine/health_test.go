@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/rke1/wanted"
+	"github.com/drover-project/drover/test/bed/dockerstandin"
+)
+
+// A kubelet that was started counts as working when cri-dockerd listens beside it.
+func TestAwaitSocket(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends  []int // codes of the checks; the last one for all that follow
+		fails bool
+	}{"at once": {[]int{0}, false}, "after a while": {[]int{1, 1, 0}, false}, "never": {[]int{1}, true}} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t, yml)
+			y.work.Before = nil
+			s, _, err := Init(y.work, y.o.Source())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRun(y.o, y.work)
+			r.state = s
+			defer r.close()
+			if err := errors.Join(r.reach(t.Context()), r.compare(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			y.deploy(r, h)
+			e.AddImage(y.work.Config.SystemImages.Alpine, dockerstandin.Image{})
+			e.Change(t, wanted.Kubelet, func(c *dockerstandin.Container) { c.Log = "cri-dockerd: address already in use\n" })
+			asked := 0
+			e.OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) {
+				code := c.ends[min(asked, len(c.ends)-1)]
+				asked++
+				return code, ""
+			})
+			for _, w := range h.wanted.Containers {
+				if w.Name != wanted.Kubelet {
+					if err := r.awaitSocket(t.Context(), h, w); err != nil || asked != 0 {
+						t.Errorf("%s: asked %d times, %v", w.Name, asked, err)
+					}
+				}
+			}
+			kubelet := h.wanted.Plane("worker")
+			err = nil
+			for _, w := range kubelet {
+				if w.Name == wanted.Kubelet {
+					err = r.awaitSocket(t.Context(), h, w)
+				}
+			}
+			unhealthy := new(onhost.UnhealthyError)
+			if errors.As(err, &unhealthy) != c.fails || (err != nil) != c.fails || !c.fails && asked != len(c.ends) {
+				t.Errorf("asked %d times: %v", asked, err)
+			}
+			if c.fails && (!strings.Contains(err.Error(), "10.0.0.2") || !strings.Contains(err.Error(), "address already in use") || !strings.Contains(err.Error(), "cri_dockerd_stream_server_port")) {
+				t.Error(err)
+			}
+		})
+	}
+}

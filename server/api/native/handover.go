@@ -1,0 +1,156 @@
+// Clusters that change hands: given to the rke command line, taken from it, and taken up again.
+
+package native
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/drover-project/drover/rke1/export"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// HandoverAPI serves what is asked of a Desk.
+type HandoverAPI struct {
+	*API
+	Desk *handover.Desk
+}
+
+const (
+	// maxExport and maxImport bound the bodies of requests, in bytes: some public keys, and two files.
+	maxExport = 64 << 10
+	maxImport = 8 << 20
+	// MarkedHeader of the answer to an export says whether the server leaves the cluster alone: true or false.
+	MarkedHeader = "X-Drover-Exported"
+)
+
+// Export is POST /v1-drover/clusters/{namespace}/{name}/export. That it is no GET keeps the answer out of caches and has
+// the request in the log. Notes and findings are in headers Warning.
+func (a HandoverAPI) Export(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var asked views.ExportRequest
+	if err := strictBody(c, maxExport, &asked, true); err != nil {
+		return route.Answer{}, err
+	}
+	log := a.Logger.With("cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
+	e, err := a.Desk.Export(c.Ctx(), records.ClusterKey(d.Key), asked.Request(c.Who.UserID))
+	if err != nil {
+		log.Info("cluster not exported", "reason", err)
+		return route.Answer{}, handoverRefused(err)
+	}
+	log.Info("cluster exported with all of its keys", "sealed", e.Sealed, "marked", e.Marked, "findings", len(e.Findings))
+	for _, text := range append(e.Findings, e.Notes...) {
+		c.Warn(text)
+	}
+	name, kind := d.Value.Name+"-rke-export.tar", "application/x-tar"
+	if e.Sealed {
+		name, kind = name+".age", "application/octet-stream"
+	}
+	h := c.W.Header()
+	h.Set(MarkedHeader, strconv.FormatBool(e.Marked))
+	h.Set("Content-Type", kind)
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
+	h.Set("Content-Length", strconv.Itoa(len(e.Archive)))
+	h.Set("Cache-Control", "no-store")
+	c.W.WriteHeader(http.StatusOK)
+	if _, err := c.W.Write(e.Archive); err != nil {
+		log.Info("the export did not reach its client; it can be asked for again", "error", err)
+	}
+	return route.Answer{}, nil
+}
+
+// Resume is POST /v1-drover/clusters/{namespace}/{name}/resume?dryRun=true&accept=true&force=true: the end of a pause, and of
+// the mark of a cluster that was exported or imported.
+func (a HandoverAPI) Resume(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var r handover.ResumeRequest
+	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "accept": &r.Accept, "force": &r.Force} {
+		if *to, err = flag(c, name); err != nil {
+			return route.Answer{}, err
+		}
+	}
+	out, err := a.Desk.Resume(c.Ctx(), records.ClusterKey(d.Key), r)
+	if err != nil {
+		return route.Answer{}, handoverRefused(err)
+	}
+	if !r.DryRun {
+		a.Logger.Info("cluster resumed", "cluster", d.Key, "user", c.Who.UserID, "force", r.Force)
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.OfResumed(out, a.MachineCount(d.Value.ID), r.DryRun)}, nil
+}
+
+// Import is POST /v1-drover/clusters/{namespace}/{name}/import-rke?dryRun=true.
+func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
+	var asked views.ImportRequest
+	if err := strictBody(c, maxImport, &asked, false); err != nil {
+		return route.Answer{}, err
+	}
+	dryRun, err := flag(c, "dryRun")
+	if err != nil {
+		return route.Answer{}, err
+	}
+	r := handover.ImportRequest{
+		By: c.Who.UserID, Namespace: c.Param("namespace"), Name: c.Param("name"), Config: []byte(asked.Config), State: []byte(asked.State), DryRun: dryRun, Force: asked.Force,
+	}
+	out, err := a.Desk.Import(c.Ctx(), r)
+	if err != nil {
+		return route.Answer{}, handoverRefused(err)
+	}
+	if !dryRun {
+		a.Logger.Info("cluster imported", "cluster", out.Cluster.Key, "user", c.Who.UserID, "hosts", len(out.Hosts))
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.OfImported(out, a.MachineCount(out.Cluster.Value.ID), dryRun)}, nil
+}
+
+// handoverRefused is the answer to a request that cannot be carried out as things are.
+func handoverRefused(err error) error {
+	refused := func(status int, code string, details map[string]any) error {
+		answer := norman.Errorf(status, code, "%v", err)
+		answer.Details = details
+		return answer
+	}
+	if faulty, ok := errors.AsType[*export.LintError](err); ok {
+		findings := []string{}
+		for _, f := range faulty.Findings {
+			findings = append(findings, f.String())
+		}
+		return refused(http.StatusConflict, norman.Conflict, map[string]any{"findings": findings})
+	}
+	if changes, ok := errors.AsType[*handover.ChangesError](err); ok {
+		return refused(http.StatusConflict, norman.Conflict, map[string]any{"changes": changes.Lines})
+	}
+	_, owned := errors.AsType[*clusters.OwnedError](err)
+	if _, ok := errors.AsType[*handover.RefusedError](err); ok || owned {
+		return refused(http.StatusConflict, norman.Conflict, nil)
+	}
+	return err
+}
+
+// strictBody reads a JSON body whose every field is known. Errors do not repeat what is in it.
+func strictBody(c *route.Call, limit int64, into any, mayBeEmpty bool) error {
+	text, err := norman.ReadBody(c.W, c.R, limit)
+	if err != nil || mayBeEmpty && len(bytes.TrimSpace(text)) == 0 {
+		return err
+	}
+	body := json.NewDecoder(bytes.NewReader(text))
+	body.DisallowUnknownFields()
+	if err := body.Decode(into); err != nil {
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what the request takes: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+// How hosts join: the command with the registration token of a cluster or a fleet, and a new token for it.
+
+package native
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/views"
+)
+
+// JoinAPI serves how hosts join clusters.
+type JoinAPI struct{ *API }
+
+// Join is GET /v1-drover/clusters/{namespace}/{name}/join: the command of the cluster's
+// default registration token.
+func (a JoinAPI) Join(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
+}
+
+// RotateJoin is POST /v1-drover/clusters/{namespace}/{name}/join/rotate: a new default registration token in place of the one
+// before, and its command.
+func (a JoinAPI) RotateJoin(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	answer, err := a.join(c, d.Value.ID, d.Value.Name, true)
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
+}
+
+// join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
+// is set.
+func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, error) {
+	key := id + "/" + registration.DefaultToken
+	token, ok := a.State.RegistrationTokens.Get(key)
+	if !ok {
+		return views.Join{}, norman.Missing("registration token", key)
+	}
+	if rotate {
+		var err error
+		if token, err = a.State.RegistrationTokens.Modify(c.Ctx(), key, func(t records.RegistrationToken) (records.RegistrationToken, error) {
+			return registration.Rotated(t, a.Now()), nil
+		}); err != nil {
+			return views.Join{}, err
+		}
+		a.Logger.Info("registration token rotated", "of", name, "user", c.Who.UserID)
+	}
+	answer := views.Join{Type: "join", Cluster: name, Expires: token.Value.Expires}
+	command, err := a.Registration.JoinCommandFor(token.Value)
+	switch {
+	case err != nil:
+		answer.Problem = err.Error()
+	case !token.Value.Expires.IsZero() && !a.Now().Before(token.Value.Expires):
+		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
+	default:
+		answer.Command = command.Line
+	}
+	return answer, nil
+}

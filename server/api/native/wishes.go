@@ -1,0 +1,67 @@
+// What people ask of a cluster that runs, beside its document: snapshots, their restore, and rotations.
+
+package native
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
+)
+
+// maxAsked is the largest body of a request for an operation, in bytes.
+const maxAsked = 64 << 10
+
+// Begin is POST /v1-drover/clusters/{namespace}/{name}/operations?dryRun=true&queue=true&replace=true with a views.Asked.
+func (a *API) Begin(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	how, err := request(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	text, err := norman.ReadBody(c.W, c.R, maxAsked)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var asked views.Asked
+	body := json.NewDecoder(bytes.NewReader(text))
+	body.DisallowUnknownFields()
+	if err := body.Decode(&asked); err != nil || body.More() {
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
+	}
+	if a.RKE == nil || !d.Value.Spec.RKE1() {
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1, and this is not done on others yet", d.Value.Name)
+	}
+	key := records.ClusterKey(d.Key)
+	if how.DryRun {
+		lines, err := a.RKE.PreviewWish(c.Ctx(), key, asked.Wish())
+		return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Lines: lines}}, err
+	}
+	o, err := a.RKE.Ask(c.Ctx(), key, rke.Asked{Wish: asked.Wish(), By: c.Who.UserID, Turn: how.Turn})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
+	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+}
+
+// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots: those that the server took or tried to, the oldest first.
+func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	kept, _ := a.State.RKEStates.Get(d.Key)
+	return page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
+		func(s records.RKESnapshot) views.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
+}

@@ -1,0 +1,167 @@
+// How people ask for something on an RKE1 cluster: what cannot be done is refused at once, and the rest is an operation.
+
+package rke
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/drover-project/drover/rke1/change"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+)
+
+// RefusedError is that something cannot be done on a cluster as it is.
+type RefusedError struct {
+	Cluster string
+	// Why is a sentence.
+	Why error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("cluster %s: %v", e.Cluster, e.Why) }
+
+// Asked is what somebody asks for.
+type Asked struct {
+	want.Wish
+	// By is the ID of the user.
+	By string
+	// Turn is what becomes of it while another operation is under way.
+	Turn turns.Turn
+}
+
+// Ask makes an operation of a wish. The error is a *RefusedError when it cannot be carried out, *operations.BusyError when another
+// operation is under way, *operations.QueueFullError when too many wait, and a *store.ConflictError when the cluster changed in the
+// same moment. A snapshot without a name gets one.
+func (r *Runner) Ask(ctx context.Context, key records.ClusterKey, asked Asked) (operations.Operation, error) {
+	d, ok := r.State.Clusters.Get(string(key))
+	if !ok {
+		return operations.Operation{}, &store.NotFoundError{Collection: "clusters", Key: string(key)}
+	}
+	wish, _, err := r.admit(d.Value, asked.Wish)
+	if err != nil {
+		return operations.Operation{}, err
+	}
+	// While etcd is away, what the engine is at cannot come to its end; a restore takes its place.
+	if wish.Kind == want.KindRestore && asked.Turn == turns.Refuse {
+		asked.Turn = turns.Replace
+	}
+	o, ops, _, err := turns.Begin(r.State, turns.Request{
+		Subject: key, Kind: wish.Kind, Title: wish.Title(d.Value.Name), By: asked.By, Generation: d.Value.Generation,
+		Turn: asked.Turn, Params: want.Params{Wish: &wish},
+	}, r.Now)
+	if err != nil {
+		return o, err
+	}
+	// Two that ask in the same moment: one of them finds the cluster written.
+	if _, err := r.State.Store.Commit(ctx, append(ops, r.State.Clusters.Updating(d))...); err != nil {
+		return o, fmt.Errorf("begin to %s: %w", o.Title, err)
+	}
+	r.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", key, "user", asked.By, "state", o.State)
+	return o, nil
+}
+
+// admit refuses what cannot be carried out, and completes a wish.
+func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want.Snapshot, error) {
+	s := r.snapshot(cluster)
+	refused := func(why error) (want.Wish, want.Snapshot, error) {
+		return wish, s, &RefusedError{Cluster: cluster.Name, Why: inServersWords(why, cluster.Name)}
+	}
+	wish.Document = false
+	before, err := want.State(s.Record)
+	in := want.Input{Cluster: cluster, Machines: s.Machines, Before: before, Versions: s.Versions}
+	if wish.Kind == want.KindSnapshot {
+		id, name := want.NameSnapshot(in, false, s.Now, random.ID(5))
+		if wish.ID = id; wish.Snapshot == "" {
+			wish.Snapshot = name
+		}
+	}
+	switch wrong := wish.Check(); {
+	case err != nil:
+		return wish, s, err
+	case !cluster.Spec.RKE1():
+		return refused(errors.New("it is not a cluster of RKE1"))
+	case wrong != nil:
+		return refused(wrong)
+	case !cluster.Deleting.IsZero():
+		return refused(errors.New("it is being removed"))
+	case cluster.Paused != nil:
+		return refused(fmt.Errorf("it is paused: `drover clusters resume %s` comes first", cluster.Name))
+	case wish.Kind != want.KindRestore && (before == nil || before.Current.Config == nil):
+		return refused(errors.New("nothing of it is deployed yet: wait until it is provisioned"))
+	}
+	if needs := want.Needs(cluster.Name, s.Machines, s.Connected); len(needs) > 0 {
+		return refused(fmt.Errorf("%s: %s", want.Sentence(needs), needs[0].NextStep))
+	}
+	cfg, _, err := want.Config(in)
+	if err != nil {
+		return refused(err)
+	}
+	if open := unfinished(before, wish); open != nil {
+		return refused(open)
+	}
+	switch wish.Kind {
+	case want.KindSnapshot:
+		err = checkName(*s.Record, wish.Snapshot)
+	case want.KindRotateKeys:
+		_, _, err = change.KeyRotation(change.Cluster{Config: cfg, Before: before}, rand.Reader)
+	case want.KindRestore:
+		if wish.KeepState && before == nil {
+			err = errors.New("the server has no state of it to keep: leave out --keep-state, and the one in the snapshot is taken")
+		}
+	}
+	if external := len(cfg.Services.Etcd.ExternalURLs) > 0; external && (wish.Kind == want.KindSnapshot || wish.Kind == want.KindRestore) {
+		err = errors.New("its etcd is somebody else's: snapshots are taken and restored there")
+	}
+	if err != nil {
+		return refused(err)
+	}
+	return wish, s, nil
+}
+
+// PreviewWish says what a wish would do, a line each. It asks the hosts and does nothing.
+func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked want.Wish) ([]string, error) {
+	d, ok := r.State.Clusters.Get(string(key))
+	if !ok {
+		return nil, &store.NotFoundError{Collection: "clusters", Key: string(key)}
+	}
+	wish, s, err := r.admit(d.Value, asked)
+	if err != nil {
+		return nil, err
+	}
+	before, err := want.State(s.Record)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := want.Config(want.Input{Cluster: d.Value, Machines: s.Machines, Before: before, Versions: s.Versions})
+	if err != nil {
+		return nil, err
+	}
+	o, w := r.options(s.Machines, silent{}), engine.Work{Config: cfg, Before: before, Kubeconfig: kubeconfigPath}
+	var lines []string
+	switch wish.Kind {
+	case want.KindSnapshot:
+		lines, err = engine.PreviewSnapshot(ctx, o, w, engine.SnapshotWish{Name: wish.Snapshot, S3: bucket(cfg)})
+	case want.KindRestore:
+		lines, err = engine.PreviewRestore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(cfg)})
+	case want.KindRotateCertificates:
+		lines, err = engine.PreviewRotate(ctx, o, w, pki.Rotation{CA: wish.CA, Services: wish.Services})
+	case want.KindRotateKeys:
+		lines, err = engine.PreviewRotateKey(ctx, o, w)
+	}
+	if err != nil {
+		return nil, &RefusedError{Cluster: d.Value.Name, Why: inServersWords(err, d.Value.Name)}
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines, nil
+}

@@ -1,0 +1,199 @@
+// What is done on a cluster beside bringing it to its document: snapshots, their restore, and the rotations. The engine goes on with
+// what was interrupted by the state that it left, so that a wish is carried out by the same call once more.
+
+package rke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/drover-project/drover/rke1/change"
+	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/snapshots"
+	rkestate "github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+)
+
+// wished is a wish that is carried out.
+type wished struct {
+	want.Wish
+	key     records.ClusterKey
+	by      string // who asked for it
+	resumed bool   // it was begun before
+}
+
+// fulfil carries a wish out. What it returns changes what is remembered of the cluster; nil changes nothing.
+func (r *Runner) fulfil(ctx context.Context, o engine.Options, w engine.Work, wish wished) (func(records.RKEState) records.RKEState, error) {
+	switch wish.Kind {
+	case want.KindRotateCertificates:
+		_, err := engine.Rotate(ctx, o, w, pki.Rotation{CA: wish.CA, Services: wish.Services})
+		return nil, err
+	case want.KindRotateKeys:
+		_, err := engine.RotateKey(ctx, o, w)
+		return nil, err
+	case want.KindRestore:
+		o.Save = func(ctx context.Context, next *rkestate.State) error {
+			return r.save(ctx, wish.key, next, want.Replaced)
+		}
+		_, err := engine.Restore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(w.Config)})
+		return nil, err
+	case want.KindSnapshot:
+		o.Planned = nil
+		one, err := r.take(ctx, o, w, records.RKESnapshot{ID: wish.ID, Name: wish.Snapshot, By: wish.by}, wish.resumed)
+		return func(rec records.RKEState) records.RKEState {
+			rec.Snapshots, _ = want.Noted(rec.Snapshots, one, 0)
+			return rec
+		}, err
+	}
+	return nil, fmt.Errorf("%q is not a kind of operation that this server knows", wish.Kind)
+}
+
+// bucket is where a config has its snapshots besides; nil for nowhere.
+func bucket(c *config.Cluster) *config.S3Backup {
+	if b := c.Services.Etcd.BackupConfig; b != nil {
+		return b.S3
+	}
+	return nil
+}
+
+// take takes a snapshot and says what became of it, also beside an error.
+func (r *Runner) take(ctx context.Context, o engine.Options, w engine.Work, one records.RKESnapshot, resumed bool) (records.RKESnapshot, error) {
+	one.At = r.Now().UTC()
+	if w.Before != nil && w.Before.Current.Config != nil {
+		one.Version = w.Before.Current.Config.KubernetesVersion
+	}
+	to := bucket(w.Config)
+	if to != nil {
+		one.Bucket = to.BucketName
+	}
+	on, err := engine.SaveSnapshot(ctx, o, w, engine.SnapshotWish{Name: one.Name, S3: to, Resumed: resumed})
+	for _, s := range on {
+		one.Hosts = append(one.Hosts, records.RKESnapshotOn{Address: s.Host, Size: s.Size, State: s.State})
+	}
+	if err != nil {
+		one.Failure = inServersWords(err, "").Error()
+	}
+	return one, err
+}
+
+// scheduled takes a snapshot that the schedule says, and removes those that are not kept any more. It is not an operation: nothing
+// restarts for it, and it comes also between the tries of one.
+func (r *Runner) scheduled(ctx context.Context, s want.Snapshot, d want.Decision) error {
+	key := records.NewClusterKey(s.Cluster.Namespace, s.Cluster.Name)
+	in := want.Input{Cluster: s.Cluster, Machines: s.Machines, Before: d.Before, Versions: s.Versions}
+	schedule, _ := want.ScheduleOf(in)
+	id, name := want.NameSnapshot(in, true, r.Now(), random.ID(5))
+	o := r.options(s.Machines, silent{})
+	o.Stop = func() error {
+		if c, ok := r.State.Clusters.Get(string(key)); !ok || !c.Value.Deleting.IsZero() {
+			return engine.ErrStopped
+		}
+		return context.Cause(ctx)
+	}
+	work := engine.Work{Config: d.Config, Before: d.Before, Kubeconfig: kubeconfigPath}
+	one, failed := r.take(ctx, o, work, records.RKESnapshot{ID: id, Name: name, Scheduled: true}, false)
+	if ctx.Err() != nil || errors.Is(failed, engine.ErrStopped) {
+		return nil // the next leader takes one
+	}
+	var gone []records.RKESnapshot
+	_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
+		rec.Snapshots, gone = want.Noted(rec.Snapshots, one, schedule.Keep)
+		return rec, nil
+	})
+	if err != nil {
+		return fmt.Errorf("remember snapshot %s of cluster %s: %w", name, key, err)
+	}
+	if failed != nil {
+		r.Logger.Warn("a scheduled snapshot failed", "cluster", key, "snapshot", name, "error", one.Failure)
+		return nil
+	}
+	r.Logger.Info("scheduled snapshot taken", "cluster", key, "snapshot", name, "hosts", len(one.Hosts))
+	for _, old := range gone {
+		if err := engine.RemoveSnapshot(ctx, o, work, engine.SnapshotWish{Name: old.Name, S3: bucket(d.Config)}); err != nil {
+			r.Logger.Warn("an old snapshot could not be removed, and is not looked after any more", "cluster", key, "snapshot", old.Name, "error", err)
+		}
+	}
+	return nil
+}
+
+// begun says that a wish of a kind is half done: it is tried until it is done, since nothing else may be before.
+func (r *Runner) begun(key records.ClusterKey, kind string) bool {
+	d, ok := r.State.RKEStates.Get(string(key))
+	if !ok {
+		return false
+	}
+	s, err := want.State(&d.Value)
+	if err != nil || s == nil || s.Desired.Config == nil {
+		return false
+	}
+	switch kind {
+	case want.KindRestore:
+		return s.Desired.Config.Restore.Restore
+	case want.KindRotateCertificates:
+		return s.Desired.Config.RotateCertificates != nil || s.ChangesCA()
+	case want.KindRotateKeys:
+		return rkestate.RotatesKey(s.Desired.Encryption)
+	}
+	return false
+}
+
+// inServersWords is an error of the engine with the server's commands in place of those that work over SSH.
+func inServersWords(err error, cluster string) error {
+	if cluster == "" {
+		cluster = "NAME"
+	}
+	text := strings.NewReplacer(
+		"drover rke cert rotate --rotate-ca", "drover clusters rotate certificates "+cluster+" --ca",
+		"drover rke cert rotate", "drover clusters rotate certificates "+cluster,
+		"drover rke encrypt rotate-key", "drover clusters rotate encryption-keys "+cluster,
+		"drover rke etcd snapshot-restore --name", "drover snapshots restore "+cluster,
+		"give another --name", "take it under another name",
+		"give --use-local-state", "give --keep-state",
+		"without --use-local-state", "without --keep-state",
+		"in cluster.yml, and run `drover rke up`", "in the document, and apply it",
+		"hosts that are lost are taken out of cluster.yml, and then `drover rke up`", "hosts that are lost are removed with `drover machines rm NAME --force`",
+		"cluster.yml", "the document",
+		"run `drover rke up` first", "wait until it is provisioned",
+	).Replace(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return &worded{text, err}
+}
+
+// worded is an error in other words.
+type worded struct {
+	text string
+	is   error
+}
+
+func (w *worded) Error() string { return w.text }
+func (w *worded) Unwrap() error { return w.is }
+
+// unfinished is what has to end before a wish may begin; nil for nothing.
+func unfinished(s *rkestate.State, wish want.Wish) error {
+	open := change.Unfinished(s)
+	switch {
+	case open == nil, wish.Kind == want.KindRestore,
+		wish.Kind == want.KindRotateCertificates && wish.CA && !s.Desired.Config.Restore.Restore,
+		wish.Kind == want.KindSnapshot && !s.Desired.Config.Restore.Restore:
+		return nil
+	}
+	return open
+}
+
+// checkName refuses the name of a snapshot that is there already.
+func checkName(rec records.RKEState, name string) error {
+	for _, s := range rec.Snapshots {
+		if s.Name == name && s.Failure == "" {
+			return fmt.Errorf("there is a snapshot %s already", name)
+		}
+	}
+	return snapshots.CheckName(name)
+}

@@ -1,0 +1,63 @@
+// How what people ask of a running cluster is shown, and its snapshots.
+
+package views
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
+)
+
+// Asked is the body of POST /v1-drover/clusters/{namespace}/{name}/operations.
+type Asked struct {
+	// Kind is snapshot, restore, rotate-certificates or rotate-encryption-keys.
+	Kind string `json:"kind"`
+	// Snapshot is the name of the one to take, which may be left out, or to restore.
+	Snapshot string `json:"snapshot,omitempty"`
+	// KeepState restores with the certificates and keys that the server has, and not with those in the snapshot.
+	KeepState bool `json:"keepState,omitempty"`
+	// CA rotates the cluster's CAs, too; Services are those whose certificates are rotated, none being all.
+	CA       bool     `json:"ca,omitempty"`
+	Services []string `json:"services,omitempty"`
+}
+
+// Wish is what is asked for.
+func (a Asked) Wish() want.Wish {
+	return want.Wish{Kind: a.Kind, Snapshot: a.Snapshot, KeepState: a.KeepState, CA: a.CA, Services: a.Services}
+}
+
+// Begun is the answer to Asked.
+type Begun struct {
+	Type string `json:"type"` // begun
+	// Operation carries it out; absent in a dry run.
+	Operation *OperationSummary `json:"operation,omitempty"`
+	// Lines say what would be done, in a dry run.
+	Lines []string `json:"lines,omitempty"`
+}
+
+// Snapshot is a snapshot of a cluster's etcd that the server knows of.
+type Snapshot struct {
+	Type    string `json:"type"`    // snapshot
+	Cluster string `json:"cluster"` // <namespace>/<name>
+	ID      string `json:"id"`
+	// Name is what it is restored by.
+	Name      string    `json:"name"`
+	By        string    `json:"by,omitempty"` // id of the user
+	Scheduled bool      `json:"scheduled"`
+	Created   time.Time `json:"created"`
+	Version   string    `json:"version,omitempty"` // of Kubernetes, at that time
+	// Hosts are those that have it, Bucket the one that has it besides.
+	Hosts  []records.RKESnapshotOn `json:"hosts"`
+	Bucket string                  `json:"bucket,omitempty"`
+	// Failure is why there is none.
+	Failure string `json:"failure,omitempty"`
+}
+
+// OfSnapshot shows a snapshot of a cluster.
+func OfSnapshot(cluster records.ClusterKey, s records.RKESnapshot) Snapshot {
+	return Snapshot{
+		Type: "snapshot", Cluster: string(cluster), ID: s.ID, Name: s.Name, By: s.By, Scheduled: s.Scheduled, Created: s.At, Version: s.Version,
+		Hosts: list(s.Hosts), Bucket: s.Bucket, Failure: s.Failure,
+	}
+}
