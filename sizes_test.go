@@ -28,7 +28,7 @@ var oversized = map[string]struct {
 	"plans/apply.Engine": {50, "the same: one owner of the ledgers, the periodic runs and the interlock"},
 	"plans/apply.work":   {56, "one delivery on its way; its steps are methods so that each strikes off what it did"},
 
-	"plans/remote":        {3000, "one conversation with one Secret, whose decision, report and watch are each a file"},
+	"plans/remote":        {3010, "one conversation with one Secret, whose decision, report and watch are each a file"},
 	"plans/remote.Source": {52, "the same"},
 	"daemon/node":         {2600, "the node agent's conversation with the server is one protocol in one place; to be split when the cluster agent shares half of it"},
 	"tunnel":              {3500, "client and server are two ends of one protocol and are tested against each other with their insides"},
@@ -44,7 +44,7 @@ var oversized = map[string]struct {
 	"server/registration.Registration": {38, "one handler for each of those, and one check for each of their inputs"},
 	"server/planapi":                   {1700, "one API in Kubernetes' words; streams have left for fanout"},
 	"server/planapi.API":               {36, "one handler for each verb and path of that API"},
-	"server/api.table":                 {170, "the table of all routes is one literal to be read from top to bottom"},
+	"server/api.table":                 {176, "the table of all routes is one literal to be read from top to bottom"},
 	"server/clusters":                  {1800, "what people ask of clusters and the one controller that answers it share its records"},
 	"server/clusters.Controller":       {34, "the same: the one controller"},
 	"server/api/native.API":            {40, "one handler for each route of drover's own API"},
