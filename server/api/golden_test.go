@@ -127,7 +127,7 @@ func TestSchemas(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/v3/schemas": {
 			"cluster [GET] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET DELETE]", "nodePool [GET] [GET]",
-			"project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET] [GET]",
+			"etcdBackup [GET POST] [GET]", "project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET] [GET]",
 		},
 		"/v3/cluster/schemas": {"namespace [GET] [GET]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},
 		"/v3/project/schemas": {"namespacedSecret [GET] [GET]", "secret [GET] [GET]", "workload [GET] [GET]"},

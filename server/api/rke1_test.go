@@ -96,7 +96,9 @@ func TestAskingForOperations(t *testing.T) {
 		status        int
 		says          string
 	}{
-		{"harbour", `{"kind":"snapshot"}`, http.StatusConflict, "is not a cluster of RKE1"},
+		{"harbour", `{"kind":"snapshot","ca":true}`, http.StatusUnprocessableEntity, "RKE1"},
+		{"harbour", `{"kind":"snapshot"}`, http.StatusOK, "take a snapshot of the etcd of cluster harbour"},
+		{"harbour", `{"kind":"snapshot"}`, http.StatusConflict, "drover operations wait"},
 		{"quarry", `{"kind":"snapshot","color":"red"}`, http.StatusUnprocessableEntity, "color"},
 		{"quarry", `{`, http.StatusUnprocessableEntity, "the body is not what an operation is asked for by"},
 		{"nothing", `{"kind":"snapshot"}`, http.StatusNotFound, ""},

@@ -128,7 +128,7 @@ func (o Opening) Open(r io.Reader) (io.Reader, error) {
 	below := &source{from: buffered}
 	opened, err := age.Decrypt(below, keys...)
 	if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
-		return nil, errors.New("it is encrypted, and not for this key or with this passphrase: give the one that it was made for")
+		return nil, errors.New("it is encrypted, and not for this key or with this passphrase, unless its beginning was changed: give the one that it was made for, or copy it again")
 	}
 	if err != nil {
 		return nil, below.orDamaged("the head of what is encrypted cannot be read (%v)", err)
