@@ -95,7 +95,7 @@ func TestServerRestoredFromABackup(t *testing.T) {
 				}
 				s.set(backup)
 				if restarted {
-					_, stop = life(t, s, dir)
+					life(t, s, dir)
 				}
 				s.wantState(t, "failed")
 				if got := s.now(); got["plan-revision"] != "2" || got["failed-checksum"] != sum(backup["plan"]) {
