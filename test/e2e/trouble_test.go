@@ -51,7 +51,7 @@ func TestAHostInTrouble(t *testing.T) {
 		{"an upgrade", (*walk).upgrades},
 		{"pods are reached through the tunnel", (*walk).pods},
 		{"a reboot changes nothing", (*walk).reboot},
-		{"removed and joined again with k3s kept", (*walk).joinsAgainWithK3s},
+		{"the only member of etcd is forgotten, and the cluster is made anew", (*walk).madeAnew},
 		{"k3s is uninstalled", (*walk).uninstalledK3s},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
@@ -170,7 +170,9 @@ func (w *walk) reboot() {
 	must(w.T, err)
 }
 
-func (w *walk) joinsAgainWithK3s() {
+// madeAnew has the only machine forgotten while k3s stays on its host: who joins then would begin an empty etcd, which is said
+// and not done. What is said to do is done.
+func (w *walk) madeAnew() {
 	m, err := w.Machines(w.ctx)
 	must(w.T, err)
 	out := w.drover("machines", "rm", m[0].MachineName(), "--yes", "--force")
@@ -184,9 +186,17 @@ func (w *walk) joinsAgainWithK3s() {
 	w.sh("rancher-system-agent-uninstall.sh")
 	w.sh("! test -e /etc/rancher/agent/registries.yaml")
 	must(w.T, w.Mirror(w.ctx, w.host))
+	w.sh(w.join)
+	w.shows(2*time.Minute, "Error", "the etcd plane has been entirely replaced", "remove the cluster and create it anew")
+	w.drover("clusters", "rm", "harbour", "--yes")
+	w.sh("rancher-system-agent-uninstall.sh; k3s-uninstall.sh")
+	must(w.T, w.applies(realk3s.Version, ""))
+	w.join, err = w.JoinCommand(w.ctx, "harbour")
+	must(w.T, err)
+	must(w.T, w.Mirror(w.ctx, w.host))
 	started := time.Now()
 	w.sh(w.join)
-	w.becomesActive("joined again", started)
+	w.becomesActive("made anew", started)
 }
 
 func (w *walk) uninstalledK3s() {
