@@ -188,7 +188,7 @@ func (w *walk) madeAnew() {
 	must(w.T, w.Mirror(w.ctx, w.host))
 	w.sh(w.join)
 	w.shows(2*time.Minute, "Error", "the etcd plane has been entirely replaced", "remove the cluster and create it anew")
-	w.drover("clusters", "rm", "harbour", "--yes")
+	w.drover("clusters", "rm", "harbour", "--yes", "--wait")
 	w.sh("rancher-system-agent-uninstall.sh; k3s-uninstall.sh")
 	must(w.T, w.applies(realk3s.Version, ""))
 	w.join, err = w.JoinCommand(w.ctx, "harbour")
