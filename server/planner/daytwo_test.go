@@ -121,7 +121,7 @@ func TestSnapshots(t *testing.T) {
 			eachWorld(t, minimal, func(w *world) {
 				w.faulty = faulty
 				w.ask(ops.KindSnapshot, ops.Request{})
-				for range 400 {
+				for range 120 {
 					w.happens(1)
 					busy := 0
 					for _, m := range w.s.Machines {

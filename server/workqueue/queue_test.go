@@ -21,7 +21,6 @@ func TestRest(t *testing.T) {
 		{name: "hurried, then added", work: func(q *Queue[string]) { q.Hurry("a/b"); q.Add("a/b") }},
 		{name: "added again in the rest", work: func(q *Queue[string]) { q.Add("a/b") }, then: func(q *Queue[string]) { q.Add("a/b") }, want: rest},
 		{name: "hurried in the rest", work: func(q *Queue[string]) { q.Add("a/b") }, then: func(q *Queue[string]) { q.Hurry("a/b") }, want: time.Second},
-		{name: "hurried twice in the rest", work: func(q *Queue[string]) { q.Add("a/b") }, then: func(q *Queue[string]) { q.Hurry("a/b"); q.Hurry("a/b") }, want: time.Second},
 		{name: "nothing, then hurried", work: func(*Queue[string]) {}, then: func(q *Queue[string]) { q.Hurry("a/b") }, want: time.Second},
 		{name: "nothing", work: func(*Queue[string]) {}, want: time.Minute},
 	} {
