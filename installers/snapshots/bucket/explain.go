@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -69,7 +70,7 @@ func (b *Bucket) why(err error) string {
 		return "nothing listens there: see whether the endpoint runs, and its port"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("nothing came or went for %s, or the time for all of it is over: see whether the endpoint is overloaded, and whether a firewall stands between", b.config.Stall)
-	case strings.HasSuffix(err.Error(), "EOF"), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return fmt.Sprintf("it ended the connection (%v): see its log; what was sent does not count", err)
 	}
 	return err.Error()
