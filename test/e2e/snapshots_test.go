@@ -6,6 +6,7 @@ package e2e
 // certificates and keys.
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/realk3s"
 )
 
@@ -27,6 +29,7 @@ func TestManyMachinesSnapshots(t *testing.T) {
 		{"the encryption key is rotated", (*fleet).rotatesKey},
 		{"a snapshot is restored on the whole cluster", (*fleet).restoresAll},
 		{"two servers are lost, and the snapshot is restored", (*fleet).restoresAfterLoss},
+		{"the last server is lost, and a file of it is restored on a new host", (*fleet).restoresAfterTotalLoss},
 	})
 }
 
@@ -216,4 +219,45 @@ func (f *fleet) restoresAfterLoss() {
 	if nodes := f.nodes(); len(nodes) != 2 {
 		f.Errorf("the cluster has %d nodes", len(nodes))
 	}
+}
+
+// restoresAfterTotalLoss has nothing but a file of a snapshot, and the server's own store.
+func (f *fleet) restoresAfterTotalLoss() {
+	f.drover("snapshots", "create", "harbour", "--name", "e2e", "--wait")
+	f.mark("lost")
+	last := f.servers()[0]
+	one := f.of(last)
+	content, err := last.ReadFile(f.ctx, strings.TrimPrefix(one.File, "file://"))
+	must(f.T, err)
+	name := f.machine(last).MachineName()
+	must(f.T, last.Remove(f.ctx))
+	last.lost = true
+	f.drover("machines", "rm", name, "--force", "--yes")
+	s := f.start("pier-6", serverFlags)
+	f.join(s)
+	var machine string
+	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
+	defer cancel()
+	must(f.T, bed.Await(ctx, "the new server waits", time.Second, func(ctx context.Context) error {
+		m, is, err := f.machineOf(ctx, s)
+		if err != nil || !is || m.Cause == "" {
+			return fmt.Errorf("its machine: %v %v %q", is, err, m.Cause)
+		}
+		f.Logf("%s: %s: %s", s.Name(), m.DroverState, m.Cause)
+		machine = m.MachineName()
+		return nil
+	}))
+	must(f.T, s.WriteFile(f.ctx, "/root/"+one.Name, content, 0o600))
+	began := time.Now()
+	f.drover("snapshots", "restore", "harbour", "/root/"+one.Name, "--machine", machine, "--yes", "--wait")
+	f.Logf("the restore on a new host: %s", time.Since(began).Round(100*time.Millisecond))
+	f.awaitActive(2)
+	if !f.marked("before") || f.marked("lost") {
+		f.Error("the cluster does not have what the snapshot has")
+	}
+	if nodes := f.nodes(); len(nodes) != 2 {
+		f.Errorf("the cluster has %d nodes", len(nodes))
+	}
+	f.join(f.start("pier-7", serverFlags))
+	f.awaitActive(3)
 }
