@@ -145,14 +145,16 @@ func (f *fleet) renews() {
 func (f *fleet) rotatesKey() {
 	status := "k3s secrets-encrypt status"
 	first := (*f.ships)[0]
-	before := f.on(first, status+" | grep '^ \\*'")
+	before, err := first.Sh(f.ctx, status+" | grep '^ \\*'")
+	must(f.T, err)
+	before = strings.TrimSuffix(before, "\n")
 	began := time.Now()
 	f.drover("clusters", "rotate", "encryption-keys", "harbour", "--wait")
 	f.Logf("the encryption key of all servers: %s", time.Since(began).Round(100*time.Millisecond))
 	f.awaitActive(len(*f.ships))
 	for _, s := range f.servers() {
 		out := f.on(s, status)
-		if strings.Contains(out, before) || !strings.Contains(out, "All hashes match") || !strings.Contains(out, "reencrypt_finished") {
+		if slices.Contains(strings.Split(out, "\n"), before) || !strings.Contains(out, "All hashes match") || !strings.Contains(out, "reencrypt_finished") {
 			f.Errorf("%s says\n%s", s.Name(), out)
 		}
 	}
