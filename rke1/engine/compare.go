@@ -154,28 +154,36 @@ func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed boo
 		if !slices.Contains(planes, c.Plane) {
 			continue
 		}
-		touched := false
-		for _, d := range todo {
-			if d.Container != c.Name || d.Kind == diff.Remove {
-				continue
-			}
-			if err := r.performOne(ctx, h, d); err != nil {
-				return true, err
-			}
-			touched = true
-		}
+		touched, err := r.bringOne(ctx, h, c, todo)
 		changed = changed || touched
-		if err := r.awaitHealth(ctx, h, c); err != nil {
+		if err != nil {
 			return changed, err
-		}
-		if touched {
-			if err := r.awaitSocket(ctx, h, c); err != nil {
-				return changed, err
-			}
-			r.linkLog(ctx, h, c.Name)
 		}
 	}
 	return changed, nil
+}
+
+// bringOne does what there is to do for one container, and waits for it to work.
+func (r *run) bringOne(ctx context.Context, h *host, c wanted.Container, todo []diff.Difference) (touched bool, err error) {
+	for _, d := range todo {
+		if d.Container != c.Name || d.Kind == diff.Remove {
+			continue
+		}
+		touched = true
+		if err := r.performOne(ctx, h, d); err != nil {
+			return touched, err
+		}
+	}
+	if err := r.awaitHealth(ctx, h, c); err != nil {
+		return touched, err
+	}
+	if touched {
+		if err := r.awaitSocket(ctx, h, c); err != nil {
+			return touched, err
+		}
+		r.linkLog(ctx, h, c.Name)
+	}
+	return touched, nil
 }
 
 // performOne does one difference.
