@@ -144,6 +144,12 @@ func (h *Host) create(ctx context.Context, p nodeconfig.Process) (id string, err
 		return "", err
 	}
 	id, err = h.Engine().Create(ctx, p)
+	if errdefs.IsConflict(err) { // a request of a run that was killed may reach Docker after ours to remove what it left
+		if err := h.Discard(ctx, p.Name); err != nil {
+			return "", err
+		}
+		id, err = h.Engine().Create(ctx, p)
+	}
 	if err != nil {
 		return "", fmt.Errorf("create container %s on host %s: %w", p.Name, h.Address, err)
 	}
