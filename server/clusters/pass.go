@@ -62,6 +62,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	snapshot.Memo = c.memo(key)
 	decision := planner.Decide(snapshot)
 	l = looked{again: decision.Again, decided: time.Since(began)}
+	decision.Steps = nil // for previews: they have two plans of each machine, which would be held while all is written
 	if err := c.commit(ctx, g, decision); err != nil {
 		return l, err
 	}
