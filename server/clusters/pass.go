@@ -62,6 +62,7 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	snapshot.Memo = c.memo(key)
 	decision := planner.Decide(snapshot)
 	l = looked{again: decision.Again, decided: time.Since(began)}
+	decision.Steps = nil // of previews: they hold the plans of each machine before and after
 	if err := c.commit(ctx, g, decision); err != nil {
 		return l, err
 	}
@@ -155,9 +156,9 @@ func (c *Controller) presence(secretKey string) observed.Presence {
 }
 
 // find are the documents of a machine of the snapshot.
-func (g gathered) find(key records.MachineKey) documents {
+func (g gathered) find(key records.MachineKey) *documents {
 	i, _ := slices.BinarySearchFunc(g.machines, string(key), func(d documents, key string) int { return strings.Compare(d.machine.Key, key) })
-	return g.machines[i]
+	return &g.machines[i]
 }
 
 // commit writes a decision. The writes of one machine are in one transaction, several
@@ -174,8 +175,11 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 	for _, s := range d.Snapshots {
 		batch = append(batch, c.snapshot(s))
 	}
-	for _, m := range d.Machines {
-		w := c.machine(g.find(m.Key), m)
+	for i, m := range d.Machines {
+		o := g.find(m.Key)
+		w := c.machine(*o, m)
+		// What is written of thousands of machines takes seconds to write, and all that was before would be held until the end.
+		d.Machines[i], o.secret = planner.MachineDecision{}, store.Document[records.PlanSecret]{}
 		if m.Keep && d.Operation != nil {
 			// Its removal has ended if and only if the machine stays.
 			batch[0].ops = append(batch[0].ops, w.ops...)
@@ -302,7 +306,7 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 		ops = append(ops, c.State.Snapshots.Deleting(s.Key, 0))
 	}
 	for _, m := range d.Machines {
-		ops = append(ops, c.removal(g.find(m.Key))...)
+		ops = append(ops, c.removal(*g.find(m.Key))...)
 	}
 	for _, o := range c.State.OperationsOf(key) {
 		ops = append(ops, c.State.Operations.Deleting(o.Key(), 0))

@@ -1,5 +1,5 @@
 // Package guard bounds what connections hold that nobody has vouched for: how many one
-// source may have, how long a body may stall, and how long a client may read nothing. Watches
+// source may have, how many are begun at once, how long a body may stall, and how long a client may read nothing. Watches
 // and tunnels, which wait for hours by design, are bounded where they write, by nobody's
 // reading of what was sent.
 package guard
@@ -15,8 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/drover-project/drover/server/source"
 )
 
 const (
@@ -25,6 +23,13 @@ const (
 	// BodyStall is how long nothing may come of a body, and BodyLimit how long all of it may take.
 	BodyStall = 20 * time.Second
 	BodyLimit = 5 * time.Minute
+	// AtOnce is how many connections are begun at once: several groups of writes of the store, so that the disk is never
+	// what waits.
+	AtOnce = 128
+	// BeginWithin is how long a turn lasts before the first byte of a request, so that hosts far away and hosts that say
+	// nothing keep nobody waiting; AnswerWithin is how long it lasts from there to the answer.
+	BeginWithin  = 250 * time.Millisecond
+	AnswerWithin = time.Second
 )
 
 // Options of a Guard. Zero limits have the defaults above.
@@ -36,8 +41,12 @@ type Options struct {
 	// connection does; from then on the connection is not counted.
 	Trusted func(*http.Request) bool
 
-	WriteStall, BodyStall, BodyLimit time.Duration
-	Logger                           *slog.Logger
+	// AtOnce is how many connections are begun at once.
+	AtOnce int
+
+	WriteStall, BodyStall, BodyLimit, BeginWithin, AnswerWithin time.Duration
+
+	Logger *slog.Logger
 }
 
 // Guard watches over the connections of one web server.
@@ -68,6 +77,15 @@ func New(o Options) *Guard {
 	if o.BodyLimit == 0 {
 		o.BodyLimit = BodyLimit
 	}
+	if o.AtOnce == 0 {
+		o.AtOnce = AtOnce
+	}
+	if o.BeginWithin == 0 {
+		o.BeginWithin = BeginWithin
+	}
+	if o.AnswerWithin == 0 {
+		o.AnswerWithin = AnswerWithin
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -91,29 +109,6 @@ func (g *Guard) Open() (counted int, refused int64) {
 }
 
 type connKey struct{}
-
-// Listener accepts what the guard admits.
-func (g *Guard) Listener(l net.Listener) net.Listener { return &listener{l, g} }
-
-type listener struct {
-	net.Listener
-	guard *Guard
-}
-
-// Accept is of net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		guarded := &conn{Conn: c, guard: l.guard, source: source.Of(c.RemoteAddr().String())}
-		if l.guard.admit(guarded) {
-			return guarded, nil
-		}
-		_ = c.Close()
-	}
-}
 
 // admit counts a new connection. Beyond the limit the one that is idle the longest makes
 // room: its client opens another one when it needs it. Without such the new one is refused.
@@ -196,7 +191,12 @@ func (g *Guard) state(nc net.Conn, state http.ConnState) {
 		if c.counted {
 			g.active(c, g.of(c.source))
 		}
+		c.turn.asked()
+		return
+	default: // new
+		return
 	}
+	c.turn.give()
 }
 
 // handler bounds bodies, and lets connections with credentials go uncounted.
@@ -257,6 +257,7 @@ type conn struct {
 	source  netip.Prefix
 	trusted atomic.Bool
 	writeBy atomic.Int64 // Unix nanoseconds, as was set; 0 for none
+	turn    turn
 
 	// Guarded by the guard's mutex.
 	counted bool

@@ -21,9 +21,11 @@ import (
 type bed struct {
 	*Guard
 	web     *httptest.Server
+	below   net.Listener // below TLS
 	release chan struct{}
 	wrote   atomic.Int64
 	failed  chan error
+	entered func() (leave func()) // /late; nil for nothing
 }
 
 func newBed(t *testing.T, o Options) *bed {
@@ -45,6 +47,9 @@ func newBed(t *testing.T, o Options) *bed {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			b.failed <- err
 			return
+		}
+		if b.entered != nil {
+			defer b.entered()()
 		}
 		select {
 		case <-r.Context().Done():
@@ -75,7 +80,8 @@ func newBed(t *testing.T, o Options) *bed {
 		<-b.release
 	})
 	b.web = httptest.NewUnstartedServer(mux)
-	b.web.Listener = b.Guard.Listener(b.web.Listener)
+	b.below = b.Guard.Listener(b.web.Listener)
+	b.web.Listener = b.below
 	b.web.Config.IdleTimeout = time.Hour
 	b.Protect(b.web.Config)
 	b.web.StartTLS()
@@ -145,6 +151,7 @@ func TestOneSourceHasSoManyConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		idle = append(idle, c)
+		waitFor(t, "it is known to be idle", func() bool { return b.idle() == min(len(idle), 5) })
 	}
 	if n, refused := b.Open(); n != 5 || refused != 3 {
 		t.Errorf("%d connections are counted and %d made room, want 5 and 3", n, refused)

@@ -189,13 +189,13 @@ func (r *round) entrust(m *member, e ops.Errand) {
 
 // keeping is the wanted plan with the errand of the delivered one, as long as nothing else differs: taken out of the plan
 // it would be delivered once more for nothing. One that failed, or whose operation is over before its end, goes.
-func (r *round) keeping(m *member, wanted plans.Plan) plans.Plan {
+func (r *round) keeping(m *member, delivered, wanted plans.Plan) plans.Plan {
 	if !r.keeps(m) {
 		return wanted
 	}
 	with := wanted
-	with.Instructions = append(slices.Clone(wanted.Instructions), errand.Only(m.delivered.Instructions)...)
-	if !plans.Equal(m.delivered, with) {
+	with.Instructions = append(slices.Clone(wanted.Instructions), errand.Only(delivered.Instructions)...)
+	if !plans.Equal(delivered, with) {
 		return wanted
 	}
 	return with

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/verdict"
@@ -20,7 +19,7 @@ func (r *round) drains(m *member, t tier) (clusterspec.DrainOptions, bool) {
 	if t.drain == nil || m.node == nil || !m.node.Ready || r.healing(m) && m.next.drain == nil {
 		return clusterspec.DrainOptions{}, false
 	}
-	was, is := installers.DrainHash(m.delivered.Instructions), installers.DrainHash(m.wanted.Instructions)
+	was, is := m.drainHashes[0], m.drainHashes[1]
 	options := *t.drain
 	hooks := len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0
 	if len(r.members) == 1 {

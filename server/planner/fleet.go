@@ -59,17 +59,7 @@ func DecideFleet(s FleetSnapshot) Decision {
 // PreviewFleet shows the decision on a fleet: what its operation is still to do, in that order.
 func PreviewFleet(s FleetSnapshot) Preview {
 	r := fleetRound(s)
-	d := r.decision()
-	for i, m := range r.fleet.due {
-		d.Steps[i].From, _ = deliveredPlan(m.data())
-		if s.Given != nil {
-			to, err := plans.Parse(s.Given.Plan)
-			if err == nil {
-				d.Steps[i].To = *to
-			}
-		}
-	}
-	return d.Preview(r.Snapshot)
+	return r.decision().Preview(r.Snapshot)
 }
 
 // snapshot is the fleet as those parts of a round take it that it shares with clusters.
@@ -265,7 +255,7 @@ func (f *fleet) steps() []Step {
 	var all []Step
 	for _, m := range f.due {
 		all = append(all, Step{
-			Machine: m.key(), NodeName: m.NodeName, Plan: f.plan.checksum, Given: true, Again: f.under(m), Now: m.deliver != nil || m.retry != nil && m.retry.now,
+			Machine: m.key(), NodeName: m.NodeName, From: m.plan(), To: f.plan.bytes, Given: true, Again: f.under(m), Now: m.deliver != nil || m.retry != nil && m.retry.now,
 		})
 	}
 	return all

@@ -203,12 +203,13 @@ type member struct {
 
 	// server is the URL to join at in the wanted plan, whose wire form is bytes where it differs
 	// from the delivered one.
-	server            string
-	wanted, delivered plans.Plan
-	bytes             []byte
-	change            change
-	report            report
-	details           observed.NodeDetails
+	server string
+	bytes  []byte
+	// drainHashes are those of the delivered plan and the wanted one.
+	drainHashes [2]string
+	change      change
+	report      report
+	details     observed.NodeDetails
 	// status is what the cluster's message says of the machine, in Rancher's words.
 	status string
 	draft
@@ -289,12 +290,17 @@ func newRound(s Snapshot) *round {
 func (m *member) hasPlan() bool { return len(m.plan()) > 0 }
 
 func deliveredPlan(data map[string][]byte) (plans.Plan, bool) {
-	if len(data[plans.KeyPlan]) == 0 {
-		return plans.Plan{}, false
+	return parsed(data[plans.KeyPlan]), len(data[plans.KeyPlan]) > 0
+}
+
+// parsed is the plan of a wire form; empty when there is none, or none that can be read.
+func parsed(wire []byte) plans.Plan {
+	if len(wire) == 0 {
+		return plans.Plan{}
 	}
-	p, err := plans.Parse(data[plans.KeyPlan])
+	p, err := plans.Parse(wire)
 	if err != nil {
-		return plans.Plan{}, true
+		return plans.Plan{}
 	}
-	return *p, true
+	return *p
 }

@@ -19,11 +19,9 @@ type Step struct {
 	Tier string
 	// Leave says that the machine is removed.
 	Leave bool
-	// From and To are the plans before and after; To is empty for a machine that leaves, and for
-	// one whose plan cannot be made before others have done theirs.
-	From, To plans.Plan
-	// Plan is the checksum of To; empty without it.
-	Plan string
+	// From and To are the plans before and after, in their wire form, which the Secret and the decision have anyway; To
+	// is empty for a machine that leaves, and for one whose plan cannot be made before others have done theirs.
+	From, To []byte
 	// Drain says that pods leave the machine first.
 	Drain bool
 	// Now says that the step is taken by this decision.
@@ -47,11 +45,7 @@ func (r *round) steps() []Step {
 				continue
 			}
 			_, drain := r.drains(m, t)
-			step := Step{Machine: m.key(), NodeName: m.NodeName, Tier: t.name, From: m.delivered, To: m.wanted, Drain: drain && m.change == restart, Now: m.deliver != nil || m.order != nil}
-			if len(m.bytes) > 0 {
-				step.Plan = plans.Checksum(m.bytes)
-			}
-			all = append(all, step)
+			all = append(all, Step{Machine: m.key(), NodeName: m.NodeName, Tier: t.name, From: m.plan(), To: m.bytes, Drain: drain && m.change == restart, Now: m.deliver != nil || m.order != nil})
 		}
 	}
 	for _, m := range r.members {
@@ -107,16 +101,18 @@ func (d Decision) Preview(s Snapshot) Preview {
 	}
 	p := Preview{State: status.State, Message: status.Message, Machines: []MachinePreview{}, Alone: len(s.Machines) - len(d.Steps)}
 	for _, step := range d.Steps {
-		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Plan: plans.Short(step.Plan), Changes: []string{}, Drain: step.Drain, Again: step.Again, Now: step.Now}
-		if step.Plan != "" {
-			one.Changes = append(one.Changes, plandiff.Changes(step.From, step.To)...)
+		one := MachinePreview{ID: string(step.Machine), NodeName: step.NodeName, Tier: step.Tier, Remove: step.Leave, Changes: []string{}, Drain: step.Drain, Again: step.Again, Now: step.Now}
+		if len(step.To) > 0 {
+			from, to := parsed(step.From), parsed(step.To)
+			one.Plan = plans.Short(plans.Checksum(step.To))
+			one.Changes = append(one.Changes, plandiff.Changes(from, to)...)
 			shown := plandiff.Rendered
 			if step.Given {
 				shown = plandiff.Public
-				one.Changes = append(one.Changes, plandiff.Repeated(step.From, step.To)...)
+				one.Changes = append(one.Changes, plandiff.Repeated(from, to)...)
 			}
-			one.Files = plandiff.Files(step.From, step.To, shown)
-			one.Restart, _ = runtimes.Restarted(step.From.Instructions, step.To.Instructions)
+			one.Files = plandiff.Files(from, to, shown)
+			one.Restart, _ = runtimes.Restarted(from.Instructions, to.Instructions)
 		}
 		if one.Restart != "" {
 			p.Restarts++
@@ -142,6 +138,5 @@ func planOf(s *records.PlanSecret) plans.Plan {
 	if s == nil {
 		return plans.Plan{}
 	}
-	p, _ := deliveredPlan(s.Data)
-	return p
+	return parsed(s.Data[plans.KeyPlan])
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/planner/render"
@@ -66,7 +67,7 @@ func (r *round) plan(m *member) error {
 		m.change = nothing
 		return nil
 	}
-	m.delivered, _ = deliveredPlan(m.data())
+	delivered, _ := deliveredPlan(m.data())
 	wanted, err := r.render(m)
 	if err == nil && takenBack(m.Machine, wanted) {
 		m.next.restarts++
@@ -75,12 +76,12 @@ func (r *round) plan(m *member) error {
 	if err != nil {
 		return err
 	}
-	wanted = r.keeping(m, removing(m.delivered, wanted, m.report.inSync))
-	m.wanted = wanted
-	switch _, restarted := runtimes.Restarted(m.delivered.Instructions, wanted.Instructions); {
+	wanted = r.keeping(m, delivered, removing(delivered, wanted, m.report.inSync))
+	m.drainHashes = [2]string{installers.DrainHash(delivered.Instructions), installers.DrainHash(wanted.Instructions)}
+	switch _, restarted := runtimes.Restarted(delivered.Instructions, wanted.Instructions); {
 	case !m.hasPlan():
 		m.change = first
-	case plans.Equal(m.delivered, wanted):
+	case plans.Equal(delivered, wanted):
 		m.change = nothing
 	case restarted:
 		m.change = restart

@@ -135,6 +135,7 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 		return 0, fmt.Errorf("%s/%s and what belongs to it is written at revision %d, but the view is not there yet: %w",
 			ops[0].collection.collectionName(), ops[0].key, revision, err)
 	}
+	s.wrote(t.bytes, revision)
 	return revision, nil
 }
 

@@ -45,6 +45,8 @@ type Options struct {
 	startLimit time.Duration // of the embedded etcd; default 5 min
 	staleAfter time.Duration // default 10 s
 	writeLimit time.Duration // default 15 s
+
+	historyBytes int // of the embedded etcd; default 16 MiB
 }
 
 // Store is an open store. All methods may be called by many goroutines at once.
@@ -74,6 +76,7 @@ type Store struct {
 
 	leaders *leaderships
 	flights *flights
+	history history
 	buffers sync.Pool // of *[]byte, for records on their way
 
 	groupLock sync.Mutex
@@ -109,12 +112,15 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 	if o.writeLimit == 0 {
 		o.writeLimit = writeLimit
 	}
+	if o.historyBytes == 0 {
+		o.historyBytes = historyBytes
+	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	s := &Store{
 		options: o, log: o.Logger, migrations: steps, collections: make(map[string]Bindable),
-		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), copying: make(chan struct{}, 1),
+		failed: make(chan struct{}), leaders: newLeaderships(), flights: newFlights(), history: history{limit: o.historyBytes}, copying: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.alive, s.die = context.WithCancel(s.ctx)
