@@ -75,7 +75,9 @@ func askCluster(ctx context.Context, hosts []*host) []candidate {
 func ask(ctx context.Context, h *host, c kube.Credentials) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	dial := func(ctx context.Context) (net.Conn, error) { return h.OpenTCP(ctx, net.JoinHostPort("localhost", apiPort)) }
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return h.OpenTCP(ctx, net.JoinHostPort("localhost", apiPort))
+	}
 	conn, err := dial(ctx)
 	if err != nil { // a cluster that has stopped is not waited for
 		return nil, err

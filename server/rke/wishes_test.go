@@ -150,3 +150,16 @@ func TestInServersWords(t *testing.T) {
 		t.Error("an error without commands is another one")
 	}
 }
+
+// Hosts are asked for a state through their tunnels, and named when they do not answer.
+func TestOnHosts(t *testing.T) {
+	b := newBed(t)
+	if _, err := b.runner.OnHosts(t.Context(), records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "other"}}); err == nil || !strings.Contains(err.Error(), "none of its hosts has a node agent") {
+		t.Errorf("without machines: %v", err)
+	}
+	b.deployed("")
+	c, _ := b.state.Clusters.Get(key)
+	if _, err := b.runner.OnHosts(t.Context(), c.Value); err == nil || !strings.Contains(err.Error(), "none of the 1 hosts can be looked at") || !strings.Contains(err.Error(), "nobody is there") {
+		t.Errorf("a host without a tunnel: %v", err)
+	}
+}
