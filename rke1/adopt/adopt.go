@@ -7,6 +7,7 @@ package adopt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -113,6 +114,9 @@ func open(ctx context.Context, o Options, nodes []config.Node) ([]*host, map[str
 			mu.Lock()
 			defer mu.Unlock()
 			away[nodes[i].Address] = err
+			if unreachable, ok := errors.AsType[*onhost.UnreachableError](err); ok {
+				away[nodes[i].Address] = unreachable.Err
+			}
 			return err
 		}
 		all[i] = h

@@ -178,7 +178,7 @@ func TestAHostThatIsAway(t *testing.T) {
 			err := do(y)
 			warned := 0
 			for _, line := range y.lines {
-				if strings.Contains(line, "WARN host [10.0.0.2] cannot be reached: ask the Docker engine of host 10.0.0.2: dial tcp: connection refused") {
+				if strings.Contains(line, "WARN host [10.0.0.2] cannot be reached: dial tcp: connection refused") {
 					warned++
 				}
 			}
