@@ -47,7 +47,9 @@ type UnreachableError struct {
 	Err error
 }
 
-func (e *UnreachableError) Error() string { return "host " + e.Host + " cannot be reached: " + e.Err.Error() }
+func (e *UnreachableError) Error() string {
+	return "host " + e.Host + " cannot be reached: " + e.Err.Error()
+}
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // unreachable is why a host cannot be reached.

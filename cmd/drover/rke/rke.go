@@ -97,6 +97,7 @@ func (a *App) Command() *cobra.Command {
 	}
 	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.certCommand(), a.encryptCommand(), a.etcdCommand(), a.utilCommand(),
 		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
+	inWords(cmd)
 	return cmd
 }
 
