@@ -90,21 +90,12 @@ func (r *run) look(ctx context.Context, h *host) error {
 	for _, name := range wanted.Names() {
 		processes[name] = nodeconfig.Process{Name: name}
 	}
-	containers, err := h.Engine().Look(ctx, &nodeconfig.NodeConfig{Processes: processes})
+	containers, images, err := h.Engine().Survey(ctx, &nodeconfig.NodeConfig{Processes: processes}, h.wanted.Images)
 	if err != nil {
 		return fmt.Errorf("look at host %s: %w", h.node.Address, err)
 	}
-	h.found = diff.Found{Containers: containers, Images: map[string]nodeconfig.Base{}}
+	h.found = diff.Found{Containers: containers, Images: images}
 	h.found.EtcdData = slices.ContainsFunc(containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
-	for _, image := range h.wanted.Images {
-		base, err := h.Engine().Image(ctx, image)
-		if err != nil {
-			return fmt.Errorf("look at host %s: %w", h.node.Address, err)
-		}
-		if base != nil {
-			h.found.Images[image] = *base
-		}
-	}
 	return nil
 }
 

@@ -140,11 +140,8 @@ func (h *Host) toItsEnd(ctx context.Context, id string) (code int64, err error) 
 
 // create makes a container without starting it, in place of one of the same name.
 func (h *Host) create(ctx context.Context, p nodeconfig.Process) (id string, err error) {
-	if err := h.Discard(ctx, p.Name); err != nil {
-		return "", err
-	}
 	id, err = h.Engine().Create(ctx, p)
-	if errdefs.IsConflict(err) { // a request of a run that was killed may reach Docker after ours to remove what it left
+	if errdefs.IsConflict(err) { // an earlier run left one, or its last request reaches Docker only now
 		if err := h.Discard(ctx, p.Name); err != nil {
 			return "", err
 		}
