@@ -246,7 +246,9 @@ func (r *round) ended(o operations.Operation) operations.Operation {
 		return o
 	case open > 0 || r.shut.holds():
 		to, reason = operations.Aborted, fmt.Sprintf("%d of %d were not changed and keep what they have", open, len(o.Tasks))
-		if o.Back != "" && slices.ContainsFunc(o.Tasks, func(t operations.Task) bool { return t.State == operations.TaskSucceeded || t.State == operations.TaskFailed }) {
+		if o.Back != "" && slices.ContainsFunc(o.Tasks, func(t operations.Task) bool {
+			return t.State == operations.TaskSucceeded || t.State == operations.TaskFailed
+		}) {
 			reason += "; the way back is " + o.Back
 		}
 		r.cluster.halted = r.Cluster.Generation
