@@ -145,8 +145,11 @@ func upgradeDescriptions() map[string]description {
 			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: views.Upgrade{},
 			query: []parameter{{"dryRun", "true changes nothing and shows what would change"}, {"noSnapshot", "true begins without a snapshot of etcd"}, {"now", "true does not wait for the maintenance window"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster; PUT {\"window\": TEXT} sets it, and an empty text takes it off", answer: views.Window{}},
-		"/v1-drover/operations/{id}/hurry":              {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: views.Operation{}},
+		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: views.Window{}},
+		"/v1-drover/clusters/{namespace}/{name}/window/set": {
+			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: views.Window{},
+		},
+		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: views.Operation{}},
 	}
 }
 

@@ -189,7 +189,7 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), h.upgrades.Upgrade},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), h.upgrades.GetWindow},
-		{"PUT", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},

@@ -32,7 +32,7 @@ func OfUpgrade(a upgrades.Answer) Upgrade {
 	return Upgrade{Type: "upgrade", From: a.From, To: a.To, Findings: list(a.Findings), Result: a.Result}
 }
 
-// AskedWindow is the body of PUT /v1-drover/clusters/{namespace}/{name}/window; empty takes the window off.
+// AskedWindow is the body of POST /v1-drover/clusters/{namespace}/{name}/window/set; empty takes the window off.
 type AskedWindow struct {
 	Window string `json:"window"`
 }

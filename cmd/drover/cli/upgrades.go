@@ -136,7 +136,7 @@ restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" +
 				var w views.Window
 				var err error
 				if given || clear {
-					err = c.Send(ctx, "PUT", clusterPath(one)+"/window", views.AskedWindow{Window: set}, &w)
+					err = c.Send(ctx, "POST", clusterPath(one)+"/window/set", views.AskedWindow{Window: set}, &w)
 				} else {
 					err = c.Get(ctx, clusterPath(one)+"/window", &w)
 				}

@@ -79,7 +79,7 @@ func (a *UpgradeAPI) GetWindow(c *route.Call) (route.Answer, error) {
 	return a.window(d.Value)
 }
 
-// SetWindow is PUT /v1-drover/clusters/{namespace}/{name}/window with a views.AskedWindow.
+// SetWindow is POST /v1-drover/clusters/{namespace}/{name}/window/set with a views.AskedWindow.
 func (a *UpgradeAPI) SetWindow(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
