@@ -34,6 +34,7 @@ import (
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/upgrades"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -111,11 +112,16 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
+	dayTwo := &daytwo.Asker{State: s.state, Now: s.Now}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   &daytwo.Asker{State: s.state, Now: s.Now}, Refresh: p.mirror.Refresh,
+		DayTwo:   dayTwo, Refresh: p.mirror.Refresh,
+		Upgrades: &upgrades.Upgrader{
+			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
+			Restorable: dayTwo.Restorable, Now: s.Now,
+		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,

@@ -102,6 +102,7 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/kubeconfig", s.kubeconfig)
+	mux.HandleFunc("GET /v1/certificates", s.certificates)
 	mux.HandleFunc("GET /v1/logs", s.logs)
 	if s.o.Status != nil {
 		mux.Handle("GET /v1/status", s.o.Status)

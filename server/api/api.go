@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/upgrades"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
 	DayTwo  *daytwo.Asker
 	Refresh func(ctx context.Context, key records.ClusterKey) error
+	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
+	Upgrades *upgrades.Upgrader
 	// Fleets takes what people ask of machines without a cluster.
 	Fleets *fleets.Fleets
 	// Handover gives RKE1 clusters to the rke command line and takes them in.
@@ -135,6 +138,10 @@ func New(o Options) *API {
 	}
 	h.own.DayTwo, h.own.RefreshSnapshots = o.DayTwo, o.Refresh
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
+	if o.Upgrades == nil {
+		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
+	}
+	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}

@@ -117,6 +117,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, serverDescriptions(page))
 	maps.Copy(all, fleetDescriptions(page))
 	maps.Copy(all, handoverDescriptions())
+	maps.Copy(all, upgradeDescriptions())
 	return all
 }
 
@@ -134,6 +135,21 @@ func serverDescriptions(page []parameter) map[string]description {
 			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
 		},
 		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
+	}
+}
+
+// upgradeDescriptions are those of upgrades and maintenance windows.
+func upgradeDescriptions() map[string]description {
+	return map[string]description{
+		"/v1-drover/clusters/{namespace}/{name}/upgrade": {
+			summary: "Take a cluster to another Kubernetes version: 422 with what is in the way under findings. The body is {\"version\", \"accept\"}", body: "application/json", answer: views.Upgrade{},
+			query: []parameter{{"dryRun", "true changes nothing and shows what would change"}, {"noSnapshot", "true begins without a snapshot of etcd"}, {"now", "true does not wait for the maintenance window"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: views.Window{}},
+		"/v1-drover/clusters/{namespace}/{name}/window/set": {
+			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: views.Window{},
+		},
+		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: views.Operation{}},
 	}
 }
 

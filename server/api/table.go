@@ -20,13 +20,14 @@ import (
 
 // handlers are where the rows lead.
 type handlers struct {
-	v3     *management.API
-	v1     *steve.API
-	own    *native.API
-	fleet  native.FleetAPI
-	desk   native.HandoverAPI
-	rescue native.BackupAPI
-	login  *login.API
+	v3       *management.API
+	v1       *steve.API
+	own      *native.API
+	fleet    native.FleetAPI
+	desk     native.HandoverAPI
+	upgrades native.UpgradeAPI
+	rescue   native.BackupAPI
+	login    *login.API
 	// releases are those of both distributions.
 	releases *releases.API
 
@@ -186,6 +187,9 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), h.upgrades.Upgrade},
+		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), h.upgrades.GetWindow},
+		{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
 		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
 		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
@@ -208,6 +212,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
 		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
 		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
+		{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), own.HurryOperation},
 		{"GET", "/v1-drover/events", may(auth.ListAll, auth.Event), own.ListEvents},
 		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), own.ListTokens},
 		{"GET", "/v1-drover/versions", login(), own.ListVersions},

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -82,6 +84,8 @@ type Request struct {
 	DryRun bool
 	// Turn is what becomes of a change while another operation on its cluster is under way.
 	Turn turns.Turn
+	// NoSnapshot has an upgrade begin without a snapshot of etcd, and Hurry has the change not wait for the maintenance window.
+	NoSnapshot, Hurry bool
 	// Limits bound what may be done on machines: beyond them the documents are refused.
 	Limits Limits
 }
@@ -194,17 +198,22 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 
 // operate puts a change of a running cluster under an operation when machines restart for it. The writes are those of
 // the change itself; a change that is queued is not written yet.
-func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, p planner.Preview, request Request, ops []store.Op) ([]store.Op, error) {
+func (a *Applier) operate(result *Result, doc clusterspec.Document, after records.Cluster, preview planner.Preview, request Request, writes []store.Op) ([]store.Op, error) {
 	key := records.NewClusterKey(after.Namespace, after.Name)
 	before, _ := a.State.Clusters.Get(string(key))
-	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || p.Restarts == 0 {
-		return ops, nil
+	if !after.Status.Initialized || after.Spec.Docker() || before.Value.Generation == after.Generation || preview.Restarts == 0 {
+		return writes, nil
 	}
-	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, p.Restarts)
-	if from, to := before.Value.Spec.KubernetesVersion, after.Spec.KubernetesVersion; from != to {
+	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, preview.Restarts)
+	p := params{Document: &doc}
+	if from, to := a.upgradedFrom(before.Value), after.Spec.KubernetesVersion; from != to {
 		kind, title = planner.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
+		if !request.NoSnapshot && after.Annotations[clusterspec.NoSnapshot] != "true" {
+			p.Guard = &ops.Guard{Spec: before.Value.Spec}
+			p.Guard.Spec.KubernetesVersion = from
+		}
 	}
-	o, recorded, err := a.begin(key, kind, title, request.By, after.Generation, request.Turn, params{Document: &doc})
+	o, recorded, err := a.begin(key, kind, title, request, after.Generation, p)
 	if err != nil {
 		return nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}
@@ -213,7 +222,17 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 		result.Action = Queued
 		return append(recorded, a.admission(before)), nil
 	}
-	return append(ops, recorded...), nil
+	return append(writes, recorded...), nil
+}
+
+// upgradedFrom is the version from which a cluster would be upgraded: the one that it is to have, or the one that runs
+// where its roll-out was stopped before it began.
+func (a *Applier) upgradedFrom(cluster records.Cluster) string {
+	wanted, all := cluster.Spec.KubernetesVersion, a.Running(cluster)
+	if cluster.Status.Halted != cluster.Generation || len(all) == 0 || slices.ContainsFunc(all, func(v string) bool { return v != all[0] }) {
+		return wanted
+	}
+	return all[0]
 }
 
 // Running are the Kubernetes versions that a cluster's API and nodes report, as far as anybody has seen them.

@@ -182,7 +182,7 @@ func (c *Controller) observe() (stop func()) {
 			c.Observe.changed(e.Old, e.Value)
 		}
 		switch {
-		case e.Type == store.Put && (e.Old == nil || e.Old.Retry != e.Value.Retry || (e.Old.Abort == nil) != (e.Value.Abort == nil)):
+		case e.Type == store.Put && (e.Old == nil || e.Old.Retry != e.Value.Retry || (e.Old.Hurry == nil) != (e.Value.Hurry == nil) || (e.Old.Abort == nil) != (e.Value.Abort == nil)):
 			c.queue.Hurry(records.ClusterKey(e.Value.Subject))
 		case e.Type != store.Put || e.Old.State != e.Value.State || c.engines(e.Value):
 			c.queue.Add(records.ClusterKey(e.Value.Subject))
@@ -219,7 +219,7 @@ func (c *Controller) engines(o operations.Operation) bool {
 // write; a new generation comes with every other change that a decision depends on.
 func sameCluster(before, after records.Cluster) bool {
 	return before.UID == after.UID && before.Generation == after.Generation && before.Deleting.Equal(after.Deleting) && before.Leave == after.Leave &&
-		(before.Paused == nil) == (after.Paused == nil) && (before.Exported == nil) == (after.Exported == nil) && maps.Equal(before.Labels, after.Labels)
+		(before.Paused == nil) == (after.Paused == nil) && (before.Exported == nil) == (after.Exported == nil) && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }
 
 // sameMachine says that nothing but the status differs, which is this controller's own to write.

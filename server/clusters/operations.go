@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
@@ -29,17 +30,19 @@ type params struct {
 	Leave   records.Leave      `json:"leave,omitzero"`
 	// Ask is what package ops carries out; see server/daytwo.
 	Ask json.RawMessage `json:"ask,omitempty"`
+	// Guard is of an upgrade that begins with a snapshot.
+	Guard *ops.Guard `json:"guard,omitempty"`
 }
 
 // begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
-func (a *Applier) begin(key records.ClusterKey, kind, title, by string, generation int64, turn turns.Turn, p params) (operations.Operation, []store.Op, error) {
-	r := turns.Request{Subject: key, Kind: kind, Title: title, By: by, Generation: generation, Turn: turn, Failing: a.crashing(key), Params: p}
+func (a *Applier) begin(key records.ClusterKey, kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
+	r := turns.Request{Subject: key, Kind: kind, Title: title, By: asked.By, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
 	}
-	o, ops, _, err := turns.Begin(a.State, r, a.Now)
-	return o, ops, err
+	o, writes, _, err := turns.Begin(a.State, r, a.Now)
+	return o, writes, err
 }
 
 // admission writes the cluster as it is, on the condition that it was not written since the caller read it. With it in
@@ -109,6 +112,12 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 		// It was asked for when the cluster was another one.
 		if stale := c.stale(cluster.Value, *p.Document); stale != nil {
 			return aborted(stale)
+		}
+		if p.Guard != nil && cluster.Value.Spec.KubernetesVersion != p.Document.Spec.KubernetesVersion {
+			p.Guard.Spec = cluster.Value.Spec
+			if next.Params, err = json.Marshal(p); err != nil {
+				return next, nil, fmt.Errorf("keep what operation %s begins with: %w", first.ID, err)
+			}
 		}
 		cluster.Value = withDocument(cluster.Value, *p.Document)
 		next.Generation = cluster.Value.Generation

@@ -15,6 +15,12 @@ import (
 // AllowSkippedMinor is an annotation of a cluster: "true" lets an upgrade leave out a minor line.
 const AllowSkippedMinor = "drover.dev/allow-skipped-minor"
 
+// MaintenanceWindow is an annotation of a cluster: when its machines may be restarted, in the form of package window.
+const MaintenanceWindow = "drover.dev/maintenance-window"
+
+// NoSnapshot is an annotation of a cluster: "true" has upgrades and restores begin without a snapshot of its etcd.
+const NoSnapshot = "drover.dev/no-snapshot"
+
 // Live is what is seen of a cluster when its document changes.
 type Live struct {
 	// Versions are the Kubernetes versions that its API and nodes report. One that was asked for and never

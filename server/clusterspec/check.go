@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/window"
 )
 
 var (
@@ -97,6 +98,13 @@ func (c *checker) identity(doc Document) {
 	}
 	if !namespacePattern.MatchString(doc.Metadata.Namespace) {
 		c.fail("metadata.namespace", "%q is not a namespace name", doc.Metadata.Namespace)
+	}
+	if text, set := doc.Metadata.Annotations[MaintenanceWindow]; set && text != "" {
+		if _, err := window.Parse(text); err != nil {
+			c.fail("metadata.annotations."+MaintenanceWindow, "%v", err)
+		} else if doc.Spec.Docker() {
+			c.fail("metadata.annotations."+MaintenanceWindow, "maintenance windows are for clusters of k3s and RKE2; take it out")
+		}
 	}
 }
 

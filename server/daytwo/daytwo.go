@@ -121,6 +121,7 @@ func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 		return invalid("the restore of cluster %s by operation %s has not come to its end; nothing else begins before one has", c.Name, c.Status.Restoring)
 	}
 	if ask.Kind == ops.KindRestore {
+		ask.Request.NoSnapshot = ask.Request.NoSnapshot || c.Annotations[clusterspec.NoSnapshot] == "true"
 		if err := a.locate(c, ask); err != nil {
 			return err
 		}

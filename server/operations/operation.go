@@ -35,6 +35,10 @@ type Operation struct {
 	Wait *Wait `json:"wait,omitempty"`
 	// Abort is who asked to stop it; nil while nobody did.
 	Abort *Request `json:"abort,omitempty"`
+	// Hurry is who asked that it does not wait for the maintenance window of its subject; nil while nobody did.
+	Hurry *Request `json:"hurry,omitempty"`
+	// Back is the command by which what it changes is undone; empty while there is none.
+	Back string `json:"back,omitempty"`
 	// Retry is how often a retry was asked for: whoever does the work tries again when it has grown.
 	Retry int `json:"retry,omitempty"`
 	// Once says that it must not be carried out again after it has failed.
@@ -107,6 +111,8 @@ type Wait struct {
 	Cause string `json:"cause,omitempty"`
 	// NextStep is what a person can do, when there is something.
 	NextStep string `json:"nextStep,omitempty"`
+	// Until is when the wait ends by itself; zero where that is not known.
+	Until time.Time `json:"until,omitzero"`
 	// Since is when Object, Host and Cause became what they are.
 	Since time.Time `json:"since,omitzero"`
 }

@@ -92,7 +92,7 @@ func (o Operation) WithWait(w *Wait, now time.Time) Operation {
 		o.Wait = nil
 		return o
 	}
-	next := Wait{Object: sentence(w.Object), Host: sentence(w.Host), Cause: sentence(w.Cause), NextStep: sentence(w.NextStep), Since: now}
+	next := Wait{Object: sentence(w.Object), Host: sentence(w.Host), Cause: sentence(w.Cause), NextStep: sentence(w.NextStep), Until: w.Until, Since: now}
 	if o.Wait != nil && o.Wait.Object == next.Object && o.Wait.Host == next.Host && o.Wait.Cause == next.Cause {
 		next.Since = o.Wait.Since
 	}

@@ -85,6 +85,19 @@ func (o Operation) RetryBy(user string, all []Operation, now time.Time) (Operati
 	return retried.WithWait(nil, now), nil
 }
 
+// HurryBy is the operation after a user has asked that it does not wait for the maintenance window of its subject. It
+// returns *RefusedError when that was asked for already, and when the operation has ended.
+func (o Operation) HurryBy(user string, now time.Time) (Operation, error) {
+	switch {
+	case o.State.Ended():
+		return o, &RefusedError{What: "hurry", ID: o.ID, Why: fmt.Sprintf("has ended and is %s", o.State)}
+	case o.Hurry != nil:
+		return o, &RefusedError{What: "hurry", ID: o.ID, Why: "does not wait for the maintenance window already"}
+	}
+	o.Hurry = &Request{By: user, At: now}
+	return o.WithLine(by("not to wait for the maintenance window was", user), now), nil
+}
+
 // by is a request for the log.
 func by(what, user string) string {
 	if user == "" {

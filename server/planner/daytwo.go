@@ -72,7 +72,7 @@ func (r *round) operate() {
 	}
 	for _, saved := range out.Saved {
 		if m := r.named(saved.Machine); m != nil {
-			r.saved = append(r.saved, r.snapshotOf(m, saved.File))
+			r.saved = append(r.saved, r.snapshotOf(m, saved.File, r.Cluster.Spec))
 		}
 	}
 	switch {
@@ -99,7 +99,7 @@ func (r *round) lost() bool {
 
 // opsInput tells of the cluster and its machines.
 func (r *round) opsInput() ops.Input {
-	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Spec: true}
+	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Spec: true, Answers: r.API.Reachable}
 	if r.Secrets != nil {
 		in.TokenHash = ops.TokenHash(r.Secrets.ServerToken)
 	}
@@ -205,10 +205,10 @@ func (r *round) keeps(m *member) bool {
 	return m.report.errand != "" && (m.report.inSync || r.daytwo())
 }
 
-// snapshotOf is the record of a snapshot that was taken on a machine.
-func (r *round) snapshotOf(m *member, f errand.File) records.Snapshot {
+// snapshotOf is the record of a snapshot that was taken on a machine, when the cluster was to be what spec says.
+func (r *round) snapshotOf(m *member, f errand.File, spec clusterspec.Spec) records.Snapshot {
 	return records.Snapshot{
 		Cluster: r.key(), Machine: m.Name, Node: m.NodeName, File: f.File, Size: f.Size, SHA256: f.SHA256, Created: r.Now, By: r.Operation.ID,
-		TokenHash: ops.TokenHash(r.Secrets.ServerToken), Spec: r.Cluster.Spec,
+		TokenHash: ops.TokenHash(r.Secrets.ServerToken), Spec: spec,
 	}
 }

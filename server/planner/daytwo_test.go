@@ -36,7 +36,7 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 	case "rotate", "renew", "restart", "reconnect":
 		h.up = false
 		h.restarts++
-	case "save", "check":
+	case "save", "check", "guard":
 		output = `{"file":"/var/lib/rancher/k3s/server/db/snapshots/on-demand-` + m.Name + `","size":5000032,"sha256":"aa"}`
 	case "stop":
 		h.up, h.stopped, h.voter = false, true, false

@@ -67,6 +67,7 @@ func (d Decision) Empty() bool {
 func (r *round) decision() Decision {
 	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps(), Snapshots: r.saved}
 	d.again(r.again)
+	d.again(r.window.again(r.Now))
 	left := 0
 	for _, m := range r.members {
 		if m.remove {

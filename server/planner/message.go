@@ -4,7 +4,9 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -30,6 +32,7 @@ func (r *round) message() {
 			c.state = ClusterUpdating
 		}
 		c.message, c.failed = r.tierMessage(busy)
+		c.ready = r.API.Reachable && len(lost) == 0 && onlyWaits(busy.members)
 	case !r.API.Reachable && len(lost) == 0:
 		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(active) == 0 || !r.API.Reachable:
@@ -65,7 +68,7 @@ func (r *round) busy() (busy *tier, lost, active []*member) {
 				lost = append(lost, m)
 			case m.State == records.Active && m.change == nothing:
 				active = append(active, m)
-			case m.State == records.Active && m.change == restart && r.Cluster.Status.Halted == r.Cluster.Generation:
+			case m.State == records.Active && m.change == restart && r.cluster.halted == r.Cluster.Generation:
 				active = append(active, m) // it stays what it is
 			default:
 				open = append(open, m)
@@ -78,6 +81,11 @@ func (r *round) busy() (busy *tier, lost, active []*member) {
 		}
 	}
 	return busy, lost, active
+}
+
+// onlyWaits says that all of some machines work, and that nothing but the maintenance window keeps them from their change.
+func onlyWaits(all []*member) bool {
+	return !slices.ContainsFunc(all, func(m *member) bool { return m.State != records.Active || m.Code != string(verdict.WaitWindow) })
 }
 
 // underWay says that something has begun on a machine that is not at its end.

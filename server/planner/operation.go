@@ -6,9 +6,11 @@ package planner
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -45,6 +47,12 @@ func (r *round) progress() {
 		return
 	}
 	next := *r.Operation
+	if r.operation != nil {
+		next = *r.operation // its snapshot came one step further
+	}
+	if next.State.Ended() {
+		return
+	}
 	switch next.Kind {
 	case KindUpgrade, KindChange:
 		next = r.rollOut(next)
@@ -63,9 +71,19 @@ func (r *round) note(next operations.Operation) {
 
 // rollOut is the record of a change after this round.
 func (r *round) rollOut(o operations.Operation) operations.Operation {
+	guards, o := guarded(o)
 	if len(o.Tasks) == 0 {
 		o = r.plannedTasks(o)
 	}
+	if !r.unguarded {
+		o = r.rolled(o)
+	}
+	o.Tasks = append(guards, o.Tasks...)
+	return o
+}
+
+// rolled is the record with what was found of the machines that it changes.
+func (r *round) rolled(o operations.Operation) operations.Operation {
 	if len(o.Tasks) > 0 && strings.HasPrefix(o.Tasks[0].ID, tierPrefix) {
 		o = r.tierTasks(o)
 	} else {
@@ -195,11 +213,18 @@ func (r *round) waitOn(o operations.Operation, first *member) operations.Operati
 	if first == nil || first.Cause == "" {
 		return o.WithWait(nil, r.Now)
 	}
-	object := "machine " + first.Name
-	if o.Wait != nil && o.Wait.Object == object && o.Wait.NextStep == first.NextStep && first.State == records.ApplyingPlan {
+	object, next := "machine "+first.Name, first.NextStep
+	if first.State == records.Failed && o.Back != "" {
+		next += "; the way back is " + o.Back
+	}
+	if o.Wait != nil && o.Wait.Object == object && o.Wait.NextStep == next && first.State == records.ApplyingPlan {
 		return o // causes of one step differ in what was printed last, which the machine shows
 	}
-	return o.WithWait(&operations.Wait{Object: object, Host: describeHost(first.Machine), Cause: first.Cause, NextStep: first.NextStep}, r.Now)
+	wait := operations.Wait{Object: object, Host: describeHost(first.Machine), Cause: first.Cause, NextStep: next}
+	if first.Code == string(verdict.WaitWindow) {
+		wait.Object, wait.Host, wait.Until = "the maintenance window", "", r.window.Change.UTC()
+	}
+	return o.WithWait(&wait, r.Now)
 }
 
 // ended ends the record when nothing is left to do, or when what was begun is finished and it is to stop.
@@ -221,6 +246,11 @@ func (r *round) ended(o operations.Operation) operations.Operation {
 		return o
 	case open > 0 || r.shut.holds():
 		to, reason = operations.Aborted, fmt.Sprintf("%d of %d were not changed and keep what they have", open, len(o.Tasks))
+		if o.Back != "" && slices.ContainsFunc(o.Tasks, func(t operations.Task) bool {
+			return t.State == operations.TaskSucceeded || t.State == operations.TaskFailed
+		}) {
+			reason += "; the way back is " + o.Back
+		}
 		r.cluster.halted = r.Cluster.Generation
 	}
 	ended, err := o.To(to, reason, r.Now)

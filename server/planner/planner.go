@@ -191,6 +191,9 @@ type round struct {
 	again  time.Duration
 	// fleet is set in a round over a fleet, which has no cluster.
 	fleet *fleet
+	// window is when machines may be restarted, unguarded that an upgrade has not got its snapshot; see prepare.
+	window    windowed
+	unguarded bool
 	// shut is the gate that keeps every machine from getting a plan; the zero value when none does.
 	shut hold
 }
@@ -249,6 +252,7 @@ func decidePlans(s Snapshot) Decision {
 	if r.daytwo() {
 		r.operate()
 	} else {
+		r.prepare()
 		r.turns()
 	}
 	r.uncordon()
@@ -260,8 +264,11 @@ func decidePlans(s Snapshot) Decision {
 
 // newRound is a round before anything is decided.
 func newRound(s Snapshot) *round {
-	r := &round{Snapshot: s, distribution: runtimes.Of(s.Cluster.Spec.KubernetesVersion)}
+	r := &round{Snapshot: s, distribution: runtimes.Of(s.Cluster.Spec.KubernetesVersion), window: s.windowed()}
 	status := s.Cluster.Status
+	if s.resumed() {
+		status.Halted = 0
+	}
 	r.cluster = clusterVerdict{renderer: status.Renderer, initialized: status.Initialized, connected: s.API.Reachable, halted: status.Halted, restoring: status.Restoring}
 	for _, machine := range s.Machines {
 		m := &member{Machine: machine, leaving: !machine.Deleting.IsZero() || !s.Cluster.Deleting.IsZero()}

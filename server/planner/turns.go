@@ -82,11 +82,11 @@ func (r *round) stopped(m *member, what string) bool {
 	case r.stopping() && m.change != first:
 		r.wait(m, verdict.Halted, "the operation "+r.Operation.ID+" to stop", "", "%s for %s is not made, as operation %s is stopped", what, describeHost(m.Machine), r.Operation.ID)
 		return true
-	case c.Status.Halted != 0 && c.Status.Halted == c.Generation && m.change != first:
-		r.wait(m, verdict.Halted, "a changed cluster", "apply the cluster again, which goes on with it, or as it shall be", "%s for %s is not made, as the roll-out was aborted", what, describeHost(m.Machine))
+	case r.cluster.halted != 0 && r.cluster.halted == c.Generation && m.change != first:
+		r.wait(m, verdict.Halted, "a changed cluster", "apply the cluster again, which goes on with it, or as it shall be", "%s for %s is not made, as the roll-out was stopped", what, describeHost(m.Machine))
 		return true
 	}
-	return false
+	return r.waitWindow(m, what)
 }
 
 // wait says what a machine waits for. One that works stays Active: only its change waits.

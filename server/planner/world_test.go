@@ -519,7 +519,7 @@ func (w *world) settle() {
 		w.decide()
 		events := w.events()
 		if len(events) == 0 {
-			if w.s.daytwo() && w.again > 0 {
+			if w.again > 0 && (w.s.daytwo() || w.s.Operation != nil && w.s.Operation.Kind == KindUpgrade && !w.s.Operation.State.Ended() && w.s.windowed().text == "") {
 				w.s.Now = w.s.Now.Add(w.again) // it goes on by itself
 			}
 			if quiet++; quiet > 5 {

@@ -45,6 +45,8 @@ type Request struct {
 	// Failing says that what is under way does not come to its end, beyond what its tasks say: the request may take its
 	// place as one that corrects it.
 	Failing bool
+	// Hurry has it not wait for the maintenance window.
+	Hurry bool
 	// Dismiss ends what is queued on the subject, for this reason: nothing comes after the request. Empty leaves it.
 	Dismiss string
 }
@@ -66,6 +68,11 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 	}
 	o = operations.Operation{
 		ID: operations.IDPrefix + random.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Params: text, Created: now,
+	}
+	if r.Hurry {
+		if o, err = o.HurryBy(r.By, now); err != nil {
+			return o, nil, nil, err
+		}
 	}
 	end := func(one operations.Operation, why string) error {
 		ended, err := one.To(operations.Aborted, why, now)

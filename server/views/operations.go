@@ -35,6 +35,10 @@ type OperationSummary struct {
 	Started    time.Time `json:"started,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	Reason     string    `json:"reason,omitempty"` // why it failed or was aborted
+	// Hurry is who asked that it does not wait for the maintenance window, and Back the command by which what it changes is
+	// undone; absent while there is none.
+	Hurry *operations.Request `json:"hurry,omitempty"`
+	Back  string              `json:"back,omitempty"`
 }
 
 // Operation is an operation with its tasks, and with its log, oldest line first.
@@ -51,7 +55,7 @@ func SummaryOf(d store.Document[operations.Operation]) OperationSummary {
 	return OperationSummary{
 		Type: "operation", ID: o.ID, Kind: o.Kind, Cluster: o.Subject, Title: o.Title, By: o.By, State: o.State, Revision: d.Revision,
 		Done: done, Total: total, Wait: o.Wait, Abort: o.Abort, Retries: o.Retry, Once: o.Once, Generation: o.Generation,
-		Created: o.Created, Started: o.Started, Ended: o.Ended, Reason: o.Reason,
+		Created: o.Created, Started: o.Started, Ended: o.Ended, Reason: o.Reason, Hurry: o.Hurry, Back: o.Back,
 	}
 }
 

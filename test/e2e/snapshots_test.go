@@ -218,9 +218,22 @@ func (f *fleet) restoresAfterLoss() {
 	if !f.marked("before") {
 		f.Error("the cluster does not have what the snapshot has")
 	}
-	if nodes := f.nodes(); len(nodes) != 2 {
-		f.Errorf("the cluster has %d nodes", len(nodes))
-	}
+	f.awaitNodes(2)
+}
+
+// awaitNodes waits until the cluster has so many nodes: k3s looks whether a member of etcd goes with one before it lets it go.
+func (f *fleet) awaitNodes(want int) {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.ctx, 2*time.Minute)
+	defer cancel()
+	began := time.Now()
+	must(f.T, bed.Await(ctx, "the nodes", time.Second, func(context.Context) error {
+		if nodes := f.nodes(); len(nodes) != want {
+			return fmt.Errorf("the cluster has %d nodes, want %d", len(nodes), want)
+		}
+		return nil
+	}))
+	f.Logf("the cluster has %d nodes after %s", want, time.Since(began).Round(time.Second))
 }
 
 // restoresAfterTotalLoss has nothing but a file of a snapshot, and the server's own store.
@@ -257,9 +270,7 @@ func (f *fleet) restoresAfterTotalLoss() {
 	if !f.marked("before") || f.marked("lost") {
 		f.Error("the cluster does not have what the snapshot has")
 	}
-	if nodes := f.nodes(); len(nodes) != 2 {
-		f.Errorf("the cluster has %d nodes", len(nodes))
-	}
+	f.awaitNodes(2)
 	f.join(f.start("pier-7", serverFlags))
 	f.awaitActive(3)
 }

@@ -46,9 +46,9 @@ func (a *app) applyCommand() *cobra.Command {
 
 // applyOptions are how documents are to be taken in.
 type applyOptions struct {
-	dryRun, wait, noRestart, noDrain, queue, replace bool
-	maxMachines                                      int // -1 is any number
-	timeout                                          time.Duration
+	dryRun, wait, noRestart, noDrain, queue, replace, noSnapshot, now bool
+	maxMachines                                                       int // -1 is any number
+	timeout                                                           time.Duration
 }
 
 func (o *applyOptions) flags(cmd *cobra.Command) {
@@ -61,13 +61,15 @@ func (o *applyOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.noDrain, "no-drain", false, "refuse a change that drains a machine")
 	f.BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
 	f.BoolVar(&o.replace, "replace", false, "end the change that is under way in favour of this one")
+	f.BoolVar(&o.noSnapshot, "no-snapshot", false, "have an upgrade begin without a snapshot of etcd")
+	f.BoolVar(&o.now, "now", false, "do not wait for the maintenance window")
 	cmd.MarkFlagsMutuallyExclusive("queue", "replace")
 }
 
 // query is the options as the server reads them.
 func (o applyOptions) query() string {
 	q := url.Values{}
-	for name, is := range map[string]bool{"dryRun": o.dryRun, "noRestart": o.noRestart, "noDrain": o.noDrain, "queue": o.queue, "replace": o.replace} {
+	for name, is := range map[string]bool{"dryRun": o.dryRun, "noRestart": o.noRestart, "noDrain": o.noDrain, "queue": o.queue, "replace": o.replace, "noSnapshot": o.noSnapshot, "now": o.now} {
 		if is {
 			q.Set(name, "true")
 		}

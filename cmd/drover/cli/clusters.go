@@ -24,7 +24,7 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
 	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
-		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate())
+		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow())
 	return cmd
 }
 

@@ -18,8 +18,8 @@ import (
 
 // askOptions are how an operation is asked for.
 type askOptions struct {
-	dryRun, wait, queue, replace bool
-	timeout                      time.Duration
+	dryRun, wait, queue, replace, noSnapshot bool
+	timeout                                  time.Duration
 }
 
 func (o *askOptions) flags(cmd *cobra.Command) {
@@ -33,7 +33,7 @@ func (o *askOptions) flags(cmd *cobra.Command) {
 // ask has the server begin an operation on a cluster.
 func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, asked views.Asked, o askOptions) error {
 	q := url.Values{}
-	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue, "replace": o.replace} {
+	for name, is := range map[string]bool{"dryRun": o.dryRun, "queue": o.queue, "replace": o.replace, "noSnapshot": o.noSnapshot} {
 		if is {
 			q.Set(name, "true")
 		}
@@ -182,6 +182,7 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 	cmd.Flags().StringArrayVar(&machines, "machine", nil, "the machine on whose host the snapshot is, of k3s and RKE2")
 	cmd.Flags().StringVar(&mode, "mode", "", "what becomes as it was too, of k3s and RKE2: none, kubernetesVersion, or all, which is the version and the settings (default: none)")
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "end a change that is under way in favour of it, of k3s and RKE2")
+	cmd.Flags().BoolVar(&o.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")
 	cmd.Flags().BoolVar(&keep, "keep-state", false, "keep the certificates and keys that the server has, and do not take those in the snapshot")
 	o.flags(cmd)
 	return cmd

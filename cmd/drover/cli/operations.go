@@ -32,7 +32,8 @@ func (a *app) operationsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "Long work on clusters: how far it is, what it waits for, and how it ended"}
 	cmd.AddCommand(a.operationsList(), a.operationsShow(), a.operationsWait(),
 		a.operationsAsk("abort", "Stop an operation when what was begun is finished; one that is queued does not begin"),
-		a.operationsAsk("retry", "Try again what failed of an operation"))
+		a.operationsAsk("retry", "Try again what failed of an operation"),
+		a.operationsAsk("hurry", "Have an operation not wait for the maintenance window of its cluster, once"))
 	return cmd
 }
 
@@ -92,6 +93,9 @@ func waitText(w *operations.Wait) string {
 	text := w.Object
 	if w.Host != "" {
 		text = strings.TrimSpace(text + " on " + w.Host)
+	}
+	if !w.Until.IsZero() {
+		text += ", in " + in(time.Now(), w.Until)
 	}
 	switch {
 	case w.Cause == "":
@@ -160,9 +164,15 @@ func describeOperation(t *table, o views.Operation, now time.Time) {
 	if o.Retries > 0 {
 		t.row("retries", fmt.Sprint(o.Retries))
 	}
+	if o.Hurry != nil {
+		t.row("maintenance window", "is not waited for, as "+orDash(o.Hurry.By)+" asked")
+	}
+	if o.Back != "" {
+		t.row("way back", o.Back)
+	}
 	t.row("done", doneText(o.OperationSummary))
 	if w := o.Wait; w != nil {
-		t.row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host})))
+		t.row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
 		t.row("cause", orDash(w.Cause))
 		t.row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
 		t.row("next step", orDash(w.NextStep))

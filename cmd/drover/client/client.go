@@ -54,6 +54,8 @@ type Error struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
 	Details json.RawMessage `json:"errors,omitempty"`
+	// Findings are what was found before an upgrade; see server/upgrades.
+	Findings json.RawMessage `json:"findings,omitempty"`
 }
 
 func (e *Error) Error() string {

@@ -22,7 +22,7 @@ import (
 func request(c *route.Call) (clusters.Request, error) {
 	r := clusters.Request{By: c.Who.UserID}
 	var queue, replace bool
-	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace} {
+	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace, "noSnapshot": &r.NoSnapshot, "now": &r.Hurry} {
 		var err error
 		if *to, err = flag(c, name); err != nil {
 			return r, err

@@ -30,12 +30,16 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys", asked.Kind)
 	case asked.KeepState || asked.CA || how.DryRun:
 		return refused("kind", "keepState, ca and dryRun are for clusters of RKE1, and %s is not one", d.Value.Name)
+	case how.NoSnapshot && asked.Kind != ops.KindRestore:
+		return refused("noSnapshot", "only upgrades and restores begin with a snapshot")
+	case how.Hurry:
+		return refused("now", "what is asked for here does not wait for a maintenance window")
 	case how.Turn == turns.Replace && asked.Kind != ops.KindRestore:
 		return refused("replace", "only a restore takes the place of a change that is under way")
 	case asked.Kind == ops.KindRestore && len(asked.Machines) > 1:
 		return refused("machines", "a snapshot is restored on one machine")
 	}
-	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services}}
+	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {
 	case ops.KindSnapshot:
 		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines

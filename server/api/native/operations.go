@@ -82,6 +82,13 @@ func (a *API) RetryOperation(c *route.Call) (route.Answer, error) {
 	})
 }
 
+// HurryOperation is POST /v1-drover/operations/{id}/hurry: it does not wait for the maintenance window of its cluster.
+func (a *API) HurryOperation(c *route.Call) (route.Answer, error) {
+	return a.changeOperation(c, func(o operations.Operation) (operations.Operation, error) {
+		return o.HurryBy(c.Who.UserID, a.Now().UTC())
+	})
+}
+
 // changeOperation writes what a request makes of the operation of the path. A request that does
 // not fit the operation is answered with 409 and the reason.
 func (a *API) changeOperation(c *route.Call, change func(operations.Operation) (operations.Operation, error)) (route.Answer, error) {

@@ -44,8 +44,8 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 		return a.beginOnHosts(c, d, asked, how)
 	case a.RKE == nil || !d.Value.Spec.RKE1():
 		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s is not a cluster of RKE1, and this is not done on others of Docker hosts", d.Value.Name)
-	case len(asked.Machines) > 0 || asked.Mode != "":
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "machines and mode are for clusters of k3s and RKE2, and %s is one of RKE1", d.Value.Name)
+	case len(asked.Machines) > 0 || asked.Mode != "" || how.NoSnapshot || how.Hurry:
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "machines, mode, noSnapshot and now are for clusters of k3s and RKE2, and %s is one of RKE1", d.Value.Name)
 	}
 	key := records.ClusterKey(d.Key)
 	if how.DryRun {

@@ -24,7 +24,7 @@ func Decide(in Input) Output {
 			return d.ended(operations.Failed, err.Error())
 		}
 		for _, s := range steps {
-			d.write(operations.Task{ID: taskID(s.verb, s.machine.Name), Title: fmt.Sprintf(verbs[s.verb].title, s.machine.Title), Host: s.machine.NodeName})
+			d.add(s.verb, s.machine)
 		}
 	}
 	d.walk()
@@ -42,6 +42,11 @@ type decider struct {
 
 // tasks are those of the next record.
 func (d *decider) tasks() []operations.Task { return d.out.Operation.Tasks }
+
+// add names a task that is to come.
+func (d *decider) add(verb string, m Machine) {
+	d.write(operations.Task{ID: taskID(verb, m.Name), Title: fmt.Sprintf(verbs[verb].title, m.Title), Host: m.NodeName})
+}
 
 func (d *decider) write(t operations.Task) {
 	d.out.Operation = d.out.Operation.WithTask(t, d.Now)
@@ -143,7 +148,7 @@ func (d *decider) failures(first, next int) string {
 	var all []string
 	for _, t := range d.tasks()[first:next] {
 		if t.State == operations.TaskFailed {
-			all = append(all, t.Title+": "+t.Message)
+			all = append(all, t.Title+": "+t.Message+verbs[verbOf(t)].wayOut)
 		}
 	}
 	return strings.Join(all, "; ")
@@ -264,12 +269,12 @@ func (d *decider) failed(v verb, name string, t operations.Task, m Machine) {
 // succeeds ends a task.
 func (d *decider) succeeds(name string, t operations.Task, m Machine) {
 	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", ""
-	if name == "save" || name == "check" {
+	if name == "save" || name == "check" || name == guardVerb {
 		file, err := saved(m)
 		switch {
 		case err != nil:
 			t.State, t.Message = operations.TaskFailed, err.Error()
-		case name == "save":
+		case name != "check":
 			d.out.Saved = append(d.out.Saved, Saved{Machine: m.Name, File: file})
 			fallthrough
 		default:

@@ -48,6 +48,8 @@ type Request struct {
 	// machine on whose host it is, which begins the cluster anew.
 	Snapshot string `json:"snapshot,omitempty"`
 	Target   string `json:"target,omitempty"`
+	// NoSnapshot has a restore begin without a snapshot of what the cluster is now.
+	NoSnapshot bool `json:"noSnapshot,omitempty"`
 	// Spec is what the cluster is to be once its servers have stopped for the restore; nil leaves it as it is.
 	Spec *clusterspec.Spec `json:"spec,omitempty"`
 }
@@ -106,6 +108,8 @@ type Input struct {
 	Install func(machine string) []plans.OneTimeInstruction
 	// Spec says that the cluster is as the request wants it.
 	Spec bool
+	// Answers says that the cluster's API can be asked, and so that its etcd works.
+	Answers bool
 }
 
 // Base is the plan that an errand is put into.

@@ -40,6 +40,8 @@ type verb struct {
 	firm bool
 	// whole says that the machine gets the wanted plan itself.
 	whole bool
+	// wayOut is what a person does when it has failed.
+	wayOut string
 }
 
 // settles is for how long a member that has joined again may be a learner, although its node, which is as old as the
@@ -47,6 +49,10 @@ type verb struct {
 const settles = 15 * time.Second
 
 var verbs = map[string]verb{
+	"guard": {
+		title: "take a snapshot on %s before anything changes", limit: 1, tries: 3,
+		wayOut: "; nothing was changed. Mend that and try again with drover operations retry, or ask for it anew with --no-snapshot",
+	},
 	"save":      {title: "take a snapshot on %s", limit: 1, tries: 3, away: true, further: true},
 	"rotate":    {title: "renew the certificates of %s", limit: 1, tries: 3, gate: true, works: true},
 	"renew":     {title: "renew the certificates of %s", tries: 3, works: true, away: true, further: true},
@@ -129,6 +135,12 @@ func (d *decider) errand(name, id string, m Machine) Errand {
 		prefix := r.Name
 		if prefix == "" {
 			prefix = DefaultName
+		}
+		e.Instructions = only(m.Host.Save(id, prefix))
+	case guardVerb:
+		prefix, known := guardNames[d.Operation.Kind]
+		if !known {
+			prefix = guardName
 		}
 		e.Instructions = only(m.Host.Save(id, prefix))
 	case "rotate", "renew":
@@ -247,7 +259,7 @@ func (d *decider) restoring(workers []Machine) ([]step, error) {
 	case !target.Connected:
 		return nil, fmt.Errorf("the snapshot would be restored on %s, and %s", target.Title, target.Absent)
 	}
-	all := []step{{"check", *target}}
+	all := append(d.guards(), step{"check", *target})
 	for _, m := range stops {
 		all = append(all, step{"stop", m})
 	}

@@ -29,6 +29,8 @@ const (
 	WaitQuorum       Code = "wait-quorum"
 	WaitGiven        Code = "wait-plan-turn"
 	WaitOperation    Code = "wait-operation"
+	WaitWindow       Code = "wait-window"
+	WaitSnapshot     Code = "wait-snapshot"
 	NoPlan           Code = "no-plan"
 	Paused           Code = "paused"
 	Halted           Code = "halted"

@@ -1,0 +1,109 @@
+// Upgrades of clusters, and the times at which they may be disturbed.
+
+package native
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/upgrades"
+	"github.com/drover-project/drover/server/views"
+)
+
+// UpgradeAPI takes clusters to other versions.
+type UpgradeAPI struct {
+	*API
+	Upgrader *upgrades.Upgrader
+}
+
+// body reads what a request has in it, strictly.
+func body(c *route.Call, example string, to any) error {
+	text, err := norman.ReadBody(c.W, c.R, maxAsked)
+	if err != nil {
+		return err
+	}
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields()
+	if err := read.Decode(to); err != nil || read.More() {
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not of the form %s: %v", example, err)
+	}
+	return nil
+}
+
+// Upgrade is POST /v1-drover/clusters/{namespace}/{name}/upgrade?dryRun=true&noSnapshot=true&now=true with a
+// views.AskedUpgrade. What is in the way is answered with 422, and with everything that was found under findings.
+func (a *UpgradeAPI) Upgrade(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	how, err := request(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var asked views.AskedUpgrade
+	if err := body(c, `{"version": "v1.34.4+k3s1"}`, &asked); err != nil {
+		return route.Answer{}, err
+	}
+	answer, err := a.Upgrader.Upgrade(c.Ctx(), records.ClusterKey(d.Key), upgrades.Request{To: asked.Version, Accept: asked.Accept, How: how})
+	if refused, ok := errors.AsType[*upgrades.RefusedError](err); ok {
+		return route.Answer{}, &norman.Error{
+			Status: http.StatusUnprocessableEntity, Code: norman.InvalidState, Message: refused.Error(), Details: map[string]any{"findings": refused.Findings},
+		}
+	}
+	if bad, ok := errors.AsType[*upgrades.InvalidError](err); ok {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, bad.Field, "%s", bad.Reason)
+	}
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if !how.DryRun {
+		a.Logger.Info("upgrade asked for", "cluster", d.Key, "from", answer.From, "to", answer.To, "operation", answer.Result.Operation, "user", c.Who.UserID)
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.OfUpgrade(answer)}, nil
+}
+
+// GetWindow is GET /v1-drover/clusters/{namespace}/{name}/window.
+func (a *UpgradeAPI) GetWindow(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return a.window(d.Value)
+}
+
+// SetWindow is POST /v1-drover/clusters/{namespace}/{name}/window/set with a views.AskedWindow.
+func (a *UpgradeAPI) SetWindow(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	var asked views.AskedWindow
+	if err := body(c, `{"window": "Sat 22:00-04:00 Europe/Berlin"}`, &asked); err != nil {
+		return route.Answer{}, err
+	}
+	d, err = a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), asked.Window)
+	if bad, ok := errors.AsType[*clusters.WindowError](err); ok {
+		return route.Answer{}, norman.Invalid(norman.InvalidFormat, "window", "%s", bad.Reason)
+	}
+	if err != nil {
+		return route.Answer{}, err
+	}
+	a.Logger.Info("maintenance window set", "cluster", d.Key, "window", asked.Window, "user", c.Who.UserID)
+	return a.window(d.Value)
+}
+
+func (a *UpgradeAPI) window(cluster records.Cluster) (route.Answer, error) {
+	text, now, err := planner.Window(cluster, a.Now())
+	if err != nil {
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.InvalidState, "%v", err)
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.Window{Type: "window", Window: text, Open: now.Open, Change: now.Change}}, nil
+}

@@ -1,0 +1,185 @@
+// Gathering what is known, and handing the changed document on.
+
+package upgrades
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
+)
+
+// Upgrader takes clusters to other versions.
+type Upgrader struct {
+	State    *state.State
+	Clusters *clusters.Applier
+	// Versions is the current version data, and RKE1Versions those of RKE1 clusters; nil has none.
+	Versions     func() *versions.Data
+	RKE1Versions *rke1versions.Data
+	// API is what the server sees of a cluster's own API, and Client the way to it; the error says why there is none. Both
+	// are nil where no cluster can be asked.
+	API    func(records.ClusterKey) observed.API
+	Client func(records.ClusterKey) (kubernetes.Interface, error)
+	// Restorable says whether a snapshot can be restored today.
+	Restorable func(records.Snapshot) (ok bool, why string)
+	Now        func() time.Time
+}
+
+// Request is what is asked for.
+type Request struct {
+	// To is the version.
+	To string
+	// Accept are codes of findings that do not keep the upgrade from beginning; see Acceptable.
+	Accept []string
+	// How is how the change is taken in.
+	How clusters.Request
+}
+
+// Answer is what was found, and what became of it.
+type Answer struct {
+	From, To string
+	Findings []Finding
+	// Result is of the changed document; nil when the upgrade is refused.
+	Result *clusters.Result
+}
+
+// RefusedError is that an upgrade cannot begin; nothing was changed.
+type RefusedError struct {
+	Cluster  string
+	Findings []Finding
+}
+
+// Error has all that keeps the upgrade from beginning.
+func (e *RefusedError) Error() string {
+	var all []string
+	for _, f := range e.Findings {
+		if f.Level == Refused {
+			all = append(all, f.Text)
+		}
+	}
+	return fmt.Sprintf("cluster %s is not upgraded: %s", e.Cluster, strings.Join(all, "; "))
+}
+
+// InvalidError is that something cannot be asked for.
+type InvalidError struct{ Field, Reason string }
+
+func (e *InvalidError) Error() string { return e.Reason }
+
+// Upgrade looks at everything, and changes the version of the cluster unless something is in the way or it is a dry run. It
+// returns *RefusedError with the findings, *store.NotFoundError without such a cluster, *InvalidError, and what
+// clusters.Applier.Apply returns.
+func (u *Upgrader) Upgrade(ctx context.Context, key records.ClusterKey, r Request) (Answer, error) {
+	d, ok := u.State.Clusters.Get(string(key))
+	if !ok {
+		return Answer{}, fmt.Errorf("upgrade: %w", &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	}
+	for _, code := range r.Accept {
+		if !slices.Contains(Acceptable(), code) {
+			return Answer{}, &InvalidError{Field: "accept", Reason: fmt.Sprintf("%.40q is not a finding that can be accepted; those are %s", code, strings.Join(Acceptable(), ", "))}
+		}
+	}
+	c := d.Value
+	if c.Spec.Docker() && !c.Spec.RKE1() {
+		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts", c.Name)}
+	}
+	answer := Answer{To: r.To}
+	known := u.facts(ctx, c, r)
+	if answer.From = c.Spec.KubernetesVersion; c.Spec.RKE1() && len(known.running) > 0 {
+		answer.From = known.running[0]
+	}
+	answer.Findings = find(known)
+	if slices.ContainsFunc(answer.Findings, func(f Finding) bool { return f.Level == Refused }) {
+		return answer, &RefusedError{Cluster: c.Name, Findings: answer.Findings}
+	}
+	spec, err := withVersion(c.Spec, r.To)
+	if err != nil {
+		return answer, err
+	}
+	doc := clusterspec.Document{
+		APIVersion: clusterspec.APIVersion, Kind: clusterspec.Kind, Spec: spec,
+		Metadata: clusterspec.Metadata{Name: c.Name, Namespace: c.Namespace, Labels: c.Labels, Annotations: c.Annotations},
+	}
+	if c.Spec.Docker() {
+		doc.APIVersion = clusterspec.DockerAPIVersion
+	}
+	results, err := u.Clusters.Apply(ctx, []clusterspec.Document{doc}, r.How)
+	if err != nil {
+		return answer, err
+	}
+	answer.Result = &results[0]
+	return answer, nil
+}
+
+// facts gathers what the findings are made of.
+func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) facts {
+	key := records.NewClusterKey(c.Namespace, c.Name)
+	f := facts{now: u.Now(), cluster: c, to: r.To, accepted: r.Accept}
+	if c.Spec.RKE1() {
+		u.ofRKE1(key, &f)
+	} else {
+		data := u.Versions()
+		_, f.known = data.Release(r.To)
+		if !f.known && c.Spec.RKEConfig != nil && c.Spec.RKEConfig.MachineGlobalConfig[clusterspec.AllowUnknownArgs] == true {
+			_, f.known = data.Permissive(r.To)
+		}
+		f.nearest, f.running = data.Nearest(r.To), u.Clusters.Running(c)
+		f.snapshot = !r.How.NoSnapshot && c.Annotations[clusterspec.NoSnapshot] != "true"
+		for _, s := range u.State.Snapshots.ListIn(string(key) + "/") {
+			if ok, _ := u.Restorable(s.Value); ok && s.Value.Created.After(f.newest) {
+				f.newest = s.Value.Created
+			}
+		}
+	}
+	if text, s, err := planner.Window(c, f.now); err == nil && !r.How.Hurry {
+		f.window, f.windowed = text, s
+	}
+	for _, m := range u.State.MachinesByCluster.Find(key) {
+		f.machines = append(f.machines, m.Value)
+	}
+	slices.SortFunc(f.machines, func(a, b records.Machine) int { return strings.Compare(a.Name, b.Name) })
+	if u.API == nil || u.Client == nil {
+		f.unasked = "this server asks no cluster"
+		return f
+	}
+	f.details = u.API(key).Details
+	client, err := u.Client(key)
+	if err == nil {
+		f.nodes, f.apis, err = ask(ctx, client)
+	}
+	if err != nil {
+		f.unasked = err.Error()
+	}
+	return f
+}
+
+// ofRKE1 has the facts of a cluster that the engine makes.
+func (u *Upgrader) ofRKE1(key records.ClusterKey, f *facts) {
+	if u.RKE1Versions != nil {
+		f.known = u.RKE1Versions.Known(f.to)
+		all := u.RKE1Versions.List()
+		f.nearest = all[max(0, len(all)-5):]
+	}
+	if config, err := f.cluster.Spec.RKE1Config(); err == nil && config.KubernetesVersion != "" {
+		f.running = []string{config.KubernetesVersion}
+	}
+	if d, ok := u.State.RKEStates.Get(string(key)); ok {
+		for _, s := range d.Value.Snapshots {
+			if s.Failure == "" && s.At.After(f.newest) {
+				f.newest = s.At
+			}
+		}
+	}
+}
