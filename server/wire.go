@@ -115,7 +115,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
-		DayTwo:   &daytwo.Asker{State: s.state, Now: s.Now}, Refresh: p.mirror.Refresh,
+		DayTwo:   &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}, Refresh: p.mirror.Refresh,
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,
