@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,20 +105,21 @@ func TestTheClusterGetsItsBucket(t *testing.T) {
 }
 
 // real is a real S3 server with what k3s has put there.
-func real(t *testing.T) (*s3server.Server, etcdspec.S3, func(name, token string, size int)) {
+func real(t *testing.T) (end func() error, settings etcdspec.S3, put func(name, token string, size int)) {
 	t.Helper()
 	s, ca, err := s3server.StartTLS(t.Context(), s3server.Options{Module: "../..", Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	end = sync.OnceValue(s.Close)
+	t.Cleanup(func() { _ = end() })
 	if err := s.MakeBucket("harbour"); err != nil {
 		t.Fatal(err)
 	}
 	place := offsite.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, EndpointCA: string(ca), Bucket: "harbour", Region: "us-east-1", Folder: "a"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
-	settings := place.S3
+	settings = place.S3
 	settings.CloudCredentialName = "fleet-default:keys"
-	return s, settings, func(name, token string, size int) {
+	return end, settings, func(name, token string, size int) {
 		t.Helper()
 		client, err := minio.New(s.Endpoint, &minio.Options{Creds: credentials.NewStaticV4(s3server.AccessKey, s3server.SecretKey, ""), Secure: true, Region: "us-east-1", Transport: trusting(t, ca)})
 		if err != nil {
@@ -136,7 +138,7 @@ func real(t *testing.T) (*s3server.Server, etcdspec.S3, func(name, token string,
 // TestWhatIsInTheBucket is known also when the cluster is lost, and each says whether it can be restored and why not.
 func TestWhatIsInTheBucket(t *testing.T) {
 	b := newBench(t)
-	s, settings, put := real(t)
+	end, settings, put := real(t)
 	b.keys(s3server.AccessKey, s3server.SecretKey)
 	b.bucket(&settings)
 	at := noon.Add(-2 * time.Minute).Unix()
@@ -212,7 +214,7 @@ func TestWhatIsInTheBucket(t *testing.T) {
 	if got := shown(); len(got) != 4 || !strings.Contains(got[2], "its certificate is not of an authority that is known here") {
 		t.Errorf("without its CA: %q", got)
 	}
-	if err := s.Close(); err != nil {
+	if err := end(); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(); len(got) != 4 || !strings.Contains(got[2], "nothing listens there") || got[0] != local {
