@@ -112,7 +112,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
-	dayTwo := &daytwo.Asker{State: s.state, Now: s.Now}
+	dayTwo := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,

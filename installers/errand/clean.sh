@@ -1,2 +1,3 @@
-# Removes what restores have kept beside what they brought.
+# Removes what restores have kept beside what they brought, and what was fetched for them.
 rm -rf "$data"/server/before-op-*
+rm -rf "$data/drover/fetched"

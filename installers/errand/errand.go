@@ -8,9 +8,12 @@ package errand
 
 import (
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/installers"
@@ -26,6 +29,8 @@ var (
 	aside string
 	//go:embed save.sh
 	save string
+	//go:embed fetch.sh
+	fetch string
 	//go:embed check.sh
 	check string
 	//go:embed certificates.sh
@@ -89,7 +94,36 @@ func Only(all []plans.OneTimeInstruction) []plans.OneTimeInstruction {
 
 // Save takes a snapshot of the host's etcd; name begins the name of its file. Its output has a File.
 func (h Host) Save(id, name string) plans.OneTimeInstruction {
-	return h.instruction(id, file+save, name, h.Distribution.ConfigFile())
+	return h.instruction(id, file+save, name, h.Distribution.ConfigFile(), h.unit())
+}
+
+// Source is where a host fetches a snapshot from. Its link is a secret for as long as it opens.
+type Source struct {
+	// Link is a URL with https that needs no keys.
+	Link string
+	// CA is PEM of certificates that count there beside the system's; Unverified takes any.
+	CA         string
+	Unverified bool
+	// Size is that of the snapshot in bytes.
+	Size int64
+}
+
+// Fetched is the file that a snapshot is fetched to for the restore of that name.
+func (h Host) Fetched(restore, snapshot string) string {
+	return path.Join(h.DataDir, "drover/fetched", restore, snapshot)
+}
+
+// Fetch brings a snapshot to the file Fetched. The link is in the environment alone.
+func (h Host) Fetch(id, restore, snapshot string, from Source) plans.OneTimeInstruction {
+	in := h.instruction(id, fetch, h.Fetched(restore, snapshot), strconv.FormatInt(from.Size, 10))
+	in.Env = append(in.Env, "DROVER_SECRET_LINK="+from.Link)
+	if from.CA != "" {
+		in.Env = append(in.Env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(from.CA)))
+	}
+	if from.Unverified {
+		in.Env = append(in.Env, "DROVER_UNVERIFIED=yes")
+	}
+	return in
 }
 
 // Check looks whether a snapshot can be restored on the host: a path, or the name of one of the distribution's own. What

@@ -75,8 +75,8 @@ func (c *checker) provisioned(doc Document, known *versions.Data) {
 	if n := rke.Networking; n != nil && !slices.Contains([]string{"", "dual", "ipv4", "ipv6"}, n.StackPreference) {
 		c.fail("spec.rkeConfig.networking.stackPreference", "%q is none of dual, ipv4, ipv6", n.StackPreference)
 	}
-	if e := rke.ETCD; e != nil && e.SnapshotRetention < 0 {
-		c.fail("spec.rkeConfig.etcd.snapshotRetention", "%d is less than 0", e.SnapshotRetention)
+	for _, fault := range append(rke.ETCD.Faults(doc.Spec.KubernetesVersion), rke.Requests.Faults()...) {
+		c.fail("spec.rkeConfig."+fault.At, "%s", fault.Reason)
 	}
 	c.size(doc.Spec)
 }

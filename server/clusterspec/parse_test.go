@@ -86,7 +86,7 @@ func TestZeroValuesOfUnsupportedFields(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"enableNetworkPolicy: false", "enableNetworkPolicy: true", "spec.enableNetworkPolicy: project network policies are not supported"},
 		{"enableNetworkPolicy: false", "enableNetworkpolicy: false", "spec.enableNetworkpolicy: is not a field here"},
-		{"etcdSnapshotCreate: {generation: 0}", "etcdSnapshotCreate: {generation: 1}", "spec.rkeConfig.etcdSnapshotCreate: snapshots on request"},
+		{"etcdSnapshotCreate: {generation: 0}", "etcdSnapshotCreate: {generation: -1}", "spec.rkeConfig.etcdSnapshotCreate.generation: -1 is less than 0"},
 		{"profile: null", "profile: cis", "machineGlobalConfig.profile: is not a setting"},
 	} {
 		if _, err := Parse([]byte(strings.Replace(zero, c.old, c.new, 1)), data(t)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -134,7 +134,15 @@ func TestParseRefuses(t *testing.T) {
 		{"nested directories", replace("  rkeConfig:", "  rkeConfig:\n    dataDirectories: {k8sDistro: /a, systemAgent: /a/b/c}"), "one inside the other"},
 		{"directory in another's place", replace("  rkeConfig:", "  rkeConfig:\n    dataDirectories: {k8sDistro: /var/lib/rancher}"), `line 8: spec.rkeConfig.dataDirectories.k8sDistro: k8sDistro ("/var/lib/rancher") and provisioning ("/var/lib/rancher/capr") are the same or one inside the other`},
 		{"negative generation", replace("  rkeConfig:", "  rkeConfig:\n    provisionGeneration: -1"), "line 8: spec.rkeConfig.provisionGeneration: -1 is less than 0"},
-		{"snapshots to S3", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: b}}"), "line 8: spec.rkeConfig.etcd.s3: snapshots to S3 are not supported"},
+		{"a bucket's name", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: b}}"), `line 8: spec.rkeConfig.etcd.s3.bucket: "b" is not the name of a bucket`},
+		{"no bucket", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {folder: f}}"), "spec.rkeConfig.etcd.s3.bucket: is missing"},
+		{"an endpoint with a scheme", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpoint: 'https://s3.lan'}}"), `spec.rkeConfig.etcd.s3.endpoint: "https://s3.lan" is not a host or host:port`},
+		{"a CA on hosts", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpointCA: /etc/ca.crt}}"), "spec.rkeConfig.etcd.s3.endpointCA: is the path of a file on hosts"},
+		{"a CA of nothing", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpointCA: x}}"), "spec.rkeConfig.etcd.s3.endpointCA: is not a certificate in PEM"},
+		{"a folder above", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, folder: a/../b}}"), `spec.rkeConfig.etcd.s3.folder: "a/../b" is not a folder`},
+		{"a credential's name", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {cloudCredentialName: x}}"), `spec.rkeConfig.etcd.s3.cloudCredentialName: "x" is not of the form`},
+		{"keys in S3's settings", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, secretKey: hush}}"), "spec.rkeConfig.etcd.s3.secretKey: is not a field here"},
+		{"a mode of restores", replace("  rkeConfig:", "  rkeConfig:\n    etcdSnapshotRestore: {name: a, generation: 1, restoreRKEConfig: some}"), `spec.rkeConfig.etcdSnapshotRestore.restoreRKEConfig: "some" is none of`},
 		{"CA of nothing", replace("spec:", "spec:\n  localClusterAuthEndpoint: {enabled: true, fqdn: k8s.lan, caCerts: x}"), "line 6: spec.localClusterAuthEndpoint.caCerts: is not a PEM certificate"},
 		{"CA without a name", replace("spec:", "spec:\n  localClusterAuthEndpoint: {enabled: true, caCerts: x}"), "line 6: spec.localClusterAuthEndpoint.caCerts: needs fqdn beside it"},
 		{"bad stack", replace("  rkeConfig:", "  rkeConfig:\n    networking: {stackPreference: ipv5}"), `line 8: spec.rkeConfig.networking.stackPreference: "ipv5" is none of`},

@@ -50,6 +50,11 @@ func (s Spec) Objects(namespace string) []string {
 			}
 		}
 	}
+	if e := s.RKEConfig.ETCD; e != nil {
+		if namespace, name, ok := e.S3.Credential(); ok {
+			found[objects.KeyOf(objects.Secret, namespace, name)] = true
+		}
+	}
 	cloud := func(config map[string]any) {
 		if namespace, name, ok := CloudConfigSecret(config[CloudConfig]); ok {
 			found[objects.KeyOf(objects.Secret, namespace, name)] = true

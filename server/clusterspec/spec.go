@@ -8,9 +8,8 @@
 package clusterspec
 
 import (
-	"encoding/base64"
-
 	"github.com/drover-project/drover/rke1/config"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 )
 
@@ -115,7 +114,7 @@ type RKEConfig struct {
 	// Registries become registries.yaml of the runtime and of the agent.
 	Registries *Registries `json:"registries,omitempty"`
 	// ETCD are the snapshot settings of etcd nodes.
-	ETCD *ETCD `json:"etcd,omitempty"`
+	ETCD *etcdspec.ETCD `json:"etcd,omitempty"`
 	// UpgradeStrategy is order and drain of changes to more than one machine.
 	UpgradeStrategy *UpgradeStrategy `json:"upgradeStrategy,omitempty"`
 	// Networking picks the loopback host of probes.
@@ -124,6 +123,8 @@ type RKEConfig struct {
 	DataDirectories *DataDirectories `json:"dataDirectories,omitempty"`
 	// ProvisionGeneration forces a rolling restart when it grows.
 	ProvisionGeneration int `json:"provisionGeneration,omitempty"`
+	// Requests ask for something to be done once for each value of theirs. They reach no plan.
+	etcdspec.Requests
 }
 
 // SelectorConfig is config for machines whose labels match.
@@ -218,19 +219,7 @@ type RegistryConfig struct {
 }
 
 // CA is CABundle as PEM.
-func (c RegistryConfig) CA() string {
-	if text, err := base64.StdEncoding.DecodeString(c.CABundle); err == nil {
-		return string(text)
-	}
-	return c.CABundle
-}
-
-// ETCD are the snapshot settings.
-type ETCD struct {
-	DisableSnapshots     bool   `json:"disableSnapshots,omitempty"`
-	SnapshotScheduleCron string `json:"snapshotScheduleCron,omitempty"`
-	SnapshotRetention    int    `json:"snapshotRetention,omitempty"`
-}
+func (c RegistryConfig) CA() string { return etcdspec.PEM(c.CABundle) }
 
 // UpgradeStrategy bounds how many machines change at once.
 type UpgradeStrategy struct {

@@ -24,6 +24,8 @@ import (
 // Asker begins operations on clusters that run.
 type Asker struct {
 	State *state.State
+	// Fault is why the bucket of a cluster did not answer last; nil is that all do.
+	Fault func(records.ClusterKey) string
 	Now   func() time.Time
 }
 
@@ -120,6 +122,9 @@ func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 	case c.Status.Restoring != "" && ask.Kind != ops.KindRestore:
 		return invalid("the restore of cluster %s by operation %s has not come to its end; nothing else begins before one has", c.Name, c.Status.Restoring)
 	}
+	if _, _, err := PlaceOf(a.State, c); err != nil && ask.Kind == ops.KindSnapshot {
+		return &InvalidError{Reason: err.Error()}
+	}
 	if ask.Kind == ops.KindRestore {
 		ask.Request.NoSnapshot = ask.Request.NoSnapshot || c.Annotations[clusterspec.NoSnapshot] == "true"
 		if err := a.locate(c, ask); err != nil {
@@ -145,13 +150,11 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	var known []records.Snapshot
 	for _, d := range a.State.Snapshots.ListIn(string(key) + "/") {
 		s := d.Value
-		if (s.Name() == r.Snapshot || s.File == r.Snapshot) && (r.Target == "" || s.Machine == r.Target) {
+		if s.Name() == r.Snapshot || s.File == r.Snapshot && (s.Machine == r.Target || r.Target == "" || s.Machine == records.SnapshotInS3) {
 			known = append(known, s)
 		}
 	}
 	switch {
-	case len(known) > 1:
-		return invalid("%d machines have a snapshot %s; say which one with --machine", len(known), r.Snapshot)
 	case len(known) == 0 && !strings.HasPrefix(r.Snapshot, "/"):
 		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and one that was copied to a host is restored by its path there", c.Name, r.Snapshot, c.Name)
 	case len(known) == 0 && r.Target == "":
@@ -161,11 +164,20 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	case len(known) == 0:
 		return nil
 	}
-	s := known[0]
+	s, target, err := a.pick(c, *r, known)
+	if err != nil {
+		return err
+	}
 	if ok, why := a.Restorable(s); !ok {
 		return invalid("snapshot %s cannot be restored: %s", s.Name(), why)
 	}
-	r.Target, r.Snapshot = s.Machine, s.File
+	r.Target, r.Snapshot = target, s.File
+	if s.Machine == records.SnapshotInS3 {
+		r.FromS3, r.Snapshot, r.Size = true, s.Name(), s.Size
+	}
+	if ask.Mode != ModeNone && unknown(s) {
+		return invalid("the server does not know what the cluster was when %s was taken; restore it with mode %s", s.Name(), ModeNone)
+	}
 	if ask.Mode != ModeNone {
 		spec := become(c.Spec, s.Spec, ask.Mode)
 		r.Spec = &spec
@@ -195,14 +207,16 @@ func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
 	switch {
 	case s.Fault != "":
 		return false, "it could not be taken: " + s.Fault
-	case s.Machine == records.SnapshotInS3:
-		return false, "it is in S3; fetch it to a host of the cluster, and restore it by its path there"
-	case !there || !m.Value.Deleting.IsZero():
+	case s.Machine != records.SnapshotInS3 && (!there || !m.Value.Deleting.IsZero()):
 		return false, "the cluster has no machine " + s.Machine + " any more; if its host is still there, copy the file to one of the cluster and restore it by its path"
 	case !s.Missing.IsZero():
-		return false, "the cluster does not list it any more since " + s.Missing.UTC().Format(time.RFC3339)
+		return false, "it is not listed any more since " + s.Missing.UTC().Format(time.RFC3339)
 	case s.TokenHash != "" && s.TokenHash != ops.TokenHash(secrets.Value.ServerToken):
 		return false, "it was taken with another server token"
+	case s.Machine == records.SnapshotInS3:
+		if err := a.reachable(s.Cluster); err != nil {
+			return false, err.Error()
+		}
 	}
 	return true, ""
 }

@@ -103,7 +103,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"another token", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "foreign"}}, "another server token"},
 		{"a failed one", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
 		{"of a machine that is gone", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
-		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "does not list it any more"},
+		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "is not listed any more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := b.asker.Begin(t.Context(), key, c.ask)

@@ -9,13 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -32,6 +33,10 @@ const (
 	forgetAfter = time.Hour
 	// maxSnapshots bounds what is kept of a cluster.
 	maxSnapshots = 500
+	// hurried is how many clusters may wait to be looked at before their turn.
+	hurried = 256
+	// inS3 is the node that the distribution lists of snapshots in S3.
+	inS3 = "s3"
 	// listPath is where the distribution lists snapshots. Source: k3s-io/api k3s.cattle.io/v1, ETCDSnapshotFile.
 	listPath = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 )
@@ -43,18 +48,20 @@ type Mirror struct {
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	Logger *slog.Logger
 	Now    func() time.Time
+
+	mu sync.Mutex
+	// faults are why buckets did not answer last, by their clusters.
+	faults map[records.ClusterKey]string
 }
 
-// Start looks at all clusters again and again until ctx ends, and at one at once when an operation on it took snapshots.
-// wait returns when nothing is done any more.
+// Start looks at all clusters again and again until ctx ends, and at one at once when an operation on it begins or ends, and
+// when its bucket may be another one. wait returns when nothing is done any more.
 func (m *Mirror) Start(ctx context.Context) (wait func()) {
-	hurry := make(chan records.ClusterKey, 16)
-	stop := m.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && e.Value.Kind == ops.KindSnapshot && e.Value.State.Ended() {
-			select {
-			case hurry <- records.ClusterKey(e.Value.Subject):
-			default: // its turn comes
-			}
+	hurry := make(chan records.ClusterKey, hurried)
+	stop := m.observe(func(key records.ClusterKey) {
+		select {
+		case hurry <- key:
+		default: // its turn comes
 		}
 	})
 	done := make(chan struct{})
@@ -85,6 +92,9 @@ func (m *Mirror) Start(ctx context.Context) (wait func()) {
 }
 
 func (m *Mirror) look(ctx context.Context, key records.ClusterKey) {
+	if err := m.deliver(ctx, key); err != nil && ctx.Err() == nil {
+		m.Logger.Debug("the settings of its bucket not brought to a cluster", "cluster", key, "error", err)
+	}
 	if err := m.Refresh(ctx, key); err != nil && ctx.Err() == nil {
 		m.Logger.Debug("snapshots not listed", "cluster", key, "error", err)
 	}
@@ -92,6 +102,9 @@ func (m *Mirror) look(ctx context.Context, key records.ClusterKey) {
 
 // listed is what the distribution lists of a snapshot.
 type listed struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
 	Spec struct {
 		SnapshotName string `json:"snapshotName"`
 		NodeName     string `json:"nodeName"`
@@ -106,44 +119,75 @@ type listed struct {
 	} `json:"status"`
 }
 
-// Refresh brings the records of a cluster's snapshots to what the cluster lists. The error says why it could not be asked.
+// Refresh brings the records of a cluster's snapshots to what the cluster lists, and its bucket. The error says who could not be asked.
 func (m *Mirror) Refresh(ctx context.Context, key records.ClusterKey) error {
 	d, ok := m.State.Clusters.Get(string(key))
 	if !ok || d.Value.Spec.Docker() {
 		return nil
 	}
+	items, silent := m.ask(ctx, key)
+	f := found{cluster: d.Value, answered: silent == nil, items: items}
+	var closed error
+	f.objects, f.opened, closed = m.inBucket(ctx, d.Value)
+	m.fault(key, closed)
+	return errors.Join(silent, closed, m.write(ctx, f))
+}
+
+// ask is what a cluster lists.
+func (m *Mirror) ask(ctx context.Context, key records.ClusterKey) ([]listed, error) {
 	client, err := m.Client(key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	text, err := client.Discovery().RESTClient().Get().AbsPath(listPath).Param("limit", fmt.Sprint(maxSnapshots)).Do(ctx).Raw()
 	if err != nil {
-		return fmt.Errorf("list the snapshots of cluster %s: %w", key, err)
+		return nil, fmt.Errorf("list the snapshots of cluster %s: %w", key, err)
 	}
 	var list struct {
 		Items []listed `json:"items"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("read the snapshots of cluster %s: %w", key, err)
+		return nil, fmt.Errorf("read the snapshots of cluster %s: %w", key, err)
 	}
-	return m.write(ctx, d.Value, list.Items)
+	return list.Items, nil
 }
 
-// write keeps what is listed, and forgets what has not been for long.
-func (m *Mirror) write(ctx context.Context, cluster records.Cluster, items []listed) error {
-	key := records.NewClusterKey(cluster.Namespace, cluster.Name)
-	machines := m.machines(key)
+// found is what is found of a cluster's snapshots: by the cluster, if it answered, and in its bucket, if that could be opened.
+type found struct {
+	cluster          records.Cluster
+	answered, opened bool
+	items            []listed
+	objects          []records.Snapshot
+}
+
+// snapshots are the records of what was found. Who was in the bucket knows better what is there than the cluster does, but for what
+// could not be brought there.
+func (m *Mirror) snapshots(f found) []records.Snapshot {
+	key := records.NewClusterKey(f.cluster.Namespace, f.cluster.Name)
+	machines, all := m.machines(key), f.objects
 	secrets, _ := m.State.ClusterSecrets.Get(string(key))
-	there := map[string]bool{}
-	for _, item := range items {
+	for _, item := range f.items {
 		next, ok := snapshot(key, item, machines)
-		if !ok {
+		if !ok || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
 			continue
 		}
+		next.Spec = f.cluster.Spec
+		if next.TokenHash == "" {
+			next.TokenHash = ops.TokenHash(secrets.Value.ServerToken)
+		}
+		all = append(all, next)
+	}
+	return all
+}
+
+// write keeps what was found, and forgets what has not been for long.
+func (m *Mirror) write(ctx context.Context, f found) error {
+	key := records.NewClusterKey(f.cluster.Namespace, f.cluster.Name)
+	there := map[string]bool{}
+	for _, next := range m.snapshots(f) {
 		there[next.Key()] = true
-		next.TokenHash, next.Spec = ops.TokenHash(secrets.Value.ServerToken), cluster.Spec
 		if err := m.keep(ctx, next); err != nil {
 			return err
 		}
@@ -151,9 +195,13 @@ func (m *Mirror) write(ctx context.Context, cluster records.Cluster, items []lis
 	now := m.Now().UTC()
 	for _, d := range m.State.Snapshots.ListIn(string(key) + "/") {
 		s := d.Value
+		looked := f.answered
+		if s.Machine == records.SnapshotInS3 {
+			looked = f.answered || f.opened
+		}
 		var err error
 		switch {
-		case there[d.Key]:
+		case there[d.Key] || !looked:
 		case s.Missing.IsZero() && now.Sub(s.Created) > time.Minute:
 			d.Value.Missing = now
 			_, err = m.State.Snapshots.Update(ctx, d)
@@ -191,6 +239,14 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 		s.File, s.Machine = item.Spec.Location, records.SnapshotInS3
 	default: // one that failed has no place
 		s.File = item.Spec.SnapshotName
+		if item.Spec.NodeName == inS3 {
+			s.Machine = records.SnapshotInS3
+		}
+	}
+	for _, program := range []string{"k3s", "rke2"} {
+		if hash := item.Metadata.Annotations["etcd."+program+".cattle.io/snapshot-token-hash"]; tokenHash.MatchString(hash) {
+			s.TokenHash = hash
+		}
 	}
 	if item.Status.Size != nil {
 		s.Size = item.Status.Size.Value()

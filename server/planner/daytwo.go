@@ -10,6 +10,8 @@ import (
 	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/planner/render"
@@ -99,7 +101,7 @@ func (r *round) lost() bool {
 
 // opsInput tells of the cluster and its machines.
 func (r *round) opsInput() ops.Input {
-	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Spec: true, Answers: r.API.Reachable}
+	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Fetch: r.source, Spec: true, Answers: r.API.Reachable}
 	if r.Secrets != nil {
 		in.TokenHash = ops.TokenHash(r.Secrets.ServerToken)
 	}
@@ -147,6 +149,20 @@ func (r *round) bareInstall(machine string) []plans.OneTimeInstruction {
 		return nil
 	}
 	return render.Bare(r.input(m.Machine))
+}
+
+// source is where a host fetches an object of the cluster's bucket from. Its link is in the plan that is delivered, and
+// ends by itself; the keys stay here.
+func (r *round) source(object string, size int64) (errand.Source, error) {
+	place, on, err := offsite.Of(r.Cluster, func(key string) (objects.Object, bool) { o, ok := r.Objects[key]; return o, ok })
+	if err != nil {
+		return errand.Source{}, err
+	}
+	if !on {
+		return errand.Source{}, fmt.Errorf("cluster %s has no bucket any more", r.Cluster.Name)
+	}
+	link, err := place.Link(object, r.Now)
+	return errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: size}, err
 }
 
 // entrust has a machine get an errand.

@@ -112,6 +112,8 @@ type Object struct {
 	Changed time.Time
 	// Sum is its SHA-256 in hex; "" where nobody has read it and who put it there did not say.
 	Sum string
+	// Meta is what who put it there wrote beside it, by names in canonical form. A List has none.
+	Meta map[string]string
 }
 
 // Open looks at a config, without asking anybody yet. Close the bucket.
@@ -194,7 +196,7 @@ func (b *Bucket) exists(ctx context.Context) error {
 }
 
 func object(name string, info minio.ObjectInfo) Object {
-	return Object{Name: name, Size: info.Size, Changed: info.LastModified, Sum: info.UserMetadata[sumKey]}
+	return Object{Name: name, Size: info.Size, Changed: info.LastModified, Sum: info.UserMetadata[sumKey], Meta: info.UserMetadata}
 }
 
 // List are the objects of the folder, without those below it, sorted by name.

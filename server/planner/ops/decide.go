@@ -196,7 +196,13 @@ func (d *decider) give(v verb, name string, t operations.Task, m Machine) {
 	if v.whole && m.Wanted && !m.Failed || !v.whole && m.Errand == d.id(t) {
 		return
 	}
-	d.out.Errands = append(d.out.Errands, d.errand(name, d.id(t), m))
+	e, err := d.errand(name, d.id(t), m)
+	if err != nil {
+		t.State, t.Progress, t.Message = operations.TaskFailed, "", err.Error()
+		d.write(t)
+		return
+	}
+	d.out.Errands = append(d.out.Errands, e)
 }
 
 // again is how long a task waits before it is tried again.

@@ -50,6 +50,9 @@ type Request struct {
 	Target   string `json:"target,omitempty"`
 	// NoSnapshot has a restore begin without a snapshot of what the cluster is now.
 	NoSnapshot bool `json:"noSnapshot,omitempty"`
+	// FromS3 says that Snapshot is the name of an object of Size bytes in the cluster's bucket, which Target fetches first.
+	FromS3 bool  `json:"fromS3,omitempty"`
+	Size   int64 `json:"size,omitempty"`
 	// Spec is what the cluster is to be once its servers have stopped for the restore; nil leaves it as it is.
 	Spec *clusterspec.Spec `json:"spec,omitempty"`
 }
@@ -106,6 +109,8 @@ type Input struct {
 	TokenHash string
 	// Install are the instructions that put the wanted version on the host of a machine and start nothing.
 	Install func(machine string) []plans.OneTimeInstruction
+	// Fetch is where a host fetches an object of the cluster's bucket from; the error says why none can.
+	Fetch func(object string, size int64) (errand.Source, error)
 	// Spec says that the cluster is as the request wants it.
 	Spec bool
 	// Answers says that the cluster's API can be asked, and so that its etcd works.

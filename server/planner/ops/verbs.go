@@ -58,6 +58,7 @@ var verbs = map[string]verb{
 	"renew":     {title: "renew the certificates of %s", tries: 3, works: true, away: true, further: true},
 	"keys":      {title: "make a new key on %s and write all Secrets with it", limit: 1, tries: 2},
 	"restart":   {title: "restart %s with the new key", limit: 1, tries: 5, gate: true, works: true},
+	"fetch":     {title: "fetch the snapshot from S3 to %s", limit: 1, tries: 3},
 	"check":     {title: "look whether the snapshot can be restored on %s", limit: 1, tries: 1},
 	"stop":      {title: "stop %s", tries: 3, firm: true},
 	"restore":   {title: "restore the snapshot on %s", limit: 1, tries: 2, firm: true},
@@ -122,12 +123,22 @@ func (r Request) Check(kind string) error {
 		return fmt.Errorf("a restore needs the machine on whose host the snapshot is")
 	case !fileForm.MatchString(r.Snapshot) || strings.Contains(r.Snapshot, "..") || strings.Contains(strings.TrimPrefix(r.Snapshot, "/"), "/") && r.Snapshot[0] != '/':
 		return fmt.Errorf("%.80q is neither the path of a snapshot nor the name of one", r.Snapshot)
+	case r.FromS3 && (strings.Contains(r.Snapshot, "/") || r.Size <= 0):
+		return fmt.Errorf("%.80q is not the name of a snapshot in S3", r.Snapshot)
 	}
 	return nil
 }
 
-// errand is what a machine gets for a verb.
-func (d *decider) errand(name, id string, m Machine) Errand {
+// fileOn is what is restored, as the host of a machine has it.
+func (d *decider) fileOn(m Machine) string {
+	if d.request.FromS3 {
+		return m.Host.Fetched(d.Operation.ID, d.request.Snapshot)
+	}
+	return d.request.Snapshot
+}
+
+// errand is what a machine gets for a verb. The error is why it cannot get it.
+func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 	e := Errand{Machine: m.Name}
 	only := func(in plans.OneTimeInstruction) []plans.OneTimeInstruction { return []plans.OneTimeInstruction{in} }
 	switch r, restore := d.request, d.Operation.ID; name {
@@ -149,15 +160,24 @@ func (d *decider) errand(name, id string, m Machine) Errand {
 		e.Instructions = only(m.Host.Keys(id))
 	case "restart", "reconnect":
 		e.Instructions = only(m.Host.Restart(id))
+	case "fetch":
+		from, err := d.Fetch(r.Snapshot, r.Size)
+		if err != nil {
+			return e, err
+		}
+		e.Base, e.Instructions = Files, only(m.Host.Fetch(id, restore, r.Snapshot, from))
+		if m.Plan {
+			e.Base = Delivered
+		}
 	case "check":
-		e.Base, e.Instructions = Files, only(m.Host.Check(id, r.Snapshot, d.TokenHash))
+		e.Base, e.Instructions = Files, only(m.Host.Check(id, d.fileOn(m), d.TokenHash))
 		if m.Plan {
 			e.Base = Delivered
 		}
 	case "stop":
 		e.Base, e.Anew, e.Instructions = Files, true, only(m.Host.Stop(id, restore))
 	case "restore":
-		e.Base, e.Anew, e.Instructions = Wanted, true, append(d.Install(m.Name), m.Host.Restore(id, restore, r.Snapshot))
+		e.Base, e.Anew, e.Instructions = Wanted, true, append(d.Install(m.Name), m.Host.Restore(id, restore, d.fileOn(m)))
 	case "start", "join":
 		e.Base = Whole
 	case "forget":
@@ -169,7 +189,7 @@ func (d *decider) errand(name, id string, m Machine) Errand {
 	case "clean":
 		e.Instructions = only(m.Host.Clean(id))
 	}
-	return e
+	return e, nil
 }
 
 // step is a task to come.
@@ -259,7 +279,11 @@ func (d *decider) restoring(workers []Machine) ([]step, error) {
 	case !target.Connected:
 		return nil, fmt.Errorf("the snapshot would be restored on %s, and %s", target.Title, target.Absent)
 	}
-	all := append(d.guards(), step{"check", *target})
+	all := d.guards()
+	if d.request.FromS3 {
+		all = append(all, step{"fetch", *target})
+	}
+	all = append(all, step{"check", *target})
 	for _, m := range stops {
 		all = append(all, step{"stop", m})
 	}

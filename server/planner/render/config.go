@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -168,6 +169,10 @@ func (r render) snapshots(config map[string]any) {
 	}
 	if e.SnapshotScheduleCron != "" {
 		config["etcd-snapshot-schedule-cron"] = e.SnapshotScheduleCron
+	}
+	if e.S3.Enabled() {
+		// Where it is, and its keys, are in the Secret alone: any of it here would have the Secret not count.
+		config["etcd-s3"], config["etcd-s3-config-secret"] = true, offsite.SecretName
 	}
 }
 

@@ -1,0 +1,187 @@
+package offsite_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/offsite"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/s3server"
+)
+
+func cluster(s etcdspec.S3) records.Cluster {
+	return records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{RKEConfig: &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &s}}}}
+}
+
+// credential is a Secret as Rancher's clients write it.
+func credential(namespace string, more map[string]string) objects.Object {
+	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: namespace, Name: "cc-1"}, Data: map[string][]byte{
+		"s3credentialConfig-accessKey": []byte("AKIA"), "s3credentialConfig-secretKey": []byte("hush"),
+	}}
+	for key, value := range more {
+		o.Data["s3credentialConfig-"+key] = []byte(value)
+	}
+	return o
+}
+
+func of(c records.Cluster, all ...objects.Object) (offsite.Place, bool, error) {
+	return offsite.Of(c, func(key string) (objects.Object, bool) {
+		for _, o := range all {
+			if o.Key() == key {
+				return o, true
+			}
+		}
+		return objects.Object{}, false
+	})
+}
+
+// TestSettingsAndCredential: what the document says wins over what the credential has.
+func TestSettingsAndCredential(t *testing.T) {
+	p, on, err := of(cluster(etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own", Folder: "/a/b/", Retention: 3, BucketLookupType: "path"}),
+		credential("fleet-default", map[string]string{"defaultBucket": "other", "defaultEndpoint": "s3.lan:9000", "defaultSkipSSLVerify": "true"}))
+	if !on || err != nil {
+		t.Fatal(on, err)
+	}
+	got := map[string]string{}
+	for key, value := range p.Data() {
+		got[key] = string(value)
+	}
+	want := map[string]string{
+		"etcd-s3-access-key": "AKIA", "etcd-s3-secret-key": "hush", "etcd-s3-bucket": "own", "etcd-s3-folder": "a/b", "etcd-s3-endpoint": "s3.lan:9000",
+		"etcd-s3-region": "us-east-1", "etcd-s3-skip-ssl-verify": "true", "etcd-s3-retention": "3", "etcd-s3-bucket-lookup-type": "path",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		if text := fmt.Sprintf(verb, p) + fmt.Sprintf(verb, &p); strings.Contains(text, "hush") || strings.Contains(text, "AKIA") {
+			t.Errorf("%s prints %s", verb, text)
+		}
+	}
+	if _, on, err := of(cluster(etcdspec.S3{})); on || err != nil {
+		t.Errorf("without settings: %v, %v", on, err)
+	}
+}
+
+// TestWhatIsWrong with a credential is said without its values.
+func TestWhatIsWrong(t *testing.T) {
+	elsewhere := etcdspec.S3{CloudCredentialName: "cattle-global-data:cc-1", Bucket: "own"}
+	for name, c := range map[string]struct {
+		s3     etcdspec.S3
+		secret objects.Object
+		want   string
+	}{
+		"no Secret":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-2"}, credential("fleet-default", nil), "there is no secret fleet-default/cc-2"},
+		"another's":            {elsewhere, credential("cattle-global-data", nil), "cluster fleet-default/harbour was not authorized to access secret cattle-global-data/cc-1"},
+		"one key":              {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", map[string]string{"secretKey": ""}), "lacks accessKey or secretKey"},
+		"no bucket":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", nil), "has no name"},
+		"an endpoint's scheme": {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultEndpoint": "https://hush"}), "its value for endpoint is not of the form"},
+		"neither":              {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultSkipSSLVerify": "hush"}), "neither true nor false"},
+	} {
+		if _, on, err := of(cluster(c.s3), c.secret); !on || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v, %v", name, on, err)
+		}
+	}
+	allowed := credential("cattle-global-data", nil)
+	allowed.Metadata.Annotations = map[string]string{objects.AuthorizedObject: "quay,harbour"}
+	if _, _, err := of(cluster(elsewhere), allowed); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLinks of a real server open one object, and no other.
+func TestLinks(t *testing.T) {
+	s, ca, err := s3server.StartTLS(t.Context(), s3server.Options{Module: "../..", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.MakeBucket("harbour"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one+two @3", "other"} {
+		file := s.File("harbour", "a b/c/"+name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust := x509.NewCertPool()
+	trust.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust}, DisableKeepAlives: true}}
+	get := func(link string) (int, string) {
+		t.Helper()
+		answer, err := client.Get(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	p := offsite.Place{S3: etcdspec.S3{Endpoint: s.Endpoint, Bucket: "harbour", Region: "us-east-1", Folder: "a b/c"}, AccessKey: s3server.AccessKey, SecretKey: s3server.SecretKey}
+	link, err := p.Link("one+two @3", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := get(link); status != http.StatusOK || text != "one+two @3" {
+		t.Errorf("%d: %s", status, text)
+	}
+	if status, _ := get(strings.Replace(link, "one%2Btwo%20%403", "other", 1)); status != http.StatusForbidden {
+		t.Errorf("another object is answered with %d", status)
+	}
+	if strings.Contains(link, s3server.SecretKey) {
+		t.Errorf("the link has the key")
+	}
+	old, err := p.Link("other", time.Now().Add(-2*offsite.LinkLimit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := get(old); status == http.StatusOK {
+		t.Error("a link of yesterday still opens")
+	}
+	p.AccessKey, p.SecretKey = "", ""
+	if _, err := p.Link("other", time.Now()); err == nil {
+		t.Error("there is a link without keys")
+	}
+}
+
+// TestHostsOfLinks stand where the endpoint looks for the bucket.
+func TestHostsOfLinks(t *testing.T) {
+	for _, c := range []struct {
+		s3   etcdspec.S3
+		want string
+	}{
+		{etcdspec.S3{Endpoint: offsite.Amazon, Region: "us-east-1", Bucket: "own"}, "https://own.s3.amazonaws.com/a?"},
+		{etcdspec.S3{Endpoint: offsite.Amazon, Region: "eu-west-1", Bucket: "own"}, "https://own.s3.eu-west-1.amazonaws.com/a?"},
+		{etcdspec.S3{Endpoint: offsite.Amazon, Region: "eu-west-1", Bucket: "my.own"}, "https://s3.eu-west-1.amazonaws.com/my.own/a?"},
+		{etcdspec.S3{Endpoint: "s3.lan:443", Region: "r", Bucket: "own"}, "https://s3.lan/own/a?"},
+		{etcdspec.S3{Endpoint: "s3.lan:9000", Region: "r", Bucket: "own", BucketLookupType: "dns"}, "https://own.s3.lan:9000/a?"},
+	} {
+		if link, err := (offsite.Place{S3: c.s3, AccessKey: "A", SecretKey: "s"}).Link("a", time.Unix(0, 0)); err != nil || !strings.HasPrefix(link, c.want) {
+			t.Errorf("%s, %v; want %s", link, err, c.want)
+		}
+	}
+}
