@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/pki/pemtext"
@@ -30,12 +31,15 @@ type Cluster struct {
 
 // UnfinishedError is that other work was interrupted and has to end first.
 type UnfinishedError struct {
-	// What was interrupted, and the Command that goes on with it.
-	What, Command string
+	// What was interrupted.
+	What string
 }
 
-func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%s was interrupted and is not finished: run `%s` first, which goes on with it", e.What, e.Command)
+func (e *UnfinishedError) Error() string { return e.What + " was interrupted and is not finished" }
+
+// unfinished is that error with the step that goes on with it.
+func unfinished(what string, goesOn advice.Step) error {
+	return advice.With(&UnfinishedError{What: what}, goesOn)
 }
 
 // The work that leaves a cluster between two states, as UnfinishedError names it.
@@ -50,9 +54,9 @@ func Unfinished(s *state.State) error {
 	case s == nil || s.Desired.Config == nil:
 		return nil
 	case s.Desired.Config.Restore.Restore:
-		return &UnfinishedError{restoring, "drover rke etcd snapshot-restore --name " + s.Desired.Config.Restore.SnapshotName}
+		return unfinished(restoring, advice.Step{Kind: advice.ResumeRestore, Snapshot: s.Desired.Config.Restore.SnapshotName})
 	case s.ChangesCA():
-		return &UnfinishedError{rotatingCA, "drover rke cert rotate --rotate-ca"}
+		return unfinished(rotatingCA, advice.Step{Kind: advice.ResumeCA})
 	}
 	return nil
 }
@@ -61,7 +65,7 @@ func Unfinished(s *state.State) error {
 // than it says, whatever else was written into cluster.yml and not brought up yet.
 func AsDeployed(w Cluster) (*config.Cluster, error) {
 	if w.Before == nil || w.Before.Current.Config == nil {
-		return nil, errors.New("nothing of the cluster is deployed yet: run `drover rke up` first")
+		return nil, advice.With(errors.New("nothing of the cluster is deployed yet"), advice.Step{Kind: advice.BringUp})
 	}
 	c := *w.Before.Current.Config
 	c.BastionHost, c.PrivateRegistries = w.Config.BastionHost, w.Config.PrivateRegistries
@@ -109,7 +113,7 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 	}
 	if open != nil {
 		if open.CACertificates != what.CA || !what.CA && !slices.Equal(open.Services, what.Services) {
-			return nil, &UnfinishedError{"another rotation of certificates", "drover rke cert rotate" + rotationFlags(open)}
+			return nil, unfinished("another rotation of certificates", resumes(open))
 		}
 		ro.Resumed = true
 		goal := *before.Desired.Config // with the ways to the hosts of now
@@ -140,15 +144,12 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 	return ro, err
 }
 
-func rotationFlags(open *config.RotateCertificates) string {
+// resumes goes on with a rotation of certificates.
+func resumes(open *config.RotateCertificates) advice.Step {
 	if open.CACertificates {
-		return " --rotate-ca"
+		return advice.Step{Kind: advice.ResumeCA}
 	}
-	text := ""
-	for _, s := range open.Services {
-		text += " --service " + s
-	}
-	return text
+	return advice.Step{Kind: advice.ResumeCertificates, Services: open.Services}
 }
 
 // ended says whether a certificate of a bundle has ended that components show each other.
@@ -202,7 +203,7 @@ func KeyRotation(w Cluster, random io.Reader) (next *state.State, steps []string
 	}
 	before := w.Before
 	if before.Current.Encryption == "" || Stops(w) {
-		return nil, nil, errors.New("no Secret is encrypted: set services.kube-api.secrets_encryption_config.enabled: true in cluster.yml, and run `drover rke up`")
+		return nil, nil, advice.With(errors.New("no Secret is encrypted"), advice.Step{Kind: advice.Encrypt})
 	}
 	rotating := before.Desired.Encryption
 	if !state.RotatesKey(rotating) {
@@ -246,15 +247,15 @@ func Restored(w Cluster, in *state.State, name string, src pki.Source, random io
 	}
 	part := Deployed(was)
 	if e := w.Config.Services.KubeAPI.SecretsEncryptionConfig; part.Encryption != "" && (e == nil || !e.Enabled) {
-		return nil, false, errors.New("the Secrets in the snapshot are encrypted, and cluster.yml has no services.kube-api.secrets_encryption_config: " +
-			"set enabled: true for the restore, and take it out afterwards")
+		return nil, false, advice.With(errors.New("the Secrets in the snapshot are encrypted, and the config has no services.kube-api.secrets_encryption_config"),
+			advice.Step{Kind: advice.EncryptMeanwhile})
 	}
 	over, err := ended(part.Certificates, src.Now)
 	if err != nil {
 		return nil, false, err
 	}
 	if over && w.Certificates == nil {
-		return nil, false, fmt.Errorf("certificates of the state in snapshot %s have ended: give --use-local-state, whose certificates are of now", name)
+		return nil, false, advice.With(fmt.Errorf("certificates of the state in snapshot %s have ended", name), advice.Step{Kind: advice.KeepState})
 	}
 	certificates, _, err := Certificates(w, part.Certificates, src)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
@@ -124,18 +125,18 @@ func TestWorkThatHasToWait(t *testing.T) {
 		do   func(change.Cluster) error
 		want string // of the sentence; "" lets it go on
 	}{
-		{"up in a new CA", inCA, up, "drover rke cert rotate --rotate-ca"},
+		{"up in a new CA", inCA, up, "the rotation of the cluster's CA was interrupted and is not finished: ResumeCA"},
 		{"up in new leaves, which it deploys", inLeaves, up, ""},
-		{"up in a restore", restoring, up, "drover rke etcd snapshot-restore --name one"},
-		{"leaves in a new CA", inCA, rotate(pki.Rotation{}), "drover rke cert rotate --rotate-ca"},
-		{"the CA in new leaves", inLeaves, rotate(pki.Rotation{CA: true}), "`drover rke cert rotate`"},
+		{"up in a restore", restoring, up, "is not finished: ResumeRestore one"},
+		{"leaves in a new CA", inCA, rotate(pki.Rotation{}), "another rotation of certificates was interrupted and is not finished: ResumeCA"},
+		{"the CA in new leaves", inLeaves, rotate(pki.Rotation{CA: true}), "another rotation of certificates was interrupted and is not finished: ResumeCertificates"},
 		{"rotate in a restore", restoring, rotate(pki.Rotation{}), "not"},
-		{"rotate nothing", fresh, rotate(pki.Rotation{}), "drover rke up"},
-		{"a key in a new CA", inCA, key, "drover rke cert rotate --rotate-ca"},
-		{"a key of nothing", deployedWork(t, clusterConfig()), key, "secrets_encryption_config"},
+		{"rotate nothing", fresh, rotate(pki.Rotation{}), "nothing of the cluster is deployed yet: BringUp"},
+		{"a key in a new CA", inCA, key, "the rotation of the cluster's CA was interrupted and is not finished: ResumeCA"},
+		{"a key of nothing", deployedWork(t, clusterConfig()), key, "no Secret is encrypted: Encrypt"},
 	} {
 		err := tt.do(tt.work)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(said(err), tt.want)) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
@@ -214,12 +215,12 @@ func TestRestoredState(t *testing.T) {
 	}{
 		{"as it was", old, encrypted(), birth, false, ""},
 		{"encrypted since", plain, encrypted(), birth, true, ""},
-		{"not encrypted any more", old, clusterConfig(), birth, false, "set enabled: true"},
-		{"long ago", old, encrypted(), birth.AddDate(11, 0, 0), false, "--use-local-state"},
+		{"not encrypted any more", old, clusterConfig(), birth, false, "are encrypted, and the config has no services.kube-api.secrets_encryption_config: EncryptMeanwhile"},
+		{"long ago", old, encrypted(), birth.AddDate(11, 0, 0), false, "have ended: KeepState"},
 	} {
 		next, stale, err := change.Restored(change.Cluster{Config: tt.cfg}, tt.was, "one", pkitest.Source(tt.now, 8), random())
 		if tt.want != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err == nil || !strings.Contains(said(err), tt.want) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 			continue
@@ -239,4 +240,15 @@ func TestRestoredState(t *testing.T) {
 	if _, stale, err := change.Restored(again, nil, "one", pkitest.Source(birth, 8), random()); err != nil || !stale {
 		t.Errorf("the second try: stale %v, %v", stale, err)
 	}
+}
+
+// said is an error with its steps by their names.
+func said(err error) string {
+	names := map[advice.Kind]string{
+		advice.BringUp: "BringUp", advice.ResumeRestore: "ResumeRestore", advice.ResumeCA: "ResumeCA", advice.ResumeCertificates: "ResumeCertificates",
+		advice.Encrypt: "Encrypt", advice.EncryptMeanwhile: "EncryptMeanwhile", advice.KeepState: "KeepState",
+	}
+	return advice.Error(err, func(s advice.Step) string {
+		return strings.TrimSpace(names[s.Kind] + " " + s.Snapshot)
+	}).Error()
 }

@@ -19,6 +19,8 @@ import (
 const (
 	// connectLimit bounds the TCP connection and the handshake of one SSH connection.
 	connectLimit = 30 * time.Second
+	// answerLimit bounds the TCP connection alone: a host that is down answers nothing. Three packets that were lost still fit.
+	answerLimit = 10 * time.Second
 	// aliveInterval is how often a connection is asked whether it lives, aliveLimit how long an
 	// answer may take. A host that lost its power answers nothing for ever.
 	aliveInterval = 15 * time.Second
@@ -213,15 +215,19 @@ func (s *SSH) login(ctx context.Context, l Login) (*ssh.Client, error) {
 	dial := s.options.Direct
 	if b := s.options.Bastion; b != nil && b.endpoint() != l.endpoint() {
 		dial = s.Host(*b)
+		// Its own login has its own limit.
+		if _, err := s.connection(ctx, *b); err != nil {
+			return nil, &LoginError{Host: l.Address, Err: fmt.Errorf("connect: %w", err)}
+		}
 	}
 	methods, done, err := s.methods(ctx, l)
 	if err != nil {
 		return nil, &LoginError{Host: l.Address, Err: err}
 	}
 	defer done()
-	conn, err := dial(ctx, "tcp", l.endpoint())
+	conn, err := reach(ctx, dial, l.endpoint())
 	if err != nil {
-		return nil, &LoginError{Host: l.Address, Err: fmt.Errorf("connect: %w", err)}
+		return nil, &LoginError{Host: l.Address, Err: err}
 	}
 	client, err := s.handshake(ctx, conn, l, methods)
 	if err != nil {
@@ -229,6 +235,20 @@ func (s *SSH) login(ctx context.Context, l Login) (*ssh.Client, error) {
 		return nil, &LoginError{Host: l.Address, Err: err}
 	}
 	return client, nil
+}
+
+// reach opens the TCP connection to an endpoint.
+func reach(ctx context.Context, dial Dialer, endpoint string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("it has not answered within %s", answerLimit))
+	defer cancel()
+	conn, err := dial(ctx, "tcp", endpoint)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("connect to %s: %w", endpoint, context.Cause(ctx))
+	case err != nil:
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
 }
 
 // handshake bounds what ssh.NewClientConn does by the context: channels of a bastion know no deadlines.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/wanted"
@@ -30,7 +31,7 @@ func (r *run) reachAll(ctx context.Context, roles ...string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("this needs every host, and nothing was changed (hosts that are lost are taken out of cluster.yml, and then `drover rke up`): %w", errors.Join(missing...))
+		return advice.With(fmt.Errorf("this needs every host, and nothing was changed: %w", errors.Join(missing...)), advice.Step{Kind: advice.DropLostHosts})
 	}
 	r.warnDown()
 	return nil

@@ -90,21 +90,12 @@ func (r *run) look(ctx context.Context, h *host) error {
 	for _, name := range wanted.Names() {
 		processes[name] = nodeconfig.Process{Name: name}
 	}
-	containers, err := h.Engine().Look(ctx, &nodeconfig.NodeConfig{Processes: processes})
+	containers, images, err := h.Engine().Survey(ctx, &nodeconfig.NodeConfig{Processes: processes}, h.wanted.Images)
 	if err != nil {
 		return fmt.Errorf("look at host %s: %w", h.node.Address, err)
 	}
-	h.found = diff.Found{Containers: containers, Images: map[string]nodeconfig.Base{}}
+	h.found = diff.Found{Containers: containers, Images: images}
 	h.found.EtcdData = slices.ContainsFunc(containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
-	for _, image := range h.wanted.Images {
-		base, err := h.Engine().Image(ctx, image)
-		if err != nil {
-			return fmt.Errorf("look at host %s: %w", h.node.Address, err)
-		}
-		if base != nil {
-			h.found.Images[image] = *base
-		}
-	}
 	return nil
 }
 
@@ -154,28 +145,36 @@ func (r *run) bring(ctx context.Context, h *host, planes ...string) (changed boo
 		if !slices.Contains(planes, c.Plane) {
 			continue
 		}
-		touched := false
-		for _, d := range todo {
-			if d.Container != c.Name || d.Kind == diff.Remove {
-				continue
-			}
-			if err := r.performOne(ctx, h, d); err != nil {
-				return true, err
-			}
-			touched = true
-		}
+		touched, err := r.bringOne(ctx, h, c, todo)
 		changed = changed || touched
-		if err := r.awaitHealth(ctx, h, c); err != nil {
+		if err != nil {
 			return changed, err
-		}
-		if touched {
-			if err := r.awaitSocket(ctx, h, c); err != nil {
-				return changed, err
-			}
-			r.linkLog(ctx, h, c.Name)
 		}
 	}
 	return changed, nil
+}
+
+// bringOne does what there is to do for one container, and waits for it to work.
+func (r *run) bringOne(ctx context.Context, h *host, c wanted.Container, todo []diff.Difference) (touched bool, err error) {
+	for _, d := range todo {
+		if d.Container != c.Name || d.Kind == diff.Remove {
+			continue
+		}
+		touched = true
+		if err := r.performOne(ctx, h, d); err != nil {
+			return touched, err
+		}
+	}
+	if err := r.awaitHealth(ctx, h, c); err != nil {
+		return touched, err
+	}
+	if touched {
+		if err := r.awaitSocket(ctx, h, c); err != nil {
+			return touched, err
+		}
+		r.linkLog(ctx, h, c.Name)
+	}
+	return touched, nil
 }
 
 // performOne does one difference.

@@ -186,6 +186,10 @@ func (r *run) turn(ctx context.Context, h *host, planes []string) error {
 		}
 		return err
 	}
+	todo, err := r.mend(ctx, h, planes, todo)
+	if err != nil {
+		return err
+	}
 	if disturbs(todo) {
 		if err := r.vacate(ctx, h); err != nil {
 			return err
@@ -198,6 +202,36 @@ func (r *run) turn(ctx context.Context, h *host, planes []string) error {
 		return err
 	}
 	return r.release(ctx, h)
+}
+
+// mend starts what does not run of the things to do on a host, and returns the others. Nobody is disturbed by that, and pods may need
+// it to leave: those of a host whose kubelet stands still, or has no API server because a replacement of it was interrupted, never end.
+// Where the sidekick is to be replaced everything that has its volumes goes with it, as one.
+func (r *run) mend(ctx context.Context, h *host, planes []string, todo []diff.Difference) ([]diff.Difference, error) {
+	if concerns(todo, wanted.Sidekick) {
+		return todo, nil
+	}
+	mended := false
+	for _, c := range h.wanted.Containers {
+		if is := r.found(h, c.Name); is != nil && is.Running && !is.Restarting || !concerns(todo, c.Name) {
+			continue
+		}
+		if _, err := r.bringOne(ctx, h, c, todo); err != nil {
+			return nil, err
+		}
+		mended = true
+	}
+	if !mended {
+		return todo, nil
+	}
+	if err := r.look(ctx, h); err != nil {
+		return nil, err
+	}
+	return r.differences(h, planes...), nil
+}
+
+func concerns(todo []diff.Difference, container string) bool {
+	return slices.ContainsFunc(todo, func(d diff.Difference) bool { return d.Container == container })
 }
 
 // disturbs says that pods of a host may notice a change. That of its way to the API servers, which each new control plane host brings

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/kube"
@@ -113,9 +114,9 @@ func TestHostsThatMayBeAway(t *testing.T) {
 
 type quiet struct{}
 
-func (quiet) Phase(string, string) {}
-func (quiet) Line(string)          {}
-func (quiet) Warn(string)          {}
+func (quiet) Phase(string, string)        {}
+func (quiet) Line(string)                 {}
+func (quiet) Warn(string, ...advice.Step) {}
 
 // A container restarts for certificates that are others than before, and only when they were
 // written after it started: not for files that somebody wrote again as they were.

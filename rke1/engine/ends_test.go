@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/rke1/advice"
 )
 
 // Certificates that have ended, or will, are said before anything else, with the way out; others are not.
@@ -32,7 +35,7 @@ func TestCertificatesThatEnd(t *testing.T) {
 				return
 			}
 			ok := slices.ContainsFunc(y.lines, func(line string) bool {
-				return strings.Contains(line, c.says) && strings.Contains(line, "drover rke cert rotate")
+				return strings.Contains(line, c.says) && strings.HasSuffix(line, fmt.Sprintf(": step %d", advice.RenewCertificates))
 			})
 			if !ok || c.says == "" || len(y.lines) > 4 || strings.Contains(strings.Join(y.lines, " "), "kube-admin") {
 				t.Errorf("said %q", y.lines)

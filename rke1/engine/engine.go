@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
@@ -78,8 +79,8 @@ type Report interface {
 	Phase(id, title string)
 	// Line is one thing that was done or seen.
 	Line(text string)
-	// Warn is something that a person should know of; the run goes on.
-	Warn(text string)
+	// Warn is something that a person should know of, and what can be done about it; the run goes on.
+	Warn(text string, steps ...advice.Step)
 }
 
 // Work is what a run is asked to do.

@@ -260,8 +260,11 @@ func (r *run) fixEtcdData(ctx context.Context, h *host) error {
 	return err
 }
 
+// moveEtcdAside moves etcd's data from its directory, $1, to $2 in the same, if there are any, and says so then.
+const moveEtcdAside = `if [ -d "$1/member" ]; then mkdir "$2" && mv "$1/member" "$2/member" && echo moved; fi`
+
 // setDataAside moves data that a host has from another time, which would keep it from joining.
-// It is kept: it may be the last copy of something.
+// It is kept: it may be the last copy of something. It is renamed within the directory, where a disk of its own may be mounted.
 func (r *run) setDataAside(ctx context.Context, h *host) error {
 	if is := r.found(h, wanted.Etcd); is != nil && is.Running {
 		return fmt.Errorf("host %s runs an etcd that is not a member of this cluster: see whose it is, and remove its container there (docker rm -f etcd) if it is nobody's", h.node.Address)
@@ -272,9 +275,9 @@ func (r *run) setDataAside(ctx context.Context, h *host) error {
 	h.found.Containers = slices.DeleteFunc(h.found.Containers, func(c nodeconfig.Container) bool { return c.Name == wanted.Etcd })
 	h.found.EtcdData = false
 	dir := path.Join(h.prefix, etcdDir)
-	aside := dir + ".before-" + r.Now().UTC().Format("20060102T150405Z")
-	output, err := h.Run(ctx, r.shell("etcd-fix-perm", h, []string{path.Dir(dir) + ":" + path.Dir(dir)},
-		`if [ -d "$1/member" ]; then mv "$1" "$2" && echo moved; fi`, "aside", dir, aside))
+	aside := path.Join(dir, "before-"+r.Now().UTC().Format("20060102T150405Z"))
+	output, err := h.Run(ctx, r.shell("etcd-fix-perm", h, []string{dir + ":" + dir},
+		moveEtcdAside, "aside", dir, aside))
 	if err != nil {
 		return fmt.Errorf("set old data of etcd aside: %w", err)
 	}

@@ -6,11 +6,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
@@ -104,6 +107,43 @@ func TestWhoHasToLeaveForAChange(t *testing.T) {
 				if changed := e.Containers()[name].ID != was.ID; changed != (name == c.container) {
 					t.Errorf("%s was replaced: %t", name, changed)
 				}
+			}
+		})
+	}
+}
+
+// A kubelet that does not run can end no pod: it starts before pods are asked to leave for the rest, and nobody leaves for it alone.
+func TestWhatDoesNotRunStartsFirst(t *testing.T) {
+	for name, more := range map[string]bool{"and nothing else": false, "and kube-proxy changes": true} {
+		t.Run(name, func(t *testing.T) {
+			y, r, client := deployedYard(t, yml)
+			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			e.Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
+			if more {
+				e.Change(t, wanted.KubeProxy, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kube-proxy", "--v=9"} })
+			}
+			if err := r.look(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			cordons := 0
+			client.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if !strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), "true") {
+					return false, nil, nil
+				}
+				cordons++
+				if !e.Containers()[wanted.Kubelet].Running {
+					t.Error("pods are asked to leave a kubelet that does not run")
+				}
+				return false, nil, nil
+			})
+			if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+				t.Fatal(err)
+			}
+			if (cordons > 0) != more {
+				t.Errorf("%d cordons", cordons)
+			}
+			if !e.Containers()[wanted.Kubelet].Running {
+				t.Error("the kubelet does not run")
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func (r *run) reach(ctx context.Context) error {
 // warnDown names the hosts that could not be reached; where a run ends for them its error does.
 func (r *run) warnDown() {
 	for _, address := range sortedKeys(r.down) {
-		r.Report.Warn(fmt.Sprintf("host [%s] cannot be reached: %v", address, r.down[address]))
+		r.Report.Warn(fmt.Sprintf("host [%s] cannot be reached: %v", address, why(r.down[address])))
 	}
 }
 
@@ -139,6 +139,14 @@ func (r *run) calls() (all int64) {
 		all += h.Calls()
 	}
 	return all
+}
+
+// why is the reason that a host was not opened, without its name.
+func why(err error) error {
+	if away, ok := errors.AsType[*onhost.UnreachableError](err); ok {
+		return away.Err
+	}
+	return err
 }
 
 // values are those of a map, in the order of its keys.

@@ -14,7 +14,7 @@ import (
 func (r *run) checkHosts(ctx context.Context) error { return r.preflight().Run(ctx) }
 
 func (r *run) preflight() preflight.Check {
-	c := preflight.Check{Config: r.work.Config, Plan: r.plan, NoPorts: r.work.DisablePortCheck, Line: r.line, Warn: r.Report.Warn, Pause: r.pause}
+	c := preflight.Check{Config: r.work.Config, Plan: r.plan, NoPorts: r.work.DisablePortCheck, Line: r.line, Warn: func(text string) { r.Report.Warn(text) }, Pause: r.pause}
 	for _, h := range r.with("") {
 		was, there := find(r.deployed(), h.node.Address)
 		fresh := !there || slices.ContainsFunc(h.node.Role, func(role string) bool { return !was.Has(role) })

@@ -76,7 +76,7 @@ func (c *Changes) Lines() []string {
 		lines = append(lines, "add-on "+a+": apply")
 	}
 	for _, address := range sortedKeys(c.Unknown) {
-		lines = append(lines, address+": cannot be reached, so that nothing is known of it: "+c.Unknown[address].Error())
+		lines = append(lines, address+": cannot be reached, so that nothing is known of it: "+why(c.Unknown[address]).Error())
 	}
 	return lines
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
@@ -88,7 +89,7 @@ func restoreRun(o Options, w Work, wish RestoreWish) (*run, error) {
 		return nil, errors.New("the etcd of this cluster is somebody else's: snapshots are restored there")
 	}
 	if wish.LocalState && w.Before == nil {
-		return nil, errors.New("there is no local state to use: leave out --use-local-state, and the one in the snapshot is taken")
+		return nil, advice.With(errors.New("there is no state here to use"), advice.Step{Kind: advice.SnapshotsState})
 	}
 	r := newRun(o, w)
 	r.before, r.state = state.State{}, w.Before
@@ -150,7 +151,7 @@ func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error
 		if wish.LocalState {
 			return nil
 		}
-		return fmt.Errorf("snapshot %s has no state in it: with the state of that time beside cluster.yml, give --use-local-state", wish.Name)
+		return advice.With(fmt.Errorf("snapshot %s has no state in it", wish.Name), advice.Step{Kind: advice.KeepState})
 	}
 	once, err := r.plan.Once(from.Host)
 	if err != nil {
@@ -170,7 +171,7 @@ func (r *run) stateIn(ctx context.Context, from *source, wish RestoreWish) error
 	}
 	if wish.LocalState {
 		if local := change.Deployed(r.work.Before); local.Encryption != change.Deployed(s).Encryption {
-			r.Report.Warn("the state here has other encryption keys than the one in the snapshot: if Secrets cannot be read afterwards, restore again without --use-local-state")
+			r.Report.Warn("the state here has other encryption keys than the one in the snapshot, and Secrets may not be readable afterwards", advice.Step{Kind: advice.SnapshotsState})
 		}
 		return nil
 	}
@@ -185,7 +186,7 @@ func (r *run) beginRestore(ctx context.Context, w Work, from *source, wish Resto
 		return err
 	}
 	if was := from.state; was != nil && change.Deployed(was).Config.KubernetesVersion != r.work.Config.KubernetesVersion {
-		r.Report.Warn(fmt.Sprintf("the snapshot is of Kubernetes %s, and cluster.yml has %s: a version before it may not understand what is in it",
+		r.Report.Warn(fmt.Sprintf("the snapshot is of Kubernetes %s, and the config has %s: a version before it may not understand what is in it",
 			change.Deployed(was).Config.KubernetesVersion, r.work.Config.KubernetesVersion))
 	}
 	r.work.Config, r.stale = next.Desired.Config, stale

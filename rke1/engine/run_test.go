@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/nodeconfig"
@@ -56,7 +58,9 @@ func (y *yard) Line(text string) {
 	defer y.mu.Unlock()
 	y.lines = append(y.lines, text)
 }
-func (y *yard) Warn(text string) { y.Line("WARN " + text) }
+func (y *yard) Warn(text string, steps ...advice.Step) {
+	y.Line(advice.Sentence("WARN "+text, steps, func(s advice.Step) string { return fmt.Sprintf("step %d", s.Kind) }))
+}
 
 func newYard(t *testing.T, text string) *yard {
 	t.Helper()
@@ -178,7 +182,7 @@ func TestAHostThatIsAway(t *testing.T) {
 			err := do(y)
 			warned := 0
 			for _, line := range y.lines {
-				if strings.Contains(line, "WARN host [10.0.0.2] cannot be reached: ask the Docker engine of host 10.0.0.2: dial tcp: connection refused") {
+				if strings.Contains(line, "WARN host [10.0.0.2] cannot be reached: dial tcp: connection refused") {
 					warned++
 				}
 			}

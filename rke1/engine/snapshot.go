@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
@@ -147,7 +148,7 @@ func (r *run) saveSnapshot(ctx context.Context, wish SnapshotWish) ([]snapshots.
 		s, err := r.saveOn(ctx, h, wish, text)
 		if err != nil {
 			err = fmt.Errorf("snapshot %s on host %s: %w", name, h.node.Address, err)
-			r.Report.Warn(err.Error())
+			r.warn(err)
 			return err
 		}
 		r.mu.Lock()
@@ -180,7 +181,7 @@ func (r *run) saveOn(ctx context.Context, h *host, wish SnapshotWish, text []byt
 	case wish.Resumed && !was.Broken && was.State && wish.S3 == nil:
 		return was, nil
 	case !wish.Resumed:
-		return nil, errors.New("there is one of this name already: give another --name")
+		return nil, advice.With(errors.New("there is one of this name already"), advice.Step{Kind: advice.OtherName})
 	}
 	beside := path.Join(h.prefix, kubernetesDir, name+".rkestate")
 	if _, _, err := h.Put(ctx, r.directory(h), []onhost.File{{Path: beside, Contents: text, Mode: 0o400}}); err != nil {
@@ -240,7 +241,7 @@ func (r *run) firstSnapshots(ctx context.Context) {
 		})
 	}
 	if err != nil {
-		r.Report.Warn("there is no snapshot of etcd yet, and the next try is a whole period away; `drover rke etcd snapshot-save` takes one at once: " + err.Error())
+		r.Report.Warn("there is no snapshot of etcd yet, and the next try is a whole period away: "+err.Error(), advice.Step{Kind: advice.TakeSnapshot})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
@@ -73,7 +74,7 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 	return next, changes, nil
 }
 
-var errWorkersAlone = errors.New("services.kube-api.secrets_encryption_config has changed, which the workers alone do not make so: run without --update-only")
+var errWorkersAlone = advice.With(errors.New("services.kube-api.secrets_encryption_config has changed, which the workers alone do not make so"), advice.Step{Kind: advice.AllHosts})
 
 // Up brings a cluster to its config. The state that it returns is the last that was saved,
 // also beside an error. The error is *IncompleteError when some hosts are left to do.
@@ -106,7 +107,7 @@ func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
 	}
 	r.warnOfEnds()
 	if state.RotatesKey(next.Desired.Encryption) {
-		r.Report.Warn("a rotation of the encryption key is open: `drover rke encrypt rotate-key` ends it")
+		r.Report.Warn("a rotation of the encryption key is open", advice.Step{Kind: advice.ResumeKey})
 	}
 	r.spreadKey()
 	err = r.perform(ctx, upPhases)
@@ -128,7 +129,7 @@ func (r *run) warnOfEnds() {
 			continue
 		}
 		if said++; said <= most {
-			r.Report.Warn(e.Warning(now) + " (drover rke cert rotate)")
+			r.Report.Warn(e.Warning(now), advice.Step{Kind: advice.RenewCertificates})
 		}
 	}
 	if said > most {
@@ -142,7 +143,7 @@ func (r *run) workersAlone(next *state.State) error {
 	case !r.work.UpdateOnly:
 		return nil
 	case r.fresh():
-		return errors.New("--update-only changes the workers of a cluster that is there, and this one is new: run without it")
+		return advice.With(errors.New("the workers alone are changed of a cluster that is there, and this one is new"), advice.Step{Kind: advice.AllHosts})
 	case next.Desired.Encryption != r.before.Current.Encryption:
 		return errWorkersAlone
 	}
@@ -150,7 +151,7 @@ func (r *run) workersAlone(next *state.State) error {
 		was, _ := find(r.deployed(), n.Address)
 		for _, role := range []string{config.RoleEtcd, config.RoleControlPlane} {
 			if n.Has(role) != was.Has(role) {
-				return fmt.Errorf("--update-only changes workers alone, and host %s gets or loses role %s: run without it", n.Address, role)
+				return advice.With(fmt.Errorf("workers alone are to be changed, and host %s gets or loses role %s", n.Address, role), advice.Step{Kind: advice.AllHosts})
 			}
 		}
 	}
@@ -193,8 +194,11 @@ func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, err)
-	r.Report.Warn(err.Error())
+	r.warn(err)
 }
+
+// warn reports an error that does not end the run.
+func (r *run) warn(err error) { r.Report.Warn(err.Error(), advice.Of(err)...) }
 
 // IsIncomplete says that a run came to its end with hosts left to do.
 func IsIncomplete(err error) bool {

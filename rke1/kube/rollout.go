@@ -239,6 +239,9 @@ func held(p *corev1.Pod) (text string, certain bool) {
 		switch {
 		case waits != nil && waits.Reason != "ContainerCreating" && waits.Reason != "PodInitializing" && waits.Reason != "":
 			text := "container " + c.Name + ": " + waits.Reason
+			if strings.Contains(waits.Reason, "Image") && !strings.Contains(waits.Message, c.Image) {
+				text += " of " + c.Image // a registry that is not reached is all that the message names
+			}
 			if waits.Message != "" {
 				text += ": " + short(waits.Message)
 			}

@@ -109,6 +109,9 @@ func TestUnready(t *testing.T) {
 		"no node for a pod": {fewer, []runtime.Object{
 			pod("dns-1", "", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Message: "0/1 nodes are available"}}}),
 		}, []string{dns + ": pod dns-1: is not scheduled: 0/1 nodes are available"}},
+		"an image that the message does not name": {fewer, []runtime.Object{
+			pod("dns-2", "beta", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", Image: "registry.invalid/dns:1", State: waiting("ErrImagePull", "no such host")}}}),
+		}, []string{dns + ": pod dns-2 on beta: container c: ErrImagePull of registry.invalid/dns:1: no such host"}},
 		"a reason before none": {fewer, []runtime.Object{
 			pod("dns-1", "alpha", creating), pod("dns-2", "beta", container(waiting("ErrImagePull", "no such host"), nil)),
 		}, []string{dns + ": pod dns-2 on beta: container c: ErrImagePull: no such host"}},

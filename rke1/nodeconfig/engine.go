@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -37,27 +39,79 @@ type Engine struct {
 // Look finds the containers of processes: those that carry the label, and those that
 // have one of the names.
 func (e *Engine) Look(ctx context.Context, wanted *NodeConfig) ([]Container, error) {
+	containers, _, err := e.Survey(ctx, wanted, nil)
+	return containers, err
+}
+
+// Survey is Look, and says besides what images give to their containers, by the names that are asked for; those that are not on the host are left
+// out. Everything is asked once, and some of it at the same time: over SSH each call costs a round trip.
+func (e *Engine) Survey(ctx context.Context, wanted *NodeConfig, images []string) ([]Container, map[string]Base, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
+	named, byID := map[string]Base{}, map[string]*Base{}
+	var mu sync.Mutex
+	err := together(len(images), func(i int) error {
+		id, base, err := e.base(ctx, images[i])
+		if err != nil || base == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		named[images[i]], byID[id] = *base, base
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
 	listed, err := e.Docker.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
-		return nil, fmt.Errorf("list the containers: %w", err)
+		return nil, nil, fmt.Errorf("list the containers: %w", err)
+	}
+	listed = slices.DeleteFunc(listed, func(one container.Summary) bool { return !concerns(one, wanted) })
+	all := make([]*inspected, len(listed))
+	if err := together(len(listed), func(i int) (err error) { all[i], err = e.inspect(ctx, listed[i].ID); return err }); err != nil {
+		return nil, nil, err
 	}
 	var found []Container
-	for _, one := range listed {
-		if !concerns(one, wanted) {
-			continue
-		}
-		c, err := e.inspect(ctx, one.ID)
-		if errdefs.IsNotFound(err) {
+	for _, one := range all {
+		if one == nil {
 			continue // it went between the two calls
 		}
-		if err != nil {
-			return nil, err
+		base, known := byID[one.image]
+		if !known {
+			if _, base, err = e.base(ctx, one.image); err != nil {
+				return nil, nil, err
+			}
+			byID[one.image] = base
 		}
-		found = append(found, c)
+		one.Base = base
+		found = append(found, one.Container)
 	}
-	return found, nil
+	return found, named, nil
+}
+
+// atOnce is how many calls of one engine are under way together, for which connections are kept.
+const atOnce = 4
+
+// together does so many things, some at the same time, and waits for all.
+func together(n int, do func(int) error) error {
+	errs, room := make([]error, n), make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range n {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			errs[i] = do(i)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// inspected is a container, and the ID of its image.
+type inspected struct {
+	Container
+	image string
 }
 
 func concerns(one container.Summary, wanted *NodeConfig) bool {
@@ -72,13 +126,17 @@ func concerns(one container.Summary, wanted *NodeConfig) bool {
 	return false
 }
 
-func (e *Engine) inspect(ctx context.Context, id string) (Container, error) {
+// inspect looks at a container; nil is one that has gone. Its Base is left open.
+func (e *Engine) inspect(ctx context.Context, id string) (*inspected, error) {
 	r, err := e.Docker.ContainerInspect(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return Container{}, fmt.Errorf("inspect container %.12s: %w", id, err)
+		return nil, fmt.Errorf("inspect container %.12s: %w", id, err)
 	}
 	if r.ContainerJSONBase == nil || r.Config == nil || r.HostConfig == nil || r.State == nil {
-		return Container{}, fmt.Errorf("inspect container %.12s: Docker's answer is not whole", id)
+		return nil, fmt.Errorf("inspect container %.12s: Docker's answer is not whole", id)
 	}
 	c := Container{
 		ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Image: r.Config.Image,
@@ -89,31 +147,31 @@ func (e *Engine) inspect(ctx context.Context, id string) (Container, error) {
 	}
 	// Docker says so in a form of its own; what it does not say was long ago.
 	c.Started, _ = time.Parse(time.RFC3339Nano, r.State.StartedAt)
-	c.Base, err = e.base(ctx, r.Image)
-	return c, err
+	return &inspected{c, r.Image}, nil
 }
 
-// base is what the image of a container gives to it; nil when the image was removed.
-func (e *Engine) base(ctx context.Context, id string) (*Base, error) {
-	r, err := e.Docker.ImageInspect(ctx, id)
+// base is what an image gives to its containers, and its ID; nil when it is not on the host.
+func (e *Engine) base(ctx context.Context, image string) (id string, given *Base, err error) {
+	r, err := e.Docker.ImageInspect(ctx, image)
 	if errdefs.IsNotFound(err) {
-		return nil, nil
+		return "", nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("inspect image %.200s: %w", id, err)
+		return "", nil, fmt.Errorf("inspect image %.200s: %w", image, err)
 	}
 	b := &Base{}
 	if r.Config != nil {
 		b = &Base{Entrypoint: r.Config.Entrypoint, Cmd: r.Config.Cmd, Env: r.Config.Env, Labels: r.Config.Labels, User: r.Config.User}
 	}
-	return b, nil
+	return r.ID, b, nil
 }
 
 // Image is what an image gives to its containers; nil when it is not on the host.
 func (e *Engine) Image(ctx context.Context, image string) (*Base, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	return e.base(ctx, image)
+	_, base, err := e.base(ctx, image)
+	return base, err
 }
 
 // Pull fetches an image that is not on the host, and returns what it gives to its containers.
@@ -235,16 +293,22 @@ func (e *Engine) make(ctx context.Context, p Process, name string) (id string, e
 // Create creates a container as a process says, without starting it, and pulls its image
 // when that is not there. It gets no label but the given ones.
 func (e *Engine) Create(ctx context.Context, p Process) (id string, err error) {
-	if err := e.pull(ctx, p); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
 	config, host, err := request(p)
 	if err != nil {
 		return "", err
 	}
-	r, err := e.Docker.ContainerCreate(ctx, config, host, nil, nil, p.Name)
+	create := func() (container.CreateResponse, error) {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		return e.Docker.ContainerCreate(ctx, config, host, nil, nil, p.Name)
+	}
+	r, err := create()
+	if errdefs.IsNotFound(err) { // most often the image is there, and is not asked for before
+		if err := e.pull(ctx, p); err != nil {
+			return "", err
+		}
+		r, err = create()
+	}
 	if err != nil {
 		return "", fmt.Errorf("create it from image %s: %w", p.Image, err)
 	}

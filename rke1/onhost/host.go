@@ -5,6 +5,7 @@ package onhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,12 +40,38 @@ type Host struct {
 	now func() time.Time
 }
 
-// Open asks a host's Docker engine who it is. Close the host.
+// UnreachableError is that no connection to a host's Docker engine can be made.
+type UnreachableError struct {
+	Host string
+	// Err is the dialer's, without what it says of the host.
+	Err error
+}
+
+func (e *UnreachableError) Error() string {
+	return "host " + e.Host + " cannot be reached: " + e.Err.Error()
+}
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// unreachable is why a host cannot be reached.
+func unreachable(address string, err error) error {
+	if login, ok := errors.AsType[*dial.LoginError](err); ok {
+		err = login.Err
+	}
+	return &UnreachableError{Host: address, Err: err}
+}
+
+// Open asks a host's Docker engine who it is. Close the host. A host that does not answer is dialled once, and the error is an
+// *UnreachableError.
 func Open(ctx context.Context, address, socket string, d dial.Dialer, now func() time.Time, logger *slog.Logger) (*Host, error) {
 	h := &Host{Address: address, dial: d, logger: logger.With("host", address), calls: &atomic.Int64{}}
-	// Docker's client hides why there is no connection.
+	// Docker's client hides why there is no connection, and asks three times for the version of an engine that does not answer: a host
+	// that is down would cost three times its limit.
 	var fault atomic.Pointer[error]
+	var known atomic.Bool
 	docker, err := dial.Docker(func(ctx context.Context, network, to string) (net.Conn, error) {
+		if cause := fault.Load(); cause != nil && !known.Load() {
+			return nil, *cause
+		}
 		conn, err := d(ctx, network, to)
 		if err != nil {
 			fault.Store(&err)
@@ -61,10 +88,11 @@ func Open(ctx context.Context, address, socket string, d dial.Dialer, now func()
 	if err != nil {
 		docker.Close()
 		if cause := fault.Load(); cause != nil {
-			err = *cause
+			return nil, unreachable(address, *cause)
 		}
 		return nil, fmt.Errorf("ask the Docker engine of host %s: %w", address, err)
 	}
+	known.Store(true)
 	h.now = clockOf(h.Info, now)
 	return h, nil
 }

@@ -140,10 +140,13 @@ func (h *Host) toItsEnd(ctx context.Context, id string) (code int64, err error) 
 
 // create makes a container without starting it, in place of one of the same name.
 func (h *Host) create(ctx context.Context, p nodeconfig.Process) (id string, err error) {
-	if err := h.Discard(ctx, p.Name); err != nil {
-		return "", err
-	}
 	id, err = h.Engine().Create(ctx, p)
+	if errdefs.IsConflict(err) { // an earlier run left one, or its last request reaches Docker only now
+		if err := h.Discard(ctx, p.Name); err != nil {
+			return "", err
+		}
+		id, err = h.Engine().Create(ctx, p)
+	}
 	if err != nil {
 		return "", fmt.Errorf("create container %s on host %s: %w", p.Name, h.Address, err)
 	}

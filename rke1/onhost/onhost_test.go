@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/test/bed/dockerstandin"
@@ -232,5 +233,36 @@ func TestAwait(t *testing.T) {
 	check.TLS = &tls.Config{}
 	if err := h.Await(t.Context(), check, each); err == nil {
 		t.Error("a server of an unknown authority counts as working where its certificate is checked")
+	}
+}
+
+// A host that is down is dialled once, and named once with the cause; one that was there is dialled again.
+func TestAHostThatIsDown(t *testing.T) {
+	for says, cause := range map[string]error{
+		"host 10.0.0.1 cannot be reached: dial tcp 10.0.0.1:22: no route to host": errors.New("dial tcp 10.0.0.1:22: no route to host"),
+		"host 10.0.0.1 cannot be reached: connect: no route to host":              fmt.Errorf("dial: %w", &dial.LoginError{Host: "10.0.0.1", Err: errors.New("connect: no route to host")}),
+	} {
+		dials := 0
+		_, err := onhost.Open(t.Context(), "10.0.0.1", "", func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			return nil, cause
+		}, time.Now, slog.New(slog.DiscardHandler))
+		if away, ok := errors.AsType[*onhost.UnreachableError](err); !ok || away.Host != "10.0.0.1" || err.Error() != says || dials != 1 {
+			t.Errorf("%d dials: %v", dials, err)
+		}
+	}
+	e := dockerstandin.New(t)
+	h, err := onhost.Open(t.Context(), "10.0.0.1", e.Socket, new(net.Dialer).DialContext, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	e.Stop()
+	if _, err := h.Docker.Info(t.Context()); err == nil {
+		t.Error("a host that went away answers")
+	}
+	e.Listen(t)
+	if _, err := h.Docker.Info(t.Context()); err != nil {
+		t.Errorf("a host that came back: %v", err)
 	}
 }

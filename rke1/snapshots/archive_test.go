@@ -163,3 +163,48 @@ func TestInspectScript(t *testing.T) {
 		}
 	}
 }
+
+// The newest archive that has a state is looked for by the shell, too.
+func TestNewestScript(t *testing.T) {
+	dir := t.TempDir()
+	noon := time.Unix(1700000000, 0)
+	for name, text := range map[string][]byte{
+		"one.zip":   pack(t, map[string][]byte{"/backup/one": nil, "/etc/kubernetes/one.rkestate": []byte("{}\n\n")}),
+		"two.zip":   pack(t, map[string][]byte{"/backup/two": nil}),
+		"three.zip": []byte("PK"),
+		"four.zip":  pack(t, map[string][]byte{"/etc/kubernetes/four.rkestate": []byte("older")}),
+		"five":      []byte("data"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := noon.Add(time.Hour)
+		if name == "one.zip" {
+			at = noon
+		} else if name == "four.zip" {
+			at = noon.Add(-time.Hour)
+		}
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func(in string) *WithState {
+		out := t.TempDir()
+		script := strings.ReplaceAll(newest, "/tmp/", out+"/")
+		if text, err := exec.CommandContext(t.Context(), "busybox", "sh", "-c", script, "newest", in).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		text, err := os.ReadFile(filepath.Join(out, "newest"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readNewest(text)
+	}
+	want := &WithState{Archive: Archive{Name: "one", Changed: noon}, State: []byte("{}\n\n")}
+	if diff := cmp.Diff(want, find(dir), cmpopts.IgnoreFields(Archive{}, "Size")); diff != "" {
+		t.Error(diff)
+	}
+	if found := find(filepath.Join(dir, "missing")); found != nil {
+		t.Errorf("in a directory that is not there: %+v", found)
+	}
+}

@@ -3,6 +3,7 @@
 package snapshots
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/onhost"
+	"github.com/drover-project/drover/rke1/state"
 )
 
 // Archive is an archive somewhere, unopened.
@@ -54,4 +56,44 @@ func readList(text string) []Archive {
 		}
 	}
 	return all
+}
+
+// newest leaves the state in the newest archive that has one, after a line as those of a list.
+const newest = `: >/tmp/newest
+cd "$1" 2>/dev/null || exit 0
+ls -t | while read -r f; do
+	case "$f" in *.zip) ;; *) continue ;; esac
+	name="${f%.zip}"
+	unzip -p "$f" "*kubernetes/$name.rkestate" >/tmp/state 2>/dev/null
+	[ -s /tmp/state ] || continue
+	{ echo "$(wc -c <"$f") $(date -r "$f" +%s) $name"; cat /tmp/state; } >/tmp/newest
+	break
+done
+exit 0`
+
+// WithState is an archive and the state of the cluster in it.
+type WithState struct {
+	Archive
+	State []byte
+}
+
+// Newest is the newest archive of a host with the cluster's state in it; nil when there is none. Nothing is made in the directory, nor the
+// directory itself.
+func Newest(ctx context.Context, h *onhost.Host, tools Tools) (*WithState, error) {
+	const above = "/opt" // Docker makes directories that a bind names
+	p := tools("etcd-extract-statefile", []string{above + ":" + above + ":ro"}, newest, "newest", Dir)
+	text, err := h.Fetch(ctx, onhost.Once{Process: p, Limit: Limit}, "/tmp/newest", state.MaxSize)
+	if err != nil {
+		return nil, fmt.Errorf("look for the newest snapshot: %w", err)
+	}
+	return readNewest(text), nil
+}
+
+func readNewest(text []byte) *WithState {
+	line, rest, _ := bytes.Cut(text, []byte("\n"))
+	all := readList(string(line))
+	if len(all) != 1 {
+		return nil
+	}
+	return &WithState{Archive: all[0], State: rest}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/adopt"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
@@ -218,6 +219,9 @@ func (b *bench) desk(applier *clusters.Applier) *handover.Desk {
 		},
 		Compare: func(context.Context, records.Cluster) ([]string, bool, error) {
 			return []string{"0 changes"}, true, nil
+		},
+		OnHosts: func(context.Context, records.Cluster) (*adopt.Found, error) {
+			return nil, errors.New("no host answers")
 		},
 	}
 }

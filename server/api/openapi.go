@@ -151,7 +151,7 @@ func handoverDescriptions() map[string]description {
 			body: "application/json", stream: "application/x-tar",
 		},
 		"/v1-drover/clusters/{namespace}/{name}/import-rke": {
-			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}; the server does not touch it before it is resumed",
+			summary: "Take in an RKE1 cluster that runs already, by {\"config\": cluster.yml, \"state\": cluster.rkestate, \"force\"}, or with \"fromHosts\" in place of the state; the server does not touch it before it is resumed",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/json", answer: views.Imported{},
 		},
 	}

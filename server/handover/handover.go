@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/adopt"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
@@ -34,6 +35,8 @@ type Desk struct {
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	// Compare asks the hosts of a cluster what a run of the engine would change, in lines, and says whether it is known to be nothing.
 	Compare func(context.Context, records.Cluster) (lines []string, same bool, err error)
+	// OnHosts reads the state of a cluster from its hosts, through the tunnels of their node agents.
+	OnHosts func(context.Context, records.Cluster) (*adopt.Found, error)
 	Now     func() time.Time
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/adopt"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/engine"
@@ -57,6 +58,7 @@ type bed struct {
 	deployed *state.State
 	api      kubernetes.Interface // of the cluster; nil cannot be asked
 	lines    []string             // what a comparison finds
+	onHosts  *adopt.Found         // the state that the hosts have
 }
 
 func newBed(t *testing.T) *bed {
@@ -92,6 +94,12 @@ func newBed(t *testing.T) *bed {
 				return nil, errors.New("no host answers")
 			}
 			return b.api, nil
+		},
+		OnHosts: func(context.Context, records.Cluster) (*adopt.Found, error) {
+			if b.onHosts == nil {
+				return nil, &adopt.MissingError{Reasons: []string{"no host has a snapshot"}}
+			}
+			return b.onHosts, nil
 		},
 		Compare: func(context.Context, records.Cluster) ([]string, bool, error) {
 			return append(slices.Clone(b.lines), "a summary"), len(b.lines) == 0, nil
@@ -626,5 +634,48 @@ func TestImport(t *testing.T) {
 	_, err = ask(nil)
 	if _, owned := errors.AsType[*clusters.OwnedError](err); !owned {
 		t.Errorf("the state of a cluster that the server looks after was replaced: %v", err)
+	}
+}
+
+// An exported cluster that rke has changed is taken back from its hosts alone.
+func TestImportFromHosts(t *testing.T) {
+	b := newBed(t)
+	ask := func(r handover.ImportRequest) (*handover.Imported, error) {
+		r.By, r.Namespace, r.Name, r.FromHosts = "user-a", "fleet-default", "yard", true
+		return b.Import(t.Context(), r)
+	}
+	_, err := ask(handover.ImportRequest{})
+	refused(t, err, "there is no cluster yard", "over SSH")
+	b.deploy()
+	_, err = ask(handover.ImportRequest{})
+	refused(t, err, "in the server's hands")
+	b.export(handover.ExportRequest{})
+	_, err = ask(handover.ImportRequest{})
+	refused(t, err, "the hosts do not have the state of the cluster: no host has a snapshot")
+	_, err = ask(handover.ImportRequest{State: []byte("{}")})
+	refused(t, err, "one of them")
+
+	changed := *b.deployed.Desired.Config
+	changed.AddonJobTimeout = 77
+	next := &state.State{Desired: b.deployed.Desired, Current: b.deployed.Current}
+	next.Desired.Config, next.Current.Config = &changed, &changed
+	text, err := state.Encode(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.onHosts = &adopt.Found{State: next, Text: text, Notes: []string{"found is a snapshot"}}
+	out, err := ask(handover.ImportRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Notes) == 0 || out.Notes[0] != "found is a snapshot" || len(out.Hosts) != 2 || !out.Hosts[0].Joined {
+		t.Errorf("%+v", out)
+	}
+	record, _ := b.State.RKEStates.Get(string(key))
+	if s, err := want.State(&record.Value); err != nil || cmp.Diff(next, s) != "" {
+		t.Errorf("%v: the stored state is another one", err)
+	}
+	if c := b.cluster(); c.Exported == nil || !c.Exported.Imported {
+		t.Errorf("mark: %+v", c.Exported)
 	}
 }

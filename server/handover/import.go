@@ -1,4 +1,5 @@
-// Taking in a cluster that the rke command line made: its files are checked, and stored with the mark; its hosts are not asked.
+// Taking in a cluster that the rke command line made: its files are checked, and stored with the mark. Its hosts are asked only for a state
+// that nobody has brought.
 
 package handover
 
@@ -30,8 +31,10 @@ type ImportRequest struct {
 	// Config is the text of cluster.yml; empty takes the config that the state has, with every default in it.
 	Config []byte
 	// State is the text of cluster.rkestate, or of the Secret that the cluster keeps.
-	State  []byte
-	DryRun bool
+	State []byte
+	// FromHosts reads the state from the hosts instead, of a cluster that was exported or imported before: their node agents have joined.
+	FromHosts bool
+	DryRun    bool
 	// Force takes a state that has no CA in common with the one that is there.
 	Force bool
 }
@@ -60,6 +63,12 @@ func (d *Desk) Import(ctx context.Context, r ImportRequest) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	var found []string
+	if r.FromHosts {
+		if r.State, found, err = d.fromHosts(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	s, err := state.Decode(r.State)
 	if err != nil {
 		return nil, refuse("cluster.rkestate: %v: it is cut off or damaged", err)
@@ -68,6 +77,7 @@ func (d *Desk) Import(ctx context.Context, r ImportRequest) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	notes = append(found, notes...)
 	filled := config.WithDefaults(*c, d.known())
 	if err := s.Check(state.Against{Config: &filled}); err != nil {
 		return nil, refuse("cluster.rkestate: %v", err)
@@ -95,6 +105,25 @@ func (d *Desk) Import(ctx context.Context, r ImportRequest) (*Imported, error) {
 	}
 	doc.Spec.RancherKubernetesEngineConfig = &spec
 	return again(func() (*Imported, error) { return d.take(ctx, doc, s, notes, r) })
+}
+
+// fromHosts is the state that a cluster's hosts have, and what is remarkable about it.
+func (d *Desk) fromHosts(ctx context.Context, r ImportRequest) ([]byte, []string, error) {
+	key := records.NewClusterKey(r.Namespace, r.Name)
+	cluster, ok := d.State.Clusters.Get(string(key))
+	switch {
+	case len(r.State) > 0:
+		return nil, nil, refuse("the state is given, and is to be read from the hosts: one of them")
+	case !ok:
+		return nil, nil, refuse("there is no cluster %s whose hosts have node agents that could be asked; of one that is not here, a cluster.yml with its hosts goes with it, which are asked over SSH", key.Name())
+	case cluster.Value.Exported == nil:
+		return nil, nil, refuse("cluster %s is in the server's hands, which has its state", key.Name())
+	}
+	found, err := d.OnHosts(ctx, cluster.Value)
+	if err != nil {
+		return nil, nil, refuse("cluster %s: %v", key.Name(), err)
+	}
+	return found.Text, found.Notes, nil
 }
 
 // take stores what was read.

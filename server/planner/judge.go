@@ -203,13 +203,16 @@ func (r *round) failed(m *member) finding {
 		o = plans.Outcome{} // found has said so
 	}
 	name, output := failingOutput(m.data(), o)
-	v.failure = &records.PlanFailure{Checksum: plans.Checksum(m.data()[plans.KeyPlan]), Instruction: name, Output: tail(output, maxOutput)}
+	reason := o.FailedOutput[plans.FailureOutput]
+	v.failure = &records.PlanFailure{Checksum: plans.Checksum(m.data()[plans.KeyPlan]), Instruction: name, Output: tail(slices.Concat(output, reason), maxOutput)}
 	host := describeHost(m.Machine)
 	switch {
 	case name != "":
-		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s", name, short(m.data()), host, lastLine(output))
-	case len(output) > 0:
-		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", short(m.data()), host, lastLine(output))
+		// How it ended comes first, and then what it said last, which is what a person wants to know.
+		how := strings.TrimPrefix(lastLine(reason), ": instruction "+name)
+		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s%s", name, short(m.data()), host, how, lastLine(output))
+	case len(reason) > 0:
+		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", short(m.data()), host, lastLine(reason))
 	default:
 		v.Cause = fmt.Sprintf("error applying plan -- check rancher-system-agent.service and %s.service logs on node for more information", r.unit(m.Machine))
 	}
@@ -218,21 +221,18 @@ func (r *round) failed(m *member) finding {
 	return v
 }
 
-// failingOutput finds the instruction that failed: the last one of the plan that has failed output.
+// failingOutput finds the instruction that failed, which is the last one of the plan that has failed output, and that.
 func failingOutput(data map[string][]byte, o plans.Outcome) (name string, output []byte) {
-	if reason, ok := o.FailedOutput[plans.FailureOutput]; ok {
-		output = reason
-	}
 	p, err := plans.Parse(data[plans.KeyPlan])
 	if err != nil {
-		return "", output
+		return "", nil
 	}
 	for _, in := range slices.Backward(p.Instructions) {
 		if out, ok := o.FailedOutput[in.Name]; ok {
-			return in.Name, append(slices.Clone(out), output...)
+			return in.Name, out
 		}
 	}
-	return "", output
+	return "", nil
 }
 
 // unhealthy are those of a plan's probes without a healthy status.

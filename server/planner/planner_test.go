@@ -371,9 +371,9 @@ func TestStates(t *testing.T) {
 		},
 		{
 			name: "instruction failed", stages: []stage{delivered(plans.StateFailed), outcome(func(o *plans.Outcome) {
-				o.FailedOutput = map[string][]byte{"install": []byte("step one\nno space left on device\n")}
+				o.FailedOutput = map[string][]byte{"install": []byte("step one\nno space left on device\n"), plans.FailureOutput: []byte("instruction install: exit code 1")}
 			})}, state: records.Failed,
-			cause: `instruction "install" of plan`, waitingFor: "the next try, or a changed cluster",
+			cause: "failed on custom-0a1b2c3d4e5f: exit code 1: no space left on device", waitingFor: "the next try, or a changed cluster",
 			cluster: ClusterProvisioning, message: "failing bootstrap machine(s) custom-0a1b2c3d4e5f: instruction",
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki"
@@ -73,7 +74,7 @@ func (r *Runner) Ask(ctx context.Context, key records.ClusterKey, asked Asked) (
 func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want.Snapshot, error) {
 	s := r.snapshot(cluster)
 	refused := func(why error) (want.Wish, want.Snapshot, error) {
-		return wish, s, &RefusedError{Cluster: cluster.Name, Why: inServersWords(why, cluster.Name)}
+		return wish, s, &RefusedError{Cluster: cluster.Name, Why: advice.Error(why, words(cluster.Name))}
 	}
 	wish.Document = false
 	before, err := want.State(s.Record)
@@ -158,7 +159,7 @@ func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked 
 		lines, err = engine.PreviewRotateKey(ctx, o, w)
 	}
 	if err != nil {
-		return nil, &RefusedError{Cluster: d.Value.Name, Why: inServersWords(err, d.Value.Name)}
+		return nil, &RefusedError{Cluster: d.Value.Name, Why: advice.Error(err, words(d.Value.Name))}
 	}
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])

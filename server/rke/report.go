@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/rke/want"
@@ -24,6 +25,7 @@ type report struct {
 	runner *Runner
 	key    string // of the operation
 	steps  []engine.Step
+	words  advice.Words
 
 	mu      sync.Mutex
 	pending []func(operations.Operation) operations.Operation
@@ -34,8 +36,8 @@ type report struct {
 	closed sync.WaitGroup
 }
 
-func newReport(r *Runner, key string, steps []engine.Step) *report {
-	return &report{runner: r, key: key, steps: steps, due: make(chan struct{}, 1), end: make(chan struct{})}
+func newReport(r *Runner, key string, steps []engine.Step, words advice.Words) *report {
+	return &report{runner: r, key: key, steps: steps, words: words, due: make(chan struct{}, 1), end: make(chan struct{})}
 }
 
 // start writes that a try begins, with all its tasks, and writes from now on what is reported, until finish.
@@ -155,7 +157,9 @@ func (p *report) Line(text string) {
 }
 
 // Warn implements engine.Report.
-func (p *report) Warn(text string) { p.Line("warning: " + text) }
+func (p *report) Warn(text string, steps ...advice.Step) {
+	p.Line(advice.Sentence("warning: "+text, steps, p.words))
+}
 
 // succeed marks the task that runs as done.
 func (p *report) succeed() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki"
 	rkestate "github.com/drover-project/drover/rke1/state"
@@ -137,7 +138,7 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 	}
 	p.Stamp, p.Retry, p.Next, p.Away = d.Stamp, d.Operation.Retry, time.Time{}, nil
 	removes := d.Operation.Kind == want.KindUninstall
-	report := newReport(r, d.Operation.Key(), stepsOf(d))
+	report := newReport(r, d.Operation.Key(), stepsOf(d), words(key.Name()))
 	if err := report.start(ctx, p, s.Cluster.Generation); err != nil {
 		return err
 	}
@@ -268,7 +269,7 @@ func (r *Runner) removed(ctx context.Context, key records.ClusterKey, d want.Dec
 // failed writes what went wrong and when the next try begins. A wish of which nothing was begun is not tried again by itself.
 func (r *Runner) failed(ctx context.Context, cluster records.Cluster, d want.Decision, p want.Params, failed error) error {
 	o, key := d.Operation, records.ClusterKey(d.Operation.Subject)
-	failed = inServersWords(failed, cluster.Name)
+	failed = advice.Error(failed, words(cluster.Name))
 	if p.Wish != nil && !r.begun(key, p.Wish.Kind) {
 		r.Logger.Warn("what was asked of an RKE1 cluster was not done", "operation", o.ID, "kind", o.Kind, "cluster", o.Subject, "error", failed)
 		return r.end(ctx, key, want.Decision{Operation: o, Wish: p.Wish, State: operations.Failed, Reason: failed.Error()})
@@ -347,6 +348,6 @@ func (r *Runner) Compare(ctx context.Context, cluster records.Cluster) (lines []
 // silent is the report of what does nothing.
 type silent struct{}
 
-func (silent) Phase(string, string) {}
-func (silent) Line(string)          {}
-func (silent) Warn(string)          {}
+func (silent) Phase(string, string)        {}
+func (silent) Line(string)                 {}
+func (silent) Warn(string, ...advice.Step) {}

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/engine"
@@ -77,7 +77,7 @@ func (r *Runner) take(ctx context.Context, o engine.Options, w engine.Work, one 
 		one.Hosts = append(one.Hosts, records.RKESnapshotOn{Address: s.Host, Size: s.Size, State: s.State})
 	}
 	if err != nil {
-		one.Failure = inServersWords(err, "").Error()
+		one.Failure = advice.Error(err, words("NAME")).Error()
 	}
 	return one, err
 }
@@ -142,39 +142,6 @@ func (r *Runner) begun(key records.ClusterKey, kind string) bool {
 	}
 	return false
 }
-
-// inServersWords is an error of the engine with the server's commands in place of those that work over SSH.
-func inServersWords(err error, cluster string) error {
-	if cluster == "" {
-		cluster = "NAME"
-	}
-	text := strings.NewReplacer(
-		"drover rke cert rotate --rotate-ca", "drover clusters rotate certificates "+cluster+" --ca",
-		"drover rke cert rotate", "drover clusters rotate certificates "+cluster,
-		"drover rke encrypt rotate-key", "drover clusters rotate encryption-keys "+cluster,
-		"drover rke etcd snapshot-restore --name", "drover snapshots restore "+cluster,
-		"give another --name", "take it under another name",
-		"give --use-local-state", "give --keep-state",
-		"without --use-local-state", "without --keep-state",
-		"in cluster.yml, and run `drover rke up`", "in the document, and apply it",
-		"hosts that are lost are taken out of cluster.yml, and then `drover rke up`", "hosts that are lost are removed with `drover machines rm NAME --force`",
-		"cluster.yml", "the document",
-		"run `drover rke up` first", "wait until it is provisioned",
-	).Replace(err.Error())
-	if text == err.Error() {
-		return err
-	}
-	return &worded{text, err}
-}
-
-// worded is an error in other words.
-type worded struct {
-	text string
-	is   error
-}
-
-func (w *worded) Error() string { return w.text }
-func (w *worded) Unwrap() error { return w.is }
 
 // unfinished is what has to end before a wish may begin; nil for nothing.
 func unfinished(s *rkestate.State, wish want.Wish) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki/pkitest"
@@ -139,14 +140,33 @@ func TestScheduledSnapshots(t *testing.T) {
 	}
 }
 
-func TestInServersWords(t *testing.T) {
-	open := &change.UnfinishedError{What: "the restore", Command: "drover rke etcd snapshot-restore --name one"}
-	err := inServersWords(fmt.Errorf("begin: %w", open), "yard")
-	if !strings.Contains(err.Error(), "`drover snapshots restore yard one`") || !errors.Is(err, open) {
+// Every step that the engine advises of has words, of the cluster where it names a command, but for that of a flag of the command line.
+func TestWords(t *testing.T) {
+	for kind := advice.BringUp; kind <= advice.RenewCertificates; kind++ {
+		said := words("yard")(advice.Step{Kind: kind, Snapshot: "one", Services: []string{"kubelet", "etcd"}})
+		if (said == "") != (kind == advice.AllHosts) || strings.Contains(said, "drover rke") || strings.Contains(said, "cluster.yml") {
+			t.Errorf("step %d: %q", kind, said)
+		}
+	}
+	open := advice.With(&change.UnfinishedError{What: "the restore"}, advice.Step{Kind: advice.ResumeRestore, Snapshot: "one"})
+	err := advice.Error(fmt.Errorf("begin: %w", open), words("yard"))
+	if err.Error() != "begin: the restore was interrupted and is not finished: `drover snapshots restore yard one` comes first, which goes on with it" || !errors.Is(err, open) {
 		t.Error(err)
 	}
-	same := errors.New("no space left")
-	if inServersWords(same, "yard") != same {
-		t.Error("an error without commands is another one")
+	if said := words("yard")(advice.Step{Kind: advice.ResumeCertificates, Services: []string{"kubelet", "etcd"}}); !strings.Contains(said, "`drover clusters rotate certificates yard --service kubelet --service etcd`") {
+		t.Error(said)
+	}
+}
+
+// Hosts are asked for a state through their tunnels, and named when they do not answer.
+func TestOnHosts(t *testing.T) {
+	b := newBed(t)
+	if _, err := b.runner.OnHosts(t.Context(), records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "other"}}); err == nil || !strings.Contains(err.Error(), "none of its hosts has a node agent") {
+		t.Errorf("without machines: %v", err)
+	}
+	b.deployed("")
+	c, _ := b.state.Clusters.Get(key)
+	if _, err := b.runner.OnHosts(t.Context(), c.Value); err == nil || !strings.Contains(err.Error(), "none of the 1 hosts can be looked at") || !strings.Contains(err.Error(), "nobody is there") {
+		t.Errorf("a host without a tunnel: %v", err)
 	}
 }

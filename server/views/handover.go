@@ -61,7 +61,9 @@ func OfResumed(r *handover.Resumed, machines int, dryRun bool) Resumed {
 type ImportRequest struct {
 	// Config is the text of cluster.yml; left out, it is that of the state. State is the text of cluster.rkestate.
 	Config string `json:"config,omitempty"`
-	State  string `json:"state"`
+	State  string `json:"state,omitempty"`
+	// FromHosts reads the state from the hosts instead, of a cluster that was exported or imported before.
+	FromHosts bool `json:"fromHosts,omitempty"`
 	// Force takes a state that has no CA in common with the one that the server has.
 	Force bool `json:"force,omitempty"`
 }

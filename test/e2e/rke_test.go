@@ -89,8 +89,13 @@ func (y *rkeYard) addHost(name string) *rke1bed.Host {
 
 // evidence prints what a person would look at first.
 func (y *rkeYard) evidence() {
+	after := *y
+	after.ctx = context.WithoutCancel(y.ctx) // the test's own has ended
+	out, err := after.kubectl("get", "pods", "-A", "-o", "wide", "--request-timeout=10s")
+	y.Logf("%v\n%s", err, out)
 	for _, h := range y.hosts {
 		out, err := h.Sh(context.WithoutCancel(y.ctx), `docker ps -a
+for id in $(docker ps --quiet --filter name=k8s_shop); do echo "== the shop's container $id"; docker exec $id sh -c 'ls -la / /www; ip address'; docker logs --tail 5 $id 2>&1; done
 for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy; do echo "== $name"; docker logs --tail 15 $name 2>&1 || true; done`)
 		y.Logf("%s: %v\n%s", h.Address(), err, out)
 	}

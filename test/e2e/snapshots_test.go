@@ -6,6 +6,7 @@ package e2e
 // certificates and keys.
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/realk3s"
 )
 
@@ -27,6 +29,7 @@ func TestManyMachinesSnapshots(t *testing.T) {
 		{"the encryption key is rotated", (*fleet).rotatesKey},
 		{"a snapshot is restored on the whole cluster", (*fleet).restoresAll},
 		{"two servers are lost, and the snapshot is restored", (*fleet).restoresAfterLoss},
+		{"the last server is lost, and a file of it is restored on a new host", (*fleet).restoresAfterTotalLoss},
 	})
 }
 
@@ -142,14 +145,16 @@ func (f *fleet) renews() {
 func (f *fleet) rotatesKey() {
 	status := "k3s secrets-encrypt status"
 	first := (*f.ships)[0]
-	before := f.on(first, status+" | grep '^ \\*'")
+	before, err := first.Sh(f.ctx, status+" | grep '^ \\*'")
+	must(f.T, err)
+	before = strings.TrimSuffix(before, "\n")
 	began := time.Now()
 	f.drover("clusters", "rotate", "encryption-keys", "harbour", "--wait")
 	f.Logf("the encryption key of all servers: %s", time.Since(began).Round(100*time.Millisecond))
 	f.awaitActive(len(*f.ships))
 	for _, s := range f.servers() {
 		out := f.on(s, status)
-		if strings.Contains(out, before) || !strings.Contains(out, "All hashes match") || !strings.Contains(out, "reencrypt_finished") {
+		if slices.Contains(strings.Split(out, "\n"), before) || !strings.Contains(out, "All hashes match") || !strings.Contains(out, "reencrypt_finished") {
 			f.Errorf("%s says\n%s", s.Name(), out)
 		}
 	}
@@ -216,4 +221,45 @@ func (f *fleet) restoresAfterLoss() {
 	if nodes := f.nodes(); len(nodes) != 2 {
 		f.Errorf("the cluster has %d nodes", len(nodes))
 	}
+}
+
+// restoresAfterTotalLoss has nothing but a file of a snapshot, and the server's own store.
+func (f *fleet) restoresAfterTotalLoss() {
+	f.drover("snapshots", "create", "harbour", "--name", "e2e", "--wait")
+	f.mark("lost")
+	last := f.servers()[0]
+	one := f.of(last)
+	content, err := last.ReadFile(f.ctx, strings.TrimPrefix(one.File, "file://"))
+	must(f.T, err)
+	name := f.machine(last).MachineName()
+	must(f.T, last.Remove(f.ctx))
+	last.lost = true
+	f.drover("machines", "rm", name, "--force", "--yes")
+	s := f.start("pier-6", serverFlags)
+	f.join(s)
+	var machine string
+	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
+	defer cancel()
+	must(f.T, bed.Await(ctx, "the new server waits", time.Second, func(ctx context.Context) error {
+		m, is, err := f.machineOf(ctx, s)
+		if err != nil || !is || m.Cause == "" {
+			return fmt.Errorf("its machine: %v %v %q", is, err, m.Cause)
+		}
+		f.Logf("%s: %s: %s", s.Name(), m.DroverState, m.Cause)
+		machine = m.MachineName()
+		return nil
+	}))
+	must(f.T, s.WriteFile(f.ctx, "/root/"+one.Name, content, 0o600))
+	began := time.Now()
+	f.drover("snapshots", "restore", "harbour", "/root/"+one.Name, "--machine", machine, "--yes", "--wait")
+	f.Logf("the restore on a new host: %s", time.Since(began).Round(100*time.Millisecond))
+	f.awaitActive(2)
+	if !f.marked("before") || f.marked("lost") {
+		f.Error("the cluster does not have what the snapshot has")
+	}
+	if nodes := f.nodes(); len(nodes) != 2 {
+		f.Errorf("the cluster has %d nodes", len(nodes))
+	}
+	f.join(f.start("pier-7", serverFlags))
+	f.awaitActive(3)
 }

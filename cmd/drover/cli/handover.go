@@ -180,6 +180,8 @@ func (a *app) resume(ctx context.Context, c *client.Client, one views.Cluster, d
 // importOptions name what an import reads.
 type importOptions struct {
 	config, state, kubeconfig, snapshot string
+	hosts                               bool
+	login                               rke.Login
 	dryRun, force                       bool
 }
 
@@ -191,17 +193,23 @@ func (a *app) clustersImport() *cobra.Command {
 cluster itself keeps, or from a snapshot's archive; without --config its cluster.yml is made of the state. The files are checked, and the
 commands are printed by which the node agents of its hosts join.
 
+With --hosts nothing but the way to the hosts is needed. Those of --config are asked over SSH, from here, and the file may be of nodes
+alone; without --config the server asks those of a cluster that it has, exported or imported, whose node agents have joined. The
+state is what the cluster keeps, asked for with a certificate that is on each host of the control plane; where no API server answers, it is
+that of the newest file or snapshot. A state whose CA is not that of the hosts is not taken. What cannot be known is printed.
+
 Nothing is changed on its hosts: when the agents have joined, ` + "`drover clusters resume NAME`" + ` says what would change, and
 "0 changes" is taken up. An exported cluster that rke has changed is taken back in the same way.`,
 		Example: `  drover clusters import-rke prod --config cluster.yml --state cluster.rkestate
   drover clusters import-rke prod --kubeconfig kube_config_cluster.yml
-  drover clusters import-rke prod --config cluster.yml --snapshot before-rke.zip`,
+  drover clusters import-rke prod --config cluster.yml --snapshot before-rke.zip
+  drover clusters import-rke prod --config nodes.yml --hosts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
-			r, err := o.request(cmd.Context())
+			r, err := a.importRequest(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -213,15 +221,20 @@ Nothing is changed on its hosts: when the agents have joined, ` + "`drover clust
 	f.StringVar(&o.state, "state", "", "cluster.rkestate of the cluster")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "administrator's kubeconfig, to read the state from the cluster instead")
 	f.StringVar(&o.snapshot, "snapshot", "", "archive of a snapshot of etcd (.zip) with the state in it instead")
+	f.BoolVar(&o.hosts, "hosts", false, "read the state from the cluster's hosts instead: over SSH those of --config, else those that have joined")
+	o.login.Flags(f)
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and store nothing")
 	f.BoolVar(&o.force, "force", false, "take a state that has no CA in common with the one that the server has")
-	cmd.MarkFlagsMutuallyExclusive("state", "kubeconfig", "snapshot")
+	cmd.MarkFlagsMutuallyExclusive("state", "kubeconfig", "snapshot", "hosts")
 	return cmd
 }
 
-// request reads what an import is made of.
-func (o importOptions) request(ctx context.Context) (r views.ImportRequest, err error) {
+// importRequest reads what an import is made of.
+func (a *app) importRequest(ctx context.Context, o importOptions) (r views.ImportRequest, err error) {
 	r.Force = o.force
+	if r.FromHosts = o.hosts && o.config == ""; r.FromHosts {
+		return r, nil
+	}
 	if o.config != "" {
 		text, err := durable.ReadFile(o.config, maxFile)
 		if err != nil {
@@ -231,6 +244,15 @@ func (o importOptions) request(ctx context.Context) (r views.ImportRequest, err 
 	}
 	var text []byte
 	switch {
+	case o.hosts:
+		found, alone, err := (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).OnHosts(ctx, o.config, o.login)
+		if err != nil {
+			return r, err
+		}
+		if alone {
+			r.Config = ""
+		}
+		text = found.Text
 	case o.kubeconfig != "":
 		text, err = stateIn(ctx, o.kubeconfig)
 	case o.snapshot != "":
@@ -240,7 +262,7 @@ func (o importOptions) request(ctx context.Context) (r views.ImportRequest, err 
 	case o.config != "":
 		text, err = durable.ReadFile(state.FilesOf(o.config).State, maxFile)
 	default:
-		return r, usage("which cluster? --config and --state name its files, --kubeconfig the way to it")
+		return r, usage("which cluster? --config and --state name its files, --kubeconfig the way to it, --hosts the way to its hosts")
 	}
 	if err != nil {
 		return r, fmt.Errorf("read the cluster's state: %w", err)

@@ -21,7 +21,7 @@ import (
 type adoption struct {
 	flags
 	state, kubeconfig, dir string
-	accept                 bool
+	hosts, accept          bool
 }
 
 func (a *App) importCommand() *cobra.Command {
@@ -30,7 +30,8 @@ func (a *App) importCommand() *cobra.Command {
 		Use: "import", Short: "See whether a running cluster is as its files say, before drover takes it over", Args: cobra.NoArgs,
 		Long: `See whether a running cluster is as its files say, before drover takes it over. The files are
 those of rke, or of an export. The state is read from its file, or with --kubeconfig from the
-Secret that the cluster itself keeps. Certificates, the state and every host are looked at, and
+Secret that the cluster itself keeps, or with --hosts from its hosts, where it is looked for in that
+Secret, in files and in snapshots. Certificates, the state and every host are looked at, and
 nothing is changed on them.
 
 "0 changes" means that ` + "`drover rke up`" + ` will leave every container alone. With --dir the files are
@@ -50,27 +51,36 @@ then written there, ready for it. Otherwise what differs is listed, and the exit
 	s := cmd.Flags()
 	s.StringVar(&f.state, "state", "", "state of the cluster (default: beside the config)")
 	s.StringVar(&f.kubeconfig, "kubeconfig", "", "administrator's kubeconfig, to read the state from the cluster instead")
+	s.BoolVar(&f.hosts, "hosts", false, "read the state from the hosts instead, for who has no kubeconfig either")
 	s.StringVar(&f.dir, "dir", "", "directory to write the files to when nothing differs; it is new or empty")
 	s.BoolVar(&f.accept, "accept-changes", false, "write the files although something differs; `drover rke up` will change it")
-	cmd.MarkFlagsMutuallyExclusive("state", "kubeconfig")
+	cmd.MarkFlagsMutuallyExclusive("state", "kubeconfig", "hosts")
 	return cmd
 }
 
 // openRunning reads and checks the files of a cluster that somebody else made.
 func (a *App) openRunning(ctx context.Context, f adoption) (*cluster, error) {
-	if f.kubeconfig == "" && f.state == "" {
+	if f.kubeconfig == "" && f.state == "" && !f.hosts {
 		f.state = state.FilesOf(f.config).State
 	}
 	c, err := a.openConfig(ctx, f.flags)
 	if err != nil {
 		return nil, err
 	}
-	if f.kubeconfig != "" {
+	switch {
+	case f.kubeconfig != "":
 		return c, c.readFromCluster(ctx, f.kubeconfig)
+	case f.hosts:
+		found, err := c.onHosts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.state = found.State
+		return c, c.state.Check(state.Against{Config: c.config})
 	}
 	c.files.State = f.state
 	if !exists(f.state) {
-		return nil, fmt.Errorf("%s is not there; with --kubeconfig the state is read from the cluster", f.state)
+		return nil, fmt.Errorf("%s is not there; with --kubeconfig the state is read from the cluster, with --hosts from its hosts", f.state)
 	}
 	s, unknown, err := state.Load(c.files, state.Against{Config: c.config})
 	if err != nil {

@@ -61,7 +61,7 @@ func TestLocalDials(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
 	a := &App{Out: &out, Err: &out, Environ: func(string) string { return "" }}
-	c, err := a.open(t.Context(), flags{config: "cluster.yml", local: true, knownHosts: "/not/there"})
+	c, err := a.open(t.Context(), flags{config: "cluster.yml", local: true, Login: Login{knownHosts: "/not/there"}})
 	if err != nil {
 		t.Fatal(err)
 	}

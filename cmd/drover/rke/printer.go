@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/advice"
 )
 
 // printer is the report of a run on a terminal or in a log. Standard output stays free for results.
@@ -27,8 +28,10 @@ func (p *printer) Phase(string, string) {}
 // Line is one thing that was done or seen.
 func (p *printer) Line(text string) { p.print("INFO", text) }
 
-// Warn is something that a person should know of.
-func (p *printer) Warn(text string) { p.print("WARN", text) }
+// Warn is something that a person should know of, and do.
+func (p *printer) Warn(text string, steps ...advice.Step) {
+	p.print("WARN", advice.Sentence(text, steps, words))
+}
 
 func (p *printer) print(level, text string) {
 	p.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/proxy"
 	"golang.org/x/sys/unix"
 
@@ -40,13 +41,25 @@ type App struct {
 	Environ  func(string) string
 }
 
+// Login is how commands log in on hosts, beside what a cluster.yml says.
+type Login struct {
+	sshAgentAuth      bool
+	acceptNewHostKeys bool
+	knownHosts        string
+}
+
+// Flags adds the flags that set it.
+func (l *Login) Flags(s *pflag.FlagSet) {
+	s.BoolVar(&l.sshAgentAuth, "ssh-agent-auth", false, "log in with the keys of the agent at SSH_AUTH_SOCK")
+	s.BoolVar(&l.acceptNewHostKeys, "accept-new-host-keys", false, "add the keys of hosts that are not known to known_hosts; a changed key is refused all the same")
+	s.StringVar(&l.knownHosts, "known-hosts", "~/.ssh/known_hosts", "file with the keys of hosts")
+}
+
 // flags are those that several commands have.
 type flags struct {
-	config              string
-	sshAgentAuth        bool
+	config string
+	Login
 	ignoreDockerVersion bool
-	acceptNewHostKeys   bool
-	knownHosts          string
 	dryRun              bool
 	certDir             string
 	customCerts         bool
@@ -65,10 +78,8 @@ func (a *App) configFlag(cmd *cobra.Command, f *flags) {
 func (a *App) hostFlags(cmd *cobra.Command, f *flags) {
 	a.configFlag(cmd, f)
 	s := cmd.Flags()
-	s.BoolVar(&f.sshAgentAuth, "ssh-agent-auth", false, "log in with the keys of the agent at SSH_AUTH_SOCK")
+	f.Flags(s)
 	s.BoolVar(&f.ignoreDockerVersion, "ignore-docker-version", false, "take hosts with any version of Docker")
-	s.BoolVar(&f.acceptNewHostKeys, "accept-new-host-keys", false, "add the keys of hosts that are not known to known_hosts; a changed key is refused all the same")
-	s.StringVar(&f.knownHosts, "known-hosts", "~/.ssh/known_hosts", "file with the keys of hosts")
 	s.BoolVar(&f.dryRun, "dry-run", false, "look at everything and print what would be done; do nothing")
 }
 
@@ -86,6 +97,7 @@ func (a *App) Command() *cobra.Command {
 	}
 	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.certCommand(), a.encryptCommand(), a.etcdCommand(), a.utilCommand(),
 		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
+	inWords(cmd)
 	return cmd
 }
 
@@ -156,13 +168,19 @@ func (a *App) openConfig(ctx context.Context, f flags) (*cluster, error) {
 		return nil, errs
 	}
 	c.config = &filled
-	if f.sshAgentAuth {
-		c.config.SSHAgentAuth = true
-		for i := range c.config.Nodes {
-			c.config.Nodes[i].SSHAgentAuth = true
-		}
-	}
+	c.withAgent()
 	return c, nil
+}
+
+// withAgent logs in by the agent everywhere, if asked to.
+func (c *cluster) withAgent() {
+	if !c.sshAgentAuth {
+		return
+	}
+	c.config.SSHAgentAuth = true
+	for i := range c.config.Nodes {
+		c.config.Nodes[i].SSHAgentAuth = true
+	}
 }
 
 func read(path string) ([]byte, error) {
@@ -226,9 +244,19 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 	if c.local {
 		return o, unlock, nil
 	}
-	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
+	way, hangUp, err := c.overSSH()
 	if err != nil {
 		return o, nil, err
+	}
+	o.Dial = way
+	return o, func() { hangUp(); unlock() }, nil
+}
+
+// overSSH is the way to the hosts, until hangUp.
+func (c *cluster) overSSH() (way func(config.Node) dial.Dialer, hangUp func(), err error) {
+	keys, err := dial.KnownHosts(c.knownHosts, c.acceptNewHostKeys, slog.New(slog.NewTextHandler(c.printer, nil)))
+	if err != nil {
+		return nil, nil, err
 	}
 	ssh := dial.Options{Keys: keys, AgentSocket: c.Environ("SSH_AUTH_SOCK"), Logger: c.logger}
 	if b := c.config.BastionHost; b.Address != "" {
@@ -240,8 +268,7 @@ func (c *cluster) options() (o engine.Options, close func(), err error) {
 		}
 	}
 	hosts := dial.NewSSH(ssh)
-	o.Dial = func(n config.Node) dial.Dialer { return hosts.Host(login(n)) }
-	return o, func() { hosts.Close(); unlock() }, nil
+	return func(n config.Node) dial.Dialer { return hosts.Host(login(n)) }, hosts.Close, nil
 }
 
 func login(n config.Node) dial.Login {

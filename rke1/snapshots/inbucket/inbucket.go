@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/installers/snapshots/bucket"
 	"github.com/drover-project/drover/installers/snapshots/etcddata"
 	"github.com/drover-project/drover/installers/snapshots/spool"
+	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/snapshots"
@@ -51,7 +52,7 @@ type Host struct {
 func (b *Bucket) Free(ctx context.Context, name string) error {
 	is, err := b.Find(ctx, snapshots.File(name))
 	if err == nil && is != nil {
-		err = fmt.Errorf("%s has a snapshot of this name already: give another --name", b)
+		err = advice.With(fmt.Errorf("%s has a snapshot of this name already", b), advice.Step{Kind: advice.OtherName})
 	}
 	return err
 }

@@ -105,7 +105,8 @@ func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	r := handover.ImportRequest{
-		By: c.Who.UserID, Namespace: c.Param("namespace"), Name: c.Param("name"), Config: []byte(asked.Config), State: []byte(asked.State), DryRun: dryRun, Force: asked.Force,
+		By: c.Who.UserID, Namespace: c.Param("namespace"), Name: c.Param("name"), Config: []byte(asked.Config), State: []byte(asked.State),
+		FromHosts: asked.FromHosts, DryRun: dryRun, Force: asked.Force,
 	}
 	out, err := a.Desk.Import(c.Ctx(), r)
 	if err != nil {
