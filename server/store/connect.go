@@ -262,6 +262,8 @@ func (s *Store) embeddedConfig(dir string, died func(error)) *embed.Config {
 	cfg.BootstrapDefragThresholdMegabytes = 512
 	cfg.AutoCompactionMode = embed.CompactorModeRevision
 	cfg.AutoCompactionRetention = fmt.Sprint(revisionsKept)
+	// Between two steps of a compaction, each of which ends with a sync, writes have the database for themselves.
+	cfg.CompactionSleepInterval = 50 * time.Millisecond
 	// A start reads the log's entries since the last snapshot, each of which can be a group of
 	// writes. In memory none are kept for followers, as there are none; 0 would mean 5,000.
 	cfg.SnapshotCount = 250

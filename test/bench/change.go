@@ -138,6 +138,7 @@ func (b *bench) changeAll(ctx context.Context, f *fleet) error {
 	b.table.note(name+"nothing is left to do; processor time of the server", fmt.Sprintf("%.2f s; %.2f s", max(took, last.Sub(began)).Seconds(), (used-before).Seconds()))
 	b.table.measure(name+"server memory after that (resident)", fmt.Sprintf("%s (of it anonymous %s)", inMiB(m.resident), inMiB(m.anonymous)),
 		mib(m.resident), fmt.Sprintf("≤ %d MiB", maxChangeMiB), maxChangeMiB)
+	b.table.note(name+"server memory at its highest, the joining of all included", inMiB(m.peak))
 	if err := profile(); err != nil {
 		return err
 	}
