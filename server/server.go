@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	_ "time/tzdata" // the zones of maintenance windows, on hosts that have none
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/drover-project/drover"

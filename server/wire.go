@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
 	"github.com/drover-project/drover/server/backup"
+	"github.com/drover-project/drover/server/certificates"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
@@ -40,19 +41,20 @@ import (
 
 // parts are what serve runs and closes.
 type parts struct {
-	versions *versions.Source
-	register *registration.Registration
-	plans    *planapi.API
-	hosts    *hosts.Hosts
-	agents   *nodeagents.Agents
-	clusters *downstream.Clusters
-	nodes    *nodework.Doer
-	rke      *rke.Runner
-	mirror   *daytwo.Mirror
-	events   *events.Log
-	backups  *backup.Keeper
-	control  *clusters.Controller
-	handler  http.Handler
+	versions     *versions.Source
+	register     *registration.Registration
+	plans        *planapi.API
+	hosts        *hosts.Hosts
+	agents       *nodeagents.Agents
+	clusters     *downstream.Clusters
+	nodes        *nodework.Doer
+	rke          *rke.Runner
+	mirror       *daytwo.Mirror
+	certificates *certificates.Reader
+	events       *events.Log
+	backups      *backup.Keeper
+	control      *clusters.Controller
+	handler      http.Handler
 }
 
 // learn reads the version data, before the first start makes anything that a wrong file would leave behind.
@@ -84,6 +86,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
+	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
@@ -145,13 +148,14 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine, mirror := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx)
+	nodes, engine, mirror, certificates := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.certificates.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		engine()
 		mirror()
+		certificates()
 		backups.Wait()
 	}
 }

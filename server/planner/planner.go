@@ -257,9 +257,13 @@ func decidePlans(s Snapshot) Decision {
 	}
 	r.uncordon()
 	r.labels()
+	again := r.expiry()
 	r.message()
+	r.outlived()
 	r.progress()
-	return r.decision()
+	d := r.decision()
+	d.again(again)
+	return d
 }
 
 // newRound is a round before anything is decided.

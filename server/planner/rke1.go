@@ -36,9 +36,6 @@ type rke1Round struct {
 	warnAgain time.Duration
 }
 
-// warnBefore is how long before its end a certificate is warned of.
-const warnBefore = 60 * 24 * time.Hour
-
 // warningOf is what a person should look at on a cluster that works, and when that may be something else.
 func warningOf(cluster string, r *records.RKEState, now time.Time) (w records.Warning, again time.Duration) {
 	if r == nil {
@@ -55,7 +52,7 @@ func warningOf(cluster string, r *records.RKEState, now time.Time) (w records.Wa
 	if first == pki.CA || first == pki.RequestHeaderCA {
 		rotate += " --ca"
 	}
-	end, day := r.Ends[first], r.Ends[first].UTC().Format(time.DateOnly)
+	end := r.Ends[first]
 	last := records.RKESnapshot{}
 	for _, s := range r.Snapshots {
 		if s.Scheduled {
@@ -64,10 +61,8 @@ func warningOf(cluster string, r *records.RKEState, now time.Time) (w records.Wa
 	}
 	switch {
 	case first == "":
-	case !now.Before(end):
-		return records.Warning{Code: string(verdict.CertificatesEnded), Cause: fmt.Sprintf("certificate %s of cluster %s ended on %s", first, cluster, day), NextStep: rotate}, 0
 	case !now.Before(end.Add(-warnBefore)):
-		return records.Warning{Code: string(verdict.CertificatesEnding), Cause: fmt.Sprintf("certificate %s of cluster %s ends on %s", first, cluster, day), NextStep: rotate}, end.Sub(now)
+		return certificateWarning(cluster, first, end, rotate, now)
 	default:
 		again = end.Add(-warnBefore).Sub(now)
 	}

@@ -186,8 +186,17 @@ type Machine struct {
 	// Leave says how the machine goes, once Deleting is set.
 	Leave Leave `json:"leave,omitzero"`
 	// Docker is set for hosts whose Docker socket a node agent offers, and for no others.
-	Docker *DockerHost   `json:"docker,omitempty"`
-	Status MachineStatus `json:"status,omitzero"`
+	Docker *DockerHost `json:"docker,omitempty"`
+	// Certificate is the first one of the distribution's that ends on the host; the zero value when none is known.
+	Certificate CertificateEnd `json:"certificate,omitzero"`
+	Status      MachineStatus  `json:"status,omitzero"`
+}
+
+// CertificateEnd is a certificate and when it ends.
+type CertificateEnd struct {
+	// Name is its file below the data directory of the distribution, or a few words for it.
+	Name string    `json:"name"`
+	End  time.Time `json:"end"`
 }
 
 // Leave is what was asked for when a machine or a cluster is removed.
