@@ -48,6 +48,7 @@ type parts struct {
 	nodes    *nodework.Doer
 	rke      *rke.Runner
 	mirror   *daytwo.Mirror
+	requests *daytwo.Requests
 	events   *events.Log
 	backups  *backup.Keeper
 	control  *clusters.Controller
@@ -83,6 +84,8 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
+	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
+	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
@@ -115,7 +118,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, Now: s.Now},
-		DayTwo:   &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}, Refresh: p.mirror.Refresh,
+		DayTwo:   asker, Refresh: p.mirror.Refresh,
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,
@@ -139,13 +142,14 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine, mirror := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx)
+	nodes, engine, mirror, requests := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		engine()
 		mirror()
+		requests()
 		backups.Wait()
 	}
 }
