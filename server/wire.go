@@ -50,6 +50,7 @@ type parts struct {
 	nodes        *nodework.Doer
 	rke          *rke.Runner
 	mirror       *daytwo.Mirror
+	requests     *daytwo.Requests
 	certificates *certificates.Reader
 	events       *events.Log
 	backups      *backup.Keeper
@@ -87,6 +88,8 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
+	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
+	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
@@ -115,15 +118,14 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
-	dayTwo := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.handler = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   dayTwo, Refresh: p.mirror.Refresh,
+		DayTwo:   asker, Refresh: p.mirror.Refresh,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
-			Restorable: dayTwo.Restorable, Now: s.Now,
+			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
@@ -148,7 +150,7 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine, mirror, certificates := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.certificates.Start(ctx)
+	nodes, engine, mirror, requests, certificates := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
@@ -156,6 +158,7 @@ func (p *parts) perform(ctx context.Context) (wait func()) {
 		engine()
 		mirror()
 		certificates()
+		requests()
 		backups.Wait()
 	}
 }

@@ -35,6 +35,18 @@ trap ended EXIT
 
 # started waits until the unit $1 has started, 10 minutes at most: what it waits for may be other machines.
 started() {
+    tries=5
     systemctl reset-failed "$1" 2>/dev/null
-    timeout 600 systemctl start "$1" || { say "$1 does not start; journalctl -u $1 says why"; return 1; }
+    # On a busy host a server ends at times before it is ready, and works when it is started once more.
+    until timeout 600 systemctl start "$1"; do
+        if [ $? -eq 124 ]; then tries=1; fi
+        tries=$((tries - 1))
+        if [ "$tries" -le 0 ]; then
+            say "$1 does not start; journalctl -u $1 says why"
+            return 1
+        fi
+        echo "$1 has not started, and is started again"
+        sleep 2
+        systemctl reset-failed "$1" 2>/dev/null
+    done
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -46,6 +47,8 @@ type Ask struct {
 	Mode string
 	By   string
 	Turn turns.Turn
+	// Requested is what the cluster's document asks by, which is noted with the operation; empty when people ask themselves.
+	Requested string
 }
 
 // The modes of a restore, in Rancher's words: the data alone, with the Kubernetes version, and with the settings too.
@@ -88,6 +91,17 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	}, a.Now)
 	if err != nil {
 		return o, err
+	}
+	if ask.Requested != "" {
+		if c.Requests[ask.Kind].Value == ask.Requested {
+			return operations.Operation{}, invalid("cluster %s was asked for that before", c.Name) // by another server, a moment ago
+		}
+		noted := maps.Clone(c.Requests)
+		if noted == nil {
+			noted = map[string]records.Requested{}
+		}
+		noted[ask.Kind] = records.Requested{Value: ask.Requested, Operation: o.ID, Phase: PhaseStarted}
+		cluster.Value.Requests = noted
 	}
 	if _, err := a.State.Store.Commit(ctx, append(writes, a.State.Clusters.Updating(cluster))...); err != nil {
 		return o, fmt.Errorf("begin %s on cluster %s: %w", ask.Kind, key, err)

@@ -39,6 +39,8 @@ type Cluster struct {
 	Paused *Pause `json:"paused,omitempty"`
 	// Exported is who took the cluster out of the server's hands, which does not touch it then; nil while it is the server's to change.
 	Exported *Exported `json:"exported,omitempty"`
+	// Requests are what the document asked for once, by the kinds of operations.
+	Requests map[string]Requested `json:"requests,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
 	Leave  Leave         `json:"leave,omitzero"`
 	Status ClusterStatus `json:"status,omitzero"`
@@ -83,6 +85,17 @@ type ClusterStatus struct {
 	APIEndpoint string `json:"apiEndpoint,omitempty"`
 	// Warning is what will go wrong, or has gone wrong while the cluster works; empty for nothing.
 	Warning Warning `json:"warning,omitzero"`
+}
+
+// Requested is something that a document asked for once, and what became of it.
+type Requested struct {
+	// Value is what the document had, as JSON; another one asks anew.
+	Value string `json:"value"`
+	// Operation is the ID of the one that was begun; empty when it was refused, for which Phase is Failed.
+	Operation string `json:"operation,omitempty"`
+	// Phase is Started, Finished or Failed, and Message why it failed.
+	Phase   string `json:"phase"`
+	Message string `json:"message,omitempty"`
 }
 
 // Warning is something that a person should look at.

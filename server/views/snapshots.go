@@ -82,6 +82,8 @@ func OfFile(s records.Snapshot, restorable bool, why string) Snapshot {
 	}
 	if s.Machine == records.SnapshotInS3 {
 		shown.Bucket = s.File
+		// The distribution's name for where it is, beside which the size stands.
+		shown.Hosts = append(shown.Hosts, records.RKESnapshotOn{Address: s.Machine, Size: s.Size})
 	} else if s.Fault == "" {
 		shown.Hosts = append(shown.Hosts, records.RKESnapshotOn{Address: s.Node, Size: s.Size})
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -21,6 +22,9 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -86,16 +90,51 @@ func generic(value any) Object {
 func provisioningObject(d store.Document[records.Cluster], machines int) Object {
 	cl := d.Value
 	shown := conditions.OfCluster(cl, machines)
+	status := requested(cl)
+	maps.Copy(status, map[string]any{
+		"clusterName": cl.ID, "ready": cl.Status.Ready, "agentDeployed": cl.Status.Connected, "fleetWorkspaceName": cl.Namespace,
+		"observedGeneration": cl.Status.ObservedGeneration,
+	})
 	created := conditions.Condition{Type: "Created", Status: "True", LastUpdateTime: cl.Created.UTC().Format(time.RFC3339)}
+	status["conditions"] = append([]conditions.Condition{created}, shown...)
 	return generic(map[string]any{
 		"apiVersion": clusterspec.APIVersion, "kind": clusterspec.Kind,
 		"metadata": metadata(cl.Object, d.Revision, conditions.Cluster(cl)),
 		"spec":     cl.Spec,
-		"status": map[string]any{
-			"clusterName": cl.ID, "ready": cl.Status.Ready, "agentDeployed": cl.Status.Connected, "fleetWorkspaceName": cl.Namespace,
-			"observedGeneration": cl.Status.ObservedGeneration, "conditions": append([]conditions.Condition{created}, shown...),
-		},
+		"status":   status,
 	})
+}
+
+// requested is what became of what the document asked for once, in the words of Rancher's RKEControlPlane, which drover has none of: the
+// value that was taken and its phase, and for certificates the generation once they are renewed.
+//
+// Source: rancher/rancher pkg/apis/rke.cattle.io/v1, RKEControlPlaneStatus.
+func requested(cl records.Cluster) map[string]any {
+	status := map[string]any{}
+	for kind, field := range map[string]string{ops.KindSnapshot: "etcdSnapshotCreate", ops.KindRestore: "etcdSnapshotRestore", ops.KindKeys: "rotateEncryptionKeys"} {
+		is, ok := cl.Requests[kind]
+		if !ok {
+			continue
+		}
+		status[field], status[field+"Phase"] = json.RawMessage(is.Value), is.Phase
+		if kind == ops.KindKeys && is.Phase == daytwo.PhaseFinished {
+			status[field+"Phase"] = "Done"
+		}
+		if is.Message != "" {
+			status[field+"Message"] = is.Message
+		}
+	}
+	if is, ok := cl.Requests[ops.KindCertificates]; ok {
+		var value etcdspec.RotateCertificates
+		switch err := json.Unmarshal([]byte(is.Value), &value); {
+		case err != nil: // nobody wrote it
+		case is.Phase == daytwo.PhaseFinished:
+			status["certificateRotationGeneration"] = value.Generation
+		case is.Message != "":
+			status["certificateRotationMessage"] = is.Message
+		}
+	}
+	return status
 }
 
 func (a *API) managementKind() *kind {
