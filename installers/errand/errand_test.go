@@ -3,6 +3,7 @@ package errand_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -202,6 +203,28 @@ func TestCertificatesOfServices(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAUnitThatDoesNotStart: a server that ends while it starts is started again, a few times.
+func TestAUnitThatDoesNotStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails, starts int
+		said          string
+	}{"once": {1, 2, "the certificates are renewed"}, "always": {99, 5, "k3s does not start; journalctl -u k3s says why"}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			tries := h.write("tries", "")
+			h.program("k3s", "")
+			h.program("systemctl", `if [ "$1" = start ]; then echo x >>'`+tries+`'; [ $(wc -l <'`+tries+fmt.Sprintf(`') -gt %d ]; fi`, c.fails))
+			out, err := h.run(h.Certificates("op-1-rotate-1", nil), 0)
+			if (err == nil) != (c.fails == 1) || !strings.Contains(out, c.said) {
+				t.Errorf("%v: %s", err, out)
+			}
+			if text, _ := os.ReadFile(tries); strings.Count(string(text), "x") != c.starts {
+				t.Errorf("it was started %d times", strings.Count(string(text), "x"))
+			}
+		})
 	}
 }
 
