@@ -239,6 +239,9 @@ type place struct {
 
 // decidePlans decides on a cluster whose machines get plans.
 func decidePlans(s Snapshot) Decision {
+	if s.Operation != nil && s.Operation.Generation > s.Cluster.Generation {
+		s.Operation = nil // the cluster was read before the change that the operation is for: nothing is to be done for it yet
+	}
 	r := newRound(s)
 	s.Memo.forget(s)
 	r.addresses()

@@ -346,3 +346,19 @@ func TestAWindowThatCannotBeRead(t *testing.T) {
 		w.fail("m0 says %+v", m.Status.Condition)
 	}
 }
+
+// TestAnOperationOfALaterChange: the record of a change is seen with the cluster of before; it does not end by that, and goes
+// on when the change is seen.
+func TestAnOperationOfALaterChange(t *testing.T) {
+	w := grown(t, older, allInOne)
+	w.begin(KindUpgrade)
+	w.s.Operation.Generation++
+	w.pass(2, time.Second)
+	if o := w.s.Operation; o.State != operations.Running || len(o.Tasks) > 0 {
+		w.fail("the operation is %+v", o)
+	}
+	w.spec(minimal)
+	w.settle()
+	w.active()
+	w.ended(operations.Succeeded)
+}
