@@ -105,6 +105,78 @@ func TestRKEServerFleet(t *testing.T) {
 	})
 }
 
+// TestRKEServerLoss loses two of three hosts of a cluster of the server, restores a snapshot on the one that is left, has the
+// lost ones join anew and rotates the certificates, by a server that is killed again and again.
+func TestRKEServerLoss(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Minute)
+	defer cancel()
+	s := newRKEServerOf(t, ctx, rke1images.Version, "rke-a", "rke-b", "rke-c")
+	dice := rkeDice(t)
+	a, lost := s.yard.hosts[0], s.yard.hosts[1:]
+	s.yard.newestTools()
+	join := func(hosts []*rke1bed.Host) {
+		for _, h := range hosts {
+			if _, err := h.Sh(ctx, s.joinLine(s.server, "yard")); err != nil {
+				t.Fatal(redact(err.Error()))
+			}
+		}
+	}
+	s.step("three hosts over the tunnel", func(*testing.T) {
+		for _, h := range s.yard.hosts {
+			must(t, h.LoadImage(ctx, s.archive))
+		}
+		s.drover(s.server, "apply", "-f", s.document(""))
+		join(s.yard.hosts)
+		s.settled(15*time.Minute, 1)
+		s.nodes(3)
+	})
+	s.step("the loss of two hosts, and a restore while the server is killed", func(t *testing.T) {
+		for _, name := range []string{"kept", "later"} {
+			if name == "later" {
+				s.drover(s.server, "snapshots", "create", "yard", "--name", "fleet", "--wait")
+			}
+			if out, err := s.kubectl("create", "configmap", name, "--from-literal=word="+name); err != nil {
+				t.Fatal(out, err)
+			}
+		}
+		for _, h := range lost {
+			name := s.machine(h)
+			must(t, h.Kill(ctx))
+			s.drover(s.server, "machines", "rm", name, "--force", "--yes")
+		}
+		were := s.succeeded()
+		s.drover(s.server, "snapshots", "restore", "yard", "fleet", "--yes", "--replace")
+		s.strike(dice, 2)
+		s.settled(10*time.Minute, were+1)
+		s.nodes(1)
+		s.yard.voters(a, 1)
+		if out, err := s.kubectl("get", "configmap", "kept", "later", "--ignore-not-found", "-o", "name"); err != nil || out != "configmap/kept\n" {
+			t.Errorf("of the ConfigMaps before and after the snapshot there is: %s %v", out, err)
+		}
+	})
+	s.step("the lost hosts join anew", func(t *testing.T) {
+		for _, h := range lost {
+			must(t, h.Boot(ctx))
+			if _, err := h.Sh(ctx, "docker ps --all --quiet | xargs docker rm --force"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		were := s.succeeded()
+		join(lost)
+		s.strike(dice, 2)
+		s.settled(15*time.Minute, were+1)
+		s.nodes(3)
+		s.yard.voters(a, 3)
+	})
+	s.step("certificates are rotated while the server is killed", func(t *testing.T) {
+		were := s.succeeded()
+		s.drover(s.server, "clusters", "rotate", "certificates", "yard")
+		s.strike(dice, 2)
+		s.settled(10*time.Minute, were+1)
+		s.nodes(3)
+	})
+}
+
 // step is a part of the test.
 func (s *rkeServer) step(name string, do func(*testing.T)) {
 	s.Helper()
