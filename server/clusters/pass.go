@@ -43,6 +43,9 @@ type looked struct {
 	decided time.Duration // how long the decision took, without the writing
 }
 
+// partlySeen is when to look again at a cluster that was written with other documents which are not in view yet.
+const partlySeen = 5 * time.Millisecond
+
 // pass looks at one cluster once.
 func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked, err error) {
 	if fleet, ok := c.State.Fleets.Get(string(key)); ok {
@@ -53,6 +56,11 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 		c.Order(key, nil)
 		c.forget(key)
 		return looked{}, nil
+	}
+	if cluster.Revision > c.State.Store.Revision() {
+		// What was written with it is not all in view: a change without its operation would begin without what the
+		// operation begins with, and without its record.
+		return looked{again: partlySeen}, nil
 	}
 	if begun, err := c.promote(ctx, cluster, c.State.OperationsOf(key)); begun || err != nil {
 		return looked{}, err // its writes have the cluster looked at again
