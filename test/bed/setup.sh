@@ -18,6 +18,7 @@ main() {
 		exit 2
 		;;
 	esac
+	[ "${1:-all}" = test ] || watches
 	# Where root's PATH is short, these are still found.
 	PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -36,6 +37,15 @@ main() {
 
 	missing=$(echo "$wanted" | missing_packages)
 	[ -z "$missing" ] || fail "installed, but still without the commands of: $missing"
+}
+
+# watches gives the hosts of the test bed, which share them, room for the inotify instances of many kubelets and containerds: with
+# the kernel's own 128 the containerd of a fifth server starts without its CRI, and k3s waits for that in vain.
+watches() {
+	limit=/proc/sys/fs/inotify/max_user_instances
+	if [ "$(cat "$limit" 2>/dev/null || echo 2048)" -lt 1024 ] && [ "$(id -u)" -eq 0 ]; then
+		echo 2048 >"$limit" 2>/dev/null || echo "setup: $limit cannot be raised; clusters of many hosts may not start"
+	fi
 }
 
 # The needs are lines of a command and the package that has it. A path instead of a command is a file.
