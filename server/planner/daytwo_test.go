@@ -227,7 +227,7 @@ func TestARotationWaitsForTheQuorum(t *testing.T) {
 
 // TestRestoreAfterTheLossOfMembers loses all hosts but one, forgets their machines, and restores on the one.
 func TestRestoreAfterTheLossOfMembers(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range orders(6) {
 		w := newWorld(t, seed, minimal, etcdControl, etcdControl, etcdControl, workerOnly)
 		w.limit = 100
 		w.settle()
@@ -285,7 +285,7 @@ func TestRestoreOfAWholeCluster(t *testing.T) {
 
 // TestRestoreOntoNewHosts after the loss of all.
 func TestRestoreOntoNewHosts(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range orders(4) {
 		w := newWorld(t, seed, minimal, allInOne)
 		w.settle()
 		w.hosts["m0"].dead, w.machine("m0").Agent = true, observedGone()

@@ -38,7 +38,7 @@ var shapes = map[string][]records.Roles{
 func eachWorld(t *testing.T, spec string, walk func(*world)) {
 	for name, roles := range shapes {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			for seed := range orders(3) {
 				w := newWorld(t, seed, spec, roles...)
 				w.limit = 100 // joining is no change
 				w.settle()
@@ -160,7 +160,7 @@ func (w *world) beginner() string {
 func TestTheBeginnerIsReplaced(t *testing.T) {
 	for _, name := range []string{"three all in one", "three servers, two workers", "roles apart", "five of etcd"} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			for seed := range orders(3) {
 				w := newWorld(t, seed, minimal, shapes[name]...)
 				w.limit = 100
 				w.settle()
@@ -201,7 +201,7 @@ func (w *world) controlPlanes() (n int) {
 
 // TestTwoMembersLeaveAtOnce: one after the other.
 func TestTwoMembersLeaveAtOnce(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range orders(5) {
 		w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, etcdControl, etcdControl)
 		w.limit = 100
 		w.settle()
@@ -259,7 +259,7 @@ func TestTheLastMemberStays(t *testing.T) {
 
 // TestAWholeClusterLeaves: the workers first.
 func TestAWholeClusterLeaves(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range orders(8) {
 		w := newWorld(t, seed, minimal, shapes["three servers, two workers"]...)
 		w.limit = 100
 		w.settle()
@@ -329,7 +329,7 @@ func TestAHostThatDiesWhileItJoinsEtcd(t *testing.T) {
 
 // TestNobodyJoinsAheadOfItsServers: a host that registers in the middle of an upgrade waits for the servers.
 func TestNobodyJoinsAheadOfItsServers(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range orders(5) {
 		w := newWorld(t, seed, older, allInOne, etcdControl, etcdControl)
 		w.limit = 100
 		w.settle()
@@ -356,7 +356,7 @@ func TestNobodyJoinsAheadOfItsServers(t *testing.T) {
 func TestAgentsWithoutATunnel(t *testing.T) {
 	for name, roles := range shapes {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			for seed := range orders(3) {
 				w := newWorld(t, seed, minimal, roles...)
 				w.blind, w.limit = true, 100
 				w.settle()

@@ -23,7 +23,7 @@ func (w *world) offsite() {
 // TestRestoreFromS3OntoNewHosts after the loss of all: the new host fetches the snapshot, looks at it, and begins the
 // cluster anew with that file. No plan has the bucket's key.
 func TestRestoreFromS3OntoNewHosts(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range orders(4) {
 		w := newWorld(t, seed, minimal, allInOne)
 		w.offsite()
 		w.settle()

@@ -156,7 +156,7 @@ func TestServersAreMendedOneAtATime(t *testing.T) {
 		"nothing works":   func(w *world, h *simulated) { h.up, h.jammed, w.outage = false, true, true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(4) {
+			for seed := range orders(4) {
 				w := newWorld(t, seed, minimal, allInOne, etcdControl, etcdControl, controlPlane, workerOnly)
 				w.limit = 100
 				w.settle()

@@ -215,7 +215,7 @@ func (w *world) comes(so func() bool) {
 // TestAnUpgradeKeepsToItsWindow: it waits for the first one, begins nothing after its end, brings to an end what it has
 // begun, and goes on in the next one.
 func TestAnUpgradeKeepsToItsWindow(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range orders(4) {
 		w := newWorld(t, seed, older, allInOne, etcdControl, etcdControl, workerOnly, workerOnly)
 		w.limit = 100
 		w.settle()
