@@ -169,9 +169,11 @@ func (r *round) source(object string, size int64) (errand.Source, error) {
 func (r *round) entrust(m *member, e ops.Errand) {
 	given, _ := deliveredPlan(m.data())
 	delivered := given
-	if e.Base == ops.Wanted || e.Base == ops.Whole {
-		if e.Anew || e.Base == ops.Whole {
-			m.server = r.serverOf(m)
+	server := r.serverOf(m)
+	moved := e.Base == ops.Joined && server != "" && server != m.next.joinedTo
+	if moved || e.Base == ops.Wanted || e.Base == ops.Whole {
+		if moved || e.Anew || e.Base == ops.Whole {
+			m.server = server
 		}
 		wanted, err := r.render(m)
 		if err != nil {
@@ -180,7 +182,7 @@ func (r *round) entrust(m *member, e ops.Errand) {
 		given = removing(delivered, wanted, false)
 	}
 	switch e.Base {
-	case ops.Delivered:
+	case ops.Delivered, ops.Joined:
 		given.Instructions = append(errand.Without(given.Instructions), e.Instructions...)
 	case ops.Files, ops.Wanted:
 		given.Instructions, given.Probes, given.PeriodicInstructions = e.Instructions, nil, nil
@@ -192,7 +194,7 @@ func (r *round) entrust(m *member, e ops.Errand) {
 	joinedTo := m.next.joinedTo
 	m.bytes = bytes
 	r.deliver(m)
-	if e.Base == ops.Delivered || e.Base == ops.Files {
+	if e.Base == ops.Delivered || e.Base == ops.Files || e.Base == ops.Joined && !moved {
 		m.next.joinedTo = joinedTo
 	}
 	if e.Anew {

@@ -283,10 +283,10 @@ func TestRestoreOfAWholeCluster(t *testing.T) {
 	})
 }
 
-// TestRestoreOntoNewHosts after the loss of all.
+// TestRestoreOntoNewHosts after the loss of all servers. The worker that stays joins one of the new ones.
 func TestRestoreOntoNewHosts(t *testing.T) {
 	for seed := range orders(4) {
-		w := newWorld(t, seed, minimal, allInOne)
+		w := newWorld(t, seed, minimal, allInOne, workerOnly)
 		w.settle()
 		w.hosts["m0"].dead, w.machine("m0").Agent = true, observedGone()
 		forgotten := *w.machine("m0").Machine
@@ -302,6 +302,12 @@ func TestRestoreOntoNewHosts(t *testing.T) {
 		}
 		w.outage, w.limit = true, 100
 		w.ask(ops.KindRestore, ops.Request{Snapshot: "/root/snapshot", Target: "m5"})
+		for w.count("reconnect") == 0 {
+			w.happens(1)
+		}
+		if to := w.machine("m1").Status.JoinedTo; to != w.machine("m5").Status.JoinURL && to != w.machine("m6").Status.JoinURL || to == "" {
+			w.fail("the worker starts again with the server %q", to)
+		}
 		w.settle()
 		w.ended(operations.Succeeded)
 		w.s.Operation = nil

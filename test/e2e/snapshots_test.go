@@ -44,6 +44,18 @@ func TestOneMachineSnapshots(t *testing.T) {
 	})
 }
 
+// TestTotalLoss is the way back of a cluster whose only server is gone, with a worker that stays.
+func TestTotalLoss(t *testing.T) {
+	walkMany(t, sealedK3s, []string{realk3s.Version}, []manyStep{
+		{"a server and a worker join", func(f *fleet) {
+			f.join(f.start("pier-1", serverFlags), f.start("pier-2", workerFlags))
+			f.awaitActive(2)
+		}},
+		{"it takes a snapshot", (*fleet).snapshots},
+		{"the server is lost, and a file of it is restored on a new host", (*fleet).restoresAfterTotalLoss},
+	})
+}
+
 // servers are the hosts with etcd that are there.
 func (f *fleet) servers() (all []*ship) {
 	for _, s := range *f.ships {

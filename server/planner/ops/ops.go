@@ -129,6 +129,8 @@ const (
 	Wanted
 	// Whole is that plan itself, with its probes, and restarts the machine.
 	Whole
+	// Joined is the plan that the machine has; where the server that it joined is gone, it is the wanted one with another.
+	Joined
 )
 
 // Errand is what a machine gets now.

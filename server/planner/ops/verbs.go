@@ -158,8 +158,10 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 		e.Instructions = only(m.Host.Certificates(id, r.Services))
 	case "keys":
 		e.Instructions = only(m.Host.Keys(id))
-	case "restart", "reconnect":
+	case "restart":
 		e.Instructions = only(m.Host.Restart(id))
+	case "reconnect":
+		e.Base, e.Instructions = Joined, only(m.Host.Restart(id))
 	case "fetch":
 		from, err := d.Fetch(r.Snapshot, r.Size)
 		if err != nil {
