@@ -22,7 +22,7 @@ const maxCertificates = 200
 // pkg/daemons/control/deps/deps.go, and kube-controller-manager and kube-scheduler for what those sign themselves.
 var certificateDirs = []string{"server/tls", "server/tls/etcd", "server/tls/kube-controller-manager", "server/tls/kube-scheduler", "agent"}
 
-// Certificate is when one ends; the certificate itself is not told.
+// Certificate is when one ends; the certificate itself is not reported.
 type Certificate struct {
 	// Name is its file below the data directory.
 	Name string    `json:"name"`

@@ -42,7 +42,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// TestCertificates: their ends are told, and of what is no certificate nothing.
+// TestCertificates: their ends are reported, and of what is not a certificate nothing.
 func TestCertificates(t *testing.T) {
 	root := t.TempDir()
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -202,7 +202,7 @@ func (m *Mirror) object(ctx context.Context, b *bucket.Bucket, place offsite.Pla
 }
 
 // descended completes the record of a snapshot in a bucket by that of the host that took it. What the cluster was when it was
-// taken is not known of an old one that nobody has told of.
+// taken is not known of an old one that nobody has reported.
 func (m *Mirror) descended(s records.Snapshot, c records.Cluster) records.Snapshot {
 	for _, d := range m.State.Snapshots.ListIn(string(s.Cluster) + "/") {
 		if local := d.Value; local.Machine != records.SnapshotInS3 && local.Name() == s.Name() && local.Size == s.Size {
