@@ -272,9 +272,7 @@ func TestReportsAnUpdateThatWasTakenBack(t *testing.T) {
 	}
 	p := sentinelOf(t, config)
 	p.wantNote(t, "STATUS=", "the update from v1 to v2 was taken back")
-	if !strings.Contains(p.out.String(), "it ended 3 times in a row") {
-		t.Error("the log does not mention it")
-	}
+	waitUntil(t, "the log mentions it", func() bool { return strings.Contains(p.out.String(), "it ended 3 times in a row") })
 	p.stop(t, syscall.SIGTERM)
 }
 
