@@ -5,7 +5,8 @@ package store
 // A record is a header, a nonce, and the sealed JSON:
 //
 //	offset  length
-//	0       4       D7 'd' 'r' 01: never the beginning of JSON; the last byte is the version of this form
+//	0       3       D7 'd' 'r': never the beginning of JSON
+//	3       1       the form: 1 for the JSON itself, 2 for the JSON in S2's block format
 //	4       8       id of the key
 //	12      24      nonce, from the system's random source
 //	36      n+16    ciphertext and tag
@@ -18,6 +19,11 @@ package store
 //
 // Header and etcd key are authenticated with it: a record that was copied to another
 // key does not open.
+//
+// A large record is compressed, since etcd copies and writes it several times over: where
+// 5,000 hosts report at once, that is a fifth of the server's work. What is sealed then
+// has a length that depends on the content a little more than before; nobody sees it who
+// does not hold the data directory.
 
 import (
 	"bytes"
@@ -28,16 +34,28 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
 )
 
 const (
 	keySize      = 32
 	keyIDSize    = 8
 	nonceSize    = 24
-	headerSize   = len(recordMagic) + keyIDSize
+	headerSize   = len(recordMagic) + 1 + keyIDSize
 	tagSize      = 16
 	smallestSeal = headerSize + nonceSize + tagSize
-	recordMagic  = "\xd7dr\x01"
+	recordMagic  = "\xd7dr"
+
+	plainForm      = 1
+	compressedForm = 2
+	// compressedFrom is the length from which JSON is compressed; what is shorter is a
+	// page of etcd's file in either form.
+	compressedFrom = 512
+	// largestPlain is what a compressed record may become, far above what a request
+	// to etcd has room for: the form says its length before it is read.
+	largestPlain = 64 << 20
 )
 
 // keyID names a key. It is the beginning of a hash of the key, so that a wrong key can
@@ -121,25 +139,53 @@ type keyring struct {
 	path  string
 	first *recordKey
 	all   map[keyID]*recordKey
+	// scratch has *[]byte for what is compressed.
+	scratch sync.Pool
 }
 
 func (r *keyring) seal(etcdKey string, plain []byte) ([]byte, error) {
-	record := make([]byte, headerSize+nonceSize, smallestSeal+len(plain))
-	copy(record, recordMagic)
-	copy(record[len(recordMagic):], r.first.id[:])
+	form := byte(plainForm)
+	if len(plain) >= compressedFrom {
+		scratch, _ := r.scratch.Get().(*[]byte)
+		if scratch == nil {
+			scratch = new([]byte)
+		}
+		defer r.scratch.Put(scratch)
+		compressed := s2.Encode((*scratch)[:cap(*scratch)], plain)
+		if cap(compressed) <= maxPooled {
+			*scratch = compressed
+		}
+		if len(compressed) < len(plain) {
+			plain, form = compressed, compressedForm
+		}
+	}
+	return r.sealForm(etcdKey, form, plain)
+}
+
+func (r *keyring) sealForm(etcdKey string, form byte, content []byte) ([]byte, error) {
+	record := header(r.first.id, form, len(content))
 	nonce := record[headerSize:]
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, fmt.Errorf("make a nonce: %w", err)
 	}
-	sealed, err := r.first.seal(record, nonce, plain, additionalData(record[:headerSize], etcdKey))
+	sealed, err := r.first.seal(record, nonce, content, additionalData(record[:headerSize], etcdKey))
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
 	return sealed, nil
 }
 
+// header is the beginning of a record with room for a nonce, and for so much content behind it.
+func header(id keyID, form byte, content int) []byte {
+	record := make([]byte, headerSize+nonceSize, smallestSeal+content)
+	copy(record, recordMagic)
+	record[len(recordMagic)] = form
+	copy(record[len(recordMagic)+1:], id[:])
+	return record
+}
+
 func (r *keyring) open(etcdKey string, record []byte) ([]byte, error) {
-	id, err := recordKeyID(record)
+	id, form, err := readHeader(record)
 	if err != nil {
 		return nil, err
 	}
@@ -152,21 +198,45 @@ func (r *keyring) open(etcdKey string, record []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("the record does not decrypt: it was damaged, or written for another key")
 	}
+	if form == plainForm {
+		return plain, nil
+	}
+	return expand(plain)
+}
+
+// expand is the JSON of a record in the compressed form.
+func expand(compressed []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(compressed)
+	if err != nil {
+		return nil, fmt.Errorf("the encrypted record is not in S2's format: %w", err)
+	}
+	if n > largestPlain {
+		return nil, fmt.Errorf("the encrypted record would be %d bytes long, at most %d are read", n, largestPlain)
+	}
+	plain, err := s2.Decode(make([]byte, n), compressed)
+	if err != nil {
+		return nil, fmt.Errorf("the encrypted record is not in S2's format: %w", err)
+	}
 	return plain, nil
 }
 
-// recordKeyID is the key that a record says it was sealed with.
-func recordKeyID(record []byte) (keyID, error) {
-	switch {
-	case !bytes.HasPrefix(record, []byte(recordMagic[:3])):
-		return keyID{}, errors.New("the record should be encrypted and is not")
-	case len(record) < smallestSeal:
-		return keyID{}, fmt.Errorf("the encrypted record is cut off: %d bytes, at least %d are expected", len(record), smallestSeal)
-	case record[3] != recordMagic[3]:
-		return keyID{}, fmt.Errorf("the encrypted record is of form %d, only %d is known", record[3], recordMagic[3])
+// readHeader returns the key that a record says it was sealed with, and its form.
+func readHeader(record []byte) (keyID, byte, error) {
+	if !isSealed(record) {
+		return keyID{}, 0, errors.New("the record should be encrypted and is not")
 	}
-	return keyID(record[len(recordMagic):headerSize]), nil
+	if len(record) < smallestSeal {
+		return keyID{}, 0, fmt.Errorf("the encrypted record is cut off: %d bytes, at least %d are expected", len(record), smallestSeal)
+	}
+	form := record[len(recordMagic)]
+	if form != plainForm && form != compressedForm {
+		return keyID{}, 0, fmt.Errorf("the encrypted record is of form %d, only %d and %d are known", form, plainForm, compressedForm)
+	}
+	return keyID(record[len(recordMagic)+1 : headerSize]), form, nil
 }
+
+// isSealed says whether a value of etcd is an encrypted record.
+func isSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic)) }
 
 func additionalData(header []byte, etcdKey string) []byte {
 	return append(bytes.Clone(header), etcdKey...)

@@ -2,9 +2,13 @@ package store
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/s2"
 )
 
 func testKey(tb testing.TB, fill byte) *recordKey {
@@ -78,7 +82,7 @@ func TestEnvelope(t *testing.T) {
 		{"changed text", ring, "/a", changed(headerSize + nonceSize), "damaged"},
 		{"changed tag", ring, "/a", changed(len(record) - 1), "damaged"},
 		{"changed key id", ring, "/a", changed(5), "which is not in /keys"},
-		{"newer form", ring, "/a", changed(3), "of form 0"},
+		{"newer form", ring, "/a", changed(3), "of form 0, only 1 and 2 are known"},
 		{"not encrypted", ring, "/a", []byte(`{"a":1}`), "should be encrypted and is not"},
 		{"empty", ring, "/a", nil, "should be encrypted and is not"},
 		{"cut off", ring, "/a", record[:smallestSeal-1], "cut off"},
@@ -94,15 +98,75 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
+// TestLargeRecordsAreCompressed, when that makes them smaller, and read in both forms.
+func TestLargeRecordsAreCompressed(t *testing.T) {
+	t.Parallel()
+	ring := testRing(t, 1)
+	random := make([]byte, 4096)
+	if _, err := rand.Read(random); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		plain   []byte
+		form    byte
+		largest int // that the record may be
+	}{
+		{"short", bytes.Repeat([]byte("a"), compressedFrom-1), plainForm, compressedFrom - 1 + smallestSeal},
+		{"long", bytes.Repeat([]byte("a"), compressedFrom), compressedForm, 2 * smallestSeal},
+		{"longer than what is pooled", bytes.Repeat([]byte("abcdefgh"), maxPooled), compressedForm, maxPooled},
+		{"nothing to gain", random, plainForm, len(random) + smallestSeal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 { // with a buffer of the time before
+				record := must(ring.seal("/a", c.plain))(t)
+				if form := record[len(recordMagic)]; form != c.form {
+					t.Errorf("is of form %d, want %d", form, c.form)
+				}
+				if len(record) > c.largest {
+					t.Errorf("is %d bytes long, want at most %d", len(record), c.largest)
+				}
+				if got := must(ring.open("/a", record))(t); !bytes.Equal(got, c.plain) {
+					t.Error("another text came back")
+				}
+			}
+		})
+	}
+}
+
+// TestHostileCompression: who has the key could have made them; they are refused with a sentence.
+func TestHostileCompression(t *testing.T) {
+	t.Parallel()
+	ring := testRing(t, 1)
+	for _, c := range []struct{ name, content, want string }{
+		{"no length", "", "not in S2's format"},
+		{"another length", string(s2.Encode(nil, []byte("hello"))) + "x", "not in S2's format"},
+		{"far too long", string(binary.AppendUvarint(nil, largestPlain+1)), "at most 67108864 are read"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			record := must(ring.sealForm("/a", compressedForm, []byte(c.content)))(t)
+			if plain, err := ring.open("/a", record); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %q and error %v, want one with %q", plain, err, c.want)
+			}
+		})
+	}
+}
+
 // Whatever is in etcd, reading it ends with an error or with what was sealed.
 func FuzzOpenRecord(f *testing.F) {
 	ring := testRing(f, 1)
 	const place = "/drover/d/secrets/a"
 	// With a fixed nonce, so that every process of the fuzzer has the same record.
-	header := append([]byte(recordMagic), ring.first.id[:]...)
 	nonce := []byte("ABCDEFGHIJKLMNOPQRSTUVWX")
-	record := must(ring.first.seal(append(bytes.Clone(header), nonce...), nonce, []byte(`{"text":"a"}`), additionalData(header, place)))(f)
+	sealed := func(form byte, content []byte) []byte {
+		record := header(ring.first.id, form, len(content))
+		copy(record[headerSize:], nonce)
+		return must(ring.first.seal(record, nonce, content, additionalData(record[:headerSize], place)))(f)
+	}
+	long := `{"text":"` + strings.Repeat("a", compressedFrom) + `"}`
+	record, compressed := sealed(plainForm, []byte(`{"text":"a"}`)), sealed(compressedForm, s2.Encode(nil, []byte(long)))
 	f.Add(record)
+	f.Add(compressed)
 	f.Add(record[:smallestSeal])
 	f.Add([]byte(`{"text":"a"}`))
 	f.Add([]byte(recordMagic))
@@ -110,9 +174,9 @@ func FuzzOpenRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		plain, err := ring.open(place, input)
 		switch {
-		case bytes.Equal(input, record) && string(plain) != `{"text":"a"}`:
+		case bytes.Equal(input, record) && string(plain) != `{"text":"a"}`, bytes.Equal(input, compressed) && string(plain) != long:
 			t.Errorf("got back %q and error %v", plain, err)
-		case !bytes.Equal(input, record) && err == nil:
+		case !bytes.Equal(input, record) && !bytes.Equal(input, compressed) && err == nil:
 			t.Errorf("a record that nobody sealed opens to %q", plain)
 		}
 	})

@@ -64,7 +64,7 @@ func (s *Store) readKeys(ctx context.Context) error {
 
 // describeKey names the key of a record as well as can be.
 func describeKey(record []byte) string {
-	id, err := recordKeyID(record)
+	id, _, err := readHeader(record)
 	if err != nil {
 		return "its key"
 	}
@@ -84,7 +84,7 @@ func (s *Store) checkCanary(ctx context.Context, stored *clientv3.GetResponse) e
 		if string(plain) != canary {
 			return fmt.Errorf("%s in etcd holds something else than drover's mark: the store is damaged", canaryKey)
 		}
-		if id, err := recordKeyID(kv.Value); err == nil && id == s.keys.first.id {
+		if id, _, err := readHeader(kv.Value); err == nil && id == s.keys.first.id {
 			return nil
 		}
 		condition = clientv3.Compare(clientv3.ModRevision(canaryKey), "=", kv.ModRevision)

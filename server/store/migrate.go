@@ -4,7 +4,6 @@ package store
 // to a newer key of the encryption at rest.
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -189,8 +188,6 @@ func (s *Store) writeBatch(ctx context.Context, leader *Leadership, conditions [
 	return nil
 }
 
-func isSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic[:3])) }
-
 // rekey encrypts with the first key what is encrypted with another, so that a key can
 // be taken out of the file after a start with its successor as the first. It returns
 // how many records it wrote.
@@ -231,7 +228,7 @@ func (s *Store) resealed(kv *mvccpb.KeyValue) ([]byte, error) {
 		return nil, nil
 	}
 	name := strings.TrimPrefix(string(kv.Key), documentsPrefix)
-	id, err := recordKeyID(kv.Value)
+	id, _, err := readHeader(kv.Value)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
