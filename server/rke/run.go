@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/progress"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 )
@@ -137,9 +138,16 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 		p.Tries = 0
 	}
 	p.Stamp, p.Retry, p.Next, p.Away = d.Stamp, d.Operation.Retry, time.Time{}, nil
+	guardBegun := p.Guard != ""
+	if !guardBegun && s.Guarded(d) {
+		in := want.Input{Cluster: s.Cluster, Machines: s.Machines, Before: d.Before, Versions: s.Versions}
+		_, p.Guard = want.NameSnapshot(in, false, r.Now(), random.ID(5))
+	}
 	removes := d.Operation.Kind == want.KindUninstall
-	report := newReport(r, d.Operation.Key(), stepsOf(d), words(key.Name()))
-	if err := report.start(ctx, p, s.Cluster.Generation); err != nil {
+	report := progress.New(progress.Options{
+		Operations: r.State.Operations, Key: d.Operation.Key(), Steps: stepsOf(d), Words: words(key.Name()), Now: r.Now, Logger: r.Logger,
+	})
+	if err := report.Start(ctx, p, s.Cluster.Generation); err != nil {
 		return err
 	}
 	agents := &selfRepair{Runner: r, cluster: s.Cluster, machines: s.Machines, report: report}
@@ -158,12 +166,17 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 	case d.Wish != nil:
 		done, failed = r.fulfil(ctx, o, work, wished{Wish: *d.Wish, key: key, by: d.Operation.By, resumed: resumed})
 	default:
-		_, failed = engine.Up(ctx, o, work)
+		if s.Guarded(d) && !s.Taken(p.Guard) {
+			failed = r.guard(ctx, o, d, p.Guard, guardBegun)
+		}
+		if failed == nil && ctx.Err() == nil {
+			_, failed = engine.Up(ctx, o, work)
+		}
 	}
 	if failed == nil {
-		report.succeed()
+		report.Succeed()
 	}
-	report.finish()
+	report.Finish()
 	if ctx.Err() != nil {
 		return nil // the next leader goes on with the record as it is
 	}
@@ -295,6 +308,9 @@ func (r *Runner) failed(ctx context.Context, cluster records.Cluster, d want.Dec
 		}
 		slices.Sort(p.Away)
 		next = "the next try begins when the node agent of " + strings.Join(p.Away, ", ") + " is connected"
+	}
+	if rec, ok := r.State.RKEStates.Get(string(key)); ok && (want.Snapshot{Record: &rec.Value}).Taken(p.Guard) {
+		next += "; the way back is `drover snapshots restore " + cluster.Name + " " + p.Guard + "`, with the version of before in the document"
 	}
 	r.Logger.Warn("a run of the RKE1 engine failed", "operation", o.ID, "cluster", o.Subject, "try", p.Tries, "error", failed)
 	_, err := r.State.Operations.Modify(ctx, o.Key(), func(o operations.Operation) (operations.Operation, error) {

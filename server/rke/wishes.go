@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
@@ -15,6 +16,7 @@ import (
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/snapshots"
 	rkestate "github.com/drover-project/drover/rke1/state"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
@@ -80,6 +82,28 @@ func (r *Runner) take(ctx context.Context, o engine.Options, w engine.Work, one 
 		one.Failure = advice.Error(err, words("NAME")).Error()
 	}
 	return one, err
+}
+
+// guard takes the snapshot that an upgrade begins with. It is on the hosts and by the config of before the upgrade.
+func (r *Runner) guard(ctx context.Context, o engine.Options, d want.Decision, name string, begun bool) error {
+	key := records.ClusterKey(d.Operation.Subject)
+	o.Planned = nil
+	id, _, _ := strings.Cut(name, "_")
+	one, failed := r.take(ctx, o, engine.Work{Config: d.Deployed(), Before: d.Before, Kubeconfig: kubeconfigPath}, records.RKESnapshot{ID: id, Name: name, By: d.Operation.By}, begun)
+	if ctx.Err() != nil || errors.Is(failed, engine.ErrStopped) {
+		return failed // nil means that the snapshot is looked at again
+	}
+	_, err := r.State.RKEStates.Modify(ctx, string(key), func(rec records.RKEState) (records.RKEState, error) {
+		rec.Snapshots, _ = want.Noted(rec.Snapshots, one, 0)
+		return rec, nil
+	})
+	if failed != nil {
+		return fmt.Errorf("take snapshot %s before the upgrade, of which nothing was begun (the annotation %s: \"true\" of the cluster has it begin without): %w", name, clusterspec.NoSnapshot, failed)
+	}
+	if err != nil {
+		return fmt.Errorf("remember snapshot %s of cluster %s: %w", name, key, err)
+	}
+	return nil
 }
 
 // scheduled takes a snapshot that the schedule says, and removes those that are not kept any more. It is not an operation: nothing

@@ -170,3 +170,57 @@ func TestOnHosts(t *testing.T) {
 		t.Errorf("a host without a tunnel: %v", err)
 	}
 }
+
+// An upgrade of which the snapshot cannot be taken has not begun, says so, and tries the same snapshot again; one that
+// was taken is the way back.
+func TestAnUpgradeBeginsWithASnapshot(t *testing.T) {
+	b := newBed(t)
+	b.deployed("")
+	spec := clusterspec.RancherKubernetesEngineConfig(`{"network":{"plugin":"canal"},"services":{"etcd":{"snapshot":false}},"kubernetesVersion":"v1.30.5-rancher1-1"}`)
+	if _, err := b.state.Clusters.Modify(b.Context(), key, func(c records.Cluster) (records.Cluster, error) {
+		c.Spec.RancherKubernetesEngineConfig = &spec
+		return c, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	retry := func(operation string) {
+		t.Helper()
+		if _, err := b.state.Operations.Modify(t.Context(), operation, func(o operations.Operation) (operations.Operation, error) { return o.RetryBy("user", nil, b.clock()) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := b.start()
+	o := b.await(func(o operations.Operation) bool { return o.Wait != nil })
+	if !strings.Contains(o.Wait.Cause, "before the upgrade, of which nothing was begun (the annotation drover.dev/no-snapshot") || !strings.Contains(o.Wait.Cause, "nobody is there") || strings.Contains(o.Wait.NextStep, "way back") {
+		t.Errorf("%+v", o.Wait)
+	}
+	kept, _ := b.state.RKEStates.Get(key)
+	guard := want.ReadParams(o).Guard
+	if all := kept.Value.Snapshots; len(all) != 1 || all[0].Failure == "" || all[0].Name != guard || !strings.HasPrefix(guard, all[0].ID+"_") {
+		t.Errorf("snapshots: %+v, want one of %s", all, guard)
+	}
+	retry(o.Key())
+	again := b.await(func(o operations.Operation) bool { p := want.ReadParams(o); return o.Wait != nil && p.Tries == 2 })
+	kept, _ = b.state.RKEStates.Get(key)
+	if p := want.ReadParams(again); p.Guard != guard || len(kept.Value.Snapshots) != 1 {
+		t.Errorf("the second try is of %q, snapshots %+v", p.Guard, kept.Value.Snapshots)
+	}
+	stop()
+
+	// One that was taken is not taken again, and is named as the way back.
+	if _, err := b.state.RKEStates.Modify(t.Context(), key, func(r records.RKEState) (records.RKEState, error) {
+		r.Snapshots[0].Failure = ""
+		return r, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	retry(o.Key())
+	stop = b.start()
+	o = b.await(func(o operations.Operation) bool {
+		return o.Wait != nil && !strings.Contains(o.Wait.Cause, "before the upgrade")
+	})
+	if !strings.Contains(o.Wait.NextStep, "the way back is `drover snapshots restore yard "+guard+"`") {
+		t.Errorf("%+v", o.Wait)
+	}
+	stop()
+}

@@ -299,9 +299,9 @@ func (f *finder) snapshots() {
 	switch old := f.now.Sub(f.newest) > oldSnapshot; {
 	case f.snapshot && old:
 		f.warn("snapshot", "", "%s; the upgrade begins with one", has)
-	case !f.snapshot && f.cluster.Spec.RKE1() && f.now.Sub(f.newest) > time.Hour:
-		f.warn("snapshot", create, "%s, and the engine takes none by itself before an upgrade", has)
-	case !f.snapshot && !f.cluster.Spec.RKE1():
+	case !f.snapshot && f.cluster.Spec.RKE1():
+		f.warn("snapshot", create+", or take the annotation "+clusterspec.NoSnapshot+" away", "%s, and the upgrade begins without one: there may be no way back", has)
+	case !f.snapshot:
 		f.warn("snapshot", create+", or leave --no-snapshot out", "%s, and the upgrade begins without one: there may be no way back", has)
 	}
 }

@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 func TestRKE1(t *testing.T) {
 	config := clusterspec.RancherKubernetesEngineConfig(`{"services":{"etcd":{}},"kubernetesVersion":"v1.30.5-rancher1-1"}`)
 	for to, want := range map[string]string{
-		"v1.31.2-rancher1-1": "", "v1.30.5-rancher1-2": "", "v1.29.9-rancher1-1": "downgrade", "v1.32.1-rancher1-1": "skipped-minor", "latest": "version-form",
+		"v1.31.2-rancher1-1": "snapshot", "v1.30.5-rancher1-2": "snapshot", "v1.29.9-rancher1-1": "downgrade", "v1.32.1-rancher1-1": "skipped-minor", "latest": "version-form",
 	} {
 		f := well()
 		f.to, f.running, f.cluster.Spec = to, []string{"v1.30.5-rancher1-1"}, clusterspec.Spec{RancherKubernetesEngineConfig: &config}

@@ -95,6 +95,9 @@ func (u *Upgrader) Upgrade(ctx context.Context, key records.ClusterKey, r Reques
 	if c.Spec.Docker() && !c.Spec.RKE1() {
 		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts", c.Name)}
 	}
+	if c.Spec.RKE1() && r.How.NoSnapshot {
+		return Answer{}, &InvalidError{Field: "noSnapshot", Reason: fmt.Sprintf("the upgrade of an RKE1 cluster is a change of its document: annotate %s with %s: \"true\" to have it begin without a snapshot", c.Name, clusterspec.NoSnapshot)}
+	}
 	answer := Answer{To: r.To}
 	known := u.facts(ctx, c, r)
 	if answer.From = c.Spec.KubernetesVersion; c.Spec.RKE1() && len(known.running) > 0 {
@@ -129,6 +132,7 @@ func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) fact
 	f := facts{now: u.Now(), cluster: c, to: r.To, accepted: r.Accept}
 	if c.Spec.RKE1() {
 		u.ofRKE1(key, &f)
+		f.snapshot = c.Annotations[clusterspec.NoSnapshot] != "true"
 	} else {
 		data := u.Versions()
 		_, f.known = data.Release(r.To)

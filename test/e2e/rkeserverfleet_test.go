@@ -49,7 +49,7 @@ func TestRKEServerFleet(t *testing.T) {
 		s.yard.voters(a, 3)
 	})
 	s.step("a second run changes nothing", func(*testing.T) { s.again() })
-	s.step("an upgrade with drains while the server is killed", func(*testing.T) {
+	s.step("an upgrade with drains while the server is killed", func(t *testing.T) {
 		were := s.succeeded()
 		s.yard.version = rke1images.Version
 		s.drover(s.server, "apply", "-f", s.document(upgradeStrategy))
@@ -58,6 +58,11 @@ func TestRKEServerFleet(t *testing.T) {
 		s.nodes(3)
 		s.yard.voters(a, 3)
 		s.yard.images(rke1images.Version)
+		var taken []struct{ Name string }
+		must(t, json.Unmarshal([]byte(s.drover(s.server, "snapshots", "ls", "yard", "-o", "json")), &taken))
+		if len(taken) != 1 {
+			t.Errorf("the upgrade began with the snapshots %+v, want one", taken)
+		}
 	})
 	s.step("a host is lost while it changes, and again when all is done", func(t *testing.T) {
 		were := s.succeeded()

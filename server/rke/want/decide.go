@@ -34,6 +34,8 @@ type Params struct {
 	Retry int `json:"retry,omitempty"`
 	// Away are the addresses of hosts that alone are left to do, as they could not be reached.
 	Away []string `json:"away,omitempty"`
+	// Guard is the name of the snapshot that an upgrade begins with; empty for none.
+	Guard string `json:"guard,omitempty"`
 	// Wish is what is carried out; nil for a cluster that is brought to its document or removed.
 	Wish *Wish `json:"wish,omitempty"`
 }

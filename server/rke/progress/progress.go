@@ -1,11 +1,11 @@
-// What a run reports becomes its operation's record: tasks are its phases, and its lines are the log. Lines come
-// by the hundred, so that what came within a second is written together.
-
-package rke
+// Package progress writes what a run of the RKE1 engine reports into its operation's record: tasks are its phases, and its
+// lines are the log. Lines come by the hundred, so that what came within a second is written together.
+package progress
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -20,12 +20,9 @@ import (
 // writeEvery is how long lines are gathered.
 const writeEvery = time.Second
 
-// report is the engine.Report of one run.
-type report struct {
-	runner *Runner
-	key    string // of the operation
-	steps  []engine.Step
-	words  advice.Words
+// Report is the engine.Report of one run.
+type Report struct {
+	Options
 
 	mu      sync.Mutex
 	pending []func(operations.Operation) operations.Operation
@@ -36,15 +33,29 @@ type report struct {
 	closed sync.WaitGroup
 }
 
-func newReport(r *Runner, key string, steps []engine.Step, words advice.Words) *report {
-	return &report{runner: r, key: key, steps: steps, words: words, due: make(chan struct{}, 1), end: make(chan struct{})}
+// Options are what a Report needs.
+type Options struct {
+	Operations *store.Collection[operations.Operation]
+	// Key is that of the operation.
+	Key string
+	// Steps are the parts of the run, as far as they are known before.
+	Steps []engine.Step
+	// Words say what can be done about a warning.
+	Words  advice.Words
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
-// start writes that a try begins, with all its tasks, and writes from now on what is reported, until finish.
-func (p *report) start(ctx context.Context, params want.Params, generation int64) error {
-	_, err := p.runner.State.Operations.Modify(ctx, p.key, func(o operations.Operation) (operations.Operation, error) {
-		now := p.runner.Now().UTC()
-		for _, s := range p.steps {
+// New is a report that writes nothing before Start.
+func New(o Options) *Report {
+	return &Report{Options: o, due: make(chan struct{}, 1), end: make(chan struct{})}
+}
+
+// Start writes that a try begins, with all its tasks, and writes from now on what is reported, until Finish.
+func (p *Report) Start(ctx context.Context, params want.Params, generation int64) error {
+	_, err := p.Operations.Modify(ctx, p.Key, func(o operations.Operation) (operations.Operation, error) {
+		now := p.Now().UTC()
+		for _, s := range p.Steps {
 			t, known := o.Task(s.ID)
 			if !known {
 				t = operations.Task{ID: s.ID}
@@ -79,13 +90,13 @@ func (p *report) start(ctx context.Context, params want.Params, generation int64
 	return nil
 }
 
-// finish writes what is left.
-func (p *report) finish() {
+// Finish writes what is left.
+func (p *Report) Finish() {
 	close(p.end)
 	p.closed.Wait()
 }
 
-func (p *report) add(f func(operations.Operation) operations.Operation) {
+func (p *Report) add(f func(operations.Operation) operations.Operation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending = append(p.pending, f)
@@ -96,14 +107,14 @@ func (p *report) add(f func(operations.Operation) operations.Operation) {
 }
 
 // write writes what was gathered. What cannot be written now is written with what comes next.
-func (p *report) write(ctx context.Context) {
+func (p *Report) write(ctx context.Context) {
 	p.mu.Lock()
 	all := slices.Clone(p.pending)
 	p.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
-	_, err := p.runner.State.Operations.Modify(ctx, p.key, func(o operations.Operation) (operations.Operation, error) {
+	_, err := p.Operations.Modify(ctx, p.Key, func(o operations.Operation) (operations.Operation, error) {
 		if o.State.Ended() {
 			return o, store.ErrUnchanged
 		}
@@ -114,7 +125,7 @@ func (p *report) write(ctx context.Context) {
 	})
 	if err != nil && !errors.Is(err, store.ErrUnchanged) {
 		if ctx.Err() == nil {
-			p.runner.Logger.Warn("the progress of an operation could not be written", "operation", p.key, "error", err)
+			p.Logger.Warn("the progress of an operation could not be written", "operation", p.Key, "error", err)
 		}
 		return
 	}
@@ -124,8 +135,8 @@ func (p *report) write(ctx context.Context) {
 }
 
 // Phase implements engine.Report.
-func (p *report) Phase(id, title string) {
-	now := p.runner.Now().UTC()
+func (p *Report) Phase(id, title string) {
+	now := p.Now().UTC()
 	p.mu.Lock()
 	last := p.phase
 	p.phase = id
@@ -142,8 +153,8 @@ func (p *report) Phase(id, title string) {
 }
 
 // Line implements engine.Report.
-func (p *report) Line(text string) {
-	now := p.runner.Now().UTC()
+func (p *Report) Line(text string) {
+	now := p.Now().UTC()
 	p.mu.Lock()
 	phase := p.phase
 	p.mu.Unlock()
@@ -157,13 +168,13 @@ func (p *report) Line(text string) {
 }
 
 // Warn implements engine.Report.
-func (p *report) Warn(text string, steps ...advice.Step) {
-	p.Line(advice.Sentence("warning: "+text, steps, p.words))
+func (p *Report) Warn(text string, steps ...advice.Step) {
+	p.Line(advice.Sentence("warning: "+text, steps, p.Words))
 }
 
-// succeed marks the task that runs as done.
-func (p *report) succeed() {
-	now := p.runner.Now().UTC()
+// Succeed marks the task that runs as done.
+func (p *Report) Succeed() {
+	now := p.Now().UTC()
 	p.add(func(o operations.Operation) operations.Operation {
 		for _, t := range o.Tasks {
 			if t.State == operations.TaskRunning {
