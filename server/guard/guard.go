@@ -1,5 +1,5 @@
 // Package guard bounds what connections hold that nobody has vouched for: how many one
-// source may have, how many are begun at once, how long a body may stall, and how long a client may read nothing. Watches
+// source may have, how many are begun at once, how long one may say nothing, how long a body may stall, and how long a client may read nothing. Watches
 // and tunnels, which wait for hours by design, are bounded where they write, by nobody's
 // reading of what was sent.
 package guard
@@ -26,8 +26,12 @@ const (
 	// AtOnce is how many connections are begun at once: several groups of writes of the store, so that the disk is never
 	// what waits.
 	AtOnce = 128
-	// BeginWithin is how long a turn lasts before the first byte of a request, so that hosts far away and hosts that say
-	// nothing keep nobody waiting; AnswerWithin is how long it lasts from there to the answer.
+	// Waiting is how many connections are held that were not begun: those that have said nothing, and those that wait for
+	// their turn. SilentWithin is how long one may say nothing, which is as long as a header may take afterwards.
+	Waiting      = 8192
+	SilentWithin = 10 * time.Second
+	// BeginWithin is how long a turn lasts before the first byte of a request, so that hosts far away and hosts that go
+	// silent keep nobody waiting; AnswerWithin is how long it lasts from there to the answer.
 	BeginWithin  = 250 * time.Millisecond
 	AnswerWithin = time.Second
 )
@@ -41,10 +45,10 @@ type Options struct {
 	// connection does; from then on the connection is not counted.
 	Trusted func(*http.Request) bool
 
-	// AtOnce is how many connections are begun at once.
-	AtOnce int
+	// AtOnce is how many connections are begun at once, and Waiting how many are held before that.
+	AtOnce, Waiting int
 
-	WriteStall, BodyStall, BodyLimit, BeginWithin, AnswerWithin time.Duration
+	WriteStall, BodyStall, BodyLimit, SilentWithin, BeginWithin, AnswerWithin time.Duration
 
 	Logger *slog.Logger
 }
@@ -79,6 +83,12 @@ func New(o Options) *Guard {
 	}
 	if o.AtOnce == 0 {
 		o.AtOnce = AtOnce
+	}
+	if o.Waiting == 0 {
+		o.Waiting = Waiting
+	}
+	if o.SilentWithin == 0 {
+		o.SilentWithin = SilentWithin
 	}
 	if o.BeginWithin == 0 {
 		o.BeginWithin = BeginWithin
@@ -138,6 +148,13 @@ func (g *Guard) admit(c *conn) bool {
 	g.of(c.source).all++
 	g.total++
 	return true
+}
+
+// refuse counts a connection that was ended for another one before it was admitted.
+func (g *Guard) refuse() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused++
 }
 
 func (g *Guard) of(source netip.Prefix) *crowd {
@@ -258,6 +275,8 @@ type conn struct {
 	trusted atomic.Bool
 	writeBy atomic.Int64 // Unix nanoseconds, as was set; 0 for none
 	turn    turn
+	first   [1]byte // what was read to know that the client speaks
+	ahead   bool    // the first byte is still to be handed on
 
 	// Guarded by the guard's mutex.
 	counted bool

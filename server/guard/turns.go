@@ -1,13 +1,13 @@
 package guard
 
-// This file holds whose turn it is to begin. A connection costs little until somebody reads from it: then come a
-// handshake, buffers, a request and what it asks for. Where thousands of hosts connect at the same instant, as they do
-// when all of them report, only some are begun at once, and the others wait in the order in which they came. Each is
-// answered as early as if all had been begun together, and the server holds a fraction of the memory.
+// This file holds whose turn it is to begin. A connection costs little until it is served: then come a handshake,
+// buffers, a request and what it asks for. Where thousands of hosts connect at the same instant, as they do when all of
+// them report, only some are begun at once, and the others wait in the order in which they spoke. Each is answered as
+// early as if all had been begun together, and the server holds a fraction of the memory.
 //
-// What is begun gives its turn on with its first answer. Nobody keeps one for long: neither a client that says nothing,
-// nor a request that takes its time. So the number of connections is not bounded here, and a server that cannot answer
-// one request still takes others.
+// What is begun gives its turn on with its first answer. Nobody keeps one for long: neither a client that goes silent,
+// nor a request that takes its time. So the number of connections that are served is not bounded here, and a server that
+// cannot answer one request still takes others. Who says nothing gets no turn; see silent.go.
 
 import (
 	"net"
@@ -18,15 +18,14 @@ import (
 	"github.com/drover-project/drover/server/source"
 )
 
-// maxWaiting is how many connections wait for their turn; further ones wait in the kernel.
-const maxWaiting = 8192
-
 // listener hands connections on when it is their turn, and the guard admits them.
 type listener struct {
 	net.Listener
 	guard   *Guard
 	turns   chan struct{} // has an entry for each turn that is taken
-	waiting chan net.Conn
+	held    chan struct{} // has an entry for each connection that is silent or waits
+	silent  silent
+	waiting chan *conn // has room for all that are held
 	failed  chan error
 	closed  chan struct{}
 	ended   chan struct{} // closed when nothing is accepted any more
@@ -37,8 +36,8 @@ type listener struct {
 // Listener accepts what the guard admits.
 func (g *Guard) Listener(l net.Listener) net.Listener {
 	return &listener{
-		Listener: l, guard: g, turns: make(chan struct{}, g.o.AtOnce), waiting: make(chan net.Conn, maxWaiting),
-		failed: make(chan error), closed: make(chan struct{}), ended: make(chan struct{}),
+		Listener: l, guard: g, turns: make(chan struct{}, g.o.AtOnce), held: make(chan struct{}, g.o.Waiting),
+		waiting: make(chan *conn, g.o.Waiting), failed: make(chan error), closed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -53,11 +52,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	for {
 		select {
 		case c := <-l.waiting:
+			<-l.held
 			// One that waits is not counted: a thousand hosts behind one address can come at the same instant.
-			guarded := &conn{Conn: c, guard: l.guard, source: source.Of(c.RemoteAddr().String())}
-			if l.guard.admit(guarded) {
-				guarded.turn.take(l.turns, l.guard.o)
-				return guarded, nil
+			if l.guard.admit(c) {
+				c.turn.take(l.turns, l.guard.o)
+				return c, nil
 			}
 			_ = c.Close()
 		case err := <-l.failed:
@@ -70,13 +69,14 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close is of net.Listener. Those that wait are closed: nobody has read from them.
+// Close is of net.Listener. Those that are silent or wait are closed: nobody serves them.
 func (l *listener) Close() error {
 	err := l.Listener.Close()
 	l.end.Do(func() {
 		close(l.closed)
 		l.begin.Do(func() { close(l.ended) })
 		<-l.ended
+		l.silent.end()
 		for len(l.waiting) > 0 {
 			_ = (<-l.waiting).Close()
 		}
@@ -97,12 +97,11 @@ func (l *listener) accept() {
 			}
 			continue
 		}
-		select {
-		case l.waiting <- c:
-		case <-l.closed:
+		if !l.hold() {
 			_ = c.Close()
 			return
 		}
+		l.hear(&conn{Conn: c, guard: l.guard, source: source.Of(c.RemoteAddr().String())})
 	}
 }
 

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -94,31 +95,21 @@ func TestWhoWaitsIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAServerEndsThoseThatWait.
+// TestTheEndOfAServerEndsThoseThatWait, and those that have said nothing.
 func TestTheEndOfAServerEndsThoseThatWait(t *testing.T) {
 	b := newBed(t, Options{AtOnce: 1, BeginWithin: time.Hour, AnswerWithin: time.Hour})
-	var conns []net.Conn
-	for range 3 {
-		c, err := net.Dial("tcp", b.web.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		conns = append(conns, c)
+	conns := b.silent(t, 4)
+	for _, c := range conns[:3] {
+		fmt.Fprint(c, "\x16") // as a handshake begins
 	}
-	waitFor(t, "two wait", func() bool { return len(b.below.(*listener).waiting) == 2 })
+	at := b.below.(*listener)
+	waitFor(t, "two wait and one is silent", func() bool { return len(at.waiting) == 2 && len(at.held) == 3 })
 	if err := b.web.Config.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range conns {
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := c.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+		if err := ends(c); err != nil {
 			t.Errorf("connection %d: %v", i, err)
 		}
 	}
-}
-
-func isTimeout(err error) bool {
-	n, ok := err.(net.Error) //nolint:errorlint // of the connection itself
-	return ok && n.Timeout()
 }

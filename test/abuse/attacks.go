@@ -27,6 +27,7 @@ func attacks() []attack {
 		{"documents of RKE1 clusters that are bombs, as administrator", hostileRKE1},
 		{"plans for a fleet that are bombs, as administrator", hostilePlans},
 		{"logins with names of 1 MB", longNames},
+		{"12,000 connections that say nothing", silence},
 		{"1,500 bodies that stall", stalledBodies},
 		{"1,000 clients that never read", neverRead},
 		{"400 bogus logins at once, again and again", bogusLogins},
@@ -175,6 +176,25 @@ func (t *target) hold(ctx context.Context, n int, begin string) (open, refused i
 	}
 	<-ctx.Done()
 	return len(conns), refused
+}
+
+// silence is more connections than the server holds, from one source; each is opened again when it is ended.
+func silence(ctx context.Context, t *target) string {
+	var opened, ended atomic.Int64
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	abreast(ctx, 12_000, func(int) {
+		c, err := dialer.DialContext(ctx, "tcp", t.address)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		opened.Add(1)
+		if _, err := c.Read(make([]byte, 1)); err != nil && ctx.Err() == nil {
+			ended.Add(1)
+		}
+	})
+	return fmt.Sprintf("%d opened, %d ended by the server", opened.Load(), ended.Load())
 }
 
 func stalledBodies(ctx context.Context, t *target) string {

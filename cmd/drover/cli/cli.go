@@ -144,6 +144,13 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
 	})
+	// Asked here before the library does, whose error looks like one of the command's own.
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmd.ValidateFlagGroups(); err != nil {
+			return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
+		}
+		return nil
+	}
 	a.complete(root)
 	return root
 }

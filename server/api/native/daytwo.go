@@ -25,6 +25,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	refused := func(field, format string, args ...any) (route.Answer, error) {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
+	snapshots := asked.Kind == ops.KindSnapshot || asked.Kind == ops.KindRestore
 	switch {
 	case !ops.Is(asked.Kind):
 		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys", asked.Kind)
@@ -38,6 +39,14 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 		return refused("replace", "only a restore takes the place of a change that is under way")
 	case asked.Kind == ops.KindRestore && len(asked.Machines) > 1:
 		return refused("machines", "a snapshot is restored on one machine")
+	case len(asked.Machines) > 0 && !snapshots:
+		return refused("machines", "%s is done on all machines that it concerns", asked.Kind)
+	case asked.Snapshot != "" && !snapshots:
+		return refused("snapshot", "only snapshot and restore have to do with a snapshot")
+	case asked.Mode != "" && asked.Kind != ops.KindRestore:
+		return refused("mode", "only restores have a mode")
+	case len(asked.Services) > 0 && asked.Kind != ops.KindCertificates:
+		return refused("services", "only the certificates of services are rotated by service")
 	}
 	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {

@@ -4,7 +4,6 @@ package native
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -148,9 +147,7 @@ func strictBody(c *route.Call, limit int64, into any, mayBeEmpty bool) error {
 	if err != nil || mayBeEmpty && len(bytes.TrimSpace(text)) == 0 {
 		return err
 	}
-	body := json.NewDecoder(bytes.NewReader(text))
-	body.DisallowUnknownFields()
-	if err := body.Decode(into); err != nil {
+	if err := decode(text, into); err != nil {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what the request takes: %v", err)
 	}
 	return nil

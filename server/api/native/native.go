@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -154,9 +157,7 @@ func (a *API) LabelMachine(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	var change views.LabelChange
-	body := json.NewDecoder(bytes.NewReader(text))
-	body.DisallowUnknownFields()
-	if err := body.Decode(&change); err != nil {
+	if err := decode(text, &change); err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not a change of labels, such as {\"set\": {\"rack\": \"a\"}, \"remove\": [\"disk\"]}: %v", err)
 	}
 	if d, err = registration.Label(c.Ctx(), a.State, d.Key, change.Set, change.Remove); err != nil {
@@ -164,6 +165,19 @@ func (a *API) LabelMachine(c *route.Call) (route.Answer, error) {
 	}
 	a.Logger.Info("labels of a machine changed", "machine", d.Key, "user", c.Who.UserID, "set", len(change.Set), "removed", len(change.Remove))
 	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+}
+
+// decode reads one JSON value whose fields are all known, and nothing after it.
+func decode(text []byte, into any) error {
+	read := json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields()
+	if err := read.Decode(into); err != nil {
+		return fmt.Errorf("%.200s", err.Error()) // which repeats the names of fields
+	}
+	if _, err := read.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more follows after the end of the value")
+	}
+	return nil
 }
 
 // findMachine is the machine of the path, for those who may do with it what the row is for.

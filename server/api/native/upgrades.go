@@ -3,8 +3,6 @@
 package native
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
 
@@ -29,9 +27,7 @@ func body(c *route.Call, example string, to any) error {
 	if err != nil {
 		return err
 	}
-	read := json.NewDecoder(bytes.NewReader(text))
-	read.DisallowUnknownFields()
-	if err := read.Decode(to); err != nil || read.More() {
+	if err := decode(text, to); err != nil {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not of the form %s: %v", example, err)
 	}
 	return nil
@@ -85,18 +81,23 @@ func (a *UpgradeAPI) SetWindow(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	var asked views.AskedWindow
+	var asked struct {
+		Window *string `json:"window"` // of views.AskedWindow; nobody takes a window off by leaving it out
+	}
 	if err := body(c, `{"window": "Sat 22:00-04:00 Europe/Berlin"}`, &asked); err != nil {
 		return route.Answer{}, err
 	}
-	d, err = a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), asked.Window)
+	if asked.Window == nil {
+		return route.Answer{}, norman.Invalid(norman.MissingRequired, "window", "window is missing; an empty one takes the window off")
+	}
+	d, err = a.Clusters.SetWindow(c.Ctx(), records.ClusterKey(d.Key), *asked.Window)
 	if bad, ok := errors.AsType[*clusters.WindowError](err); ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidFormat, "window", "%s", bad.Reason)
 	}
 	if err != nil {
 		return route.Answer{}, err
 	}
-	a.Logger.Info("maintenance window set", "cluster", d.Key, "window", asked.Window, "user", c.Who.UserID)
+	a.Logger.Info("maintenance window set", "cluster", d.Key, "window", *asked.Window, "user", c.Who.UserID)
 	return a.window(d.Value)
 }
 

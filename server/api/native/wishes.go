@@ -3,8 +3,6 @@
 package native
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -34,9 +32,7 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	var asked views.Asked
-	body := json.NewDecoder(bytes.NewReader(text))
-	body.DisallowUnknownFields()
-	if err := body.Decode(&asked); err != nil || body.More() {
+	if err := decode(text, &asked); err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
 	}
 	switch {

@@ -75,7 +75,7 @@ func Errorf(status int, code, format string, args ...any) *Error {
 
 // Missing is the error for something that does not exist, or that the caller cannot see.
 func Missing(what, id string) *Error {
-	return Errorf(http.StatusNotFound, NotFound, "there is no %s %q", what, id)
+	return Errorf(http.StatusNotFound, NotFound, "there is no %s %.200q", what, id)
 }
 
 // Invalid is a 422 about one field.

@@ -93,7 +93,7 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func nothingAt(r *http.Request) error {
-	return norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %s", r.URL.Path)
+	return norman.Errorf(http.StatusNotFound, norman.NotFound, "there is nothing at %.200s", r.URL.Path)
 }
 
 // authHeader says to dashboards whether the caller is logged in, so that they need not guess
@@ -163,7 +163,7 @@ func (t *Table) refuse(c *Call, group []*compiled) {
 	case !seen:
 		c.Fail(nothingAt(c.R))
 	case c.Method == http.MethodPost && action != "":
-		c.Fail(norman.Errorf(http.StatusNotFound, norman.ActionNotAvailable, "%s has no action %q", kind, action))
+		c.Fail(norman.Errorf(http.StatusNotFound, norman.ActionNotAvailable, "%s has no action %.80q", kind, action))
 	default:
 		c.Fail(norman.Errorf(http.StatusMethodNotAllowed, norman.MethodNotAllow, "%s is not possible here", c.Method))
 	}

@@ -116,7 +116,7 @@ func (d *decider) together(name string, first, next int) (open bool) {
 			if d.goesOn(v, name, t); d.tasks()[i].State.Ended() {
 				busy--
 			}
-		case t.State == operations.TaskPending && (limit > 0 && busy >= limit || d.halts()):
+		case t.State == operations.TaskPending && (limit > 0 && busy >= limit || d.halts() || !v.further && d.failures(first, next) != ""):
 			left++
 		case t.State == operations.TaskPending:
 			if d.begins(v, name, t); d.tasks()[i].State == operations.TaskRunning {

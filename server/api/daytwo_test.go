@@ -1,0 +1,160 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+)
+
+const harbourOperations = "/v1-drover/clusters/fleet-default/harbour/operations"
+
+// addSnapshot stores a snapshot of harbour on its first machine.
+func (b *bench) addSnapshot(file string) {
+	b.t.Helper()
+	s := records.Snapshot{
+		Cluster: "fleet-default/harbour", Machine: "custom-0f31c2aa9d10", File: file, Size: 1, Created: start,
+		Spec: clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{}},
+	}
+	if _, err := b.st.Snapshots.Create(b.t.Context(), s.Key(), s); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// operationsOf are those of a cluster, as kinds and states.
+func (b *bench) operationsOf(key records.ClusterKey) (all []string) {
+	for _, o := range b.st.OperationsOf(key) {
+		all = append(all, o.Kind+" "+string(o.State))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestWhatIsAskedOfClustersOnHosts becomes an operation with exactly what was asked for.
+func TestWhatIsAskedOfClustersOnHosts(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.addSnapshot("/d/one")
+	for _, c := range []struct {
+		name, query, body string
+		kind, title       string
+		want              ops.Request
+	}{
+		{"a snapshot", "", `{"kind": "snapshot"}`, ops.KindSnapshot, "take a snapshot of the etcd of cluster harbour", ops.Request{}},
+		{"a snapshot with a name, of one machine", "", `{"kind": "snapshot", "snapshot": "before", "machines": ["custom-0f31c2aa9d10"]}`, ops.KindSnapshot, "take a snapshot",
+			ops.Request{Name: "before", Machines: []string{"custom-0f31c2aa9d10"}}},
+		{"a restore", "", `{"kind": "restore", "snapshot": "one"}`, ops.KindRestore, "one", ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10"}},
+		{"a restore without a snapshot before", "?noSnapshot=true", `{"kind": "restore", "snapshot": "one", "mode": "none"}`, ops.KindRestore, "one",
+			ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", NoSnapshot: true}},
+		{"a restore of the version, too", "", `{"kind": "restore", "snapshot": "one", "mode": "kubernetesVersion"}`, ops.KindRestore, "one",
+			ops.Request{Snapshot: "/d/one", Target: "custom-0f31c2aa9d10", Spec: &clusterspec.Spec{KubernetesVersion: "v1.34.3+k3s1", RKEConfig: &clusterspec.RKEConfig{}}}},
+		{"a restore of a file", "", `{"kind": "restore", "snapshot": "/root/two", "machines": ["custom-000000000003"]}`, ops.KindRestore, "two",
+			ops.Request{Snapshot: "/root/two", Target: "custom-000000000003"}},
+		{"certificates", "", `{"kind": "rotate-certificates"}`, ops.KindCertificates, "", ops.Request{}},
+		{"certificates of two services", "", `{"kind": "rotate-certificates", "services": ["etcd", "kubelet"]}`, ops.KindCertificates, "", ops.Request{Services: []string{"etcd", "kubelet"}}},
+		{"a key", "", `{"kind": "rotate-encryption-keys"}`, ops.KindKeys, "", ops.Request{}},
+	} {
+		r := b.request("POST", harbourOperations+c.query, b.admin, c.body)
+		var begun struct {
+			Operation struct{ ID, Kind, Title, State string }
+		}
+		if err := json.Unmarshal(r.raw, &begun); err != nil || r.status != http.StatusOK {
+			t.Errorf("%s: %d %v: %s", c.name, r.status, err, r.raw)
+			continue
+		}
+		d, ok := b.st.OperationsByID.First(begun.Operation.ID)
+		request, err := ops.ReadRequest(d.Value)
+		if !ok || err != nil || d.Value.Kind != c.kind || d.Value.By != "user-admin" || d.Value.State != operations.Running || !strings.Contains(d.Value.Title, c.title) {
+			t.Errorf("%s: %v, %+v", c.name, err, d.Value)
+		}
+		if diff := cmp.Diff(c.want, request); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+		if err := b.st.Operations.Delete(t.Context(), d.Key, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatIsRefusedOfClustersOnHosts is refused with a sentence that names what is wrong, and nothing begins.
+func TestWhatIsRefusedOfClustersOnHosts(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.addSnapshot("/d/one")
+	for _, c := range []struct{ query, body, field, says string }{
+		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys`},
+		{"", `null`, "kind", "is not one of"},
+		{"", `{"kind": "upgrade"}`, "kind", `"upgrade" is not one of`},
+		{"", `{"kind": "` + strings.Repeat("x", 10_000) + `"}`, "kind", "is not one of"},
+		{"", `{"kind": "snapshot", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},
+		{"", `{"kind": "restore", "snapshot": "one", "keepState": true}`, "kind", "for clusters of RKE1"},
+		{"?dryRun=true", `{"kind": "snapshot"}`, "kind", "dryRun are for clusters of RKE1"},
+		{"?dryRun=true", `{"kind": "restore", "snapshot": "one"}`, "kind", "dryRun are for clusters of RKE1"},
+		{"?dryRun=perhaps", `{"kind": "snapshot"}`, "dryRun", `"perhaps" is neither true nor false`},
+		{"?noSnapshot=true", `{"kind": "snapshot"}`, "noSnapshot", "only upgrades and restores begin with a snapshot"},
+		{"?noSnapshot=true", `{"kind": "rotate-certificates"}`, "noSnapshot", "only upgrades and restores"},
+		{"?now=true", `{"kind": "rotate-certificates"}`, "now", "does not wait for a maintenance window"},
+		{"?replace=true", `{"kind": "rotate-encryption-keys"}`, "replace", "only a restore takes the place"},
+		{"?queue=true&replace=true", `{"kind": "restore", "snapshot": "one"}`, "queue", "cannot stand beside replace"},
+		{"?maxMachines=99999999999999999999", `{"kind": "snapshot"}`, "maxMachines", "is not a number of machines"},
+		{"?maxMachines=-1", `{"kind": "snapshot"}`, "maxMachines", "is not a number of machines"},
+		{"", `{"kind": "restore", "snapshot": "one", "machines": ["a", "b"]}`, "machines", "a snapshot is restored on one machine"},
+		{"", `{"kind": "rotate-certificates", "machines": ["custom-0f31c2aa9d10"]}`, "machines", "rotate-certificates is done on all machines"},
+		{"", `{"kind": "rotate-encryption-keys", "machines": ["custom-0f31c2aa9d10"]}`, "machines", "is done on all machines"},
+		{"", `{"kind": "rotate-certificates", "snapshot": "one"}`, "snapshot", "only snapshot and restore"},
+		{"", `{"kind": "snapshot", "mode": "all"}`, "mode", "only restores have a mode"},
+		{"", `{"kind": "snapshot", "services": ["etcd"]}`, "services", "only the certificates of services"},
+		{"", `{"kind": "restore"}`, "", `has no snapshot ""`},
+		{"", `{"kind": "restore", "snapshot": "two"}`, "", `has no snapshot "two"; drover snapshots ls harbour`},
+		{"", `{"kind": "restore", "snapshot": "../../d/one", "machines": ["custom-0f31c2aa9d10"]}`, "", "has no snapshot"},
+		{"", `{"kind": "restore", "snapshot": "/d/../etc/shadow", "machines": ["custom-0f31c2aa9d10"]}`, "", "neither the path of a snapshot nor the name of one"},
+		{"", `{"kind": "restore", "snapshot": "/d/$(reboot)", "machines": ["custom-0f31c2aa9d10"]}`, "", "neither the path of a snapshot"},
+		{"", `{"kind": "restore", "snapshot": "one", "mode": "some"}`, "", `"some" is not a mode of restores`},
+		{"", `{"kind": "snapshot", "snapshot": "Not A Name"}`, "", "cannot begin the name of a snapshot"},
+		{"", `{"kind": "rotate-certificates", "services": ["cron"]}`, "", `"cron" is not a service with certificates`},
+	} {
+		revision := b.st.Store.Revision()
+		r := b.request("POST", harbourOperations+c.query, b.admin, c.body)
+		if r.status != http.StatusUnprocessableEntity || !strings.Contains(r.text("message"), c.says) || r.text("fieldName") != c.field || len(r.raw) > 2_000 {
+			t.Errorf("%s %.100s: %d %.500s", c.query, c.body, r.status, r.raw)
+		}
+		if b.st.Store.Revision() != revision {
+			t.Errorf("%s %.100s: something was written", c.query, c.body)
+		}
+	}
+	if r := b.request("POST", "/v1-drover/clusters/fleet-default/quay/operations", b.admin, `{"kind": "snapshot"}`); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.text("message"), "has not been up yet") {
+		t.Errorf("a cluster that has not been up: %d %s", r.status, r.raw)
+	}
+	for token, status := range map[string]int{"": http.StatusUnauthorized, "token-admin:wrong": http.StatusUnauthorized, b.user: http.StatusNotFound} {
+		if r := b.request("POST", harbourOperations, token, `{"kind": "snapshot"}`); r.status != status {
+			t.Errorf("somebody who may not: %d, want %d", r.status, status)
+		}
+	}
+	if got := b.operationsOf("fleet-default/harbour"); len(got) != 0 {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// TestOneOperationAtATime: the second one is refused, or waits, and a restore takes the place of a change.
+func TestOneOperationAtATime(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.addSnapshot("/d/one")
+	b.want(http.StatusOK, "POST", harbourOperations, `{"kind": "snapshot"}`)
+	b.pass(1)
+	if r := b.want(http.StatusConflict, "POST", harbourOperations, `{"kind": "rotate-certificates"}`); !strings.Contains(r.text("message"), "drover operations wait") {
+		t.Errorf("%s", r.raw)
+	}
+	b.want(http.StatusOK, "POST", harbourOperations+"?queue=true", `{"kind": "rotate-certificates"}`)
+	if diff := cmp.Diff([]string{"rotate-certificates queued", "snapshot running"}, b.operationsOf("fleet-default/harbour")); diff != "" {
+		t.Error(diff)
+	}
+}
