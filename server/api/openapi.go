@@ -59,8 +59,8 @@ func descriptions() map[string]description {
 			summary: "The file of a snapshot of k3s or RKE2, which holds all Secrets of the cluster; that is logged. Range: bytes=N- with If-Range continues. 503 while no host that has it is connected",
 			query:   []parameter{{"machine", "only from the host of this machine, or s3"}}, stream: "application/octet-stream",
 		},
-		"/v1-drover/clusters/{namespace}/{name}/document":  {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
-		"/v1-drover/clusters/{namespace}/{name}/join":      {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
+		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},

@@ -134,7 +134,8 @@ func (a SnapshotAPI) onDocker(d store.Document[records.Cluster], name string) er
 		if s.Bucket != "" {
 			where += fmt.Sprintf(", in bucket %s as %s", s.Bucket, snapshots.File(name))
 		}
-		return norman.Errorf(http.StatusConflict, norman.Conflict, "snapshots of RKE1 clusters are not handed out by the server: copy it from where it is%s", where)
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "snapshots of RKE1 clusters do not come through the server: copy it from where it is%s; without a way to the host, drover machines docker MACHINE -- run --rm -v %s:/s:ro IMAGE cat /s/%s > %s, with an image that the host has",
+			where, snapshots.Dir, snapshots.File(name), snapshots.File(name))
 	}
 	return norman.Errorf(http.StatusNotFound, norman.NotFound, "cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are", d.Value.Name, name, d.Value.Name)
 }
