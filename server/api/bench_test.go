@@ -30,8 +30,8 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -196,8 +196,10 @@ func (b *bench) wire(o benchOptions) {
 		},
 	}
 	options.Files = &daytwo.Files{
-		State:  b.st,
-		Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} },
+		State: b.st,
+		Tunnel: func(records.Subject) observed.Tunnel {
+			return observed.Tunnel{Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		},
 		Ask: func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error) {
 			return b.askFor(ctx, subject, path, header)
 		},

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/download"
 	"github.com/drover-project/drover/installers/snapshots/etcddata"
-	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -132,7 +131,7 @@ func isDir(name string) bool {
 func (d downloaded) with(done download.Done) downloaded {
 	header := func(h http.Header, name string) string { return fmt.Sprintf("%.100s", h.Get(name)) }
 	d.Bytes, d.SHA256 = done.Bytes, done.SHA256
-	d.Machine, d.Created, d.Version = header(done.Header, native.MachineHeader), header(done.Header, native.CreatedHeader), header(done.Header, native.VersionHeader)
+	d.Machine, d.Created, d.Version = header(done.Header, views.FileMachine), header(done.Header, views.FileCreated), header(done.Header, views.FileVersion)
 	return d
 }
 

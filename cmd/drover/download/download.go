@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/server/views"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 	tries = 5
 	pause = time.Second
 	// sumHeader has the SHA-256 of the whole file in hex, where the server knows it.
-	sumHeader = "X-Drover-Sha256"
+	sumHeader = views.FileSum
 )
 
 // Wish is a file that somebody wants.

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/views"
 )
 
 // SnapshotAPI is the part of the API that hands out files of snapshots.
@@ -24,17 +25,6 @@ type SnapshotAPI struct {
 	// Files opens them; nil answers 503.
 	Files *daytwo.Files
 }
-
-// Fields of the header of a file that say what it is, beside those of HTTP.
-const (
-	// MachineHeader is the machine on whose host it is, or s3.
-	MachineHeader = "X-Drover-Machine"
-	// SumHeader is the SHA-256 of the whole file in hex, where that is known.
-	SumHeader = "X-Drover-Sha256"
-	// CreatedHeader is when it was taken, in RFC 3339, and VersionHeader the cluster's Kubernetes version then.
-	CreatedHeader = "X-Drover-Created"
-	VersionHeader = "X-Drover-Kubernetes-Version"
-)
 
 // Download is GET /v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file?machine=NAME. A file of which the way is lost is cut
 // off; Range: bytes=N- with the ETag as If-Range asks for the rest, which another file answers as a whole. Other ranges are ignored.
@@ -89,10 +79,7 @@ func continued(h http.Header) (offset int64, tag string) {
 	if from == nil || err != nil {
 		return 0, ""
 	}
-	offset, err = strconv.ParseInt(from[1], 10, 64)
-	if err != nil || offset == 0 {
-		return 0, ""
-	}
+	offset, _ = strconv.ParseInt(from[1], 10, 64) // as many digits as fit
 	return offset, tag
 }
 
@@ -102,13 +89,10 @@ func describe(h http.Header, f *daytwo.File) (status int) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", f.Snapshot.Name()))
 	h.Set("Content-Length", strconv.FormatInt(f.Size-f.Offset, 10))
-	h.Set(MachineHeader, f.Snapshot.Machine)
-	h.Set(CreatedHeader, f.Snapshot.Created.UTC().Format(time.RFC3339))
-	for name, value := range map[string]string{SumHeader: f.SHA256, VersionHeader: f.Snapshot.Spec.KubernetesVersion} {
-		if value != "" {
-			h.Set(name, value)
-		}
-	}
+	h.Set(views.FileMachine, f.Snapshot.Machine)
+	h.Set(views.FileCreated, f.Snapshot.Created.UTC().Format(time.RFC3339))
+	h.Set(views.FileSum, f.SHA256) // empty where it is not known, as the version
+	h.Set(views.FileVersion, f.Snapshot.Spec.KubernetesVersion)
 	if f.Tag != "" {
 		h.Set("ETag", strconv.Quote(f.Tag))
 		h.Set("Accept-Ranges", "bytes")
