@@ -62,6 +62,7 @@ type Service struct {
 	o         Options
 	inProcess *pipe.Listener
 	reading   chan struct{} // one entry for each log that is read
+	sending   chan struct{} // one entry for each snapshot that is sent
 }
 
 // New makes a service; Run serves.
@@ -69,7 +70,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{o: o, inProcess: pipe.Listen(Address), reading: make(chan struct{}, maxLogs)}
+	return &Service{o: o, inProcess: pipe.Listen(Address), reading: make(chan struct{}, maxLogs), sending: make(chan struct{}, maxSnapshots)}
 }
 
 // Dial is the policy of the tunnel: it opens the few targets that the server needs.
@@ -104,6 +105,7 @@ func (s *Service) handler() http.Handler {
 	mux.HandleFunc("GET /v1/kubeconfig", s.kubeconfig)
 	mux.HandleFunc("GET /v1/certificates", s.certificates)
 	mux.HandleFunc("GET /v1/logs", s.logs)
+	mux.HandleFunc("GET /v1/snapshot", s.snapshot)
 	if s.o.Status != nil {
 		mux.Handle("GET /v1/status", s.o.Status)
 		mux.Handle("GET /v1/output", s.o.Status)
@@ -134,18 +136,41 @@ func (s *Service) kubeconfig(w http.ResponseWriter, r *http.Request) {
 	w.Write(b)
 }
 
-// read returns a file that only root can have made.
+// read returns a small file that only root can have made.
 func (s *Service) read(path string) ([]byte, error) {
-	f, err := os.OpenFile(filepath.Join(s.o.Root, path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is not there yet: %w", path, fs.ErrNotExist)
-	case errors.Is(err, syscall.ELOOP):
-		return nil, fmt.Errorf("%s is a symbolic link", path)
-	case err != nil:
-		return nil, fmt.Errorf("%s cannot be opened", path)
+	f, _, err := s.open(path, maxKubeconfig)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read", path)
+	}
+	return b, nil
+}
+
+// open opens a file of at most limit bytes that only root can have made. That there is none is fs.ErrNotExist.
+func (s *Service) open(path string, limit int64) (f *os.File, info fs.FileInfo, err error) {
+	f, err = os.OpenFile(filepath.Join(s.o.Root, path), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("%s is not there yet: %w", path, fs.ErrNotExist)
+	case errors.Is(err, syscall.ELOOP):
+		return nil, nil, fmt.Errorf("%s is a symbolic link", path)
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s cannot be opened", path)
+	}
+	info, err = s.trusted(f, path, limit)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// trusted says what is wrong with an open file.
+func (s *Service) trusted(f *os.File, path string, limit int64) (fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be looked at", path)
@@ -158,12 +183,8 @@ func (s *Service) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s does not belong to root", path)
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("%s has mode %04o, so others can write it", path, info.Mode().Perm())
-	case info.Size() > maxKubeconfig:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, maxKubeconfig)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxKubeconfig))
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read", path)
-	}
-	return b, nil
+	return info, nil
 }

@@ -54,6 +54,8 @@ type Options struct {
 	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
 	DayTwo  *daytwo.Asker
 	Refresh func(ctx context.Context, key records.ClusterKey) error
+	// Files opens the files of snapshots; nil answers 503.
+	Files *daytwo.Files
 	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
 	Upgrades *upgrades.Upgrader
 	// Fleets takes what people ask of machines without a cluster.
@@ -143,6 +145,7 @@ func New(o Options) *API {
 	}
 	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
+	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.releases = &releases.API{Versions: o.Versions}

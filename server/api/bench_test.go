@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
@@ -73,6 +74,7 @@ type bench struct {
 	// What stands for the way to the hosts; nil reaches none.
 	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
+	askFor   func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error)
 }
 
 type syncBuffer struct {
@@ -191,6 +193,15 @@ func (b *bench) wire(o benchOptions) {
 				return nil, errors.New("no host is there")
 			}
 			return b.dial(ctx, subject, to)
+		},
+	}
+	options.Files = &daytwo.Files{
+		State: b.st,
+		Tunnel: func(records.Subject) observed.Tunnel {
+			return observed.Tunnel{Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		},
+		Ask: func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error) {
+			return b.askFor(ctx, subject, path, header)
 		},
 	}
 	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Transport: func(records.ClusterKey) (http.RoundTripper, error) {

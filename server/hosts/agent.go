@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,6 +24,11 @@ const answerLimit = 10 * time.Second
 // stream that ends with the context or with the tunnel. An error is that the agent cannot
 // be reached.
 func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+	return h.AskFor(ctx, subject, path, nil)
+}
+
+// AskFor is Ask with fields of the request's header, such as Range.
+func (h *Hosts) AskFor(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{
 		// The tunnel's dial does not wait for the host; the header shows that it is there.
 		DisableKeepAlives: true, ResponseHeaderTimeout: answerLimit,
@@ -34,6 +40,7 @@ func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent on %s: %w", subject, err)
 	}
+	maps.Copy(request.Header, header)
 	answer, err := client.Do(request)
 	if made, ok := errors.AsType[*url.Error](err); ok {
 		err = made.Err // the URL is made up and means nothing to a reader

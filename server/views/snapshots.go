@@ -89,3 +89,14 @@ func OfFile(s records.Snapshot, restorable bool, why string) Snapshot {
 	}
 	return shown
 }
+
+// Fields of the header of a snapshot's file that say what it is, beside those of HTTP.
+const (
+	// FileMachine is the machine on whose host it is, or s3.
+	FileMachine = "X-Drover-Machine"
+	// FileSum is the SHA-256 of the whole file in hex, where that is known.
+	FileSum = "X-Drover-Sha256"
+	// FileCreated is when it was taken, in RFC 3339, and FileVersion the cluster's Kubernetes version then.
+	FileCreated = "X-Drover-Created"
+	FileVersion = "X-Drover-Kubernetes-Version"
+)

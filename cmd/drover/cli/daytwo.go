@@ -60,7 +60,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 
 func (a *app) snapshotsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "snapshots", Aliases: []string{"snapshot"}, Short: "Snapshots of clusters' etcd, by which a cluster that is lost comes back"}
-	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore())
+	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore(), a.snapshotsDownload())
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -101,13 +102,10 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 
 // send sends a request.
 func (c *Client) send(ctx context.Context, method, path, contentType string, body []byte) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.context.Server+path, bytes.NewReader(body))
+	request, err := c.request(ctx, method, path, body)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", c.context.Server, err)
+		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+c.context.Token)
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "drover")
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
 	}
@@ -116,6 +114,18 @@ func (c *Client) send(ctx context.Context, method, path, contentType string, bod
 		return nil, c.explain(err)
 	}
 	return response, nil
+}
+
+// request is one that says who asks.
+func (c *Client) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.context.Server+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", c.context.Server, err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.context.Token)
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "drover")
+	return request, nil
 }
 
 // refusal is what an answer that says no says.
@@ -134,11 +144,37 @@ func refusal(status int, answer []byte) error {
 // Stream asks for an answer that comes bit by bit and may have no end. The caller closes it.
 func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	response, err := c.send(ctx, http.MethodGet, path, "", nil)
+	if err == nil {
+		response, err = c.accepted(response, http.StatusOK)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode == http.StatusOK {
-		return response.Body, nil
+	return response.Body, nil
+}
+
+// Rest asks for a file from a byte on, if the tag is that of the file still; 206 answers that, and 200 with the whole file. The caller
+// closes the answer.
+func (c *Client) Rest(ctx context.Context, path string, from int64, tag string) (*http.Response, error) {
+	request, err := c.request(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		request.Header.Set("If-Range", tag)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return c.accepted(response, http.StatusOK, http.StatusPartialContent)
+}
+
+// accepted is an answer of one of the statuses; another one is closed and an error.
+func (c *Client) accepted(response *http.Response, statuses ...int) (*http.Response, error) {
+	if slices.Contains(statuses, response.StatusCode) {
+		return response, nil
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
