@@ -122,7 +122,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   asker, Refresh: p.mirror.Refresh,
+		DayTwo:   asker, Refresh: p.mirror.Refresh, PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
 			Restorable: asker.Restorable, Now: s.Now,
