@@ -42,7 +42,7 @@ func TestRotate(t *testing.T) {
 // TestTokensOfEarlier are printed with the hash that their snapshots have.
 func TestTokensOfEarlier(t *testing.T) {
 	a := playServer(t, map[string]http.HandlerFunc{
-		"GET /v1-drover/clusters": says(`{"data":[{"id":"c-m-1","namespace":"fleet-default","name":"harbour"}]}`),
+		"GET /v1-drover/clusters":                              says(`{"data":[{"id":"c-m-1","namespace":"fleet-default","name":"harbour"}]}`),
 		"POST /v1-drover/clusters/fleet-default/harbour/token": says(`{"type":"joinTokens","server":"s3rver","agent":"ag3nt","earlier":[{"token":"3arlier","hash":"0123456789ab"}]}`),
 	})
 	if code, out, errs := a.run(t.Context(), "clusters", "token", "harbour", "--reveal"); code != 0 || !strings.Contains(out, "0123456789ab") || !strings.Contains(out, "3arlier") {
