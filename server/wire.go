@@ -123,6 +123,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
 		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel},
+		PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
 			Restorable: asker.Restorable, Now: s.Now,

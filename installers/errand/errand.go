@@ -37,6 +37,8 @@ var (
 	certificates string
 	//go:embed keys.sh
 	keys string
+	//go:embed token.sh
+	token string
 	//go:embed restart.sh
 	restart string
 	//go:embed stop.sh
@@ -126,10 +128,10 @@ func (h Host) Fetch(id, restore, snapshot string, from Source) plans.OneTimeInst
 	return in
 }
 
-// Check looks whether a snapshot can be restored on the host: a path, or the name of one of the distribution's own. What
-// tokenHash is, TokenHash says. Its output has a File.
-func (h Host) Check(id, snapshot, tokenHash string) plans.OneTimeInstruction {
-	return h.instruction(id, file+check, snapshot, tokenHash)
+// Check looks whether a snapshot can be restored on the host: a path, or the name of one of the distribution's own. The hashes
+// are those of the cluster's server tokens, the newest first. Its output has a File.
+func (h Host) Check(id, snapshot string, tokenHashes []string) plans.OneTimeInstruction {
+	return h.instruction(id, file+check, append([]string{snapshot}, tokenHashes...)...)
 }
 
 // Certificates renews the certificates of the services, all without any, and starts the unit anew. An agent gets its own
@@ -149,6 +151,19 @@ func (h Host) Certificates(id string, services []string) plans.OneTimeInstructio
 
 // Keys rotates the key that encrypts Secrets in etcd. The other servers have it when they have started again.
 func (h Host) Keys(id string) plans.OneTimeInstruction { return h.instruction(id, keys) }
+
+// Token has the distribution write what etcd holds of its certificates and keys with the server token next, whose hash is
+// that of etcd's key for it. opens are the tokens of which the server here knows one. Where that was done before, it
+// sees that it was, and has the server save it once more if it knows next. The host has etcd, and its unit runs; it
+// starts with next from then on only.
+//
+// The distribution's own command takes the token as an argument, which everybody on the host can read. So what the
+// command asks of the server is asked here. Source: k3s-io/k3s pkg/cli/token and pkg/server/handlers/token.go.
+func (h Host) Token(id, next, hash string, opens []string) plans.OneTimeInstruction {
+	in := h.instruction(id, token, h.Distribution.JoinURL("127.0.0.1")+"/v1-"+h.Distribution.Name+"/token", hash, h.unit())
+	in.Env = append(in.Env, "DROVER_SECRET_NEXT="+next, "DROVER_SECRET_OPENS="+strings.Join(opens, " "))
+	return in
+}
 
 // Restart restarts the distribution.
 func (h Host) Restart(id string) plans.OneTimeInstruction {
@@ -182,6 +197,8 @@ type File struct {
 	// Size is in bytes.
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+	// TokenHash says by which server token it can be read; empty where that was not looked at, or an archive does not say it.
+	TokenHash string `json:"tokenHash,omitempty"`
 }
 
 // ReadFile reads the output of Save and of Check.

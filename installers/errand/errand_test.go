@@ -142,7 +142,7 @@ func TestCheck(t *testing.T) {
 			if c.content != "" {
 				h.write("data/server/db/snapshots/one", c.content)
 			}
-			out, err := h.run(h.Check("op-1-check-1", "one", "0123456789ab"), 0)
+			out, err := h.run(h.Check("op-1-check-1", "one", []string{"0123456789ab"}), 0)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(out, c.want)) {
 				t.Errorf("%v: %s", err, out)
 			}

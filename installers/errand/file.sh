@@ -23,5 +23,5 @@ whole() {
     fi
 }
 
-# describe prints the file as the server reads it.
-describe() { say "{\"file\":\"$1\",\"size\":$(stat -c %s "$1"),\"sha256\":\"$(sha256sum "$1" | cut -d' ' -f1)\"}"; }
+# describe prints the file as the server reads it, with the hash $2 of the token that it needs.
+describe() { say "{\"file\":\"$1\",\"size\":$(stat -c %s "$1"),\"sha256\":\"$(sha256sum "$1" | cut -d' ' -f1)\",\"tokenHash\":\"${2:-}\"}"; }

@@ -33,6 +33,7 @@ import (
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
@@ -52,8 +53,10 @@ type Options struct {
 	// Clusters takes cluster documents in and removes clusters and machines.
 	Clusters *clusters.Applier
 	// DayTwo takes what people ask for on clusters that run, and Refresh asks a cluster for its snapshots; nil asks none.
-	DayTwo  *daytwo.Asker
-	Refresh func(ctx context.Context, key records.ClusterKey) error
+	DayTwo *daytwo.Asker
+	// PreviewOperation is what such an operation would do on the machines of its cluster, in its order.
+	PreviewOperation func(operations.Operation) ([]string, error)
+	Refresh          func(ctx context.Context, key records.ClusterKey) error
 	// Files opens the files of snapshots; nil answers 503.
 	Files *daytwo.Files
 	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
@@ -138,7 +141,7 @@ func New(o Options) *API {
 	if o.DayTwo == nil {
 		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
 	}
-	h.own.DayTwo, h.own.RefreshSnapshots = o.DayTwo, o.Refresh
+	h.own.DayTwo, h.own.RefreshSnapshots, h.own.PreviewOperation = o.DayTwo, o.Refresh, o.PreviewOperation
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	if o.Upgrades == nil {
 		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}

@@ -178,7 +178,7 @@ func (b *bench) wire(o benchOptions) {
 	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
 	options := Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping,
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Agents: agents, Metrics: room, Events: b.events,

@@ -205,3 +205,26 @@ func withDocument(cluster records.Cluster, doc clusterspec.Document) records.Clu
 	}
 	return cluster
 }
+
+// PreviewOperation is what an operation of package ops would do on the machines of its cluster if it began now, in its order. The
+// error says why it could not begin.
+func (c *Controller) PreviewOperation(o operations.Operation) ([]string, error) {
+	cluster, ok := c.State.Clusters.Get(o.Subject)
+	if !ok {
+		return nil, &store.NotFoundError{Collection: "clusters", Key: o.Subject}
+	}
+	snapshot, _ := c.gather(cluster)
+	snapshot.Operation = &o
+	next := planner.Decide(snapshot).Operation
+	if next == nil {
+		return nil, fmt.Errorf("nothing is known yet of what operation %s would do on cluster %s; ask again in a moment", o.Kind, o.Subject)
+	}
+	if len(next.Tasks) == 0 {
+		return nil, fmt.Errorf("%s: it would not begin: %s", o.Title, next.Reason)
+	}
+	var lines []string
+	for _, t := range next.Tasks {
+		lines = append(lines, t.Title)
+	}
+	return lines, nil
+}

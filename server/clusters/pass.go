@@ -29,6 +29,8 @@ type gathered struct {
 	machines []documents // sorted by the machines' keys
 	// operation is the one under way; it has no revision when there is none.
 	operation store.Document[operations.Operation]
+	// secrets are the cluster's; they have no revision when there are none.
+	secrets store.Document[records.ClusterSecrets]
 }
 
 // documents are a machine and its plan Secret, which has no revision when there is none.
@@ -120,15 +122,15 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 			s.RKE1.Record = &d.Value
 		}
 	}
+	g := gathered{cluster: cluster}
 	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
-		s.Secrets = &secrets.Value
+		g.secrets, s.Secrets = secrets, &secrets.Value
 	}
 	// Whether a version that no data have may be used was asked when the document came in; one that
 	// the data have lost since then still runs.
 	if release, ok := c.Versions().Permissive(cluster.Value.Spec.KubernetesVersion); ok {
 		s.Release = &release
 	}
-	g := gathered{cluster: cluster}
 	if under, ok := operations.Active(cluster.Key, c.State.OperationsOf(key)); ok {
 		if g.operation, ok = c.State.Operations.Get(under.Key()); ok {
 			s.Operation = &g.operation.Value
@@ -179,6 +181,10 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 	if d.Operation != nil {
 		// With the first plans: whoever reads the record finds what it says of them.
 		batch = append(batch, c.operation(g.operation, *d.Operation))
+	}
+	if d.Cluster.Secrets != nil && g.secrets.Revision != 0 {
+		g.secrets.Value = *d.Cluster.Secrets
+		batch = append(batch, write{what: "the tokens of cluster " + g.cluster.Key, ops: []store.Op{c.State.ClusterSecrets.Updating(g.secrets)}, size: statusSize})
 	}
 	for _, s := range d.Snapshots {
 		batch = append(batch, c.snapshot(s))

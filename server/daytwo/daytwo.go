@@ -1,10 +1,11 @@
 // Package daytwo takes in what people ask for on clusters that run: snapshots of their etcd, restores, and rotations of
-// certificates and keys. What is asked for becomes an operation, which the planner carries out; what is known of snapshots
+// certificates, keys and the server token. What is asked for becomes an operation, which the planner carries out; what is known of snapshots
 // is kept beside the cluster, so that it outlives it.
 package daytwo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -83,11 +85,13 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	if err := a.fits(c, &ask); err != nil {
 		return operations.Operation{}, err
 	}
+	token, err := a.token(key, &ask)
+	if err != nil {
+		return operations.Operation{}, err
+	}
 	o, writes, _, err := turns.Begin(a.State, turns.Request{
 		Subject: key, Kind: ask.Kind, Title: title(c.Name, ask), By: ask.By, Generation: c.Generation, Turn: ask.Turn,
-		Params: struct {
-			Ask ops.Request `json:"ask"`
-		}{ask.Request},
+		Params: params{ask.Request},
 	}, a.Now)
 	if err != nil {
 		return o, err
@@ -103,10 +107,54 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 		noted[ask.Kind] = records.Requested{Value: ask.Requested, Operation: o.ID, Phase: PhaseStarted}
 		cluster.Value.Requests = noted
 	}
-	if _, err := a.State.Store.Commit(ctx, append(writes, a.State.Clusters.Updating(cluster))...); err != nil {
+	if _, err := a.State.Store.Commit(ctx, append(append(writes, token...), a.State.Clusters.Updating(cluster))...); err != nil {
 		return o, fmt.Errorf("begin %s on cluster %s: %w", ask.Kind, key, err)
 	}
 	return o, nil
+}
+
+// params are those of an operation.
+type params struct {
+	Ask ops.Request `json:"ask"`
+}
+
+// token is the write of the server token that a rotation brings, which is stored before anybody is asked to take it.
+func (a *Asker) token(key records.ClusterKey, ask *Ask) ([]store.Op, error) {
+	if ask.Kind != ops.KindToken {
+		return nil, nil
+	}
+	secrets, _ := a.State.ClusterSecrets.Get(string(key))
+	next, err := ops.Expecting(secrets.Value, random.Secret(), a.Now().UTC())
+	if err != nil {
+		return nil, invalid("the server token of cluster %s cannot be rotated: %v", key.Name(), err)
+	}
+	secrets.Value, ask.Request.TokenHash = next, ops.TokenHash(next.Next.Token)
+	return []store.Op{a.State.ClusterSecrets.Updating(secrets)}, nil
+}
+
+// Draft is the operation that a request would become, of which nothing is stored. The error is an *InvalidError or a
+// *store.NotFoundError, as in Begin.
+func (a *Asker) Draft(key records.ClusterKey, ask Ask) (operations.Operation, error) {
+	cluster, ok := a.State.Clusters.Get(string(key))
+	if !ok {
+		return operations.Operation{}, fmt.Errorf("look at what %s would do: %w", ask.Kind, &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	}
+	c := cluster.Value
+	if err := a.fits(c, &ask); err != nil {
+		return operations.Operation{}, err
+	}
+	if _, err := a.token(key, &ask); err != nil {
+		return operations.Operation{}, err
+	}
+	text, err := json.Marshal(params{ask.Request})
+	if err != nil {
+		return operations.Operation{}, fmt.Errorf("look at what %s would do on cluster %s: %w", ask.Kind, key, err)
+	}
+	now := a.Now().UTC()
+	return operations.Operation{
+		ID: "op-draft", Kind: ask.Kind, Subject: string(key), Title: title(c.Name, ask), Generation: c.Generation, Params: text,
+		State: operations.Running, Created: now, Started: now,
+	}, nil
 }
 
 func title(cluster string, ask Ask) string {
@@ -120,6 +168,8 @@ func title(cluster string, ask Ask) string {
 			return fmt.Sprintf("renew the certificates of %s in cluster %s", strings.Join(ask.Request.Services, ", "), cluster)
 		}
 		return "renew the certificates of cluster " + cluster
+	case ops.KindToken:
+		return "give cluster " + cluster + " another server token"
 	}
 	return "rotate the encryption key of cluster " + cluster
 }
@@ -225,7 +275,7 @@ func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
 		return false, "the cluster has no machine " + s.Machine + " any more; if its host is still there, copy the file to one of the cluster and restore it by its path"
 	case !s.Missing.IsZero():
 		return false, "it is not listed any more since " + s.Missing.UTC().Format(time.RFC3339)
-	case s.TokenHash != "" && s.TokenHash != ops.TokenHash(secrets.Value.ServerToken):
+	case s.TokenHash != "" && !slices.Contains(ops.TokenHashes(secrets.Value), s.TokenHash):
 		return false, "it was taken with another server token"
 	case s.Machine == records.SnapshotInS3:
 		if err := a.reachable(s.Cluster); err != nil {

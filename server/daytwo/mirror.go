@@ -174,7 +174,8 @@ func (m *Mirror) snapshots(f found) []records.Snapshot {
 			continue
 		}
 		next.Spec = f.cluster.Spec
-		if next.TokenHash == "" {
+		// Of an older one the host that restores it finds out which token it needs.
+		if next.TokenHash == "" && !next.Created.Before(secrets.Value.Made) {
 			next.TokenHash = ops.TokenHash(secrets.Value.ServerToken)
 		}
 		all = append(all, next)

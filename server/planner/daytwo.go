@@ -54,7 +54,7 @@ func (r *round) halfRestored() hold {
 // operate takes the next step of the operation, and says of all else that waits for its end.
 func (r *round) operate() {
 	for _, m := range r.staying {
-		mine := m.report.errand != "" || r.restoring() && m.hasPlan()
+		mine := m.report.errand != "" || m.hasPlan() && (r.restoring() || r.Operation.Kind == ops.KindToken && m.isServer())
 		switch {
 		case m.change == nothing && m.failure != nil && !mine:
 			m.retry = nextRetry(m.Machine)
@@ -77,10 +77,16 @@ func (r *round) operate() {
 			r.saved = append(r.saved, r.snapshotOf(m, saved.File, r.Cluster.Spec))
 		}
 	}
+	if out.Token != "" && r.Secrets != nil {
+		if next, known := ops.InForce(*r.Secrets, out.Token); known {
+			r.secrets = &next
+		}
+	}
 	switch {
+	case !r.restoring():
 	case out.Restored:
 		r.cluster.restoring = ""
-	case out.Begun || r.restoring() && r.lost():
+	case out.Begun || r.lost():
 		r.cluster.restoring = r.Operation.ID
 	}
 	r.again = out.Again
@@ -103,7 +109,7 @@ func (r *round) lost() bool {
 func (r *round) opsInput() ops.Input {
 	in := ops.Input{Now: r.Now, Operation: *r.Operation, Install: r.bareInstall, Fetch: r.source, Spec: true, Answers: r.API.Reachable}
 	if r.Secrets != nil {
-		in.TokenHash = ops.TokenHash(r.Secrets.ServerToken)
+		in.Secrets = *r.Secrets
 	}
 	if asked, err := ops.ReadRequest(*r.Operation); err == nil && asked.Spec != nil {
 		in.Spec = clusterspec.Equal(r.Cluster.Spec, *asked.Spec)
@@ -121,7 +127,7 @@ func (r *round) opsMachine(m *member) ops.Machine {
 	one := ops.Machine{
 		Name: m.Name, Title: describeHost(m.Machine), NodeName: m.NodeName, UID: m.UID, Roles: m.Roles,
 		Plan: m.hasPlan(), Connected: m.Agent.Connected, Member: m.next.member, Errand: m.report.errand, Applied: m.report.inSync, Failed: m.report.failed,
-		Wanted: m.hasPlan() && m.change == nothing && m.report.errand == "", Works: r.works(m), Cause: m.Cause, NextStep: m.NextStep,
+		Current: m.hasPlan() && m.change == nothing, Wanted: m.hasPlan() && m.change == nothing && m.report.errand == "", Works: r.works(m), Cause: m.Cause, NextStep: m.NextStep,
 		Host: errand.Host{Distribution: r.distribution, DataDir: render.DataDir(r.Cluster), Server: m.isServer()},
 	}
 	if !one.Connected {

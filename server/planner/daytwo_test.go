@@ -36,8 +36,10 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 	case "rotate", "renew", "restart", "reconnect":
 		h.up = false
 		h.restarts++
+	case "token", "prove":
+		w.takes(m, h)
 	case "save", "check", "guard":
-		output = `{"file":"/var/lib/rancher/k3s/server/db/snapshots/on-demand-` + m.Name + `","size":5000032,"sha256":"aa"}`
+		output = `{"file":"/var/lib/rancher/k3s/server/db/snapshots/on-demand-` + m.Name + `","size":5000032,"sha256":"aa","tokenHash":"` + w.taken + `"}`
 	case "stop":
 		h.up, h.stopped, h.voter = false, true, false
 	case "restore":
@@ -47,6 +49,10 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 			}
 		}
 		p, _ := deliveredPlan(m.data())
+		if w.taken != "" && ops.TokenHash(tokenOf(p)) != w.taken {
+			w.fail("the snapshot is restored on %s with another token", m.Name)
+		}
+		w.sealed = w.taken
 		h.installed, h.stopped, h.voter, h.version = true, true, true, w.versionOf(p)
 	}
 	w.write(m, func(d map[string][]byte) {

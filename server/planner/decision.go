@@ -39,6 +39,8 @@ type ClusterDecision struct {
 	Spec *clusterspec.Spec
 	// Status is the next status; nil leaves it as it is.
 	Status *records.ClusterStatus
+	// Secrets are the next secrets, when another of its server tokens is in force; nil leaves them as they are.
+	Secrets *records.ClusterSecrets
 }
 
 // MachineDecision is what is written of a machine, all of it at once.
@@ -60,7 +62,7 @@ type MachineDecision struct {
 
 // Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
 func (d Decision) Empty() bool {
-	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0
+	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && d.Cluster.Secrets == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0
 }
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
@@ -92,7 +94,7 @@ func (r *round) decision() Decision {
 		d.Cluster.Remove = true
 		return d
 	}
-	d.Cluster.Spec = r.respec
+	d.Cluster.Spec, d.Cluster.Secrets = r.respec, r.secrets
 	d.Cluster.Status = r.clusterStatus(r.cluster)
 	return d
 }

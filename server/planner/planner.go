@@ -189,6 +189,8 @@ type round struct {
 	saved  []records.Snapshot
 	respec *clusterspec.Spec
 	again  time.Duration
+	// secrets are the cluster's next ones; nil when they stay.
+	secrets *records.ClusterSecrets
 	// fleet is set in a round over a fleet, which has no cluster.
 	fleet *fleet
 	// window is when machines may be restarted, unguarded that an upgrade has not got its snapshot; see prepare.

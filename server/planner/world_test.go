@@ -50,6 +50,10 @@ type world struct {
 	snapshots []records.Snapshot
 	// limit is how many workers may be away for a change at a time.
 	limit int
+	// sealed is the hash of the token that etcd is written with, taken that of the snapshot to restore; empty is not looked at.
+	sealed, taken string
+	// late is how many times the cluster's secrets are not written with the decision that they are in.
+	late int
 }
 
 // simulated is one host.
@@ -66,6 +70,7 @@ type simulated struct {
 	ill       bool // until its runtime restarts, its node is not Ready
 	stopped   bool // by a restore
 	jammed    bool // until its runtime restarts, it does not come up
+	token     string
 }
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
@@ -194,6 +199,11 @@ func (w *world) decide() {
 		w.s.Cluster.Spec = *d.Cluster.Spec
 		w.s.Cluster.Generation++
 		w.s.Release = release(w, d.Cluster.Spec.KubernetesVersion)
+	}
+	if d.Cluster.Secrets != nil {
+		if w.late--; w.late < 0 {
+			w.s.Secrets = d.Cluster.Secrets
+		}
 	}
 	w.snapshots = append(w.snapshots, d.Snapshots...)
 	w.orders, w.again = d.Orders, d.Again
@@ -392,7 +402,7 @@ func (w *world) eventsOf(m *Machine) []event {
 			can("ends its plan", func() { w.end(m) })
 		}
 	}
-	if h.installed && !h.up && !h.clean && !h.jammed && !h.stopped {
+	if h.installed && !h.up && !h.clean && !h.jammed && !h.stopped && w.fits(m) {
 		can("comes up", func() {
 			h.up = true
 			h.voter = h.voter || w.blind && m.Roles.Etcd
@@ -451,7 +461,10 @@ func (w *world) end(m *Machine) {
 		h.clean, h.up, h.installed = true, false, false
 	case verb != "": // what its plan has beside the errand was done before
 	default:
-		h.stopped = false
+		h.stopped, h.token = false, tokenOf(p)
+		if restarts && !w.fits(m) {
+			w.fail("%s starts with a token that etcd is not written with", m.Name)
+		}
 		if !h.installed || restarts {
 			h.up, h.ill, h.jammed = false, false, false
 			h.restarts++

@@ -108,10 +108,24 @@ type Warning struct {
 
 // ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
 // The server token encrypts the cluster's bootstrap data and every snapshot: it is
-// made once and never replaced.
+// replaced by a rotation or a restore alone, and none that a snapshot may need is forgotten.
 type ClusterSecrets struct {
 	ServerToken string `json:"serverToken"`
 	AgentToken  string `json:"agentToken"`
+	// Made is when ServerToken was made; zero is with the cluster.
+	Made time.Time `json:"made,omitzero"`
+	// Next is the server token that a rotation brings; nil when none was asked for. It is kept until it is in
+	// force: a rotation that failed may have brought it to the cluster, and the next one goes on with it.
+	Next *ServerToken `json:"next,omitempty"`
+	// Other are server tokens that were in force at other times, which their snapshots need.
+	Other []ServerToken `json:"other,omitempty"`
+}
+
+// ServerToken is a server token that is not in force.
+type ServerToken struct {
+	Token string `json:"token"`
+	// Made is when it was made; zero is with the cluster.
+	Made time.Time `json:"made,omitzero"`
 }
 
 // RegistrationToken lets hosts join one cluster. Sensitive. Key: "<cluster id>/<name>".

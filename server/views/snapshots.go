@@ -11,7 +11,7 @@ import (
 
 // Asked is the body of POST /v1-drover/clusters/{namespace}/{name}/operations.
 type Asked struct {
-	// Kind is snapshot, restore, rotate-certificates or rotate-encryption-keys.
+	// Kind is snapshot, restore, rotate-certificates or rotate-encryption-keys; of k3s and RKE2 rotate-server-token too.
 	Kind string `json:"kind"`
 	// Snapshot is the name of the one to take, which may be left out, or to restore.
 	Snapshot string `json:"snapshot,omitempty"`

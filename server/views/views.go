@@ -221,6 +221,15 @@ type JoinTokens struct {
 	// Server is that of machines with etcd or a control plane, Agent that of workers.
 	Server string `json:"server"`
 	Agent  string `json:"agent"`
+	// Earlier are server tokens that were in force at other times, by which snapshots of then are read.
+	Earlier []EarlierToken `json:"earlier"`
+}
+
+// EarlierToken is a server token that is not in force.
+type EarlierToken struct {
+	Token string `json:"token"`
+	// Hash is what its snapshots have of it.
+	Hash string `json:"hash"`
 }
 
 // Tunnel is one open tunnel of a host.

@@ -6,6 +6,7 @@ package e2e
 // certificates and keys, and the loss of all.
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ func TestManyMachinesSnapshots(t *testing.T) {
 		{"each member takes a snapshot", (*fleet).snapshots},
 		{"the certificates are renewed", (*fleet).renews},
 		{"the encryption key is rotated", (*fleet).rotatesKey},
+		{"the server token is rotated", (*fleet).rotatesToken},
 		{"a snapshot is restored on the whole cluster", (*fleet).restoresAll},
 		{"two servers are lost, and the snapshot is restored", (*fleet).restoresAfterLoss},
 		{"the last server is lost, and a snapshot of the bucket is restored on a new host", (*fleet).restoresFromBucket},
@@ -34,6 +36,7 @@ func TestOneMachineSnapshots(t *testing.T) {
 		{"it takes a snapshot", (*fleet).snapshots},
 		{"the certificates are renewed", (*fleet).renews},
 		{"the encryption key is rotated", (*fleet).rotatesKey},
+		{"the server token is rotated", (*fleet).rotatesToken},
 		{"the snapshot is restored", (*fleet).restoresAll},
 	})
 }
@@ -92,6 +95,50 @@ func (f *fleet) rotatesKey() {
 		f.Error("a Secret of before is gone")
 	}
 	f.once("restart", 1)
+}
+
+// rotatesToken gives the servers another token, with which each comes up a second time too. What is restored after it was taken
+// with the token of before, which the cluster then has again.
+func (f *fleet) rotatesToken() {
+	token := func() string {
+		var tokens struct{ Server string }
+		must(f.T, json.Unmarshal([]byte(f.drover("clusters", "token", "harbour", "--reveal", "-o", "json")), &tokens))
+		return tokens.Server
+	}
+	before := token()
+	if out := f.drover("clusters", "rotate", "server-token", "harbour", "--dry-run"); strings.Count(out, "with the new server token") != len(f.servers())+1 || token() != before {
+		f.Errorf("a dry run says %s", out)
+	}
+	began := time.Now()
+	f.drover("clusters", "rotate", "server-token", "harbour", "--wait")
+	f.Logf("the token of all servers: %s", time.Since(began).Round(100*time.Millisecond))
+	f.awaitActive(len(*f.ships))
+	starts := map[string]int{}
+	turns := f.turns(began)
+	for i, t := range turns {
+		starts[t.host]++
+		if i > 0 && (turns[i-1].begun.IsZero() || t.begins.Before(turns[i-1].begun)) {
+			f.Errorf("the unit was started on %s before it ran on %s", t.host, turns[i-1].host)
+		}
+	}
+	after := token()
+	if after == before || len(starts) != len(f.servers()) {
+		f.Errorf("the token is another one: %v, and these were started: %v", after != before, starts)
+	}
+	for _, s := range f.servers() {
+		if starts[s.Name()] != 1 {
+			f.Errorf("the unit was started %d times on %s", starts[s.Name()], s.Name())
+		}
+		if out := f.on(s, "cat "+f.data+"/server/token"); !strings.HasSuffix(out, "::server:"+after) {
+			f.Errorf("%s does not have the token of the cluster", s.Name())
+		}
+		// A server looks only when it starts whether what it has is what etcd has.
+		f.on(s, "systemctl restart "+f.server)
+	}
+	f.awaitActive(len(*f.ships))
+	if !f.marked("before") {
+		f.Error("a Secret of before is gone")
+	}
 }
 
 func (f *fleet) restoresAll() {

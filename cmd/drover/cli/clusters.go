@@ -169,6 +169,9 @@ that drover looks after need neither; they join by ` + "`drover clusters join-co
 			return a.show(tokens, func(t *table) {
 				t.row("server", tokens.Server)
 				t.row("agent", tokens.Agent)
+				for _, one := range tokens.Earlier {
+					t.row("server, of snapshots with "+one.Hash, one.Token)
+				}
 			})
 		}),
 	}

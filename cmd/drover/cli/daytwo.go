@@ -24,7 +24,7 @@ type askOptions struct {
 
 func (o *askOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.dryRun, "dry-run", false, "look at the hosts and print what would be done; do nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be done, of RKE1 after a look at the hosts; do nothing")
 	f.BoolVar(&o.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long --wait waits")
 	f.BoolVar(&o.queue, "queue", false, "wait in the queue while another operation on the cluster is under way")
@@ -189,8 +189,8 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 }
 
 func (a *app) clustersRotate() *cobra.Command {
-	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates, or another key for its Secrets"}
-	var o, k askOptions
+	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates, another key for its Secrets, or another server token"}
+	var o, k, s, h askOptions
 	var asked views.Asked
 	certificates := &cobra.Command{
 		Use: "certificates NAME", Short: "Issue certificates again and deploy them host by host, also when they have ended", Args: needs("NAME"),
@@ -209,6 +209,23 @@ func (a *app) clustersRotate() *cobra.Command {
 		}),
 	}
 	k.flags(keys)
-	cmd.AddCommand(certificates, keys)
+	token := &cobra.Command{
+		Use: "server-token NAME", Short: "Give a cluster of k3s or RKE2 another server token, and restart its servers one at a time", Args: needs("NAME"),
+		Long: `Give a cluster of k3s or RKE2 another server token, and restart its servers one at a time. That is the token with which servers
+join, and by which what etcd and its snapshots hold of the cluster's certificates and keys is read. All servers have to work. Workers
+have another token, which stays. Snapshots of before are restored with the token of then, which the server keeps.`,
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-server-token"}, s)
+		}),
+	}
+	s.flags(token)
+	ca := &cobra.Command{
+		Use: "ca NAME", Short: "Give a cluster of RKE1 other CAs and certificates; of k3s and RKE2 this says what to do by hand", Args: needs("NAME"),
+		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-certificates", CA: true}, h)
+		}),
+	}
+	h.flags(ca)
+	cmd.AddCommand(certificates, keys, token, ca)
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
@@ -20,6 +21,9 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
+// kindCA is what people ask for who want another CA.
+const kindCA = "rotate-ca"
+
 // beginOnHosts begins an operation on a cluster whose machines get plans.
 func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
 	refused := func(field, format string, args ...any) (route.Answer, error) {
@@ -27,10 +31,14 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	}
 	snapshots := asked.Kind == ops.KindSnapshot || asked.Kind == ops.KindRestore
 	switch {
+	case asked.CA || asked.Kind == kindCA:
+		return refused("kind", "drover does not rotate the CA of clusters of k3s and RKE2, and %s is one. By hand: make new CAs that the old ones have signed "+
+			"(contrib/util/rotate-default-ca-certs.sh of the k3s sources), run `%s certificate rotate-ca --path DIR` on one server, "+
+			"then restart its servers one at a time and its workers after them", d.Value.Name, runtimes.Of(d.Value.Spec.KubernetesVersion).Name)
 	case !ops.Is(asked.Kind):
-		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys", asked.Kind)
-	case asked.KeepState || asked.CA || how.DryRun:
-		return refused("kind", "keepState, ca and dryRun are for clusters of RKE1, and %s is not one", d.Value.Name)
+		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates, rotate-encryption-keys and rotate-server-token", asked.Kind)
+	case asked.KeepState:
+		return refused("kind", "keepState is for clusters of RKE1, and %s is not one", d.Value.Name)
 	case how.NoSnapshot && asked.Kind != ops.KindRestore:
 		return refused("noSnapshot", "only upgrades and restores begin with a snapshot")
 	case how.Hurry:
@@ -58,6 +66,9 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 			ask.Request.Target = asked.Machines[0]
 		}
 	}
+	if how.DryRun {
+		return a.draftOnHosts(records.ClusterKey(d.Key), ask)
+	}
 	o, err := a.DayTwo.Begin(c.Ctx(), records.ClusterKey(d.Key), ask)
 	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
@@ -68,6 +79,22 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	a.Logger.Info("operation asked for", "operation", o.ID, "kind", o.Kind, "cluster", d.Key, "user", c.Who.UserID)
 	shown := views.SummaryOf(store.Document[operations.Operation]{Value: o})
 	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
+}
+
+// draftOnHosts answers with what would be done on the cluster's machines.
+func (a *API) draftOnHosts(key records.ClusterKey, ask daytwo.Ask) (route.Answer, error) {
+	o, err := a.DayTwo.Draft(key, ask)
+	if bad, ok := errors.AsType[*daytwo.InvalidError](err); ok {
+		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%s", bad.Reason)
+	}
+	if err != nil {
+		return route.Answer{}, err
+	}
+	lines, err := a.PreviewOperation(o)
+	if err != nil {
+		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Lines: lines}}, nil
 }
 
 // snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked

@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
@@ -75,6 +76,8 @@ type API struct {
 	// snapshots; nil asks none.
 	DayTwo           *daytwo.Asker
 	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
+	// PreviewOperation is what such an operation would do, in its order.
+	PreviewOperation func(operations.Operation) ([]string, error)
 	Now              func() time.Time
 	Logger           *slog.Logger
 }

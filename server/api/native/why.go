@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -172,5 +173,9 @@ func (a *API) RevealTokens(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, norman.Missing("join tokens of cluster", d.Key)
 	}
 	a.Logger.Info("join tokens revealed", "cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	return route.Answer{Status: http.StatusOK, Body: views.JoinTokens{Type: "joinTokens", Cluster: d.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken}}, nil
+	shown := views.JoinTokens{Type: "joinTokens", Cluster: d.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken, Earlier: []views.EarlierToken{}}
+	for _, one := range tokens.Value.Other {
+		shown.Earlier = append(shown.Earlier, views.EarlierToken{Token: one.Token, Hash: ops.TokenHash(one.Token)})
+	}
+	return route.Answer{Status: http.StatusOK, Body: shown}, nil
 }

@@ -5,9 +5,11 @@ package ops
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/errand"
 	"github.com/drover-project/drover/server/operations"
 )
 
@@ -109,7 +111,8 @@ func (d *decider) together(name string, first, next int) (open bool) {
 			busy++
 		}
 	}
-	for i := first; i < next; i++ {
+	for _, i := range d.order(v, d.tasks()[first:next]) {
+		i += first
 		t := d.tasks()[i]
 		switch {
 		case t.State == operations.TaskRunning:
@@ -143,6 +146,20 @@ func (d *decider) together(name string, first, next int) (open bool) {
 	return left > 0
 }
 
+// order is that of tasks of one verb, by their places.
+func (in Input) order(v verb, tasks []operations.Task) []int {
+	var down, up []int
+	for i, t := range tasks {
+		j := slices.IndexFunc(in.Machines, func(m Machine) bool { return m.Name == machineOf(t) })
+		if v.mends && j >= 0 && in.Machines[j].Connected && !in.Machines[j].Works {
+			down = append(down, i)
+		} else {
+			up = append(up, i)
+		}
+	}
+	return append(down, up...)
+}
+
 // failures are why tasks have failed; empty when none has.
 func (d *decider) failures(first, next int) string {
 	var all []string
@@ -167,6 +184,11 @@ func (d *decider) begins(v verb, name string, t operations.Task) {
 		d.waits(m, m.Absent, "on the host: systemctl status rancher-system-agent")
 	case v.gate && m.Held != "":
 		d.waits(m, m.Held, "")
+	case d.request.retokened(name, d.Secrets):
+		if err := d.retokens(m); err != nil {
+			t.State, t.Message = operations.TaskFailed, err.Error()
+			d.write(t)
+		}
 	case name == "restore" && !d.Spec:
 		d.out.Respec = true
 		d.waits(m, "the cluster becomes what it was when the snapshot was taken", "")
@@ -181,7 +203,7 @@ func (d *decider) begins(v verb, name string, t operations.Task) {
 // gone is a task whose machine is not in the cluster any more.
 func (d *decider) gone(v verb, t operations.Task) {
 	t.State, t.Progress, t.Message = operations.TaskSkipped, "", "the machine has gone"
-	if machineOf(t) == d.request.Target {
+	if machineOf(t) == d.request.Target || v.sole {
 		t.State = operations.TaskFailed
 	}
 	d.write(t)
@@ -280,14 +302,23 @@ func (d *decider) succeeds(name string, t operations.Task, m Machine) {
 		switch {
 		case err != nil:
 			t.State, t.Message = operations.TaskFailed, err.Error()
-		case name != "check":
-			d.out.Saved = append(d.out.Saved, Saved{Machine: m.Name, File: file})
-			fallthrough
+		case name == "check":
+			if file.TokenHash != "" { // an archive does not say it
+				// Once servers have stopped for it, they start with the token that the snapshot needs.
+				d.request.TokenHash = file.TokenHash
+				d.out.Operation = needing(d.out.Operation, d.request)
+			}
+			t.Message = found(file)
 		default:
-			t.Message = fmt.Sprintf("%s, %d bytes, is whole", path.Base(file.File), file.Size)
+			d.out.Saved = append(d.out.Saved, Saved{Machine: m.Name, File: file})
+			t.Message = found(file)
 		}
 	}
 	d.write(t)
+}
+
+func found(file errand.File) string {
+	return fmt.Sprintf("%s, %d bytes, is whole", path.Base(file.File), file.Size)
 }
 
 // waits says what is waited for, unless something is already.

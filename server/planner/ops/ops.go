@@ -1,5 +1,5 @@
 // Package ops decides the next step of an operation on a cluster that runs: a snapshot of its etcd, a restore, a rotation
-// of certificates or of the encryption key. It is a function: of the operation's record and of what is known of the
+// of certificates, of the encryption key or of the server token. It is a function: of the operation's record and of what is known of the
 // machines it makes the next record and the errands that hosts get now. The record says which step was begun, and
 // the delivered plans say which errand a host has, so that a crash between the two loses nothing and repeats nothing.
 //
@@ -26,11 +26,12 @@ const (
 	KindRestore      = "restore"
 	KindCertificates = "rotate-certificates"
 	KindKeys         = "rotate-encryption-keys"
+	KindToken        = "rotate-server-token"
 )
 
 // Is says whether operations of a kind are decided here.
 func Is(kind string) bool {
-	return slices.Contains([]string{KindSnapshot, KindRestore, KindCertificates, KindKeys}, kind)
+	return slices.Contains([]string{KindSnapshot, KindRestore, KindCertificates, KindKeys, KindToken}, kind)
 }
 
 // DefaultName begins the names of snapshots that nobody names; the distribution's own are named so.
@@ -53,6 +54,9 @@ type Request struct {
 	// FromS3 says that Snapshot is the name of an object of Size bytes in the cluster's bucket, which Target fetches first.
 	FromS3 bool  `json:"fromS3,omitempty"`
 	Size   int64 `json:"size,omitempty"`
+	// TokenHash is that of the server token which the cluster has to have: the new one of a rotation, or the one that a
+	// restored snapshot needs, which is known when its host has looked at it. Empty is the one that it has.
+	TokenHash string `json:"tokenHash,omitempty"`
 	// Spec is what the cluster is to be once its servers have stopped for the restore; nil leaves it as it is.
 	Spec *clusterspec.Spec `json:"spec,omitempty"`
 }
@@ -84,8 +88,8 @@ type Machine struct {
 	// Applied says that its delivered plan was carried out, and Failed that it could not be; Fault is why.
 	Applied, Failed bool
 	Fault           string
-	// Wanted says that the delivered plan is what the cluster wants, and no errand beside it is.
-	Wanted bool
+	// Current says that the delivered plan is what the cluster wants, and Wanted that no errand is beside it.
+	Current, Wanted bool
 	// Works says that it is Active; Cause and NextStep are of its state.
 	Works           bool
 	Cause, NextStep string
@@ -105,8 +109,8 @@ type Input struct {
 	Machines []Machine
 	// Concurrency is how many workers may be away at a time.
 	Concurrency int
-	// TokenHash is that of the cluster's server token; see TokenHash.
-	TokenHash string
+	// Secrets are the cluster's.
+	Secrets records.ClusterSecrets
 	// Install are the instructions that put the wanted version on the host of a machine and start nothing.
 	Install func(machine string) []plans.OneTimeInstruction
 	// Fetch is where a host fetches an object of the cluster's bucket from; the error says why none can.
@@ -157,6 +161,8 @@ type Output struct {
 	Saved     []Saved
 	// Respec has the cluster become what the request wants.
 	Respec bool
+	// Token has the cluster's server token become the one with this hash; see InForce.
+	Token string
 	// Begun says of a restore that servers were stopped for it, and Restored that the cluster has come up again.
 	Begun, Restored bool
 	// Again is when to look again though nothing changed; zero: not.

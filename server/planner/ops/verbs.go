@@ -3,8 +3,6 @@
 package ops
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -40,6 +38,10 @@ type verb struct {
 	firm bool
 	// whole says that the machine gets the wanted plan itself.
 	whole bool
+	// mends has machines that are down go first, since what they get is what they lack.
+	mends bool
+	// sole says that it is not left out when its machine has gone.
+	sole bool
 	// wayOut is what a person does when it has failed.
 	wayOut string
 }
@@ -53,10 +55,16 @@ var verbs = map[string]verb{
 		title: "take a snapshot on %s before anything changes", limit: 1, tries: 3,
 		wayOut: "; nothing was changed. Mend that and try again with drover operations retry, or ask for it anew with --no-snapshot",
 	},
-	"save":      {title: "take a snapshot on %s", limit: 1, tries: 3, away: true, further: true},
-	"rotate":    {title: "renew the certificates of %s", limit: 1, tries: 3, gate: true, works: true},
-	"renew":     {title: "renew the certificates of %s", tries: 3, works: true, away: true, further: true},
-	"keys":      {title: "make a new key on %s and write all Secrets with it", limit: 1, tries: 2},
+	"save":   {title: "take a snapshot on %s", limit: 1, tries: 3, away: true, further: true},
+	"rotate": {title: "renew the certificates of %s", limit: 1, tries: 3, gate: true, works: true},
+	"renew":  {title: "renew the certificates of %s", tries: 3, works: true, away: true, further: true},
+	"keys":   {title: "make a new key on %s and write all Secrets with it", limit: 1, tries: 2},
+	"token": {
+		title: "have %s write what etcd holds with the new server token", limit: 1, tries: 3, firm: true, sole: true,
+		wayOut: "; drover operations retry goes on, and looks first how far it came. Until then no server should be restarted: etcd may have the new token, with which none of them starts yet",
+	},
+	"retoken":   {title: "restart %s with the new server token", limit: 1, tries: 3, gate: true, works: true, firm: true, whole: true, mends: true},
+	"prove":     {title: "see on %s that the new server token opens the cluster", limit: 1, tries: 3, firm: true},
 	"restart":   {title: "restart %s with the new key", limit: 1, tries: 5, gate: true, works: true},
 	"fetch":     {title: "fetch the snapshot from S3 to %s", limit: 1, tries: 3},
 	"check":     {title: "look whether the snapshot can be restored on %s", limit: 1, tries: 1},
@@ -75,13 +83,6 @@ func taskID(verb, machine string) string { return verb + " " + machine }
 func verbOf(t operations.Task) string { name, _, _ := strings.Cut(t.ID, " "); return name }
 
 func machineOf(t operations.Task) string { _, name, _ := strings.Cut(t.ID, " "); return name }
-
-// TokenHash is what a snapshot has of the server token by which it can be read: the distribution keeps its certificates
-// and keys in etcd under /bootstrap/ and this. Source: k3s-io/k3s pkg/cluster/encrypt.go, storageKey.
-func TokenHash(serverToken string) string {
-	sum := sha256.Sum256([]byte(serverToken))
-	return hex.EncodeToString(sum[:])[:12]
-}
 
 // services are those whose certificates can be renewed by name. Source: k3s-io/k3s pkg/util/services.
 var services = []string{
@@ -158,6 +159,13 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 		e.Instructions = only(m.Host.Certificates(id, r.Services))
 	case "keys":
 		e.Instructions = only(m.Host.Keys(id))
+	case "token":
+		if d.Secrets.Next == nil || TokenHash(d.Secrets.Next.Token) != r.TokenHash {
+			return e, fmt.Errorf("the new token of this rotation is not known here any more; ask for another")
+		}
+		e.Instructions = only(m.Host.Token(id, d.Secrets.Next.Token, r.TokenHash, opens(d.Secrets)))
+	case "prove":
+		e.Instructions = only(m.Host.Token(id, d.Secrets.ServerToken, r.TokenHash, []string{d.Secrets.ServerToken}))
 	case "restart":
 		e.Instructions = only(m.Host.Restart(id))
 	case "reconnect":
@@ -172,7 +180,7 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 			e.Base = Delivered
 		}
 	case "check":
-		e.Base, e.Instructions = Files, only(m.Host.Check(id, d.fileOn(m), d.TokenHash))
+		e.Base, e.Instructions = Files, only(m.Host.Check(id, d.fileOn(m), TokenHashes(d.Secrets)))
 		if m.Plan {
 			e.Base = Delivered
 		}
@@ -180,7 +188,7 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 		e.Base, e.Anew, e.Instructions = Files, true, only(m.Host.Stop(id, restore))
 	case "restore":
 		e.Base, e.Anew, e.Instructions = Wanted, true, append(d.Install(m.Name), m.Host.Restore(id, restore, d.fileOn(m)))
-	case "start", "join":
+	case "start", "join", "retoken":
 		e.Base = Whole
 	case "forget":
 		var uids []string
@@ -245,6 +253,8 @@ func (d *decider) steps() ([]step, error) {
 		add("restart", etcd...)
 		add("restart", leaders[0])
 		add("restart", slices.DeleteFunc(append(both, control...), func(m Machine) bool { return m.Name == leaders[0].Name })...)
+	case KindToken:
+		return rotating(d.Machines)
 	case KindRestore:
 		return d.restoring(workers)
 	}

@@ -1,0 +1,106 @@
+package clusters
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// delivered is the plan that the machine has.
+func (b *bed) delivered() (p plans.Plan) {
+	d, _ := b.state.PlanSecrets.Get(machineKey + "-machine-plan")
+	if read, err := plans.Parse(d.Value.Data[plans.KeyPlan]); err == nil {
+		p = *read
+	}
+	return p
+}
+
+// errand waits for one, and has the agent do it.
+func (b *bed) errand(verb string) {
+	b.Helper()
+	if !b.eventually(func() bool {
+		return b.planState() == plans.StatePending && strings.Contains(errand.Of(b.delivered().Instructions), "-"+verb+"-")
+	}) {
+		b.Fatalf("the errand %s is not delivered: %+v", verb, b.state.OperationsOf("fleet-default/harbour"))
+	}
+	id := errand.Of(b.delivered().Instructions)
+	b.agent(func(o *plans.Outcome) { o.AppliedOutput = map[string][]byte{id: []byte("done")} })
+	b.outcome(plans.StateSucceeded)
+}
+
+func (b *bed) secrets() records.ClusterSecrets {
+	d, _ := b.state.ClusterSecrets.Get("fleet-default/harbour")
+	return d.Value
+}
+
+// TestTheServerTokenIsRotated: the new token is stored before its host gets it, and is that of the cluster from when etcd has it. A
+// preview says what is then done, and stores nothing.
+func TestTheServerTokenIsRotated(t *testing.T) {
+	b := activeBed(t)
+	before := b.secrets()
+	asker := &daytwo.Asker{State: b.state, Now: b.clock}
+	ask := daytwo.Ask{Kind: ops.KindToken, By: "user-a"}
+	draft, err := asker.Draft("fleet-default/harbour", ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := b.control.PreviewOperation(draft)
+	if err != nil || b.secrets().Next != nil || len(b.state.OperationsOf("fleet-default/harbour")) != 0 {
+		t.Fatalf("%v; the secrets are %+v", err, b.secrets())
+	}
+	o, err := asker.Begin(t.Context(), "fleet-default/harbour", ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := b.secrets().Next
+	if next == nil || len(next.Token) != len(before.ServerToken) || next.Token == before.ServerToken || b.secrets().ServerToken != before.ServerToken {
+		t.Fatalf("the secrets are %+v", b.secrets())
+	}
+	if strings.Contains(string(o.Params)+o.Title, next.Token) {
+		t.Error("the record of the operation has the token")
+	}
+	b.errand("token")
+	if !b.eventually(func() bool { return b.planState() == plans.StatePending && errand.Of(b.delivered().Instructions) == "" }) {
+		t.Fatalf("no plan with the new token: %+v", b.state.OperationsOf("fleet-default/harbour"))
+	}
+	if now := b.secrets(); now.ServerToken != next.Token || now.Next != nil || now.AgentToken != before.AgentToken || len(now.Other) != 1 || now.Other[0].Token != before.ServerToken {
+		t.Errorf("the secrets are %+v", now)
+	}
+	b.outcome(plans.StateSucceeded)
+	b.errand("prove")
+	ended := b.operation(o.ID, operations.Succeeded)
+	var titles []string
+	for _, task := range ended.Tasks {
+		titles = append(titles, task.Title)
+	}
+	if !slices.Equal(titles, lines) {
+		t.Errorf("the preview was %q, done was %q", lines, titles)
+	}
+}
+
+// TestAPreviewOfAnOperation that could not begin says why.
+func TestAPreviewOfAnOperation(t *testing.T) {
+	b := newBed(t)
+	if _, err := b.control.PreviewOperation(operations.Operation{Subject: "fleet-default/none"}); err == nil {
+		t.Error("of a cluster that there is not")
+	} else if _, missing := err.(*store.NotFoundError); !missing {
+		t.Error(err)
+	}
+	c := activeBed(t)
+	c.set(func() { c.here = false })
+	draft, err := (&daytwo.Asker{State: c.state, Now: c.clock}).Draft("fleet-default/harbour", daytwo.Ask{Kind: ops.KindToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := c.control.PreviewOperation(draft); err == nil || !strings.Contains(err.Error(), "it would not begin: custom-0a1b2c3d4e5f is a server, and ") && !strings.Contains(err.Error(), "is a server, and") {
+		t.Errorf("%q, %v", lines, err)
+	}
+}
