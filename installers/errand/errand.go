@@ -116,14 +116,20 @@ func (h Host) Fetched(restore, snapshot string) string {
 // Fetch brings a snapshot to the file Fetched. The link is in the environment alone.
 func (h Host) Fetch(id, restore, snapshot string, from Source) plans.OneTimeInstruction {
 	in := h.instruction(id, fetch, h.Fetched(restore, snapshot), strconv.FormatInt(from.Size, 10))
-	in.Env = append(in.Env, "DROVER_SECRET_LINK="+from.Link)
-	if from.CA != "" {
-		in.Env = append(in.Env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(from.CA)))
-	}
-	if from.Unverified {
-		in.Env = append(in.Env, "DROVER_UNVERIFIED=yes")
-	}
+	in.Env = append(in.Env, from.environment()...)
 	return in
+}
+
+// environment is what the script that fetches reads.
+func (s Source) environment() []string {
+	env := []string{"DROVER_SECRET_LINK=" + s.Link}
+	if s.CA != "" {
+		env = append(env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(s.CA)))
+	}
+	if s.Unverified {
+		env = append(env, "DROVER_UNVERIFIED=yes")
+	}
+	return env
 }
 
 // Check looks whether a snapshot can be restored on the host: a path, or the name of one of the distribution's own. What

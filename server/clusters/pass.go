@@ -178,7 +178,11 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 	var batch batch
 	if d.Operation != nil {
 		// With the first plans: whoever reads the record finds what it says of them.
-		batch = append(batch, c.operation(g.operation, *d.Operation))
+		w := c.operation(g.operation, *d.Operation)
+		if d.Rehearsed != nil {
+			w.ops = append(w.ops, c.rehearsed(*d.Rehearsed)...) // which is known once: with the task that it ends
+		}
+		batch = append(batch, w)
 	}
 	for _, s := range d.Snapshots {
 		batch = append(batch, c.snapshot(s))
@@ -245,6 +249,22 @@ func (c *Controller) snapshot(s records.Snapshot) write {
 		w.ops = append(w.ops, c.State.Snapshots.Creating(s.Key(), s))
 	}
 	return w
+}
+
+// rehearsed puts the result of a rehearsal to the record of its snapshot, which may be gone by now.
+func (c *Controller) rehearsed(is planner.Rehearsed) []store.Op {
+	d, ok := c.State.Snapshots.Get(is.Snapshot)
+	if !ok {
+		return nil
+	}
+	switch {
+	case is.Result.Cause == "":
+		is.Result.Good = is.Result.At
+	case d.Value.Rehearsal != nil:
+		is.Result.Good = d.Value.Rehearsal.Good
+	}
+	d.Value.Rehearsal = &is.Result
+	return []store.Op{c.State.Snapshots.Updating(d)}
 }
 
 // machine is the write of what was decided of one machine.

@@ -191,6 +191,8 @@ type round struct {
 	again  time.Duration
 	// fleet is set in a round over a fleet, which has no cluster.
 	fleet *fleet
+	// rehearsed is what came of a rehearsal; see rehearse.
+	rehearsed *Rehearsed
 	// window is when machines may be restarted, unguarded that an upgrade has not got its snapshot; see prepare.
 	window    windowed
 	unguarded bool
