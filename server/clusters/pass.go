@@ -180,7 +180,7 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 		// With the first plans: whoever reads the record finds what it says of them.
 		w := c.operation(g.operation, *d.Operation)
 		if d.Rehearsed != nil {
-			w.ops = append(w.ops, c.rehearsed(*d.Rehearsed)...) // which is known once: with the task that it ends
+			w.ops = append(w.ops, rehearsed(c.State, *d.Rehearsed)...) // which is known once: with the task that it ends
 		}
 		batch = append(batch, w)
 	}
@@ -229,8 +229,12 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 func (c *Controller) operation(d store.Document[operations.Operation], next operations.Operation) write {
 	before := d.Value.State
 	d.Value = next
+	writes := []store.Op{c.State.Operations.Updating(d)}
+	if _, kept := c.State.GivenPlans.Get(next.Key()); kept && next.Kind == planner.KindRehearse && next.State.Ended() {
+		writes = append(writes, c.State.GivenPlans.Deleting(next.Key(), 0)) // it has the cluster's token
+	}
 	return write{
-		what: "the record of operation " + next.ID, ops: []store.Op{c.State.Operations.Updating(d)}, size: statusSize + 512*len(next.Tasks) + 256*len(next.Log),
+		what: "the record of operation " + next.ID, ops: writes, size: statusSize + 512*len(next.Tasks) + 256*len(next.Log),
 		done: func() {
 			if before != next.State {
 				c.Logger.Info("operation", "operation", next.ID, "kind", next.Kind, "cluster", next.Subject, "state", next.State, "reason", next.Reason)
@@ -249,22 +253,6 @@ func (c *Controller) snapshot(s records.Snapshot) write {
 		w.ops = append(w.ops, c.State.Snapshots.Creating(s.Key(), s))
 	}
 	return w
-}
-
-// rehearsed puts the result of a rehearsal to the record of its snapshot, which may be gone by now.
-func (c *Controller) rehearsed(is planner.Rehearsed) []store.Op {
-	d, ok := c.State.Snapshots.Get(is.Snapshot)
-	if !ok {
-		return nil
-	}
-	switch {
-	case is.Result.Cause == "":
-		is.Result.Good = is.Result.At
-	case d.Value.Rehearsal != nil:
-		is.Result.Good = d.Value.Rehearsal.Good
-	}
-	d.Value.Rehearsal = &is.Result
-	return []store.Op{c.State.Snapshots.Updating(d)}
 }
 
 // machine is the write of what was decided of one machine.

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -72,8 +73,10 @@ type API struct {
 	// snapshots; nil asks none.
 	DayTwo           *daytwo.Asker
 	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
-	Now              func() time.Time
-	Logger           *slog.Logger
+	// Rehearsals begins rehearsals of snapshots; nil refuses them.
+	Rehearsals *rehearsals.Asker
+	Now        func() time.Time
+	Logger     *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.
