@@ -132,7 +132,9 @@ func TestARehearsalFromS3(t *testing.T) {
 	if diff := cmp.Diff([]string{"/var/lib/rancher/drover-rehearsal", "off", "4096", ops.TokenHash("word")}, in.Args[3:7]); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.Contains(in.Env, "DROVER_SECRET_TOKEN=word") || !slices.ContainsFunc(in.Env, func(e string) bool { return strings.HasPrefix(e, "DROVER_SECRET_LINK=https://s3.lan:9000/harbour/off?") }) {
+	if !slices.Contains(in.Env, "DROVER_SECRET_TOKEN=word") || !slices.ContainsFunc(in.Env, func(e string) bool {
+		return strings.HasPrefix(e, "DROVER_SECRET_LINK=https://s3.lan:9000/harbour/off?")
+	}) {
 		t.Errorf("the environment is %q", in.Env)
 	}
 	_, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare"})
@@ -210,7 +212,9 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 			},
 			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "it was taken with another server token",
 		},
-		"RKE1":  {change: cluster(func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}} }), ask: Ask{Snapshot: "/root/off", Fleet: "spare"}, want: "is one of RKE1"},
+		"RKE1": {change: cluster(func(c *records.Cluster) {
+			c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
+		}), ask: Ask{Snapshot: "/root/off", Fleet: "spare"}, want: "is one of RKE1"},
 		"going": {change: cluster(func(c *records.Cluster) { c.Deleting = noon }), ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "is being removed"},
 		"RKE2": {
 			change: cluster(func(c *records.Cluster) { c.Spec.KubernetesVersion = "v1.34.4+rke2r1" }), ask: Ask{Snapshot: "/root/other", Fleet: "spare"}, want: "is one of RKE2",
