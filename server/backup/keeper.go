@@ -24,6 +24,8 @@ type Schedule struct {
 	// Every is the time from one backup to the next, Keep how many files stay.
 	Every time.Duration
 	Keep  int
+	// Offsite gets each file, too, and keeps as many; nil is no bucket.
+	Offsite *Offsite
 	// Seal encrypts them. Keys are put in where that is set.
 	Seal Sealing
 	Keys *Keys
@@ -40,6 +42,8 @@ func (s Schedule) Check() error {
 		return fmt.Errorf("%d backups are kept: at least 1 is", s.Keep)
 	case s.Keys != nil && !s.Seal.Encrypts():
 		return errors.New("backups with keys have to be encrypted: whoever reads one has all secrets of the server")
+	case s.Offsite != nil && !s.Seal.Encrypts():
+		return errors.New("backups in a bucket have to be encrypted: whoever reads the bucket has all clusters' settings")
 	}
 	return nil
 }
@@ -62,14 +66,16 @@ type Status struct {
 	Keys      bool `json:"keys"`
 	// Files are those there are, newest first.
 	Files []Kept `json:"files"`
+	// Offsite is the bucket that gets them, too.
+	Offsite *OffsiteStatus `json:"offsite,omitempty"`
 	// Failure is why the last attempt failed, at FailedAt; empty when it did not, or none was made
 	// since the server started.
 	Failure  string    `json:"failure,omitempty"`
 	FailedAt time.Time `json:"failedAt,omitzero"`
 	// Next is when the next one is made; the zero time while none are.
 	Next time.Time `json:"next,omitzero"`
-	// Well says that the last attempt did not fail and that the newest file is not older than two
-	// times Every.
+	// Well says that the last attempt did not fail, that the newest file is not older than two
+	// times Every, and that the bucket has it, if there is one.
 	Well bool `json:"well"`
 	// Succeeded and Failed count the attempts since the server started.
 	Succeeded int `json:"-"`
@@ -86,6 +92,8 @@ type Keeper struct {
 
 	mu     sync.Mutex
 	status Status
+	// offsite is what the bucket was seen to have.
+	offsite OffsiteStatus
 }
 
 // retry is how soon a backup that failed is tried again, at most.
@@ -118,12 +126,10 @@ func (k *Keeper) next() time.Time {
 	k.mu.Lock()
 	failed := k.status.FailedAt
 	k.mu.Unlock()
-	due := k.Server.Now()
-	if files, err := list(k.Dir); err == nil && len(files) > 0 && files[0].Made.Add(k.Every).After(due) {
-		due = files[0].Made.Add(k.Every)
-		if latest := k.Server.Now().Add(k.Every); due.After(latest) { // the file is of a clock that was ahead
-			due = latest
-		}
+	now := k.Server.Now()
+	due := now
+	if files, err := list(k.Dir); err == nil && len(files) > 0 && k.carried(files[0].Name) {
+		due = k.dueAfter(files[0], now)
 	}
 	if again := failed.Add(min(retry, k.Every)); !failed.IsZero() && again.After(due) {
 		due = again
@@ -131,10 +137,51 @@ func (k *Keeper) next() time.Time {
 	return due
 }
 
-// once makes one backup and removes what is too much then.
+// dueAfter is when the backup after the newest is due, at the earliest now.
+func (k *Keeper) dueAfter(newest Kept, now time.Time) time.Time {
+	due := newest.Made.Add(k.Every)
+	if latest := now.Add(k.Every); due.After(latest) { // the file is of a clock that was ahead
+		return latest
+	}
+	if due.Before(now) {
+		return now
+	}
+	return due
+}
+
+// carried says whether the bucket has a file, as far as it was seen since the server started; without a bucket all are there.
+func (k *Keeper) carried(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.Offsite == nil || slices.ContainsFunc(k.offsite.Files, func(f Kept) bool { return f.Name == name })
+}
+
+// attempt makes a backup if one is due, removes what is too much then, and brings the newest to the bucket.
+func (k *Keeper) attempt(ctx context.Context) (name string, size int64, err error) {
+	now := k.Server.Now()
+	files, err := list(k.Dir)
+	if err == nil && len(files) > 0 && k.dueAfter(files[0], now).After(now) {
+		name, size = files[0].Name, files[0].Size // the bucket alone lacks it
+	} else if name, size, err = k.Make(ctx); err != nil {
+		return "", 0, err
+	}
+	if k.Offsite == nil {
+		return name, size, nil
+	}
+	there, err := k.Offsite.put(ctx, filepath.Join(k.Dir, name), k.Keep)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s is whole in %s, and the bucket does not have it: %w", name, k.Dir, err)
+	}
+	k.mu.Lock()
+	k.offsite.Files, k.offsite.LookedAt = there, k.Server.Now().UTC()
+	k.mu.Unlock()
+	return name, size, nil
+}
+
+// once makes one attempt and records how it went.
 func (k *Keeper) once(ctx context.Context) {
 	began := k.Server.Now()
-	name, size, err := k.Make(ctx)
+	name, size, err := k.attempt(ctx)
 	if ctx.Err() != nil {
 		return
 	}
@@ -193,16 +240,20 @@ func (s Server) writeWith(ctx context.Context, w io.Writer, keys *Keys) error {
 // Status is how it stands now.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
-	s := k.status
+	s, offsite := k.status, k.offsite
 	k.mu.Unlock()
 	s.Files = []Kept{}
 	if s.Dir = k.Dir; s.Dir == "" {
 		return s
 	}
+	if k.Offsite != nil {
+		offsite.Place, offsite.Files = k.Offsite.String(), append([]Kept{}, offsite.Files...)
+		s.Offsite = &offsite
+	}
 	s.Every, s.Keep, s.Encrypted, s.Keys = k.Every.String(), k.Keep, k.Seal.Encrypts(), k.Keys != nil
 	if files, err := list(k.Dir); err == nil && len(files) > 0 {
 		s.Files = files
-		s.Well = s.Failure == "" && k.Server.Now().Sub(files[0].Made) < 2*k.Every
+		s.Well = s.Failure == "" && k.Server.Now().Sub(files[0].Made) < 2*k.Every && k.carried(files[0].Name)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) && s.Failure == "" {
 		s.Failure, s.FailedAt = err.Error(), k.Server.Now().UTC()
 	}

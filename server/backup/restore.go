@@ -22,7 +22,9 @@ import (
 
 // Restore says what is restored from where.
 type Restore struct {
+	// From is a file, or with Offsite the name of a backup there, or Newest.
 	From    string
+	Offsite *Offsite
 	DataDir string
 	Opening Opening
 	// Keys are those for a backup without; the zero value has none.
@@ -54,7 +56,12 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore to %s: %w", r.DataDir, err)
 	}
-	f, err := os.Open(r.From)
+	from, clean, err := r.source(ctx)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore to %s: %w", r.DataDir, err)
+	}
+	defer func() { err = errors.Join(err, clean()) }()
+	f, err := os.Open(from)
 	if err != nil {
 		return Restored{}, fmt.Errorf("open the backup: %w", err)
 	}
@@ -83,6 +90,22 @@ func (r Restore) Run(ctx context.Context) (done Restored, err error) {
 		return Restored{}, fmt.Errorf("restore to %s: %w", r.DataDir, err)
 	}
 	return done, nil
+}
+
+// source is the file to restore, which is fetched beside the data directory where it is in a bucket; clean removes it again.
+func (r Restore) source(ctx context.Context) (path string, clean func() error, err error) {
+	if r.Offsite == nil {
+		return r.From, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(r.DataDir), "."+filepath.Base(r.DataDir)+".fetching-") // with mode 0700
+	if err != nil {
+		return "", nil, err
+	}
+	clean = func() error { return os.RemoveAll(dir) }
+	if path, err = r.Offsite.fetch(ctx, r.From, dir); err != nil {
+		return "", nil, errors.Join(err, clean())
+	}
+	return path, clean, nil
 }
 
 // checkTarget refuses a data directory that holds something, unless it may be moved aside, and

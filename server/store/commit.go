@@ -221,7 +221,7 @@ func (s *Store) encode(op Op, key string) ([]byte, error) {
 	if !op.collection.isSensitive() {
 		return bytes.Clone(plain), nil
 	}
-	return s.keys.seal(key, plain)
+	return s.keys.Seal(key, plain)
 }
 
 // maxPooled is the largest buffer that is kept for other records.

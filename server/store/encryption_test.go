@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -24,7 +25,7 @@ func TestEncryptedAtRest(t *testing.T) {
 	d.Value.Body = []byte(hidden)
 	must(secrets.Update(t.Context(), d))(t)
 	raw := must(s.client.Get(t.Context(), documentKey("secrets", "a")))(t).Kvs[0].Value
-	if !bytes.HasPrefix(raw, []byte(recordMagic)) || bytes.Contains(raw, []byte(hidden)) || bytes.Contains(raw, []byte("text")) {
+	if !keyring.IsSealed(raw) || bytes.Contains(raw, []byte(hidden)) || bytes.Contains(raw, []byte("text")) {
 		t.Errorf("etcd holds %q", raw)
 	}
 	closeStore(t, s)
@@ -90,7 +91,7 @@ func TestDamagedSecretIsNotShown(t *testing.T) {
 	t.Parallel()
 	s, _, secrets := openNotes(t, t.TempDir())
 	key := documentKey("secrets", "a")
-	must(s.client.Put(t.Context(), key, string(must(s.keys.seal(key, []byte(`{"text":4242424242}`)))(t))))(t)
+	must(s.client.Put(t.Context(), key, string(must(s.keys.Seal(key, []byte(`{"text":4242424242}`)))(t))))(t)
 	<-s.Failed()
 	if err := s.Err(); strings.Contains(err.Error(), "4242") {
 		t.Errorf("the error shows the secret: %v", err)
@@ -118,7 +119,7 @@ func TestDecodeErrorsQuoteNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := documentKey("secrets", "a")
-		must(s.client.Put(t.Context(), key, string(must(s.keys.seal(key, []byte(value)))(t))))(t)
+		must(s.client.Put(t.Context(), key, string(must(s.keys.Seal(key, []byte(value)))(t))))(t)
 		<-s.Failed()
 		running := s.Err()
 		closeStore(t, s)
@@ -149,7 +150,7 @@ func TestNoncesDiffer(t *testing.T) {
 		}
 		for revision := s.Revision(); revision > s.Revision()-50; revision-- {
 			value := must(s.client.Get(t.Context(), documentKey("secrets", "a"), clientv3.WithRev(revision)))(t).Kvs[0].Value
-			seen[string(value[headerSize:headerSize+nonceSize])] = true
+			seen[string(keyring.NonceOf(value))] = true
 		}
 		closeStore(t, s)
 	}

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -191,7 +192,7 @@ func TestExternalEtcd(t *testing.T) {
 		want    string
 	}{
 		{"other key", func(dir string) Options {
-			if err := os.WriteFile(filepath.Join(dir, "encryption.key"), []byte(testKey(t, 1).line()), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "encryption.key"), []byte(must(keyring.NewLine())(t)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return Options{DataDir: dir, Endpoints: []string{"https://" + e.address}, TLS: e.tls}

@@ -9,58 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	"github.com/drover-project/drover/test/skips"
 )
-
-// A key file from outside is refused or gives keys that seal and open.
-func FuzzParseKeys(f *testing.F) {
-	line := testKey(f, 1).line()
-	f.Add([]byte(line))
-	f.Add([]byte("# comment\n\n" + line + testKey(f, 2).line()))
-	f.Add([]byte("drover-key 00 AAAA"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		ring, err := parseKeys(text)
-		if err != nil {
-			return
-		}
-		sealed := must(ring.seal("/a", text))(t)
-		if got := must(ring.open("/a", sealed))(t); !bytes.Equal(got, text) {
-			t.Error("the keys do not open what they sealed")
-		}
-	})
-}
-
-func TestParseKeys(t *testing.T) {
-	t.Parallel()
-	one, two := testKey(t, 1), testKey(t, 2)
-	for _, c := range []struct{ name, text, want string }{
-		{"none", "# nothing\n", "it holds no key"},
-		{"twice", one.line() + two.line() + one.line(), "line 3: key " + one.id.String() + " appears twice"},
-		{"no id", "drover-key AAAA\n", `line 1: expected "drover-key", an id and a secret`},
-		{"other word", "# x\n\n" + strings.Replace(one.line(), "drover", "other", 1), "line 3: expected"},
-		{"short secret", "drover-key 0102030405060708 AAAA\n", "line 1: the secret is not 32 bytes in base64"},
-		{"other id", strings.Replace(one.line(), one.id.String(), two.id.String(), 1), "line 1: id and secret do not belong together"},
-		{"long line", strings.Repeat("x", 70_000), "too long"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := parseKeys([]byte(c.text))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one with %q", err, c.want)
-			}
-			if secret := strings.Fields(one.line())[2]; err != nil && strings.Contains(err.Error(), secret) {
-				t.Error("the error shows a key")
-			}
-		})
-	}
-	ring := must(parseKeys([]byte("\n# a\n" + two.line() + "  " + one.line())))(t)
-	if ring.first.id != two.id || len(ring.all) != 2 {
-		t.Errorf("first key %s of %d, want %s of 2", ring.first.id, len(ring.all), two.id)
-	}
-	line := must(NewKey())(t)
-	if ring := must(parseKeys([]byte(line)))(t); ring.first.line() != line {
-		t.Error("a new key does not read back")
-	}
-}
 
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
@@ -71,25 +22,23 @@ func TestKeyRotation(t *testing.T) {
 		must(secrets.Create(t.Context(), key, note{Text: key}))(t)
 	}
 	before := secrets.List()
-	oldID := s.keys.first.id
+	oldID := s.keys.FirstID()
 	closeStore(t, s)
 
 	text := must(os.ReadFile(path))(t)
-	oldLine := s.keys.first.line()
-	if !strings.HasSuffix(string(text), oldLine) {
-		t.Fatalf("the key file does not end with its key")
-	}
-	newLine := must(NewKey())(t)
+	lines := strings.SplitAfter(string(text), "\n")
+	oldLine := lines[len(lines)-2]
+	newLine := must(keyring.NewLine())(t)
 	rewrite := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	keyIDs := func(s *Store) []keyID {
-		var ids []keyID
+	keyIDs := func(s *Store) []keyring.ID {
+		var ids []keyring.ID
 		for _, key := range []string{canaryKey, documentKey("secrets", "a"), documentKey("secrets", "b")} {
-			id, _, err := readHeader(must(s.client.Get(t.Context(), key))(t).Kvs[0].Value)
+			id, err := keyring.KeyOf(must(s.client.Get(t.Context(), key))(t).Kvs[0].Value)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,15 +49,15 @@ func TestKeyRotation(t *testing.T) {
 
 	rewrite(oldLine + newLine) // known to all
 	s, _, _ = openNotes(t, dir)
-	if diff := cmp.Diff([]keyID{oldID, oldID, oldID}, keyIDs(s)); diff != "" {
+	if diff := cmp.Diff([]keyring.ID{oldID, oldID, oldID}, keyIDs(s)); diff != "" {
 		t.Error(diff)
 	}
 	closeStore(t, s)
 
 	rewrite(newLine + oldLine) // used by all
 	s, _, secrets = openNotes(t, dir)
-	newID := s.keys.first.id
-	if diff := cmp.Diff([]keyID{newID, newID, newID}, keyIDs(s)); diff != "" || newID == oldID {
+	newID := s.keys.FirstID()
+	if diff := cmp.Diff([]keyring.ID{newID, newID, newID}, keyIDs(s)); diff != "" || newID == oldID {
 		t.Error(diff)
 	}
 	must(secrets.Modify(t.Context(), "a", func(n note) (note, error) { return n, nil }))(t)
@@ -135,7 +84,7 @@ func TestKeyFileRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "encryption.key")
 	s, _, _ := openNotes(t, dir)
-	id := s.keys.first.id.String()
+	id := s.keys.FirstID().String()
 	closeStore(t, s)
 	good := must(os.ReadFile(path))(t)
 	if info := must(os.Stat(path))(t); info.Mode() != 0o600 {
@@ -152,7 +101,7 @@ func TestKeyFileRefused(t *testing.T) {
 		{"a directory", func() error { return os.Mkdir(path, 0o700) }, []string{path, "not a regular file"}},
 		{"empty", func() error { return writeMode(path, nil, 0o600) }, []string{path, "no key"}},
 		{"too large", func() error { return writeMode(path, bytes.Repeat([]byte("#\n"), 40_000), 0o600) }, []string{path, "larger than"}},
-		{"another key", func() error { return writeMode(path, []byte(testKey(t, 1).line()), 0o600) }, []string{path, "does not belong", id}},
+		{"another key", func() error { return writeMode(path, []byte(must(keyring.NewLine())(t)), 0o600) }, []string{path, "does not belong", id}},
 		{"of another user", func() error {
 			if os.Geteuid() != 0 {
 				skips.Skip(t, "only root can give files away")

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/server/store/keyring"
 )
 
 // migration brings the documents from one schema to the next.
@@ -135,9 +136,9 @@ func (s *Store) perform(ctx context.Context, leader *Leadership, step migration)
 		if !ok {
 			continue
 		}
-		d := plainDocument{collection: collection, key: key, value: kv.Value, sensitive: isSealed(kv.Value)}
+		d := plainDocument{collection: collection, key: key, value: kv.Value, sensitive: keyring.IsSealed(kv.Value)}
 		if d.sensitive {
-			if d.value, err = s.keys.open(string(kv.Key), kv.Value); err != nil {
+			if d.value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 				return fmt.Errorf("read %s/%s: %w", collection, key, err)
 			}
 		}
@@ -154,7 +155,7 @@ func (s *Store) perform(ctx context.Context, leader *Leadership, step migration)
 		key := documentKey(d.collection, d.key)
 		value := d.value
 		if d.sensitive && value != nil {
-			if value, err = s.keys.seal(key, value); err != nil {
+			if value, err = s.keys.Seal(key, value); err != nil {
 				return fmt.Errorf("write %s/%s: %w", d.collection, d.key, err)
 			}
 		}
@@ -209,7 +210,7 @@ func (s *Store) rekey(ctx context.Context, kvs []*mvccpb.KeyValue) (int, error) 
 		n := min(batchSize, len(writes))
 		response, err := s.client.Txn(ctx).If(conditions[:n]...).Then(writes[:n]...).Commit()
 		if err != nil {
-			return count, fmt.Errorf("encrypt with key %s what is encrypted with another: %w", s.keys.first.id, err)
+			return count, fmt.Errorf("encrypt with key %s what is encrypted with another: %w", s.keys.FirstID(), err)
 		}
 		if response.Succeeded { // if not, another server is writing them; the next start sees to the rest
 			count += n
@@ -217,29 +218,29 @@ func (s *Store) rekey(ctx context.Context, kvs []*mvccpb.KeyValue) (int, error) 
 		conditions, writes = conditions[n:], writes[n:]
 	}
 	if count > 0 {
-		s.log.Info("encrypted the secrets in the store with the first key of the key file", "key", s.keys.first.id, "records", count)
+		s.log.Info("encrypted the secrets in the store with the first key of the key file", "key", s.keys.FirstID(), "records", count)
 	}
 	return count, nil
 }
 
 // resealed is a record encrypted with the first key; nil when there is nothing to do.
 func (s *Store) resealed(kv *mvccpb.KeyValue) ([]byte, error) {
-	if !isSealed(kv.Value) {
+	if !keyring.IsSealed(kv.Value) {
 		return nil, nil
 	}
 	name := strings.TrimPrefix(string(kv.Key), documentsPrefix)
-	id, _, err := readHeader(kv.Value)
+	id, err := keyring.KeyOf(kv.Value)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if id == s.keys.first.id {
+	if id == s.keys.FirstID() {
 		return nil, nil
 	}
-	plain, err := s.keys.open(string(kv.Key), kv.Value)
+	plain, err := s.keys.Open(string(kv.Key), kv.Value)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	sealed, err := s.keys.seal(string(kv.Key), plain)
+	sealed, err := s.keys.Seal(string(kv.Key), plain)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -194,7 +195,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 		t.Errorf("machine %+v", d.Value)
 	}
 	for _, kv := range must(s.client.Get(t.Context(), documentsPrefix, clientv3.WithPrefix()))(t).Kvs {
-		if !isSealed(kv.Value) {
+		if !keyring.IsSealed(kv.Value) {
 			t.Errorf("%s is in the clear: %q", kv.Key, kv.Value)
 		}
 	}

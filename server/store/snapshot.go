@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
@@ -91,20 +92,15 @@ func (w *writer) Write(b []byte) (int, error) {
 func Schema() int { return 1 + len(migrations()) }
 
 // DataKey is the id of the key that encrypts the documents, as the key file has it.
-func (s *Store) DataKey() string { return s.keys.first.id.String() }
+func (s *Store) DataKey() string { return s.keys.FirstID().String() }
 
 // HoldsKey says whether a key file has the key of an id; see DataKey.
 func HoldsKey(path, id string) (bool, error) {
-	ring, err := readKeyFile(path)
+	ring, err := keyring.Read(path)
 	if err != nil {
 		return false, err
 	}
-	for known := range ring.all {
-		if known.String() == id {
-			return true, nil
-		}
-	}
-	return false, nil
+	return ring.Has(id), nil
 }
 
 // Rebuild makes the embedded etcd of a new data directory from a snapshot that WriteSnapshot

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/server/store/keyring"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -55,7 +56,7 @@ type Store struct {
 	log         *slog.Logger
 	client      *clientv3.Client
 	embedded    *embed.Etcd // nil with an external etcd
-	keys        *keyring
+	keys        *keyring.Ring
 	migrations  []migration
 	collections map[string]Bindable
 	view        progress

@@ -120,7 +120,7 @@ func (s *Store) raw(name, key string, kv *mvccpb.KeyValue) (rawEvent, error) {
 		return e, nil
 	}
 	var err error
-	if e.value, err = s.keys.open(string(kv.Key), kv.Value); err != nil {
+	if e.value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 		return rawEvent{}, fmt.Errorf("read %s/%s at revision %d: %w", name, key, kv.ModRevision, err)
 	}
 	return e, nil

@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/journey"
 	"github.com/drover-project/drover/test/realk3s"
+	"github.com/drover-project/drover/test/s3server"
 )
 
 const (
@@ -47,6 +48,12 @@ type fleet struct {
 	distribution
 	// ships are its hosts, in the order in which they joined.
 	ships *[]*ship
+	// parent is the test whose steps the walk is.
+	parent *testing.T
+	// etcd are the lines of rkeConfig.etcd in its document.
+	etcd *[]string
+	// bucket is where its snapshots go, if not only to its hosts.
+	bucket **s3server.Server
 }
 
 // distribution is what the tests know of what hosts install.
@@ -102,7 +109,7 @@ func walkMany(t *testing.T, d distribution, versions []string, steps []manyStep)
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	must(t, err)
-	f := &fleet{T: t, Journey: j, ctx: ctx, distribution: d, ships: new([]*ship)}
+	f := &fleet{T: t, Journey: j, ctx: ctx, distribution: d, ships: new([]*ship), parent: t, etcd: new([]string), bucket: new(*s3server.Server)}
 	t.Cleanup(func() {
 		if t.Failed() {
 			f.evidence()
@@ -172,6 +179,9 @@ func (f *fleet) document(version string, config ...string) string {
 	text := harbourKind + version + "\n  rkeConfig:\n    machineGlobalConfig:\n"
 	for _, line := range append(slices.Clone(f.config), config...) {
 		text += "      " + line + "\n"
+	}
+	if len(*f.etcd) > 0 {
+		text += "    etcd:\n      " + strings.Join(*f.etcd, "\n      ") + "\n"
 	}
 	file := filepath.Join(f.Dir, "harbour.yaml")
 	must(f.T, os.WriteFile(file, []byte(text), 0o600))

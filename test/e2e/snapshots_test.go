@@ -3,33 +3,27 @@
 package e2e
 
 // Day two of a cluster of many machines, on the real k3s: snapshots, the loss of two of three servers and the way back,
-// certificates and keys.
+// certificates and keys, and the loss of all.
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/drover-project/drover/test/bed"
 	"github.com/drover-project/drover/test/realk3s"
 )
 
-// sealedK3s encrypts Secrets in etcd.
-var sealedK3s = distribution{name: "k3s", server: "k3s", agent: "k3s-agent", data: "/var/lib/rancher/k3s", supervisor: "6443", config: []string{`write-kubeconfig-mode: "0600"`, "secrets-encryption: true"}}
-
 func TestManyMachinesSnapshots(t *testing.T) {
 	walkMany(t, sealedK3s, []string{realk3s.Version}, []manyStep{
+		{"snapshots go to a bucket", (*fleet).toBucket},
 		{"three servers and a worker join", (*fleet).fourJoin},
 		{"each member takes a snapshot", (*fleet).snapshots},
 		{"the certificates are renewed", (*fleet).renews},
 		{"the encryption key is rotated", (*fleet).rotatesKey},
 		{"a snapshot is restored on the whole cluster", (*fleet).restoresAll},
 		{"two servers are lost, and the snapshot is restored", (*fleet).restoresAfterLoss},
-		{"the last server is lost, and a file of it is restored on a new host", (*fleet).restoresAfterTotalLoss},
+		{"the last server is lost, and a snapshot of the bucket is restored on a new host", (*fleet).restoresFromBucket},
 	})
 }
 
@@ -54,82 +48,6 @@ func TestTotalLoss(t *testing.T) {
 		{"it takes a snapshot", (*fleet).snapshots},
 		{"the server is lost, and a file of it is restored on a new host", (*fleet).restoresAfterTotalLoss},
 	})
-}
-
-// servers are the hosts with etcd that are there.
-func (f *fleet) servers() (all []*ship) {
-	for _, s := range *f.ships {
-		if s.server() && !s.lost {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// snapshot is what the tests look at of one.
-type snapshot struct {
-	Name, Machine, File, SHA256 string
-	Hosts                       []struct{ Size int64 }
-	Restorable                  bool
-	Why                         string
-}
-
-func (f *fleet) listSnapshots() []snapshot {
-	f.Helper()
-	var list []snapshot
-	must(f.T, json.Unmarshal([]byte(f.drover("snapshots", "ls", "harbour", "-o", "json")), &list))
-	return list
-}
-
-// mark writes something that a restore brings back, or takes away.
-func (f *fleet) mark(name string) {
-	f.Helper()
-	_, err := f.Kubectl(f.ctx, "--kubeconfig", f.kubeconfig(), "create", "secret", "generic", name, "--from-literal=word="+name)
-	must(f.T, err)
-}
-
-func (f *fleet) marked(name string) bool {
-	f.Helper()
-	out, err := f.Kubectl(f.ctx, "--kubeconfig", f.kubeconfig(), "get", "secret", name, "--ignore-not-found", "-o", "name")
-	must(f.T, err)
-	return strings.TrimSpace(out) != ""
-}
-
-func (f *fleet) snapshots() {
-	if len(f.servers()) > 1 {
-		f.awaitVoters()
-	}
-	f.mark("before")
-	began := time.Now()
-	f.drover("snapshots", "create", "harbour", "--name", "e2e", "--wait")
-	f.Logf("snapshots of all members: %s", time.Since(began).Round(100*time.Millisecond))
-	var found []string
-	for _, s := range f.listSnapshots() {
-		if strings.HasPrefix(s.Name, "e2e-") {
-			found = append(found, s.Name)
-			if !s.Restorable || s.SHA256 == "" || len(s.Hosts) != 1 || s.Hosts[0].Size == 0 {
-				f.Errorf("snapshot %+v", s)
-			}
-		}
-	}
-	if len(found) != len(f.servers()) {
-		f.Errorf("there are the snapshots %q, want one of each member", found)
-	}
-	f.awaitActive(len(*f.ships))
-	if turns := f.turns(began); len(turns) != 0 {
-		f.Errorf("a snapshot started %v", turns)
-	}
-	f.once("save", 1)
-}
-
-// once fails unless each server has done so many errands of a verb, each once.
-func (f *fleet) once(verb string, want int) {
-	f.Helper()
-	for _, s := range f.servers() {
-		if out := f.on(s, "ls "+f.data+"/drover/errands | grep -c -- '-"+verb+"-[0-9]*\\.ended$' || true"); out != fmt.Sprint(want) {
-			f.Errorf("%s did %s of %q, want %d", s.Name(), out, verb, want)
-		}
-	}
 }
 
 func (f *fleet) renews() {
@@ -176,19 +94,6 @@ func (f *fleet) rotatesKey() {
 	f.once("restart", 1)
 }
 
-// of is the newest snapshot of the tests on a host.
-func (f *fleet) of(s *ship) snapshot {
-	f.Helper()
-	machine := f.machine(s).MachineName()
-	for _, one := range f.listSnapshots() {
-		if one.Machine == machine && strings.HasPrefix(one.Name, "e2e-") {
-			return one
-		}
-	}
-	f.Fatalf("no snapshot of %s is listed", s.Name())
-	return snapshot{}
-}
-
 func (f *fleet) restoresAll() {
 	f.mark("after")
 	second := f.servers()[len(f.servers())/2]
@@ -233,21 +138,6 @@ func (f *fleet) restoresAfterLoss() {
 	f.awaitNodes(2)
 }
 
-// awaitNodes waits until the cluster has so many nodes: k3s looks whether a member of etcd goes with one before it lets it go.
-func (f *fleet) awaitNodes(want int) {
-	f.Helper()
-	ctx, cancel := context.WithTimeout(f.ctx, 2*time.Minute)
-	defer cancel()
-	began := time.Now()
-	must(f.T, bed.Await(ctx, "the nodes", time.Second, func(context.Context) error {
-		if nodes := f.nodes(); len(nodes) != want {
-			return fmt.Errorf("the cluster has %d nodes, want %d", len(nodes), want)
-		}
-		return nil
-	}))
-	f.Logf("the cluster has %d nodes after %s", want, time.Since(began).Round(time.Second))
-}
-
 // restoresAfterTotalLoss has nothing but a file of a snapshot, and the server's own store.
 func (f *fleet) restoresAfterTotalLoss() {
 	f.drover("snapshots", "create", "harbour", "--name", "e2e", "--wait")
@@ -261,19 +151,7 @@ func (f *fleet) restoresAfterTotalLoss() {
 	last.lost = true
 	f.drover("machines", "rm", name, "--force", "--yes")
 	s := f.start("pier-6", serverFlags)
-	f.join(s)
-	var machine string
-	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
-	defer cancel()
-	must(f.T, bed.Await(ctx, "the new server waits", time.Second, func(ctx context.Context) error {
-		m, is, err := f.machineOf(ctx, s)
-		if err != nil || !is || m.Cause == "" {
-			return fmt.Errorf("its machine: %v %v %q", is, err, m.Cause)
-		}
-		f.Logf("%s: %s: %s", s.Name(), m.DroverState, m.Cause)
-		machine = m.MachineName()
-		return nil
-	}))
+	machine := f.joinsAfterLoss(s)
 	must(f.T, s.WriteFile(f.ctx, "/root/"+one.Name, content, 0o600))
 	began := time.Now()
 	f.drover("snapshots", "restore", "harbour", "/root/"+one.Name, "--machine", machine, "--yes", "--wait")

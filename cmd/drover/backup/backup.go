@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -173,7 +174,11 @@ func Sentences(s backup.Status, now time.Time) string {
 	}
 	if s.Failure != "" {
 		line("the last backup failed %s ago: %s", since(now, s.FailedAt), s.Failure)
-		line("  what to do: look at the directory %s on the server's host: whether it is there, can be written and has room", s.Dir)
+		if s.Offsite != nil && len(s.Files) > 0 && !slices.ContainsFunc(s.Offsite.Files, func(f backup.Kept) bool { return f.Name == s.Files[0].Name }) {
+			line("  what to do: look whether the %s answers the server's host, takes its keys and has room", s.Offsite.Place)
+		} else {
+			line("  what to do: look at the directory %s on the server's host: whether it is there, can be written and has room", s.Dir)
+		}
 	}
 	switch {
 	case len(s.Files) == 0:
@@ -186,6 +191,9 @@ func Sentences(s backup.Status, now time.Time) string {
 	}
 	if !s.Next.IsZero() {
 		line("the next one is due in %s; one every %s, %d stay", max(s.Next.Sub(now), 0).Round(time.Second), s.Every, s.Keep)
+	}
+	if o := s.Offsite; o != nil && !o.LookedAt.IsZero() {
+		line("the %s has %d of them", o.Place, len(o.Files))
 	}
 	switch {
 	case !s.Keys:
@@ -211,7 +219,7 @@ func bytes(n int64) string {
 }
 
 func (a *App) restoreCommand() *cobra.Command {
-	var from, identity, passphrase, keysDir, keyFile string
+	var from, s3, identity, passphrase, keysDir, keyFile string
 	var replace bool
 	cmd := &cobra.Command{
 		Use: "restore --from FILE", Short: "Make a data directory of a backup, on a host where no server runs", Args: cobra.NoArgs,
@@ -227,6 +235,7 @@ that joined since then have to join again. docs/backup.md has the whole way.
 A server on an external etcd is restored there: etcdutl snapshot restore with --bump-revision
 1000000000 --mark-compacted, as docs/backup.md says.`,
 		Example: `  drover server restore --from /mnt/backups/drover-20261122T031500Z.tar.age --identity key.txt
+  drover server restore --s3 bucket.yaml --from newest --identity key.txt
   drover server restore --from drover.tar --keys /root/drover-keys --data-dir /srv/drover`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" {
@@ -236,6 +245,12 @@ A server on an external etcd is restored there: etcdutl snapshot restore with --
 				From: from, DataDir: a.DataDir(), Opening: backup.Opening{IdentityFile: identity, PassphraseFile: passphrase}, Replace: replace,
 				Now: time.Now, Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 			}
+			if s3 != "" {
+				var err error
+				if r.Offsite, err = backup.ReadOffsite(s3); err != nil {
+					return err
+				}
+			}
 			if keysDir != "" || keyFile != "" {
 				r.Keys = backup.KeysIn(keysDir, keyFile)
 			}
@@ -243,7 +258,8 @@ A server on an external etcd is restored there: etcdutl snapshot restore with --
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&from, "from", "", "file of the backup")
+	f.StringVar(&from, "from", "", "file of the backup; with --s3 its name in the bucket, or newest")
+	f.StringVar(&s3, "s3", "", "file of the bucket that has the backup, as of --backup-s3 of drover server")
 	f.StringVar(&identity, "identity", "", "file with the private key of age or SSH that it is encrypted for")
 	f.StringVar(&passphrase, "passphrase-file", "", "file with the passphrase that it is encrypted with")
 	f.StringVar(&keysDir, "keys", "", "for a backup without keys: directory with encryption.key, tls/ca.crt and tls/ca.key, such as a copy of the old data directory")

@@ -1,4 +1,4 @@
-package store
+package keyring
 
 import (
 	"bytes"
@@ -11,14 +11,25 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
+// must returns v, or ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
 func testKey(tb testing.TB, fill byte) *recordKey {
 	tb.Helper()
 	return must(newRecordKey([keySize]byte(bytes.Repeat([]byte{fill}, keySize))))(tb)
 }
 
-func testRing(tb testing.TB, fills ...byte) *keyring {
+func testRing(tb testing.TB, fills ...byte) *Ring {
 	tb.Helper()
-	ring := &keyring{path: "/keys", all: make(map[keyID]*recordKey)}
+	ring := &Ring{path: "/keys", all: make(map[ID]*recordKey)}
 	for _, fill := range fills {
 		key := testKey(tb, fill)
 		ring.all[key.id] = key
@@ -58,11 +69,11 @@ func TestCipher(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	ring := testRing(t, 1, 2)
-	record := must(ring.seal("/a", []byte("hello")))(t)
-	if again := must(ring.seal("/a", []byte("hello")))(t); bytes.Equal(record[headerSize:headerSize+nonceSize], again[headerSize:headerSize+nonceSize]) {
+	record := must(ring.Seal("/a", []byte("hello")))(t)
+	if again := must(ring.Seal("/a", []byte("hello")))(t); bytes.Equal(record[headerSize:headerSize+nonceSize], again[headerSize:headerSize+nonceSize]) {
 		t.Error("two records have one nonce")
 	}
-	if got := must(ring.open("/a", record))(t); string(got) != "hello" {
+	if got := must(ring.Open("/a", record))(t); string(got) != "hello" {
 		t.Errorf("got back %q", got)
 	}
 	changed := func(at int) []byte {
@@ -72,7 +83,7 @@ func TestEnvelope(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		ring   *keyring
+		ring   *Ring
 		key    string
 		record []byte
 		want   string // a part of the error
@@ -90,7 +101,7 @@ func TestEnvelope(t *testing.T) {
 		{"key taken away", testRing(t, 2), "/a", record, "is encrypted with key " + testKey(t, 1).id.String()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			plain, err := c.ring.open(c.key, c.record)
+			plain, err := c.ring.Open(c.key, c.record)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q and error %v, want one with %q", plain, err, c.want)
 			}
@@ -114,19 +125,19 @@ func TestLargeRecordsAreCompressed(t *testing.T) {
 	}{
 		{"short", bytes.Repeat([]byte("a"), compressedFrom-1), plainForm, compressedFrom - 1 + smallestSeal},
 		{"long", bytes.Repeat([]byte("a"), compressedFrom), compressedForm, 2 * smallestSeal},
-		{"longer than what is pooled", bytes.Repeat([]byte("abcdefgh"), maxPooled), compressedForm, maxPooled},
+		{"longer than what is pooled", bytes.Repeat([]byte("abcdefgh"), maxScratch), compressedForm, maxScratch},
 		{"nothing to gain", random, plainForm, len(random) + smallestSeal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 2 { // with a buffer of the time before
-				record := must(ring.seal("/a", c.plain))(t)
+				record := must(ring.Seal("/a", c.plain))(t)
 				if form := record[len(recordMagic)]; form != c.form {
 					t.Errorf("is of form %d, want %d", form, c.form)
 				}
 				if len(record) > c.largest {
 					t.Errorf("is %d bytes long, want at most %d", len(record), c.largest)
 				}
-				if got := must(ring.open("/a", record))(t); !bytes.Equal(got, c.plain) {
+				if got := must(ring.Open("/a", record))(t); !bytes.Equal(got, c.plain) {
 					t.Error("another text came back")
 				}
 			}
@@ -145,7 +156,7 @@ func TestHostileCompression(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			record := must(ring.sealForm("/a", compressedForm, []byte(c.content)))(t)
-			if plain, err := ring.open("/a", record); err == nil || !strings.Contains(err.Error(), c.want) {
+			if plain, err := ring.Open("/a", record); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q and error %v, want one with %q", plain, err, c.want)
 			}
 		})
@@ -172,7 +183,7 @@ func FuzzOpenRecord(f *testing.F) {
 	f.Add([]byte(recordMagic))
 	f.Add(append([]byte(recordMagic), make([]byte, 100)...))
 	f.Fuzz(func(t *testing.T, input []byte) {
-		plain, err := ring.open(place, input)
+		plain, err := ring.Open(place, input)
 		switch {
 		case bytes.Equal(input, record) && string(plain) != `{"text":"a"}`, bytes.Equal(input, compressed) && string(plain) != long:
 			t.Errorf("got back %q and error %v", plain, err)

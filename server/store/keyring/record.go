@@ -1,4 +1,9 @@
-package store
+// Package keyring encrypts the records of the store: the keys of a key file, and the form of a record.
+//
+// To rotate, put a new key into the file of every server, below the other lines, and
+// restart them; then move it to the top everywhere and restart them. The first start
+// after that encrypts everything with it, and the old key can be taken out.
+package keyring
 
 // This file holds the form of an encrypted record.
 //
@@ -21,7 +26,7 @@ package store
 // key does not open.
 //
 // A large record is compressed, since etcd copies and writes it several times over: where
-// 5,000 hosts report at once, that is a fifth of the server's work. What is sealed then
+// 5,000 hosts report at once, the server has a tenth less to do. What is sealed then
 // has a length that depends on the content a little more than before; nobody sees it who
 // does not hold the data directory.
 
@@ -50,24 +55,26 @@ const (
 
 	plainForm      = 1
 	compressedForm = 2
-	// compressedFrom is the length from which JSON is compressed; what is shorter is a
-	// page of etcd's file in either form.
+	// compressedFrom is the length from which JSON is compressed; there is little
+	// to gain from what is shorter.
 	compressedFrom = 512
+	// maxScratch is the largest buffer that is kept for other records.
+	maxScratch = 64 << 10
 	// largestPlain is what a compressed record may become, far above what a request
 	// to etcd has room for: the form says its length before it is read.
 	largestPlain = 64 << 20
 )
 
-// keyID names a key. It is the beginning of a hash of the key, so that a wrong key can
+// ID names a key. It is the beginning of a hash of the key, so that a wrong key can
 // never have the right id.
-type keyID [keyIDSize]byte
+type ID [keyIDSize]byte
 
 // String is the id in hex.
-func (id keyID) String() string { return hex.EncodeToString(id[:]) }
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // recordKey is a key that seals records.
 type recordKey struct {
-	id     keyID
+	id     ID
 	secret [keySize]byte
 	block  cipher.Block
 	subkey [aes.BlockSize]byte // K1 of CMAC (NIST SP 800-38B)
@@ -134,16 +141,33 @@ func (k *recordKey) open(nonce, sealed, additional []byte) ([]byte, error) {
 	return aead.Open(nil, nonce[nonceSize/2:], sealed, additional)
 }
 
-// keyring is the keys of one key file: the first encrypts, all decrypt.
-type keyring struct {
+// Ring is the keys of one key file: the first encrypts, all decrypt.
+type Ring struct {
 	path  string
 	first *recordKey
-	all   map[keyID]*recordKey
+	all   map[ID]*recordKey
 	// scratch has *[]byte for what is compressed.
 	scratch sync.Pool
 }
 
-func (r *keyring) seal(etcdKey string, plain []byte) ([]byte, error) {
+// FirstID is the key that encrypts.
+func (r *Ring) FirstID() ID { return r.first.id }
+
+// Path is the key file.
+func (r *Ring) Path() string { return r.path }
+
+// Has says whether the ring has a key, named as ID's String does.
+func (r *Ring) Has(id string) bool {
+	for known := range r.all {
+		if known.String() == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Seal encrypts the JSON of a record for its place, the key in etcd.
+func (r *Ring) Seal(etcdKey string, plain []byte) ([]byte, error) {
 	form := byte(plainForm)
 	if len(plain) >= compressedFrom {
 		scratch, _ := r.scratch.Get().(*[]byte)
@@ -152,7 +176,7 @@ func (r *keyring) seal(etcdKey string, plain []byte) ([]byte, error) {
 		}
 		defer r.scratch.Put(scratch)
 		compressed := s2.Encode((*scratch)[:cap(*scratch)], plain)
-		if cap(compressed) <= maxPooled {
+		if cap(compressed) <= maxScratch {
 			*scratch = compressed
 		}
 		if len(compressed) < len(plain) {
@@ -162,7 +186,7 @@ func (r *keyring) seal(etcdKey string, plain []byte) ([]byte, error) {
 	return r.sealForm(etcdKey, form, plain)
 }
 
-func (r *keyring) sealForm(etcdKey string, form byte, content []byte) ([]byte, error) {
+func (r *Ring) sealForm(etcdKey string, form byte, content []byte) ([]byte, error) {
 	record := header(r.first.id, form, len(content))
 	nonce := record[headerSize:]
 	if _, err := rand.Read(nonce); err != nil {
@@ -176,7 +200,7 @@ func (r *keyring) sealForm(etcdKey string, form byte, content []byte) ([]byte, e
 }
 
 // header is the beginning of a record with room for a nonce, and for so much content behind it.
-func header(id keyID, form byte, content int) []byte {
+func header(id ID, form byte, content int) []byte {
 	record := make([]byte, headerSize+nonceSize, smallestSeal+content)
 	copy(record, recordMagic)
 	record[len(recordMagic)] = form
@@ -184,7 +208,8 @@ func header(id keyID, form byte, content int) []byte {
 	return record
 }
 
-func (r *keyring) open(etcdKey string, record []byte) ([]byte, error) {
+// Open is the JSON that Seal was given for the same place. Whatever else etcd holds there is refused.
+func (r *Ring) Open(etcdKey string, record []byte) ([]byte, error) {
 	id, form, err := readHeader(record)
 	if err != nil {
 		return nil, err
@@ -221,22 +246,31 @@ func expand(compressed []byte) ([]byte, error) {
 }
 
 // readHeader returns the key that a record says it was sealed with, and its form.
-func readHeader(record []byte) (keyID, byte, error) {
-	if !isSealed(record) {
-		return keyID{}, 0, errors.New("the record should be encrypted and is not")
+func readHeader(record []byte) (ID, byte, error) {
+	if !IsSealed(record) {
+		return ID{}, 0, errors.New("the record should be encrypted and is not")
 	}
 	if len(record) < smallestSeal {
-		return keyID{}, 0, fmt.Errorf("the encrypted record is cut off: %d bytes, at least %d are expected", len(record), smallestSeal)
+		return ID{}, 0, fmt.Errorf("the encrypted record is cut off: %d bytes, at least %d are expected", len(record), smallestSeal)
 	}
 	form := record[len(recordMagic)]
 	if form != plainForm && form != compressedForm {
-		return keyID{}, 0, fmt.Errorf("the encrypted record is of form %d, only %d and %d are known", form, plainForm, compressedForm)
+		return ID{}, 0, fmt.Errorf("the encrypted record is of form %d, only %d and %d are known", form, plainForm, compressedForm)
 	}
-	return keyID(record[len(recordMagic)+1 : headerSize]), form, nil
+	return ID(record[len(recordMagic)+1 : headerSize]), form, nil
 }
 
-// isSealed says whether a value of etcd is an encrypted record.
-func isSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic)) }
+// KeyOf returns the key that a record says it was sealed with.
+func KeyOf(record []byte) (ID, error) {
+	id, _, err := readHeader(record)
+	return id, err
+}
+
+// NonceOf is the nonce of a record, which no other has.
+func NonceOf(record []byte) []byte { return record[headerSize : headerSize+nonceSize] }
+
+// IsSealed says whether a value of etcd is an encrypted record.
+func IsSealed(value []byte) bool { return bytes.HasPrefix(value, []byte(recordMagic)) }
 
 func additionalData(header []byte, etcdKey string) []byte {
 	return append(bytes.Clone(header), etcdKey...)
