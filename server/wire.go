@@ -33,6 +33,7 @@ import (
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/upgrades"
@@ -90,6 +91,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
+	image := func() string { return s.settings.Get("system-agent-installer-image").Value }
+	registry := func() string { return s.settings.Get("system-default-registry").Value }
+	rehearser := &rehearsals.Asker{State: s.state, Snapshots: asker, Watching: p.hosts.Watching, InstallerImage: image, DefaultRegistry: registry, Now: s.Now}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
@@ -99,9 +103,8 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Now: s.Now})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
-		InstallerImage:  func() string { return s.settings.Get("system-agent-installer-image").Value },
-		DefaultRegistry: func() string { return s.settings.Get("system-default-registry").Value },
-		Watching:        p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
+		InstallerImage: image, DefaultRegistry: registry,
+		Watching: p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
 		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.perform, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
 	p.hosts.OnWatch(p.control.WatchChanged)
@@ -123,7 +126,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
 		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel},
-		PreviewOperation: p.control.PreviewOperation,
+		Rehearsals: rehearser, PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
 			Restorable: asker.Restorable, Now: s.Now,

@@ -118,13 +118,7 @@ func (h Host) Fetched(restore, snapshot string) string {
 // Fetch brings a snapshot to the file Fetched. The link is in the environment alone.
 func (h Host) Fetch(id, restore, snapshot string, from Source) plans.OneTimeInstruction {
 	in := h.instruction(id, fetch, h.Fetched(restore, snapshot), strconv.FormatInt(from.Size, 10))
-	in.Env = append(in.Env, "DROVER_SECRET_LINK="+from.Link)
-	if from.CA != "" {
-		in.Env = append(in.Env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(from.CA)))
-	}
-	if from.Unverified {
-		in.Env = append(in.Env, "DROVER_UNVERIFIED=yes")
-	}
+	in.Env = append(in.Env, from.environment()...)
 	return in
 }
 
@@ -132,6 +126,18 @@ func (h Host) Fetch(id, restore, snapshot string, from Source) plans.OneTimeInst
 // are those of the cluster's server tokens, the newest first. Its output has a File.
 func (h Host) Check(id, snapshot string, tokenHashes []string) plans.OneTimeInstruction {
 	return h.instruction(id, file+check, append([]string{snapshot}, tokenHashes...)...)
+}
+
+// environment is what the script that fetches reads.
+func (s Source) environment() []string {
+	env := []string{"DROVER_SECRET_LINK=" + s.Link}
+	if s.CA != "" {
+		env = append(env, "DROVER_CA="+base64.StdEncoding.EncodeToString([]byte(s.CA)))
+	}
+	if s.Unverified {
+		env = append(env, "DROVER_UNVERIFIED=yes")
+	}
+	return env
 }
 
 // Certificates renews the certificates of the services, all without any, and starts the unit anew. An agent gets its own

@@ -36,6 +36,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -59,6 +60,8 @@ type Options struct {
 	Refresh          func(ctx context.Context, key records.ClusterKey) error
 	// Files opens the files of snapshots; nil answers 503.
 	Files *daytwo.Files
+	// Rehearsals takes what people ask for of snapshots on machines of fleets; nil refuses it.
+	Rehearsals *rehearsals.Asker
 	// Upgrades takes clusters to other versions; nil asks no cluster before it does.
 	Upgrades *upgrades.Upgrader
 	// Fleets takes what people ask of machines without a cluster.
@@ -141,7 +144,7 @@ func New(o Options) *API {
 	if o.DayTwo == nil {
 		o.DayTwo = &daytwo.Asker{State: o.State, Now: o.Now}
 	}
-	h.own.DayTwo, h.own.RefreshSnapshots, h.own.PreviewOperation = o.DayTwo, o.Refresh, o.PreviewOperation
+	h.own.DayTwo, h.own.RefreshSnapshots, h.own.PreviewOperation, h.own.Rehearsals = o.DayTwo, o.Refresh, o.PreviewOperation, o.Rehearsals
 	h.fleet = native.FleetAPI{API: h.own, Fleets: o.Fleets}
 	if o.Upgrades == nil {
 		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -70,4 +71,20 @@ func (c *Controller) promoteFleet(ctx context.Context, key records.ClusterKey) (
 	}
 	c.Logger.Info("operation begins", "operation", next.ID, "kind", next.Kind, "fleet", key.Name())
 	return true, nil
+}
+
+// rehearsed puts the result of a rehearsal to the record of its snapshot, which may be gone by now.
+func rehearsed(s *state.State, is planner.Rehearsed) []store.Op {
+	d, ok := s.Snapshots.Get(is.Snapshot)
+	if !ok {
+		return nil
+	}
+	switch {
+	case is.Result.Cause == "":
+		is.Result.Good = is.Result.At
+	case d.Value.Rehearsal != nil:
+		is.Result.Good = d.Value.Rehearsal.Good
+	}
+	d.Value.Rehearsal = &is.Result
+	return []store.Op{s.Snapshots.Updating(d)}
 }

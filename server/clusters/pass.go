@@ -180,7 +180,11 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 	var batch batch
 	if d.Operation != nil {
 		// With the first plans: whoever reads the record finds what it says of them.
-		batch = append(batch, c.operation(g.operation, *d.Operation))
+		w := c.operation(g.operation, *d.Operation)
+		if d.Rehearsed != nil {
+			w.ops = append(w.ops, rehearsed(c.State, *d.Rehearsed)...) // which is known once: with the task that it ends
+		}
+		batch = append(batch, w)
 	}
 	if d.Cluster.Secrets != nil && g.secrets.Revision != 0 {
 		g.secrets.Value = *d.Cluster.Secrets
@@ -231,8 +235,12 @@ func (c *Controller) commit(ctx context.Context, g gathered, d planner.Decision)
 func (c *Controller) operation(d store.Document[operations.Operation], next operations.Operation) write {
 	before := d.Value.State
 	d.Value = next
+	writes := []store.Op{c.State.Operations.Updating(d)}
+	if _, kept := c.State.GivenPlans.Get(next.Key()); kept && next.Kind == planner.KindRehearse && next.State.Ended() {
+		writes = append(writes, c.State.GivenPlans.Deleting(next.Key(), 0)) // it has the cluster's token
+	}
 	return write{
-		what: "the record of operation " + next.ID, ops: []store.Op{c.State.Operations.Updating(d)}, size: statusSize + 512*len(next.Tasks) + 256*len(next.Log),
+		what: "the record of operation " + next.ID, ops: writes, size: statusSize + 512*len(next.Tasks) + 256*len(next.Log),
 		done: func() {
 			if before != next.State {
 				c.Logger.Info("operation", "operation", next.ID, "kind", next.Kind, "cluster", next.Subject, "state", next.State, "reason", next.Reason)

@@ -23,6 +23,8 @@ type Decision struct {
 	Operation *operations.Operation
 	// Snapshots are those that were taken.
 	Snapshots []records.Snapshot
+	// Rehearsed is what came of the rehearsal that the operation is; nil while that is not known.
+	Rehearsed *Rehearsed
 	// Orders are what nodes of the cluster are to become, all that are wanted now.
 	Orders []NodeOrder
 	// Again is when to look again though nothing changed; zero: not.
@@ -62,12 +64,12 @@ type MachineDecision struct {
 
 // Empty says that nothing is left to write. Orders are not written: they are wanted for as long as they stand.
 func (d Decision) Empty() bool {
-	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && d.Cluster.Secrets == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0
+	return !d.Cluster.Remove && d.Cluster.Status == nil && d.Cluster.Spec == nil && d.Cluster.Secrets == nil && len(d.Machines) == 0 && d.Operation == nil && len(d.Snapshots) == 0 && d.Rehearsed == nil
 }
 
 // decision puts times and history to what was found, and leaves out what stays as it is.
 func (r *round) decision() Decision {
-	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps(), Snapshots: r.saved}
+	d := Decision{Cluster: ClusterDecision{Key: r.key()}, Operation: r.operation, Steps: r.steps(), Snapshots: r.saved, Rehearsed: r.rehearsed}
 	d.again(r.again)
 	d.again(r.window.again(r.Now))
 	left := 0

@@ -75,7 +75,7 @@ func (s FleetSnapshot) snapshot() Snapshot {
 func fleetRound(s FleetSnapshot) *round {
 	r := newRound(s.snapshot())
 	r.fleet = &fleet{}
-	if o := s.Operation; o != nil && s.Given != nil && (o.State == operations.Running || o.State == operations.Stopping) {
+	if o := s.Operation; o != nil && o.Kind != KindRehearse && s.Given != nil && (o.State == operations.Running || o.State == operations.Stopping) {
 		r.fleet.plan = &gift{bytes: s.Given.Plan, checksum: plans.Checksum(s.Given.Plan), limit: concurrency(s.Given.Concurrency, len(o.Tasks)), tasks: map[string]operations.Task{}}
 		for _, t := range o.Tasks {
 			r.fleet.plan.tasks[t.ID] = t
@@ -89,6 +89,7 @@ func fleetRound(s FleetSnapshot) *round {
 	}
 	r.give()
 	r.giving()
+	r.rehearse(s.Given)
 	return r
 }
 

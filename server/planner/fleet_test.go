@@ -19,6 +19,9 @@ import (
 type yard struct {
 	*testing.T
 	s FleetSnapshot
+	// found is what a rehearsal came to, deliveries how many plans were delivered.
+	found      *Rehearsed
+	deliveries int
 }
 
 const (
@@ -70,6 +73,9 @@ func (y *yard) commit(d Decision) {
 	if d.Operation != nil {
 		y.s.Operation = d.Operation
 	}
+	if d.Rehearsed != nil {
+		y.found = d.Rehearsed
+	}
 	for _, one := range d.Machines {
 		if one.Remove {
 			y.s.Machines = slices.DeleteFunc(y.s.Machines, func(m Machine) bool { return m.key() == one.Key })
@@ -77,6 +83,9 @@ func (y *yard) commit(d Decision) {
 		}
 		m := y.machine(one.Key.Name())
 		next := *m.Machine
+		if one.Deliver {
+			y.deliveries++
+		}
 		if one.Status != nil {
 			next.Status = *one.Status
 		}

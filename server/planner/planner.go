@@ -193,6 +193,8 @@ type round struct {
 	secrets *records.ClusterSecrets
 	// fleet is set in a round over a fleet, which has no cluster.
 	fleet *fleet
+	// rehearsed is what came of a rehearsal; see rehearse.
+	rehearsed *Rehearsed
 	// window is when machines may be restarted, unguarded that an upgrade has not got its snapshot; see prepare.
 	window    windowed
 	unguarded bool

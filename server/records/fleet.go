@@ -25,6 +25,8 @@ type Fleet struct {
 type GivenPlan struct {
 	// Plan is the plan as it goes on the wire.
 	Plan json.RawMessage `json:"plan"`
+	// After takes the place of Plan once that has ended on a machine, well or not; nil leaves Plan there.
+	After json.RawMessage `json:"after,omitempty"`
 	// Concurrency is how many machines may be on their way at a time: a number, or a part of all in per cent, rounded
 	// up; 0 is no limit.
 	Concurrency string    `json:"concurrency"`

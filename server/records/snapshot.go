@@ -36,6 +36,28 @@ type Snapshot struct {
 	Spec clusterspec.Spec `json:"spec"`
 	// Missing is since when the cluster does not list it any more; zero while it does.
 	Missing time.Time `json:"missing,omitzero"`
+	// Rehearsal is the last one of it; nil when there was none.
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
+}
+
+// Rehearsal is what came of restoring a snapshot on a machine of a fleet.
+type Rehearsal struct {
+	// Operation is the ID of the one that did it, and At when it was done.
+	Operation string    `json:"operation"`
+	At        time.Time `json:"at"`
+	// Machine is where, by its name and its host's.
+	Machine string `json:"machine"`
+	// Cause is why it failed; empty when the snapshot was restored and read.
+	Cause string `json:"cause,omitempty"`
+	// Objects is how many objects the restored API lists, without events; Counts has some kinds of them, as kubectl names them.
+	Objects int            `json:"objects,omitempty"`
+	Counts  map[string]int `json:"counts,omitempty"`
+	// Unread are kinds that could not be listed without pods of the cluster, with spaces between.
+	Unread string `json:"unread,omitempty"`
+	// Seconds is how long it took on the host.
+	Seconds int `json:"seconds,omitempty"`
+	// Good is when the last one that did not fail was done, this one included; zero when there was none.
+	Good time.Time `json:"good,omitzero"`
 }
 
 // Name is that of its file, which the distribution gave it.

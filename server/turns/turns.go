@@ -39,6 +39,8 @@ type Request struct {
 	Tasks           []operations.Task
 	// Final is why it cannot be stopped; see operations.Operation.
 	Final string
+	// Once says that it is not retried; see operations.Operation.
+	Once bool
 	// Params are kept as JSON.
 	Params any
 	Turn   Turn
@@ -67,7 +69,7 @@ func Begin(s *state.State, r Request, clock func() time.Time) (o operations.Oper
 		return o, nil, nil, fmt.Errorf("keep what is asked for on %s: %w", r.Subject.Home(), err)
 	}
 	o = operations.Operation{
-		ID: operations.IDPrefix + random.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Params: text, Created: now,
+		ID: operations.IDPrefix + random.ID(8), Kind: r.Kind, Subject: string(r.Subject), Title: r.Title, By: r.By, Generation: r.Generation, Final: r.Final, Once: r.Once, Params: text, Created: now,
 	}
 	if r.Hurry {
 		if o, err = o.HurryBy(r.By, now); err != nil {

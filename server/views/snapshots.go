@@ -11,7 +11,7 @@ import (
 
 // Asked is the body of POST /v1-drover/clusters/{namespace}/{name}/operations.
 type Asked struct {
-	// Kind is snapshot, restore, rotate-certificates or rotate-encryption-keys; of k3s and RKE2 rotate-server-token too.
+	// Kind is snapshot, restore, rehearse, rotate-certificates or rotate-encryption-keys; of k3s and RKE2 rotate-server-token too.
 	Kind string `json:"kind"`
 	// Snapshot is the name of the one to take, which may be left out, or to restore.
 	Snapshot string `json:"snapshot,omitempty"`
@@ -19,6 +19,8 @@ type Asked struct {
 	// the snapshot to restore is; Mode is what becomes as it was with it: none, kubernetesVersion or all. For k3s and RKE2.
 	Machines []string `json:"machines,omitempty"`
 	Mode     string   `json:"mode,omitempty"`
+	// Fleet is the name of that on one of whose machines a snapshot is rehearsed, where Machines names none.
+	Fleet string `json:"fleet,omitempty"`
 	// KeepState restores with the certificates and keys that the server has, and not with those in the snapshot.
 	KeepState bool `json:"keepState,omitempty"`
 	// CA rotates the cluster's CAs, too; Services are those whose certificates are rotated, none being all.
@@ -64,6 +66,8 @@ type Snapshot struct {
 	// Restorable says whether it can be restored today by what the server knows, and Why why not.
 	Restorable bool   `json:"restorable"`
 	Why        string `json:"why,omitempty"`
+	// Rehearsal is the last restore of it on a machine without a cluster; absent when there was none. Of k3s.
+	Rehearsal *records.Rehearsal `json:"rehearsal,omitempty"`
 }
 
 // OfSnapshot shows a snapshot of a cluster.
@@ -78,7 +82,7 @@ func OfSnapshot(cluster records.ClusterKey, s records.RKESnapshot) Snapshot {
 func OfFile(s records.Snapshot, restorable bool, why string) Snapshot {
 	shown := Snapshot{
 		Type: "snapshot", Cluster: string(s.Cluster), ID: s.Machine + "/" + s.Name(), Name: s.Name(), By: s.By, Scheduled: s.By == "", Created: s.Created,
-		Version: s.Spec.KubernetesVersion, Failure: s.Fault, Machine: s.Machine, File: s.File, SHA256: s.SHA256, Restorable: restorable, Why: why, Hosts: []records.RKESnapshotOn{},
+		Version: s.Spec.KubernetesVersion, Failure: s.Fault, Machine: s.Machine, File: s.File, SHA256: s.SHA256, Restorable: restorable, Why: why, Rehearsal: s.Rehearsal, Hosts: []records.RKESnapshotOn{},
 	}
 	if s.Machine == records.SnapshotInS3 {
 		shown.Bucket = s.File

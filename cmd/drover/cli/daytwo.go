@@ -60,7 +60,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 
 func (a *app) snapshotsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "snapshots", Aliases: []string{"snapshot"}, Short: "Snapshots of clusters' etcd, by which a cluster that is lost comes back"}
-	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore(), a.snapshotsDownload())
+	cmd.AddCommand(a.snapshotsList(), a.snapshotsCreate(), a.snapshotsRestore(), a.snapshotsDownload(), a.snapshotsRehearse())
 	return cmd
 }
 
@@ -76,13 +76,13 @@ func (a *app) snapshotsList() *cobra.Command {
 			a.hint(len(list) == 0, "there is no snapshot of it; `drover snapshots create "+one.Name+"` takes one")
 			now := time.Now()
 			return a.show(list, func(t *table) {
-				t.row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE")
+				t.row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED")
 				for _, s := range list {
 					can := "yes"
 					if !s.Restorable {
 						can = "no: " + s.Why
 					}
-					t.row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), can)
+					t.row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), can, rehearsed(now, s.Rehearsal))
 				}
 			})
 		}),

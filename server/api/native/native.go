@@ -31,6 +31,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -78,8 +79,10 @@ type API struct {
 	RefreshSnapshots func(ctx context.Context, key records.ClusterKey) error
 	// PreviewOperation is what such an operation would do, in its order.
 	PreviewOperation func(operations.Operation) ([]string, error)
-	Now              func() time.Time
-	Logger           *slog.Logger
+	// Rehearsals begins rehearsals of snapshots; nil refuses them.
+	Rehearsals *rehearsals.Asker
+	Now        func() time.Time
+	Logger     *slog.Logger
 }
 
 // ListTokens is GET /v1-drover/tokens: those that the caller may see.

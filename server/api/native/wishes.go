@@ -8,6 +8,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/store"
@@ -36,6 +37,10 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the body is not what an operation is asked for by, such as {\"kind\": \"snapshot\"}: %v", err)
 	}
 	switch {
+	case asked.Kind == planner.KindRehearse:
+		return a.rehearse(c, records.ClusterKey(d.Key), asked, how)
+	case asked.Fleet != "":
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
 	case !d.Value.Spec.Docker():
 		return a.beginOnHosts(c, d, asked, how)
 	case a.RKE == nil || !d.Value.Spec.RKE1():

@@ -1,0 +1,87 @@
+// Rehearsals: a snapshot is restored where it harms nobody.
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+func (a *app) snapshotsRehearse() *cobra.Command {
+	var o askOptions
+	var machine, fleet string
+	cmd := &cobra.Command{
+		Use: "rehearse CLUSTER SNAPSHOT", Short: "Restore a snapshot on a machine of a fleet, count what is in it, and clean up", Args: needs("CLUSTER", "SNAPSHOT"),
+		Long: `Restore a snapshot of a k3s cluster on a machine of a fleet, which has no cluster: the proof that a backup is one. The host gets
+the snapshot from S3, restores it with the k3s of its version, starts the Kubernetes API on the loopback address, lists every object,
+and takes away all that it has made. Nothing of the cluster runs there, and the cluster itself is not touched.
+
+SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows in S3, or the path of a file that was copied to the machine's host.`,
+		Example: "  drover snapshots rehearse harbour etcd-snapshot-pier-1-1763850000 --fleet spare --wait\n  drover snapshots rehearse harbour /root/etcd-snapshot-pier-1-1763850000 --on spare-1 --dry-run",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+				asked := views.Asked{Kind: planner.KindRehearse, Snapshot: args[1], Fleet: fleet}
+				switch {
+				case machine == "" && fleet == "":
+					return usage("where is the snapshot to be restored? Name a machine of a fleet with --on, or a fleet with --fleet")
+				case machine != "":
+					m, err := a.findMachine(ctx, c, machine)
+					if err != nil {
+						return err
+					}
+					asked.Machines = []string{m.Name}
+				}
+				if err := a.ask(ctx, c, one, asked, o); err != nil || !o.wait || o.dryRun || !a.tabular() {
+					return err
+				}
+				return a.showRehearsal(ctx, c, one, args[1])
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&machine, "on", "", "the machine of a fleet on which it is restored")
+	cmd.Flags().StringVar(&fleet, "fleet", "", "the fleet whose first machine that is free is taken")
+	cmd.MarkFlagsMutuallyExclusive("on", "fleet")
+	o.flags(cmd)
+	return cmd
+}
+
+// showRehearsal shows what came of a rehearsal that has ended well; a file that is no snapshot's has it in its operation alone.
+func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Cluster, snapshot string) error {
+	list, err := collect[views.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
+	if err != nil {
+		return fmt.Errorf("list the snapshots of cluster %s: %w", one.Name, err)
+	}
+	for _, s := range list {
+		if s.Rehearsal != nil && s.Name == path.Base(snapshot) {
+			return a.show(s.Rehearsal, func(t *table) {
+				t.row(fmt.Sprintf("snapshot %s can be restored: %s, counted in %ds on %s", s.Name, planner.Counted(*s.Rehearsal), s.Rehearsal.Seconds, s.Rehearsal.Machine))
+				if s.Rehearsal.Unread != "" {
+					t.row("not listed, as pods of the cluster convert them: " + s.Rehearsal.Unread)
+				}
+			})
+		}
+	}
+	return nil
+}
+
+// rehearsed is the last rehearsal of a snapshot in a column.
+func rehearsed(now time.Time, r *records.Rehearsal) string {
+	switch {
+	case r == nil:
+		return "-"
+	case r.Cause == "":
+		return fmt.Sprintf("%s ago, ok (%s)", ago(now, r.At), planner.Counted(*r))
+	case r.Good.IsZero():
+		return fmt.Sprintf("%s ago, failed: %s", ago(now, r.At), r.Cause)
+	}
+	return fmt.Sprintf("%s ago, failed: %s (ok %s ago)", ago(now, r.At), r.Cause, ago(now, r.Good))
+}

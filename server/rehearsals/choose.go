@@ -1,0 +1,139 @@
+// Choosing the snapshot and the machine of a rehearsal.
+
+package rehearsals
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// choose finds what a request is about, and says what is in its way.
+func (a *Asker) choose(key records.ClusterKey, ask Ask) (chosen, error) {
+	d, ok := a.State.Clusters.Get(string(key))
+	if !ok {
+		return chosen{}, fmt.Errorf("rehearse a snapshot: %w", &store.NotFoundError{Collection: "clusters", Key: string(key)})
+	}
+	c := chosen{cluster: d.Value}
+	secrets, _ := a.State.ClusterSecrets.Get(d.Key)
+	switch {
+	case d.Value.Spec.Docker():
+		return c, invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", d.Value.Name)
+	case !d.Value.Deleting.IsZero():
+		return c, invalid("cluster %s is being removed", d.Value.Name)
+	case secrets.Value.ServerToken == "":
+		return c, invalid("the server does not know the token of cluster %s, by which its snapshots are read", d.Value.Name)
+	}
+	if err := a.locate(&c, key, ask.Snapshot); err != nil {
+		return c, err
+	}
+	if err := version(d.Value.Name, c.snapshot.Spec.KubernetesVersion); err != nil {
+		return c, err
+	}
+	return c, a.place(&c, ask)
+}
+
+// locate finds the snapshot. The machine has no way to hosts of the cluster, but to S3.
+func (a *Asker) locate(c *chosen, key records.ClusterKey, name string) error {
+	onMachine := path.IsAbs(name)
+	if onMachine && (path.Clean(name) != name || strings.ContainsAny(name, "\n\r\x00")) {
+		return invalid("%.80q is not a valid path of a file", name)
+	}
+	var known []records.Snapshot
+	for _, d := range a.State.Snapshots.ListIn(string(key) + "/") {
+		if s := d.Value; s.Fault == "" && s.Name() == path.Base(name) && (onMachine || name == path.Base(name) || name == s.File) {
+			known = append(known, s)
+		}
+	}
+	inS3 := slices.IndexFunc(known, func(s records.Snapshot) bool { return s.Machine == records.SnapshotInS3 })
+	switch {
+	case onMachine:
+		c.path = name
+		c.snapshot = records.Snapshot{File: name}
+		if len(known) > 0 { // a copy: the distribution gives no name twice
+			c.snapshot, c.record = known[max(inS3, 0)], known[max(inS3, 0)].Key()
+		}
+	case len(known) == 0:
+		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
+	case inS3 < 0:
+		return invalid("snapshot %s is on the host of machine %s alone, to which machines of fleets have no way: give the cluster a bucket of S3 (docs/rescue.md), or copy the file to the machine of the fleet and rehearse it by its path there, /root/%s", known[0].Name(), known[0].Machine, known[0].Name())
+	default:
+		c.snapshot, c.record = known[inS3], known[inS3].Key()
+		if ok, why := a.Snapshots.Restorable(c.snapshot); !ok {
+			return invalid("snapshot %s cannot be restored: %s", c.snapshot.Name(), why)
+		}
+	}
+	if clusterspec.Equal(c.snapshot.Spec, clusterspec.Spec{}) {
+		c.snapshot.Spec = c.cluster.Spec // what it was then is not known
+	}
+	return nil
+}
+
+// place finds the machine.
+func (a *Asker) place(c *chosen, ask Ask) error {
+	if ask.Machine == "" && ask.Fleet == "" {
+		return invalid("name the machine of a fleet on which the snapshot is to be restored, or the fleet")
+	}
+	var first error
+	for _, d := range a.State.Machines.List() {
+		m := d.Value
+		if ask.Machine != "" && ask.Machine != m.Name && ask.Machine != m.Key() && ask.Machine != m.NodeName {
+			continue
+		}
+		if ask.Machine == "" && (!m.InFleet() || m.ClusterName != ask.Fleet) {
+			continue
+		}
+		err := a.suits(m, ask.Fleet)
+		if err == nil {
+			c.machine = m
+			c.fleet, _ = a.State.Fleets.Get(string(m.Cluster()))
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	switch {
+	case first != nil && ask.Machine == "":
+		return invalid("no machine of fleet %s can rehearse now: %v", ask.Fleet, first)
+	case first != nil:
+		return first
+	case ask.Machine != "":
+		return invalid("there is no machine %.80q; drover machines ls shows those there are", ask.Machine)
+	}
+	if _, ok := a.State.Fleets.Get(string(records.FleetKey(ask.Fleet))); !ok {
+		return invalid("there is no fleet %.80q; drover fleets ls shows those there are", ask.Fleet)
+	}
+	return invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
+}
+
+// suits says why a machine cannot rehearse now. What only its host knows is looked at there.
+func (a *Asker) suits(m records.Machine, fleet string) error {
+	if !m.InFleet() {
+		return invalid("machine %s is of %s: a rehearsal is done on a machine of a fleet, which has no cluster; drover fleets join-command FLEET prints how a host becomes one", m.Name, m.Home())
+	}
+	d, ok := a.State.Fleets.Get(string(m.Cluster()))
+	secret, _ := a.State.PlanSecrets.Get(records.MachineKey(m.Key()).PlanSecret())
+	since, connected := a.Watching(records.MachineKey(m.Key()).PlanSecret())
+	switch {
+	case fleet != "" && m.ClusterName != fleet:
+		return invalid("machine %s is of %s, and not of fleet %s", m.Name, m.Home(), fleet)
+	case !m.Deleting.IsZero(), !ok, !d.Value.Deleting.IsZero():
+		return invalid("machine %s is being removed", m.Name)
+	case !connected && since.IsZero():
+		return invalid("the agent on machine %s is not connected; on its host: systemctl status rancher-system-agent", m.Name)
+	case !connected:
+		return invalid("the agent on machine %s is gone since %s; on its host: systemctl status rancher-system-agent", m.Name, since.UTC().Format(time.RFC3339))
+	}
+	if why := busy(secret.Value.Data[plans.KeyPlan]); why != "" {
+		return invalid("machine %s cannot rehearse: %s", m.Name, why)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Package rehearsals has snapshots of clusters restored on machines that have no cluster, as nothing else proves that a
+// backup is one. What is asked for becomes an operation of the machine's fleet, which the planner carries out; the cluster
+// goes on as it is.
+package rehearsals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/installers/runtimes"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+)
+
+// Asker begins rehearsals.
+type Asker struct {
+	State *state.State
+	// Snapshots says which snapshots can be restored today.
+	Snapshots *daytwo.Asker
+	// Watching says since when the agent that has the plan Secret of the key is there, or away.
+	Watching func(secretKey string) (since time.Time, connected bool)
+	// InstallerImage gives the prefix of installer images, DefaultRegistry the registry of images that name none.
+	InstallerImage, DefaultRegistry func() string
+	Now                             func() time.Time
+}
+
+// Ask is a request of somebody.
+type Ask struct {
+	// Snapshot is the name of one in S3, or the path of a file on the machine's host.
+	Snapshot string
+	// Machine is the name of a machine of a fleet. Without it Fleet is the name of one, whose first machine that is free is taken.
+	Machine, Fleet string
+	// By is the ID of the user.
+	By   string
+	Turn turns.Turn
+}
+
+// InvalidError is that something cannot be rehearsed; nothing was begun.
+type InvalidError struct{ Reason string }
+
+func (e *InvalidError) Error() string { return e.Reason }
+
+func invalid(format string, args ...any) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// chosen is what a rehearsal is made of.
+type chosen struct {
+	cluster  records.Cluster
+	snapshot records.Snapshot
+	// record is the key of the snapshot's record; empty when there is none.
+	record string
+	// path is the snapshot's file on the machine's host; empty for one in S3.
+	path    string
+	machine records.Machine
+	fleet   store.Document[records.Fleet]
+}
+
+// Begin begins a rehearsal of a snapshot of a cluster, or queues it. What does not fit is an *InvalidError;
+// *operations.BusyError says that another operation on the machine's fleet is under way.
+func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		o, err := a.begin(ctx, key, ask)
+		if _, conflict := errors.AsType[*store.ConflictError](err); !conflict || try == tries {
+			return o, err
+		}
+	}
+}
+
+// Preview says what Begin would do, a line for each step.
+func (a *Asker) Preview(key records.ClusterKey, ask Ask) ([]string, error) {
+	c, err := a.choose(key, ask)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.rehearsal(c)
+	if err != nil {
+		return nil, err
+	}
+	from := fmt.Sprintf("reads %s there", c.path)
+	if c.path == "" {
+		from = fmt.Sprintf("gets %s from S3, %.1f MiB", c.snapshot.Name(), float64(c.snapshot.Size)/(1<<20))
+	}
+	host := c.machine.Name
+	if c.machine.NodeName != "" {
+		host += " (" + c.machine.NodeName + ")"
+	}
+	return []string{
+		fmt.Sprintf("machine %s of fleet %s %s", host, c.fleet.Value.Name, from),
+		fmt.Sprintf("it restores that below %s with k3s of %s, and starts its API on the loopback address, without kubelet, scheduler and controllers", r.Dir, r.Image),
+		"it lists every object and counts them, and takes away what it has made",
+	}, nil
+}
+
+func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
+	c, err := a.choose(key, ask)
+	if err != nil {
+		return operations.Operation{}, err
+	}
+	given, err := a.given(c, ask.By)
+	if err != nil {
+		return operations.Operation{}, err
+	}
+	subject := records.ClusterKey(c.fleet.Key)
+	name := c.snapshot.Name()
+	if c.path != "" {
+		name = c.path
+	}
+	o, writes, gone, err := turns.Begin(a.State, turns.Request{
+		Subject: subject, Kind: planner.KindRehearse, Title: fmt.Sprintf("rehearse snapshot %s of cluster %s on machine %s", name, c.cluster.Name, c.machine.Name),
+		By: ask.By, Turn: ask.Turn, Once: true,
+		Tasks: []operations.Task{{ID: planner.TaskRehearse, Host: c.machine.NodeName}, {ID: planner.TaskCleanUp, Host: c.machine.NodeName}},
+		Params: struct {
+			Rehearsal planner.Rehearsal `json:"rehearsal"`
+		}{planner.Rehearsal{Cluster: key, Snapshot: c.record, Machine: c.machine.Name}},
+	}, a.Now)
+	if err != nil {
+		return o, fmt.Errorf("rehearse a snapshot of cluster %s on fleet %s: %w", c.cluster.Name, c.fleet.Value.Name, err)
+	}
+	// Plans of rehearsals that never began go too, as each has the token of its cluster.
+	for _, old := range append(a.State.OperationsOf(subject), gone...) {
+		if _, kept := a.State.GivenPlans.Get(old.Key()); kept && old.Kind == planner.KindRehearse && old.State.Ended() {
+			writes = append(writes, a.State.GivenPlans.Deleting(old.Key(), 0))
+		}
+	}
+	writes = append(writes, a.State.GivenPlans.Creating(o.Key(), given), a.State.Fleets.Updating(c.fleet))
+	if _, err := a.State.Store.Commit(ctx, writes...); err != nil {
+		return o, fmt.Errorf("rehearse a snapshot of cluster %s on fleet %s: %w", c.cluster.Name, c.fleet.Value.Name, err)
+	}
+	return o, nil
+}
+
+// given are the plans of a rehearsal.
+func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
+	r, err := a.rehearsal(c)
+	if err != nil {
+		return records.GivenPlan{}, err
+	}
+	p, err := r.Plan()
+	if err != nil {
+		return records.GivenPlan{}, err
+	}
+	g := records.GivenPlan{Concurrency: "1", By: by, At: a.Now().UTC()}
+	if g.Plan, err = p.Marshal(); err != nil {
+		return records.GivenPlan{}, err
+	}
+	p = r.CleanUp()
+	g.After, err = p.Marshal()
+	return g, err
+}
+
+// rehearsal is what the host does.
+func (a *Asker) rehearsal(c chosen) (errand.Rehearsal, error) {
+	secrets, _ := a.State.ClusterSecrets.Get(c.cluster.Key())
+	r := errand.Rehearsal{
+		ID: "rehearsal-" + random.ID(8), Dir: errand.RehearsalDir, Snapshot: c.path,
+		Token: secrets.Value.ServerToken, TokenHash: ops.TokenHash(secrets.Value.ServerToken), Settings: settings(c.snapshot.Spec),
+	}
+	registry := a.DefaultRegistry()
+	if own, _ := merged(c.snapshot.Spec)["system-default-registry"].(string); own != "" {
+		registry = ""
+	}
+	r.Image = installers.FromRegistry(registry, runtimes.Of(c.snapshot.Spec.KubernetesVersion).InstallerImage(a.InstallerImage(), c.snapshot.Spec.KubernetesVersion))
+	for _, d := range runtimes.All() {
+		r.Runtimes = append(r.Runtimes, d.DefaultDataDir()+"/server", d.DefaultDataDir()+"/agent")
+	}
+	if c.path != "" {
+		return r, nil
+	}
+	place, on, err := daytwo.PlaceOf(a.State, c.cluster)
+	switch {
+	case err != nil:
+		return r, &InvalidError{Reason: err.Error()}
+	case !on:
+		return r, invalid("cluster %s has no bucket any more", c.cluster.Name)
+	}
+	link, err := place.Link(c.snapshot.Name(), a.Now())
+	if err != nil {
+		return r, &InvalidError{Reason: err.Error()}
+	}
+	r.Snapshot, r.From = c.snapshot.Name(), &errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: c.snapshot.Size}
+	return r, nil
+}
+
+// restored are the settings by which what is in etcd can be read and is what it was; all others are of hosts and pods.
+var restored = []string{"cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "secrets-encryption", "secrets-encryption-provider"}
+
+func settings(s clusterspec.Spec) map[string]any {
+	all, found := merged(s), map[string]any{}
+	for _, name := range restored {
+		if value, ok := all[name]; ok {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// merged is the configuration of all machines of a cluster.
+func merged(s clusterspec.Spec) map[string]any {
+	all := map[string]any{}
+	if s.RKEConfig == nil {
+		return all
+	}
+	add := func(config map[string]any) {
+		for name, value := range config {
+			all[name] = value
+		}
+	}
+	add(s.RKEConfig.MachineGlobalConfig)
+	for _, one := range s.RKEConfig.MachineSelectorConfig {
+		if one.MachineLabelSelector == nil {
+			add(one.Config)
+		}
+	}
+	return all
+}
+
+// busy is why a machine that people gave a plan cannot be given that of a rehearsal, which takes its place; empty when it can.
+func busy(plan []byte) string {
+	if len(plan) == 0 {
+		return ""
+	}
+	p, err := plans.Parse(plan)
+	switch {
+	case err != nil:
+		return "its plan cannot be read"
+	case len(p.Probes) > 0 || len(p.PeriodicInstructions) > 0:
+		return "it was given a plan with probes or periodic instructions, which would end as a rehearsal takes the place of that plan"
+	}
+	return ""
+}
+
+// version says whether a snapshot of that Kubernetes version can be rehearsed.
+func version(cluster, text string) error {
+	if strings.Contains(text, "k3s") {
+		return nil
+	}
+	return invalid("cluster %s is one of RKE2, whose API runs in pods of a kubelet: a rehearsal on a machine of a fleet would run what the cluster runs. Restore the snapshot on a cluster that you can lose, by the path of its file (docs/rescue.md)", cluster)
+}

@@ -1,0 +1,253 @@
+package rehearsals
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner"
+	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/turns"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+const key = records.ClusterKey("fleet-default/harbour")
+
+// bench is a store with a cluster, one snapshot of it in S3 and one on its host, and a fleet of two machines, of which the agent
+// of the second one is there.
+type bench struct {
+	*testing.T
+	*state.State
+	asker Asker
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	now := func() time.Time { return noon }
+	b := &bench{T: t, State: s, asker: Asker{
+		State: s, Snapshots: &daytwo.Asker{State: s, Fault: func(records.ClusterKey) string { return "" }, Now: now}, Now: now,
+		Watching:       func(secret string) (time.Time, bool) { return time.Time{}, secret == "drover-fleets/s2-machine-plan" },
+		InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "mirror.lan" },
+	}}
+	spec := clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{
+		MachineGlobalConfig: map[string]any{"secrets-encryption": true, "debug": true, "cluster-cidr": "10.1.0.0/16"},
+		ETCD:                &etcdspec.ETCD{S3: &etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", Region: "here", CloudCredentialName: "fleet-default:keys"}},
+	}}
+	b.must(s.Clusters.Create(t.Context(), string(key), records.Cluster{
+		Object: records.Object{Namespace: "fleet-default", Name: "harbour", UID: "u"}, ID: "c-m-h4rb0r55", Spec: spec, Status: records.ClusterStatus{Initialized: true},
+	}))
+	b.must(s.ClusterSecrets.Create(t.Context(), string(key), records.ClusterSecrets{ServerToken: "word"}))
+	credential := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKID"), "secretKey": []byte("hush")}}
+	b.must(s.Objects.Create(t.Context(), credential.Key(), credential))
+	machine := records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "m1", UID: "m1"}, ClusterName: "harbour", NodeName: "pier-1"}
+	b.must(s.Machines.Create(t.Context(), machine.Key(), machine))
+	b.must(s.Fleets.Create(t.Context(), "drover-fleets/spare", records.Fleet{Object: records.Object{Namespace: records.FleetNamespace, Name: "spare"}, ID: "f-spare000"}))
+	for _, name := range []string{"s1", "s2"} {
+		m := records.Machine{Object: records.Object{Namespace: records.FleetNamespace, Name: name, UID: name}, ClusterName: "spare", NodeName: "host-" + name}
+		b.must(s.Machines.Create(t.Context(), m.Key(), m))
+		secret := records.PlanSecret{Object: records.Object{Namespace: records.FleetNamespace, Name: name + "-machine-plan"}}
+		b.must(s.PlanSecrets.Create(t.Context(), secret.Key(), secret))
+	}
+	b.snapshot("s3", "s3://harbour/off")
+	b.snapshot("m1", "/var/lib/rancher/k3s/server/db/snapshots/near")
+	return b
+}
+
+func (b *bench) snapshot(machine, file string) {
+	b.Helper()
+	d, _ := b.Clusters.Get(string(key))
+	s := records.Snapshot{Cluster: key, Machine: machine, File: file, Size: 4096, Created: noon, TokenHash: ops.TokenHash("word"), Spec: d.Value.Spec}
+	b.must(b.Snapshots.Create(b.Context(), s.Key(), s))
+}
+
+func (b *bench) must(_ any, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// plan is the instruction of an operation's plan.
+func (b *bench) plan(o operations.Operation) plans.OneTimeInstruction {
+	b.Helper()
+	given, ok := b.GivenPlans.Get(o.Key())
+	if !ok {
+		b.Fatalf("operation %s has no plan", o.ID)
+	}
+	p, err := plans.Parse(given.Value.Plan)
+	if err != nil || len(p.Instructions) != 1 {
+		b.Fatalf("the plan is %+v, %v", p, err)
+	}
+	if after, err := plans.Parse(given.Value.After); err != nil || len(after.Instructions) != 1 || strings.Contains(string(given.Value.After), "word") {
+		b.Errorf("the plan after it is %s, %v", given.Value.After, err)
+	}
+	return p.Instructions[0]
+}
+
+func TestARehearsalFromS3(t *testing.T) {
+	b := newBench(t)
+	o, err := b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare", By: "user-a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := planner.ReadRehearsal(o)
+	if diff := cmp.Diff(planner.Rehearsal{Cluster: key, Snapshot: "fleet-default/harbour/s3/off", Machine: "s2"}, is); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if o.Subject != "drover-fleets/spare" || o.Kind != planner.KindRehearse || !o.Once || len(o.Tasks) != 2 || o.By != "user-a" || o.State != operations.Running {
+		t.Errorf("the operation is %+v", o)
+	}
+	in := b.plan(o)
+	if in.Image != "mirror.lan/rancher/system-agent-installer-k3s:v1.34.4-k3s1" {
+		t.Errorf("the image is %s", in.Image)
+	}
+	var settings map[string]any
+	if err := json.Unmarshal([]byte(in.Args[7]), &settings); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"secrets-encryption": true, "cluster-cidr": "10.1.0.0/16"}, settings); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"/var/lib/rancher/drover-rehearsal", "off", "4096", ops.TokenHash("word")}, in.Args[3:7]); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Contains(in.Env, "DROVER_SECRET_TOKEN=word") || !slices.ContainsFunc(in.Env, func(e string) bool {
+		return strings.HasPrefix(e, "DROVER_SECRET_LINK=https://s3.lan:9000/harbour/off?")
+	}) {
+		t.Errorf("the environment is %q", in.Env)
+	}
+	_, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare"})
+	if _, busy := errors.AsType[*operations.BusyError](err); !busy {
+		t.Errorf("a second one: %v", err)
+	}
+	if o, err = b.asker.Begin(t.Context(), key, Ask{Snapshot: "off", Fleet: "spare", Turn: turns.Queue}); err != nil || o.State != operations.Queued {
+		t.Errorf("queued it is %s, %v", o.State, err)
+	}
+}
+
+// TestARehearsalOfACopy: a file on the machine is that of the snapshot with its name, when there is one.
+func TestARehearsalOfACopy(t *testing.T) {
+	for file, record := range map[string]string{"/root/near": "fleet-default/harbour/m1/near", "/root/off": "fleet-default/harbour/s3/off", "/root/other": ""} {
+		b := newBench(t)
+		o, err := b.asker.Begin(t.Context(), key, Ask{Snapshot: file, Machine: "host-s2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := planner.ReadRehearsal(o)
+		if err != nil || is.Snapshot != record {
+			t.Errorf("%s is %+v, %v", file, is, err)
+		}
+		in := b.plan(o)
+		if in.Args[4] != file || slices.ContainsFunc(in.Env, func(e string) bool { return strings.HasPrefix(e, "DROVER_SECRET_LINK=") }) {
+			t.Errorf("of %s the host gets %q %q", file, in.Args[3:], in.Env)
+		}
+	}
+}
+
+func TestWhatCannotBeRehearsed(t *testing.T) {
+	cluster := func(change func(*records.Cluster)) func(*bench) {
+		return func(b *bench) {
+			b.must(b.Clusters.Modify(b.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { change(&c); return c, nil }))
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*bench)
+		ask    Ask
+		want   string
+	}{
+		"no place":               {ask: Ask{Snapshot: "off"}, want: "name the machine of a fleet"},
+		"an unknown snapshot":    {ask: Ask{Snapshot: "none", Fleet: "spare"}, want: `has no snapshot "none"`},
+		"a path that climbs":     {ask: Ask{Snapshot: "/root/../off", Fleet: "spare"}, want: "is not a valid path"},
+		"on a cluster's host":    {ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "on the host of machine m1 alone"},
+		"a machine of a cluster": {ask: Ask{Snapshot: "off", Machine: "pier-1"}, want: "machine m1 is of cluster harbour: a rehearsal is done on a machine of a fleet"},
+		"an agent that is away":  {ask: Ask{Snapshot: "off", Machine: "s1"}, want: "the agent on machine s1 is not connected"},
+		"an unknown machine":     {ask: Ask{Snapshot: "off", Machine: "s9"}, want: `there is no machine "s9"`},
+		"an unknown fleet":       {ask: Ask{Snapshot: "off", Fleet: "none"}, want: `there is no fleet "none"`},
+		"another fleet":          {ask: Ask{Snapshot: "off", Machine: "s2", Fleet: "edge"}, want: "is of fleet spare, and not of fleet edge"},
+		"all agents are away": {
+			change: func(b *bench) { b.asker.Watching = func(string) (time.Time, bool) { return noon, false } },
+			ask:    Ask{Snapshot: "off", Fleet: "spare"}, want: "no machine of fleet spare can rehearse now: the agent on machine s1 is gone since 2026-01-02T12:00:00Z",
+		},
+		"a machine with probes": {
+			change: func(b *bench) {
+				b.must(b.PlanSecrets.Modify(b.Context(), "drover-fleets/s2-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
+					s.Data = map[string][]byte{plans.KeyPlan: []byte(`{"probes":{"web":{"httpGet":{"url":"http://127.0.0.1/"}}}}`)}
+					return s, nil
+				}))
+			},
+			ask: Ask{Snapshot: "off", Machine: "s2"}, want: "machine s2 cannot rehearse: it was given a plan with probes",
+		},
+		"no token": {
+			change: func(b *bench) {
+				b.must(b.ClusterSecrets.Modify(b.Context(), string(key), func(records.ClusterSecrets) (records.ClusterSecrets, error) { return records.ClusterSecrets{}, nil }))
+			},
+			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "does not know the token of cluster harbour",
+		},
+		"another token": {
+			change: func(b *bench) {
+				b.must(b.ClusterSecrets.Modify(b.Context(), string(key), func(records.ClusterSecrets) (records.ClusterSecrets, error) {
+					return records.ClusterSecrets{ServerToken: "other"}, nil
+				}))
+			},
+			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "it was taken with another server token",
+		},
+		"RKE1": {change: cluster(func(c *records.Cluster) {
+			c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
+		}), ask: Ask{Snapshot: "/root/off", Fleet: "spare"}, want: "is one of RKE1"},
+		"going": {change: cluster(func(c *records.Cluster) { c.Deleting = noon }), ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "is being removed"},
+		"RKE2": {
+			change: cluster(func(c *records.Cluster) { c.Spec.KubernetesVersion = "v1.34.4+rke2r1" }), ask: Ask{Snapshot: "/root/other", Fleet: "spare"}, want: "is one of RKE2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if c.change != nil {
+				c.change(b)
+			}
+			for _, begin := range []func() error{
+				func() error { _, err := b.asker.Begin(t.Context(), key, c.ask); return err },
+				func() error { _, err := b.asker.Preview(key, c.ask); return err },
+			} {
+				err := begin()
+				if _, is := errors.AsType[*InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("the error is %v", err)
+				}
+			}
+			if n := len(b.Operations.List()); n != 0 {
+				t.Errorf("%d operations were begun", n)
+			}
+		})
+	}
+}
+
+func TestPreview(t *testing.T) {
+	b := newBench(t)
+	lines, err := b.asker.Preview(key, Ask{Snapshot: "off", Machine: "s2"})
+	if err != nil || len(lines) != 3 || lines[0] != "machine s2 (host-s2) of fleet spare gets off from S3, 0.0 MiB" {
+		t.Errorf("it would do %q, %v", lines, err)
+	}
+	if len(b.Operations.List()) != 0 || len(b.GivenPlans.List()) != 0 {
+		t.Error("it was begun")
+	}
+}
