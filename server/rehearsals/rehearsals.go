@@ -167,6 +167,10 @@ func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
 // rehearsal is what the host does.
 func (a *Asker) rehearsal(c chosen) (errand.Rehearsal, error) {
 	secrets, _ := a.State.ClusterSecrets.Get(c.cluster.Key())
+	// One of before a rotation is read with the token of then.
+	if then, ok := ops.InForce(secrets.Value, c.snapshot.TokenHash); ok {
+		secrets.Value = then
+	}
 	r := errand.Rehearsal{
 		ID: "rehearsal-" + random.ID(8), Dir: errand.RehearsalDir, Snapshot: c.path,
 		Token: secrets.Value.ServerToken, TokenHash: ops.TokenHash(secrets.Value.ServerToken), Settings: settings(c.snapshot.Spec),

@@ -36,7 +36,7 @@ func newBed(t *testing.T, kind string, r Request, roles ...string) *bed {
 		t.Fatal(err)
 	}
 	b := &bed{T: t, in: Input{
-		Now: noon, Concurrency: 2, TokenHash: "0123456789ab", Spec: true,
+		Now: noon, Concurrency: 2, Secrets: records.ClusterSecrets{ServerToken: "word"}, Spec: true,
 		Operation: operations.Operation{ID: "op-1", Kind: kind, Subject: "fleet-default/harbour", State: operations.Running, Params: params, Created: noon, Started: noon},
 		Install:   func(string) []plans.OneTimeInstruction { return []plans.OneTimeInstruction{{}} },
 		Fetch:     func(string, int64) (errand.Source, error) { return errand.Source{Link: "https://s3.example/x"}, nil },
