@@ -90,14 +90,14 @@ func TestWhatIsRefusedOfClustersOnHosts(t *testing.T) {
 	harbour(b)
 	b.addSnapshot("/d/one")
 	for _, c := range []struct{ query, body, field, says string }{
-		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates and rotate-encryption-keys`},
+		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates, rotate-encryption-keys and rotate-server-token`},
 		{"", `null`, "kind", "is not one of"},
 		{"", `{"kind": "upgrade"}`, "kind", `"upgrade" is not one of`},
 		{"", `{"kind": "` + strings.Repeat("x", 10_000) + `"}`, "kind", "is not one of"},
 		{"", `{"kind": "snapshot", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},
 		{"", `{"kind": "restore", "snapshot": "one", "keepState": true}`, "kind", "for clusters of RKE1"},
-		{"?dryRun=true", `{"kind": "snapshot"}`, "kind", "dryRun are for clusters of RKE1"},
-		{"?dryRun=true", `{"kind": "restore", "snapshot": "one"}`, "kind", "dryRun are for clusters of RKE1"},
+		{"", `{"kind": "rotate-ca"}`, "kind", "drover does not rotate the CA of clusters of k3s and RKE2, and harbour is one. By hand: "},
+		{"", `{"kind": "rotate-certificates", "ca": true}`, "kind", "drover does not rotate the CA"},
 		{"?dryRun=perhaps", `{"kind": "snapshot"}`, "dryRun", `"perhaps" is neither true nor false`},
 		{"?noSnapshot=true", `{"kind": "snapshot"}`, "noSnapshot", "only upgrades and restores begin with a snapshot"},
 		{"?noSnapshot=true", `{"kind": "rotate-certificates"}`, "noSnapshot", "only upgrades and restores"},

@@ -73,7 +73,7 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 			args: "snapshots ls harbour",
 			answer: `{"data": [{"name": "old", "created": "2020-01-01T00:00:00Z", "hosts": [{"address": "pier", "size": 2097152}], "restorable": false, "why": "its machine has gone", "scheduled": true},` +
 				`{"name": "new", "created": "2021-01-01T00:00:00Z", "version": "v1.34.4+k3s1", "by": "op-1", "hosts": [{"address": "pier", "size": 1048576}, {"address": "quay"}], "restorable": true, "bucket": "s3://b"}]}`,
-			sent: "GET " + harbour + "/snapshots", out: `(?s)^NAME +AGE +BY +VERSION +HOSTS +SIZE +BUCKET +RESTORE\nnew +\S+ +op-1 +v1.34.4\+k3s1 +2 +1.0 MiB +s3://b +yes\nold +\S+ +schedule +- +pier +2.0 MiB +- +no: its machine has gone\n$`,
+			sent: "GET " + harbour + "/snapshots", out: `(?s)^NAME +AGE +BY +VERSION +HOSTS +SIZE +BUCKET +RESTORE +REHEARSED\nnew +\S+ +op-1 +v1.34.4\+k3s1 +2 +1.0 MiB +s3://b +yes +-\nold +\S+ +schedule +- +pier +2.0 MiB +- +no: its machine has gone +-\n$`,
 		},
 		{args: "snapshots ls harbour", answer: `{"data": []}`, sent: "GET " + harbour + "/snapshots", errs: "`drover snapshots create harbour` takes one"},
 		{args: "snapshots create harbour", answer: begun, sent: "POST " + harbour + `/operations {"kind":"snapshot"}`, out: "^" + regexp.QuoteMeta(done) + "$"},

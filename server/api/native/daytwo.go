@@ -31,14 +31,14 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	}
 	snapshots := asked.Kind == ops.KindSnapshot || asked.Kind == ops.KindRestore
 	switch {
-	case asked.CA || asked.Kind == kindCA:
+	case asked.Kind == kindCA || asked.CA && asked.Kind == ops.KindCertificates:
 		return refused("kind", "drover does not rotate the CA of clusters of k3s and RKE2, and %s is one. By hand: make new CAs that the old ones have signed "+
 			"(contrib/util/rotate-default-ca-certs.sh of the k3s sources), run `%s certificate rotate-ca --path DIR` on one server, "+
 			"then restart its servers one at a time and its workers after them", d.Value.Name, runtimes.Of(d.Value.Spec.KubernetesVersion).Name)
 	case !ops.Is(asked.Kind):
 		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates, rotate-encryption-keys and rotate-server-token", asked.Kind)
-	case asked.KeepState:
-		return refused("kind", "keepState is for clusters of RKE1, and %s is not one", d.Value.Name)
+	case asked.CA || asked.KeepState:
+		return refused("kind", "ca and keepState are for clusters of RKE1, and %s is not one", d.Value.Name)
 	case how.NoSnapshot && asked.Kind != ops.KindRestore:
 		return refused("noSnapshot", "only upgrades and restores begin with a snapshot")
 	case how.Hurry:
