@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 // supervisor is a server that takes tokens as k3s does: what etcd holds is written with the new one, and it opens to the one that
@@ -50,7 +52,7 @@ func newSupervisor(t *testing.T) *supervisor {
 	t.Helper()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("there is no curl")
+		skips.Skip(t, "there is no curl")
 	}
 	s := &supervisor{host: newHost(t), opens: "old-word"}
 	server := httptest.NewUnstartedServer(s)

@@ -181,7 +181,8 @@ func (a *Asker) rehearsal(c chosen) (errand.Rehearsal, error) {
 	}
 	r.Image = installers.FromRegistry(registry, runtimes.Of(c.snapshot.Spec.KubernetesVersion).InstallerImage(a.InstallerImage(), c.snapshot.Spec.KubernetesVersion))
 	for _, d := range runtimes.All() {
-		r.Runtimes = append(r.Runtimes, d.DefaultDataDir()+"/server", d.DefaultDataDir()+"/agent")
+		// Images for hosts without a registry are put below agent/images before a runtime runs.
+		r.Runtimes = append(r.Runtimes, d.DefaultDataDir()+"/server", d.DefaultDataDir()+"/agent/containerd")
 	}
 	if c.path != "" {
 		return r, nil
