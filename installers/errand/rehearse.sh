@@ -61,8 +61,10 @@ unset DROVER_SECRET_LINK DROVER_CA DROVER_UNVERIFIED
 checked "$file" "$hash" || failed "$(tail -n 1 "$data/said")"
 
 if ! cp "${CATTLE_AGENT_EXECUTION_PWD:-.}/k3s" "$data/k3s" || ! chmod 700 "$data/k3s"; then failed "k3s cannot be put into $data"; fi
-printf '%s\n' "$token" >"$data/token"
 printf '%s\n' "$settings" >"$data/config.yaml"
+# k3s takes the token for a restore from its settings alone, and not from a --token-file.
+mkdir -p "$data/config.yaml.d"
+printf 'token: "%s"\n' "$(quoted "$token")" >"$data/config.yaml.d/token.yaml"
 
 # server runs k3s as the unit, with the options of systemd-run before -- and those of k3s after it, and its log in the file $1.
 server() {
@@ -77,7 +79,7 @@ server() {
     # The options have no spaces.
     # shellcheck disable=SC2086,SC2016
     systemd-run --quiet --collect --unit="$unit" --property=RuntimeMaxSec=2400 $options sh -c 'log=$1; shift; exec "$@" >"$log" 2>&1' sh "$log" \
-        "$data/k3s" server --data-dir="$data/state" --config="$data/config.yaml" --token-file="$data/token" --write-kubeconfig="$data/kubeconfig" \
+        "$data/k3s" server --data-dir="$data/state" --config="$data/config.yaml" --write-kubeconfig="$data/kubeconfig" \
         --node-name=drover-rehearsal --bind-address=127.0.0.1 --https-listen-port=26443 --disable-agent --disable-scheduler \
         --disable-controller-manager --disable-cloud-controller --disable-helm-controller --disable-network-policy --flannel-backend=none \
         --egress-selector-mode=disabled --disable=servicelb --disable=traefik --etcd-s3=false "$@"

@@ -52,7 +52,7 @@ func newStage(t *testing.T, k3s, kubectl string) *stage {
 	fill := strings.NewReplacer("DATA", s.Dir, "DIR", h.dir).Replace
 	h.program("systemctl", fill(`case "$1" in stop) rm -f DIR/active ;; is-active) [ -e DIR/active ] ;; esac`))
 	// It has the environment of a unit and not of who starts it.
-	h.program("systemd-run", fill(`while [ "$1" != sh ]; do shift; done; [ ! -e DATA/token ] || cp DATA/token DIR/token; [ ! -e DATA/config.yaml ] || cp DATA/config.yaml DIR/config; exec env -i PATH="$PATH" "$@"`))
+	h.program("systemd-run", fill(`while [ "$1" != sh ]; do shift; done; [ ! -e DATA/config.yaml.d/token.yaml ] || cp DATA/config.yaml.d/token.yaml DIR/token; [ ! -e DATA/config.yaml ] || cp DATA/config.yaml DIR/config; exec env -i PATH="$PATH" "$@"`))
 	h.program("df", `printf 'x\nx 1 1 9999999999 1 x\n'`)
 	h.write("k3s", "#!/bin/sh\necho \"k3s $*\" >>'"+h.dir+"/calls'\n"+fill(k3s)+"\n")
 	h.write("kubectl", "#!/bin/sh\n"+kubectl+"\n")
@@ -119,7 +119,7 @@ func TestARehearsalCountsObjectsAndLeavesNothing(t *testing.T) {
 	if strings.Contains(calls+out, "word") {
 		t.Errorf("the token is in arguments, or is printed:\n%s\n%s", calls, out)
 	}
-	for name, want := range map[string]string{"token": "word\n", "config": "{\"secrets-encryption\":true}\n"} {
+	for name, want := range map[string]string{"token": "token: \"word\"\n", "config": "{\"secrets-encryption\":true}\n"} {
 		if got, err := os.ReadFile(filepath.Join(s.dir, name)); err != nil || string(got) != want {
 			t.Errorf("k3s got %s %q, %v", name, got, err)
 		}
