@@ -96,6 +96,9 @@ if ! server "$data/reset.log" --wait -- --cluster-reset --cluster-reset-restore-
     failed "the snapshot could not be restored: $(complaint "$data/reset.log")"
 fi
 echo "starting k3s"
+# The reset wrote it for these settings, which have no agent token; k3s refuses one that is newer than what the snapshot has, and
+# makes it of that when it is not there.
+rm -f "$data/state/server/cred/passwd"
 server "$data/server.log" -- --etcd-disable-snapshots=true || failed "k3s could not be started as a unit of systemd"
 kubectl() { timeout 300 "$data/state/data/current/bin/kubectl" --kubeconfig="$data/kubeconfig" "$@"; }
 looks=300
