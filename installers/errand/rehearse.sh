@@ -41,6 +41,9 @@ done
 command -v systemd-run >/dev/null || failed "there is no systemd-run on this host, by which k3s would run"
 if ! [ -f "${CATTLE_AGENT_EXECUTION_PWD:-.}/k3s" ]; then failed "the installer image has no file k3s"; fi
 mkdir -p "$data" || failed "$data cannot be made"
+for made in /etc/rancher/k3s /etc/rancher/node; do
+    [ -e "$made" ] || printf '%s\n' "$made" >>"$data/makes"
+done
 case $snapshot in
 /*)
     file=$snapshot
