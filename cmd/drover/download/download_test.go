@@ -115,8 +115,12 @@ func TestToFile(t *testing.T) {
 			w.Header().Set("ETag", `"../../x"`)
 			_, _ = w.Write([]byte(content))
 		}, nil, Wish{}, map[string]string{"f": content}, ""},
-		{"refused", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "its host is away", http.StatusServiceUnavailable) }, nil, Wish{}, map[string]string{}, "its host is away"},
-		{"refused in the middle", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "its host is away", http.StatusServiceUnavailable) },
+		{"refused", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "its host is away", http.StatusServiceUnavailable)
+		}, nil, Wish{}, map[string]string{}, "its host is away"},
+		{"refused in the middle", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "its host is away", http.StatusServiceUnavailable)
+		},
 			map[string]string{"f.m1.0.part": "0123"}, Wish{}, map[string]string{"f.m1.0.part": "0123"}, "its host is away; 4 bytes are in"},
 		{"another part than was asked for", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("ETag", `"m1.0"`)
