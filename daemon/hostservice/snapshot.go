@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 	"unicode"
-
-	"github.com/drover-project/drover/installers"
 )
 
 const (
@@ -90,8 +88,7 @@ func tag(info fs.FileInfo) string {
 // snapshotDir is where the distribution keeps snapshots, by its settings on this host; servers write them as JSON, which is YAML.
 // Source: k3s-io/k3s pkg/etcd, snapshotDir, and docs of etcd-snapshot-dir.
 func (s *Service) snapshotDir(runtime string) (string, error) {
-	d := installers.Distribution{Name: runtime}
-	file := d.ConfigFile()
+	file := "/etc/rancher/" + runtime + "/config.yaml.d/50-rancher.yaml"
 	var settings struct {
 		DataDir     string `json:"data-dir"`
 		SnapshotDir string `json:"etcd-snapshot-dir"`
@@ -105,7 +102,7 @@ func (s *Service) snapshotDir(runtime string) (string, error) {
 	}
 	data := settings.DataDir
 	if data == "" {
-		data = d.DefaultDataDir()
+		data = "/var/lib/rancher/" + runtime
 	}
 	dir := settings.SnapshotDir
 	if dir == "" {
