@@ -100,7 +100,7 @@ func TestAbuse(t *testing.T) {
 		refused("POST", in+"harbour/window/set", b.admin, body, "")
 	}
 	for _, body := range []string{`{}`, `{"keep": 1}`, `{"keep": "true"}`, `{"recipients": 7}`, `{"recipients": ["x"]}`} {
-		refused("POST", in+"harbour/export", b.admin, body, "") // it is no cluster of RKE1
+		refused("POST", in+"harbour/export", b.admin, body, "") // it is not a cluster of RKE1
 	}
 	for _, id := range []string{"nothing", "op-2", "..", "%2e%2e", "fleet-default%2Fquay%2Fop-1", "op-1%00", strings.Repeat("o", 100_000)} {
 		refused("POST", "/v1-drover/operations/"+id+"/hurry", b.admin, "", "")

@@ -24,7 +24,7 @@ type Schedule struct {
 	// Every is the time from one backup to the next, Keep how many files stay.
 	Every time.Duration
 	Keep  int
-	// Offsite gets each file, too, and keeps as many; nil is no bucket.
+	// Offsite gets each file, too, and keeps as many; nil has none.
 	Offsite *Offsite
 	// Seal encrypts them. Keys are put in where that is set.
 	Seal Sealing

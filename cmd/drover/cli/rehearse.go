@@ -54,7 +54,7 @@ SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows in S3, or the path
 	return cmd
 }
 
-// showRehearsal shows what came of a rehearsal that has ended well; a file that is no snapshot's has it in its operation alone.
+// showRehearsal shows what came of a rehearsal that has ended well; that of a file which is not a listed snapshot is in its operation alone.
 func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Cluster, snapshot string) error {
 	list, err := collect[views.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
 	if err != nil {

@@ -50,7 +50,7 @@ func TestRehearseFromTheCommandLine(t *testing.T) {
 	host := l.join(l.drover("fleets", "join-command", "spare"), map[string]string{"X-Cattle-Id": strings.Repeat("c3", 31), "X-Cattle-Node-Name": "spare-1"})
 	l.refused(2, "where is the snapshot to be restored?", "snapshots", "rehearse", "harbour", "/root/one")
 	l.refused(1, "has no snapshot \"one\"", "snapshots", "rehearse", "harbour", "one", "--on", "spare-1")
-	// Whoever asks for the Secret once is no agent that is there.
+	// Whoever asks for the Secret once is not an agent that stays connected.
 	l.refused(1, "is not connected", "snapshots", "rehearse", "harbour", "/root/one", "--on", "spare-1")
 	host.watch()
 	l.await("the agent", func() bool {
