@@ -72,6 +72,15 @@ func (n *names) add(name string) {
 	}
 }
 
+// own is by which name this server is told from the others of its store: that of its host, and its port.
+func (n names) own() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "drover"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n.port))
+}
+
 func (n names) certificate() pki.Names { return pki.Names{DNS: n.dns, IPs: n.ips} }
 
 // url is the given URL, or one by which other hosts may find this one: its first address

@@ -125,6 +125,7 @@ func (s *Server) close() {
 		// The HTTP server has closed it unless it never ran.
 		_ = s.listener.Close()
 	}
+	s.parts.audit.Close()
 	if err := s.state.Close(); err != nil {
 		s.Logger.Error("closing the store failed", "error", err)
 	}

@@ -16,12 +16,14 @@ import (
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
+	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/certificates"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
-	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -48,13 +50,17 @@ type parts struct {
 	hosts        *hosts.Hosts
 	agents       *nodeagents.Agents
 	clusters     *downstream.Clusters
+	accounts     *accounts.Accounts
+	rights       *rights.Keeper
 	nodes        *nodework.Doer
 	rke          *rke.Runner
 	mirror       *daytwo.Mirror
 	requests     *daytwo.Requests
+	rehearsals   *rehearsals.Asker
 	certificates *certificates.Reader
 	events       *events.Log
 	backups      *backup.Keeper
+	audit        *audit.Log
 	control      *clusters.Controller
 	handler      http.Handler
 }
@@ -67,19 +73,13 @@ func (s *Server) learn(context.Context) (err error) {
 
 // wire makes the parts, in the order in which they need each other.
 func (s *Server) wire(ctx context.Context) (err error) {
-	files, err := assets.Open(s.AssetsDir)
-	if err != nil {
+	p := &s.parts
+	if p.register, err = s.registrar(p); err != nil {
 		return err
 	}
-	p := &s.parts
-	p.register = registration.New(registration.Options{
-		State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger,
-		Watching: func(secretKey string) bool {
-			_, connected := p.hosts.Watching(secretKey) // made below, before anything is served
-			return connected
-		},
+	p.plans = planapi.New(planapi.Options{
+		State: s.state, Machine: p.register.MachineByToken, User: s.auth.Authenticate, Until: s.until, Discovery: api.Discovery(), Now: s.Now, Logger: s.Logger,
 	})
-	p.plans = planapi.New(planapi.Options{State: s.state, Machine: p.register.MachineByToken, User: s.auth.Authenticate, Until: s.until, Now: s.Now, Logger: s.Logger})
 	if p.hosts, err = s.reach(ctx, p); err != nil {
 		return err
 	}
@@ -87,20 +87,30 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
+	s.peopleInClusters(p)
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
 	image := func() string { return s.settings.Get("system-agent-installer-image").Value }
 	registry := func() string { return s.settings.Get("system-default-registry").Value }
-	rehearser := &rehearsals.Asker{State: s.state, Snapshots: asker, Watching: p.hosts.Watching, InstallerImage: image, DefaultRegistry: registry, Now: s.Now}
+	snapshots := &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel}
+	p.rehearsals = &rehearsals.Asker{
+		State: s.state, Snapshots: asker, Watching: p.hosts.Watching, InstallerImage: image, DefaultRegistry: registry, Files: snapshots,
+		Server: func() (string, string) { return s.settings.ServerURL(), s.settings.CACerts() }, Now: s.Now, Logger: s.Logger,
+	}
 	p.nodes = s.doer(p)
 	if p.rke, err = s.engine(ctx, p); err != nil {
 		return err
 	}
 	p.events = events.New(events.Options{State: s.state, Now: s.Now, Logger: s.Logger})
 	p.backups = s.keeper()
-	measures := metrics.New(metrics.Options{Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Now: s.Now})
+	if p.audit, err = s.trail(); err != nil {
+		return err
+	}
+	measures := metrics.New(metrics.Options{
+		Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Audit: p.audit.Totals, Now: s.Now,
+	})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),
 		InstallerImage: image, DefaultRegistry: registry,
@@ -118,6 +128,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.plans.Routes(agents)
 	p.agents.Routes(agents)
 	p.hosts.Routes(agents)
+	p.rehearsals.Routes(agents)
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
@@ -125,18 +136,40 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel},
-		Rehearsals: rehearser, PreviewOperation: p.control.PreviewOperation,
+		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: snapshots,
+		Rehearsals: p.rehearsals, PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
 			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
-		KubeProxy: &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Transport: p.clusters.Transport, Logger: s.Logger},
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups,
+		KubeProxy: s.kubeProxy(p),
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
+}
+
+// registrar makes where hosts join.
+func (s *Server) registrar(p *parts) (*registration.Registration, error) {
+	files, err := assets.Open(s.AssetsDir)
+	if err != nil {
+		return nil, err
+	}
+	return registration.New(registration.Options{
+		State: s.state, Settings: s.settings, Assets: files, Now: s.Now, Logger: s.Logger,
+		Watching: func(secretKey string) bool {
+			_, connected := p.hosts.Watching(secretKey) // made later, before anything is served
+			return connected
+		},
+	}), nil
+}
+
+// trail opens the audit log.
+func (s *Server) trail() (*audit.Log, error) {
+	return audit.Open(audit.Options{
+		Dir: filepath.Join(s.DataDir, "audit"), Server: s.names.own(), Setting: func(name string) string { return s.settings.Get(name).Value }, Now: s.Now, Logger: s.Logger,
+	})
 }
 
 // engine makes what looks after RKE1 clusters.
@@ -152,17 +185,20 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 	return rke.New(rke.Options{State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger}), nil
 }
 
-// perform does on the leader what takes long: work on nodes, runs of RKE1's engine, and backups.
+// perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
-	nodes, engine, mirror, requests, certificates := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx)
+	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
+	people := p.rights.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
+		people()
 		engine()
 		mirror()
 		certificates()
 		requests()
+		rehearsals()
 		backups.Wait()
 	}
 }
@@ -225,5 +261,5 @@ func (s *Server) until(r *http.Request, end func()) (stop func()) {
 		end()
 		return func() {}
 	}
-	return s.auth.Until(who, end)
+	return s.auth.Until(who, nil, end)
 }

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -93,7 +95,11 @@ func (s *Service) snapshotDir(runtime string) (string, error) {
 		DataDir     string `json:"data-dir"`
 		SnapshotDir string `json:"etcd-snapshot-dir"`
 	}
-	text, err := s.read(file)
+	at, err := s.linked(file)
+	if err != nil {
+		return "", err
+	}
+	text, err := s.read(at)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -112,6 +118,26 @@ func (s *Service) snapshotDir(runtime string) (string, error) {
 		return "", fmt.Errorf("the directory of snapshots in %s is not an absolute path", file)
 	}
 	return path.Clean(dir), nil
+}
+
+// linked is where the settings of a distribution really are: the agent keeps them in its own directory, with a link in the
+// distribution's. One link is followed, and only one that root has made.
+func (s *Service) linked(file string) (string, error) {
+	info, err := os.Lstat(filepath.Join(s.o.Root, file))
+	if err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return file, nil // reading it says what is wrong with it
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != s.o.Owner {
+		return "", fmt.Errorf("%s is a symbolic link that does not belong to root", file)
+	}
+	target, err := os.Readlink(filepath.Join(s.o.Root, file))
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be read", file)
+	}
+	if !path.IsAbs(target) {
+		target = path.Join(path.Dir(file), target)
+	}
+	return path.Clean(target), nil
 }
 
 // patient gives the server time for each piece of what is sent, instead of a limit for the whole.

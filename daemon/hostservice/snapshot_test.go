@@ -90,6 +90,17 @@ func TestSnapshot(t *testing.T) {
 			write(t, root+"/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", `{"data-dir": "/srv/k3s"}`)
 			write(t, root+"/srv/k3s/server/db/snapshots/two", "elsewhere")
 		}, 0, 200, "elsewhere"},
+		{"where the settings say, which are a link of the agent's", "two", func(t *testing.T, root, _ string) {
+			write(t, root+"/var/lib/rancher/system-agent/etc/k3s/50-rancher.yaml", `{"etcd-snapshot-dir": "/srv/snapshots"}`)
+			write(t, root+"/etc/rancher/k3s/config.yaml.d/other", "")
+			link(t, "/var/lib/rancher/system-agent/etc/k3s/50-rancher.yaml", root+"/etc/rancher/k3s/config.yaml.d/50-rancher.yaml")
+			write(t, root+"/srv/snapshots/two", "elsewhere")
+		}, 0, 200, "elsewhere"},
+		{"settings behind a second link", "one", func(t *testing.T, root, _ string) {
+			write(t, root+"/etc/rancher/k3s/config.yaml.d/other", "")
+			link(t, "other", root+"/etc/rancher/k3s/config.yaml.d/another")
+			link(t, "another", root+"/etc/rancher/k3s/config.yaml.d/50-rancher.yaml")
+		}, 0, 403, "is a symbolic link"},
 		{"settings that cannot be read", "one", func(t *testing.T, root, _ string) {
 			write(t, root+"/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", "token: hush")
 		}, 0, 403, "has to be JSON"},

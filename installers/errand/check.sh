@@ -22,7 +22,7 @@ case $file in
         fi
     done
     if [ -z "$hash" ]; then
-        say "$file is not a snapshot of this cluster, or was taken with another server token: it has nothing that the cluster's tokens can read"
+        say "$file is not a snapshot of this cluster, or was taken with another server token: it has nothing that the cluster's tokens can read. If you have the token of then, drover clusters token CLUSTER --add FILE brings it"
         exit 1
     fi
     ;;

@@ -45,6 +45,8 @@ var (
 	stop string
 	//go:embed restore.sh
 	restore string
+	//go:embed kubectl.sh
+	kubectl string
 	//go:embed forget.sh
 	forget string
 	//go:embed clean.sh
@@ -101,13 +103,17 @@ func (h Host) Save(id, name string) plans.OneTimeInstruction {
 
 // Source is where a host fetches a snapshot from. Its link is a secret for as long as it opens.
 type Source struct {
-	// Link is a URL with https that needs no keys.
+	// Link is a URL with https that needs no keys, and nothing but Opens.
 	Link string
 	// CA is PEM of certificates that count there beside the system's; Unverified takes any.
 	CA         string
 	Unverified bool
 	// Size is that of the snapshot in bytes.
 	Size int64
+	// Opens is the secret to which the server opens the link; empty for one that leads to S3.
+	Opens string
+	// SHA256 is what the file has to have, in hex; empty where nobody knows it.
+	SHA256 string
 }
 
 // Fetched is the file that a snapshot is fetched to for the restore of that name.
@@ -137,6 +143,12 @@ func (s Source) environment() []string {
 	if s.Unverified {
 		env = append(env, "DROVER_UNVERIFIED=yes")
 	}
+	if s.Opens != "" {
+		env = append(env, "DROVER_FROM=the server", "DROVER_SECRET_OPENS="+s.Opens)
+	}
+	if s.SHA256 != "" {
+		env = append(env, "DROVER_SHA256="+s.SHA256)
+	}
 	return env
 }
 
@@ -161,7 +173,7 @@ func (h Host) Keys(id string) plans.OneTimeInstruction { return h.instruction(id
 // Token has the distribution write what etcd holds of its certificates and keys with the server token next, whose hash is
 // that of etcd's key for it. opens are the tokens of which the server here knows one. Where that was done before, it
 // sees that it was, and has the server save it once more if it knows next. The host has etcd, and its unit runs; it
-// starts with next from then on only.
+// starts with next from then on only. With next as the one token of opens the server saves what it has of its settings, too.
 //
 // The distribution's own command takes the token as an argument, which everybody on the host can read. So what the
 // command asks of the server is asked here. Source: k3s-io/k3s pkg/cli/token and pkg/server/handlers/token.go.
@@ -188,7 +200,7 @@ func (h Host) Restore(id, name, snapshot string) plans.OneTimeInstruction {
 
 // Forget deletes the nodes of all machines but those with the UIDs. The host has a control plane.
 func (h Host) Forget(id string, uids []string) plans.OneTimeInstruction {
-	return h.instruction(id, forget, append([]string{h.Distribution.AdminKubeconfig()}, uids...)...)
+	return h.instruction(id, kubectl+forget, append([]string{h.Distribution.AdminKubeconfig()}, uids...)...)
 }
 
 // Clean removes what restores have moved aside.

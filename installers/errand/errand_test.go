@@ -285,9 +285,12 @@ func TestStopAndRestore(t *testing.T) {
 	if out, err := h.run(h.Restore("op-1-restore-1", "op-1", "one"), 0); err == nil || !strings.Contains(out, "no space left") {
 		t.Errorf("%v: %s", err, out)
 	}
-	h.program("k3s", "[ ! -e '"+h.DataDir+"/server/db/etcd' ] || exit 1; touch '"+h.DataDir+"/server/db/reset-flag'")
+	h.program("k3s", "[ ! -e '"+h.DataDir+"/server/db/etcd' ] || exit 1; mkdir -p '"+h.DataDir+"/server/cred'; touch '"+h.DataDir+"/server/db/reset-flag' '"+h.DataDir+"/server/cred/passwd'")
 	if out, err := h.run(h.Restore("op-1-restore-2", "op-1", "one"), 0); err != nil {
 		t.Error(err, out)
+	}
+	if _, err := os.Stat(filepath.Join(h.DataDir, "server/cred/passwd")); !os.IsNotExist(err) {
+		t.Errorf("the file of passwords, which is newer than the snapshot, is still there: %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(h.DataDir, "server/before-op-1/db/etcd/member")); err != nil || string(text) != "old" {
 		t.Errorf("what was there before is %q, %v", text, err)

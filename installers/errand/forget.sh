@@ -3,12 +3,6 @@
 KUBECONFIG=$1
 export KUBECONFIG
 shift
-kubectl() {
-    case $program in
-    k3s) k3s kubectl --request-timeout=15s "$@" ;;
-    *) "$data/bin/kubectl" --request-timeout=15s "$@" ;;
-    esac
-}
 looks=60
 until nodes=$(kubectl get nodes -o 'jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.rke\.cattle\.io/machine}{"\n"}{end}' 2>&1); do
     looks=$((looks - 1))

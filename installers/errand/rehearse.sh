@@ -60,7 +60,7 @@ if [ "$file" != "$snapshot" ]; then
     echo "fetching $snapshot"
     fetched "$file" "$size" || failed "$(tail -n 1 "$data/said")"
 fi
-unset DROVER_SECRET_LINK DROVER_CA DROVER_UNVERIFIED
+unset DROVER_SECRET_LINK DROVER_CA DROVER_UNVERIFIED DROVER_FROM DROVER_SECRET_OPENS DROVER_SHA256
 checked "$file" "$hash" || failed "$(tail -n 1 "$data/said")"
 
 if ! cp "${CATTLE_AGENT_EXECUTION_PWD:-.}/k3s" "$data/k3s" || ! chmod 700 "$data/k3s"; then failed "k3s cannot be put into $data"; fi

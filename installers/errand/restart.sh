@@ -5,4 +5,4 @@ if [ -z "$since" ] || [ "$(date -d "$since" +%s)" -le "$(stat -c %Y "$kept/$id.b
     systemctl reset-failed "$unit" 2>/dev/null
     timeout 600 systemctl restart "$unit" || { say "$unit does not start; journalctl -u $unit says why"; exit 1; }
 fi
-started "$unit"
+started "$unit" || exit 1

@@ -15,4 +15,7 @@ if [ -z "$begun" ] || [ -z "$(find "$flag" -newer "$kept/$id.begun" 2>/dev/null)
         exit 1
     fi
 fi
+# What was written there for the agent token of now is newer than what the snapshot has of it, and the runtime would end for that.
+# Without the file it takes the one in etcd.
+rm -f "$data/server/cred/passwd"
 say "$file is restored"

@@ -1,6 +1,8 @@
 package errand_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -61,13 +63,26 @@ func TestFetch(t *testing.T) {
 		{"refused", answer(403, "<Error><Code>AccessDenied</Code></Error>"), nil, "the endpoint answers 403 AccessDenied"},
 		{"gone", answer(404, "<Error><Code>NoSuchKey</Code></Error>"), nil, "404 NoSuchKey; it is not there any more"},
 		{"cut", answer(200, good[:2000]), nil, "2000 bytes came where the bucket lists 4128"},
-		{"too much", answer(200, good+good), nil, "more bytes than the bucket listed"},
+		{"too much", answer(200, good+good), nil, "more bytes than the bucket lists"},
 		{"ended", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "4128")
 			fmt.Fprint(w, good[:100])
 			panic(http.ErrAbortHandler)
 		}, nil, "could not be fetched from S3"},
 		{"no room", answer(200, good), func(s *errand.Source) { s.Size = 1 << 50 }, "KiB free"},
+		{"from the server", func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer sesame" {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			answer(200, good)(w, r)
+		}, func(s *errand.Source) { s.Opens, s.SHA256 = "sesame", sum(good) }, ""},
+		{"refused by the server", answer(404, "on machine m1: the file is gone\n"), func(s *errand.Source) { s.Opens = "sesame" },
+			"could not be fetched from the server: it answers 404: on machine m1: the file is gone"},
+		{"cut by the server", answer(200, good[:2000]), func(s *errand.Source) { s.Opens = "sesame" }, "2000 bytes came where the host that has it says 4128"},
+		{"another one by the server", answer(200, strings.Repeat("x", len(good))), func(s *errand.Source) { s.Opens, s.SHA256 = "sesame", sum(good) },
+			"another SHA-256 than the snapshot had when it was taken"},
+		{"a server that is not trusted", answer(200, good), func(s *errand.Source) { s.Opens, s.CA = "sesame", "" }, "this host has to trust it as its agent does"},
 		{"nobody there", nil, func(s *errand.Source) { s.Link = "https://127.0.0.1:1/a" }, "nothing listens there"},
 		{"without TLS", nil, func(s *errand.Source) { s.Link = strings.Replace(s.Link, "https", "http", 1) }, "could not be fetched from S3"},
 	} {
@@ -81,14 +96,14 @@ func TestFetch(t *testing.T) {
 			}
 			old := h.write("data/drover/fetched/op-0/one", "old")
 			in := h.Fetch("op-1-fetch-1", "op-1", "one", from)
-			if strings.Contains(strings.Join(in.Args, " "), "hush") {
-				t.Error("the link is an argument")
+			if args := strings.Join(in.Args, " "); strings.Contains(args, "hush") || strings.Contains(args, "sesame") {
+				t.Error("the link or its secret is an argument")
 			}
 			for _, env := range in.Env {
 				t.Setenv(strings.SplitN(env, "=", 2)[0], strings.SplitN(env, "=", 2)[1])
 			}
 			out, err := h.run(in, 0)
-			if strings.Contains(out, "hush") {
+			if strings.Contains(out, "hush") || strings.Contains(out, "sesame") {
 				t.Errorf("it prints the link: %s", out)
 			}
 			text, missing := os.ReadFile(h.Fetched("op-1", "one"))
@@ -106,4 +121,10 @@ func TestFetch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sum is the SHA-256 of a text in hex.
+func sum(text string) string {
+	hash := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(hash[:])
 }

@@ -41,6 +41,13 @@ if in_force; then
     if [ "$opens" = "$next" ]; then
         tries=12
         until ask "$next"; do
+            case $(systemctl show --property=SubState --value "$unit" 2>/dev/null) in
+            # It has ended, and ends again for its file of passwords, if that is newer than what etcd has.
+            auto-restart* | failed | dead)
+                rm -f "$data/server/cred/passwd"
+                systemctl restart --no-block "$unit"
+                ;;
+            esac
             tries=$((tries - 1))
             if [ "$tries" -le 0 ]; then
                 say "the server does not open with its new token: $said"

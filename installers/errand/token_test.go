@@ -201,6 +201,27 @@ func TestATokenAfterACrash(t *testing.T) {
 	}
 }
 
+// TestAServerThatEndedForItsFile of passwords gets it from etcd, and is asked again then; one that is still starting is left alone.
+func TestAServerThatEndedForItsFile(t *testing.T) {
+	for state, gone := range map[string]bool{"auto-restart": true, "failed": true, "dead": true, "running": false, "start": false, "": false} {
+		t.Run(state, func(t *testing.T) {
+			s := newSupervisor(t)
+			s.write("data/server/db/etcd/member/snap/db", "/bootstrap/"+freshHash)
+			s.is("fresh-word", http.StatusServiceUnavailable, 1)
+			s.program("systemctl", `case "$*" in "show --property=SubState --value k3s") echo "`+state+`" ;; esac`)
+			if err := s.takes("op-1-seal-1", "the new token opens the cluster", "fresh-word"); err != nil || len(s.asked()) != 2 {
+				t.Errorf("%v, asked for %q", err, s.asked())
+			}
+			if _, err := os.Stat(filepath.Join(s.DataDir, "server/cred/passwd")); os.IsNotExist(err) != gone {
+				t.Errorf("the file of passwords: %v", err)
+			}
+			if got := slices.Contains(s.calls(), "systemctl restart --no-block k3s"); got != gone {
+				t.Errorf("the calls are %q", s.calls())
+			}
+		})
+	}
+}
+
 // TestCheckFindsTheToken that a snapshot needs: the newest of which it has a trace.
 func TestCheckFindsTheToken(t *testing.T) {
 	for want, content := range map[string]string{

@@ -45,6 +45,8 @@ func TestAbuse(t *testing.T) {
 		{"POST", "/operations", `{"kind": "snapshot"}`},
 		{"POST", "/export", `{"keep": true}`},
 		{"GET", "/window", ""},
+		{"GET", "/rehearsals", ""},
+		{"POST", "/rehearsals/set", `{"every": "24h", "fleet": "spare"}`},
 		{"GET", "/snapshots", ""},
 	}
 	for _, route := range routes {

@@ -16,24 +16,34 @@ import (
 
 	"github.com/drover-project/drover/tunnel"
 
+	"github.com/drover-project/drover/server/api/access"
+	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/jointokens"
+	"github.com/drover-project/drover/server/api/kube"
+	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/discovery"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -89,6 +99,8 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Audit records who does what; nil records nothing, and answers 503.
+	Audit *audit.Log
 	// Backups are of the server itself; nil answers 503.
 	Backups *backup.Keeper
 	// Origin finds the URL under which clients see the server. Its ServerURL is filled in.
@@ -125,12 +137,16 @@ func New(o Options) *API {
 	if o.VersionStatus == nil {
 		o.VersionStatus = func() versions.Status { return versions.Status{Date: o.Versions().Date} }
 	}
+	// Made before the API that shows what it has.
+	persons := &access.API{
+		State: o.State, Auth: o.Auth, Settings: o.Settings, People: &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger},
+	}
 	a := &API{feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -152,14 +168,26 @@ func New(o Options) *API {
 	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
+	h.rehearsing = &rehearsing.API{State: o.State, Asker: o.Rehearsals, Logger: o.Logger}
 	h.rescue = native.BackupAPI{API: h.own, Keeper: o.Backups}
+	h.kube = *kube.New(kube.Options{
+		State: o.State, Settings: o.Settings, Clusters: o.Clusters, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed, Now: o.Now,
+	})
+	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
+	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
+	persons.V3, h.people = h.v3, persons
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger}, a.rows)
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit}, a.rows)
 	return a
+}
+
+// Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
+func Discovery() *discovery.Documents {
+	return discovery.New(append([]discovery.Group{planapi.Core()}, kinds.Groups()...)...)
 }
 
 // Close stops observing the state.

@@ -27,10 +27,13 @@ import (
 
 	"github.com/drover-project/drover/rke1/adopt"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
+	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
@@ -40,6 +43,7 @@ import (
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -63,6 +67,7 @@ type bench struct {
 	set     *settings.Settings
 	api     *API
 	events  *events.Log
+	audit   *audit.Log
 	handler http.Handler
 	logs    *syncBuffer
 
@@ -158,7 +163,7 @@ func (b *bench) wire(o benchOptions) {
 	b.auth = auth.New(b.st, b.now, log)
 	b.auth.UnsafeCheapPasswords()
 	register := registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now})
-	plans := planapi.New(planapi.Options{State: b.st, Machine: register.MachineByToken, User: b.auth.Authenticate, Now: b.now})
+	plans := planapi.New(planapi.Options{State: b.st, Machine: register.MachineByToken, User: b.auth.Authenticate, Discovery: Discovery(), Now: b.now})
 	b.t.Cleanup(plans.Close)
 	agents := http.NewServeMux()
 	register.Routes(agents)
@@ -175,13 +180,19 @@ func (b *bench) wire(o benchOptions) {
 	})
 	b.events = events.New(events.Options{State: b.st, Now: b.now, Logger: log})
 	b.t.Cleanup(b.events.Close)
+	if b.audit, err = audit.Open(audit.Options{
+		Dir: b.t.TempDir(), Server: "bench:8443", Setting: func(name string) string { return b.set.Get(name).Value }, Now: b.now, Logger: log,
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(b.audit.Close)
 	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
-		Agents: agents, Metrics: room, Events: b.events,
+		Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {
 				return nil, errors.New("no host is there")
@@ -204,8 +215,11 @@ func (b *bench) wire(o benchOptions) {
 			return b.askFor(ctx, subject, path, header)
 		},
 	}
-	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Transport: func(records.ClusterKey) (http.RoundTripper, error) {
-		return nil, errors.New("the cluster is not there")
+	options.Rehearsals = &rehearsals.Asker{ // of whose fleets all agents are away
+		State: b.st, Snapshots: &daytwo.Asker{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
+	}
+	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
+		return "", &downstream.UnavailableError{Cause: "the cluster is not there"}
 	}}
 	if o.proxy != nil {
 		options.KubeProxy = proxyFunc(o.proxy)

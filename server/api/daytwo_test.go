@@ -60,6 +60,8 @@ func TestWhatIsAskedOfClustersOnHosts(t *testing.T) {
 			ops.Request{Snapshot: "/root/two", Target: "custom-000000000003"}},
 		{"certificates", "", `{"kind": "rotate-certificates"}`, ops.KindCertificates, "", ops.Request{}},
 		{"certificates of two services", "", `{"kind": "rotate-certificates", "services": ["etcd", "kubelet"]}`, ops.KindCertificates, "", ops.Request{Services: []string{"etcd", "kubelet"}}},
+		{"new CAs", "", `{"kind": "rotate-ca"}`, ops.KindCA, "give cluster harbour new CAs", ops.Request{}},
+		{"new CAs, as of RKE1", "?noSnapshot=true", `{"kind": "rotate-certificates", "ca": true}`, ops.KindCA, "give cluster harbour new CAs", ops.Request{NoSnapshot: true}},
 		{"a key", "", `{"kind": "rotate-encryption-keys"}`, ops.KindKeys, "", ops.Request{}},
 	} {
 		r := b.request("POST", harbourOperations+c.query, b.admin, c.body)
@@ -90,17 +92,18 @@ func TestWhatIsRefusedOfClustersOnHosts(t *testing.T) {
 	harbour(b)
 	b.addSnapshot("/d/one")
 	for _, c := range []struct{ query, body, field, says string }{
-		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates, rotate-encryption-keys and rotate-server-token`},
+		{"", `{}`, "kind", `"" is not one of snapshot, restore, rotate-certificates, rotate-ca, rotate-encryption-keys and rotate-server-token`},
 		{"", `null`, "kind", "is not one of"},
 		{"", `{"kind": "upgrade"}`, "kind", `"upgrade" is not one of`},
 		{"", `{"kind": "` + strings.Repeat("x", 10_000) + `"}`, "kind", "is not one of"},
 		{"", `{"kind": "snapshot", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},
 		{"", `{"kind": "restore", "snapshot": "one", "keepState": true}`, "kind", "for clusters of RKE1"},
-		{"", `{"kind": "rotate-ca"}`, "kind", "drover does not rotate the CA of clusters of k3s and RKE2, and harbour is one. By hand: "},
-		{"", `{"kind": "rotate-certificates", "ca": true}`, "kind", "drover does not rotate the CA"},
+		{"", `{"kind": "rotate-ca", "ca": true}`, "kind", "for clusters of RKE1, and harbour is not one"},
+		{"", `{"kind": "rotate-certificates", "ca": true, "services": ["etcd"]}`, "services", "with new CAs all of them"},
+		{"", `{"kind": "rotate-ca", "machines": ["custom-0f31c2aa9d10"]}`, "machines", "rotate-ca is done on all machines"},
 		{"?dryRun=perhaps", `{"kind": "snapshot"}`, "dryRun", `"perhaps" is neither true nor false`},
-		{"?noSnapshot=true", `{"kind": "snapshot"}`, "noSnapshot", "only upgrades and restores begin with a snapshot"},
-		{"?noSnapshot=true", `{"kind": "rotate-certificates"}`, "noSnapshot", "only upgrades and restores"},
+		{"?noSnapshot=true", `{"kind": "snapshot"}`, "noSnapshot", "only upgrades, restores and rotations of the CAs begin with a snapshot"},
+		{"?noSnapshot=true", `{"kind": "rotate-certificates"}`, "noSnapshot", "only upgrades, restores"},
 		{"?now=true", `{"kind": "rotate-certificates"}`, "now", "does not wait for a maintenance window"},
 		{"?replace=true", `{"kind": "rotate-encryption-keys"}`, "replace", "only a restore takes the place"},
 		{"?queue=true&replace=true", `{"kind": "restore", "snapshot": "one"}`, "queue", "cannot stand beside replace"},
@@ -111,7 +114,7 @@ func TestWhatIsRefusedOfClustersOnHosts(t *testing.T) {
 		{"", `{"kind": "rotate-encryption-keys", "machines": ["custom-0f31c2aa9d10"]}`, "machines", "is done on all machines"},
 		{"", `{"kind": "rotate-certificates", "snapshot": "one"}`, "snapshot", "only snapshot and restore"},
 		{"", `{"kind": "snapshot", "mode": "all"}`, "mode", "only restores have a mode"},
-		{"", `{"kind": "snapshot", "services": ["etcd"]}`, "services", "only the certificates of services"},
+		{"", `{"kind": "snapshot", "services": ["etcd"]}`, "services", "only certificates are rotated by service"},
 		{"", `{"kind": "restore"}`, "", `has no snapshot ""`},
 		{"", `{"kind": "restore", "snapshot": "two"}`, "", `has no snapshot "two"; drover snapshots ls harbour`},
 		{"", `{"kind": "restore", "snapshot": "../../d/one", "machines": ["custom-0f31c2aa9d10"]}`, "", "has no snapshot"},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestURLSpace(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
-	project, _ := management.ProjectIDs("c-m-h4rb0r55")
+	project, _ := projects.IDs("c-m-h4rb0r55")
 	for _, c := range []struct {
 		target, schemas string
 		status          int

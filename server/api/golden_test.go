@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -127,7 +127,9 @@ func TestSchemas(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/v3/schemas": {
 			"cluster [GET] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET DELETE]", "nodePool [GET] [GET]",
-			"etcdBackup [GET POST] [GET]", "project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET] [GET]",
+			"etcdBackup [GET POST] [GET]", "project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET POST] [GET PUT DELETE]",
+			"globalRole [GET POST] [GET PUT DELETE]", "globalRoleBinding [GET POST] [GET DELETE]", "roleTemplate [GET POST] [GET PUT DELETE]",
+			"clusterRoleTemplateBinding [GET POST] [GET PUT DELETE]", "projectRoleTemplateBinding [GET POST] [GET PUT DELETE]", "principal [GET] [GET]",
 		},
 		"/v3/cluster/schemas": {"namespace [GET] [GET]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},
 		"/v3/project/schemas": {"namespacedSecret [GET] [GET]", "secret [GET] [GET]", "workload [GET] [GET]"},
@@ -194,7 +196,7 @@ func TestNodeIDs(t *testing.T) {
 func TestProjectIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 500 {
-		first, system := management.ProjectIDs(fmt.Sprintf("c-m-%08d", i))
+		first, system := projects.IDs(fmt.Sprintf("c-m-%08d", i))
 		for _, id := range []string{first, system} {
 			cluster, short, _ := strings.Cut(id, ":p-")
 			if seen[id] || len(cluster) != 12 || len(short) != 5 || strings.Trim(short, "bcdfghjklmnpqrstvwxz2456789") != "" {
@@ -202,7 +204,7 @@ func TestProjectIDs(t *testing.T) {
 			}
 			seen[id] = true
 		}
-		if again, _ := management.ProjectIDs(fmt.Sprintf("c-m-%08d", i)); again != first || first >= system {
+		if again, _ := projects.IDs(fmt.Sprintf("c-m-%08d", i)); again != first || first >= system {
 			t.Errorf("ids %s, %s and %s", first, system, again)
 		}
 	}

@@ -67,7 +67,6 @@ func descriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/why": {
 			summary: "Why the cluster is not active: its machines that are not well, first cause first, with the end of logs of their hosts", answer: views.Why{},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: views.JoinTokens{}},
 		"/v1-drover/machines": {
 			summary: "List machines",
 			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Machine]{},
@@ -113,7 +112,7 @@ func descriptions() map[string]description {
 			summary: "Try again what failed; 409 when nothing has failed, it is not tried twice, or another operation of the cluster is under way", answer: views.Operation{},
 		},
 		"/v1-drover/events": {
-			summary: "List the latest changes of states of clusters, machines and operations, oldest first",
+			summary: "List the latest changes of states of clusters, machines, operations and rehearsals, oldest first",
 			query: append([]parameter{{"cluster", "only those of the cluster with this id"}, {"since", "only those of the time before now that is given, as in 90m; default all that are kept"},
 				{"follow", "true sends each event as a line of JSON, and goes on with what comes"}}, page...), answer: views.List[views.Event]{},
 		},
@@ -122,6 +121,7 @@ func descriptions() map[string]description {
 	maps.Copy(all, fleetDescriptions(page))
 	maps.Copy(all, handoverDescriptions())
 	maps.Copy(all, upgradeDescriptions())
+	maps.Copy(all, tokenDescriptions())
 	return all
 }
 
@@ -133,16 +133,37 @@ func serverDescriptions(page []parameter) map[string]description {
 			query:   []parameter{{"runtime", "only those of k3s or rke2"}, {"cluster", "only those that the cluster with this id may be upgraded to"}}, answer: views.Versions{},
 		},
 		"/v1-drover/versions/{version}": {summary: "Show a Kubernetes version with its settings and charts", answer: views.VersionDetail{}},
-		"/v1-drover/tokens":             {summary: "List the API tokens that the caller may see", query: page, answer: views.List[views.Token]{}},
-		"/v1-drover/tunnels":            {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
+		"/v1-drover/tokens": {
+			summary: "List the caller's API tokens", query: append([]parameter{{"all", "true lists those of everybody, for administrators"}}, page...), answer: views.List[views.Token]{},
+		},
+		"/v1-drover/tokens/{name}": {summary: "End a token of the caller, or of anybody, for administrators"},
+		"/v1-drover/whoami":        {summary: "The caller, their token and their roles", answer: views.WhoAmI{}},
+		"/v1-drover/tunnels":       {summary: "List the open tunnels of all servers", answer: views.Tunnels{}},
 		"/v1-drover/backup": {
 			summary: "A backup of the server without its keys, made as it is sent; one whose last entry is not SHA256SUMS is cut off. 409 with an external etcd", stream: "application/x-tar",
+		},
+		"/v1-drover/audit": {
+			summary: "The newest entries of the audit log of the server that answers, oldest first",
+			query: []parameter{{"user", "only what this user did, by id or login name; this and the next three may end in *"}, {"verb", "only this verb"}, {"kind", "only objects of this kind"}, {"object", "only this object"},
+				{"since", "only entries of the time before now that is given, as in 90m"}, {"limit", "how many at most, 1 to 5000; default 200"},
+				{"follow", "true sends each entry as a line of JSON, and goes on with what comes"}},
+			answer: views.Audit{},
 		},
 		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
 	}
 }
 
-// upgradeDescriptions are those of upgrades and maintenance windows.
+// tokenDescriptions are those of clusters' join tokens.
+func tokenDescriptions() map[string]description {
+	return map[string]description{
+		"/v1-drover/clusters/{namespace}/{name}/token": {summary: "Reveal the cluster's join tokens; that is logged", answer: views.JoinTokens{}},
+		"/v1-drover/clusters/{namespace}/{name}/token/add": {
+			summary: "Bring a server token that the cluster had under another server, by which snapshots of then are restored; that is logged", body: "application/json", answer: views.BroughtToken{},
+		},
+	}
+}
+
+// upgradeDescriptions are those of upgrades, maintenance windows and schedules of rehearsals.
 func upgradeDescriptions() map[string]description {
 	return map[string]description{
 		"/v1-drover/clusters/{namespace}/{name}/upgrade": {
@@ -152,6 +173,10 @@ func upgradeDescriptions() map[string]description {
 		"/v1-drover/clusters/{namespace}/{name}/window": {summary: "The maintenance window of a cluster, in which its machines may be restarted", answer: views.Window{}},
 		"/v1-drover/clusters/{namespace}/{name}/window/set": {
 			summary: "Give a cluster another maintenance window, or take it off with an empty text. The body is {\"window\"}", body: "application/json", answer: views.Window{},
+		},
+		"/v1-drover/clusters/{namespace}/{name}/rehearsals": {summary: "How often snapshots of a cluster are rehearsed, when next, and how the last one ended", answer: views.Rehearsals{}},
+		"/v1-drover/clusters/{namespace}/{name}/rehearsals/set": {
+			summary: "Have snapshots of a cluster rehearsed on a fleet by themselves, or not with an empty every. The body is {\"every\", \"fleet\"}", body: "application/json", answer: views.Rehearsals{},
 		},
 		"/v1-drover/operations/{id}/hurry": {summary: "Have an operation not wait for the maintenance window of its cluster, once; that is in its log", answer: views.Operation{}},
 	}

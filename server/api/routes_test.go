@@ -79,15 +79,19 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	body = "{}"
 	values := map[string]string{
 		"{namespace}": "fleet-default", "{name}": "harbour", "{context}": "c-m-h4rb0r55", "{id}": "c-m-h4rb0r55",
-		"{schema}": "cluster", "{version}": "v1.34.4+k3s1", "{rest...}": "nothing", "{link...}": "nothing",
+		"{group}": "provisioning.cattle.io", "{schema}": "cluster", "{version}": "v1.34.4+k3s1", "{rest...}": "nothing", "{link...}": "nothing",
 	}
 	switch {
 	case strings.Contains(pattern, "machines/"):
 		values["{name}"] = "custom-0f31c2aa9d10"
 	case strings.Contains(pattern, "secrets"):
 		values["{name}"] = "custom-0f31c2aa9d10-machine-plan"
-	case strings.HasPrefix(pattern, "/v1/management"):
+	case strings.HasPrefix(pattern, "/v1/management"), strings.HasPrefix(pattern, "/apis/management.cattle.io/v3/clusters"):
 		values["{name}"] = "c-m-h4rb0r55"
+	case strings.HasPrefix(pattern, "/apis/management.cattle.io/v3/settings"):
+		values["{name}"] = "ui-pl"
+	case strings.HasPrefix(pattern, "/apis/{group}") || strings.HasPrefix(pattern, "/openapi"):
+		values["{version}"], values["{rest...}"] = "v1", "apis/provisioning.cattle.io/v1"
 	case strings.HasPrefix(pattern, "/v3/nodes"):
 		values["{id}"] = "c-m-h4rb0r55:m-0f31c2aa9d10"
 	case strings.HasPrefix(pattern, "/v3/projects"):
@@ -127,6 +131,9 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	case method == "DELETE" && strings.Contains(pattern, "clusters"):
 		cl := b.addCluster(name, fmt.Sprintf("c-m-%08d", b.st.Store.Revision()), nil)
 		values["{id}"], values["{name}"] = cl.ID, name
+		if strings.HasPrefix(pattern, "/apis/management") {
+			values["{name}"] = cl.ID
+		}
 		if strings.Contains(pattern, "tokens") {
 			values["{id}"] += ":default-token"
 		}
@@ -141,7 +148,12 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	switch {
 	case strings.HasPrefix(pattern, "/v3/clusters") && method == "PUT":
 		body = `{"name":"harbour"}`
-	case strings.HasPrefix(pattern, "/v1/provisioning") && method == "POST" || strings.HasSuffix(pattern, "apply"):
+	case strings.HasPrefix(pattern, "/apis/provisioning") && method == "PUT":
+		d, _ := b.st.Clusters.Get("fleet-default/harbour")
+		body = fmt.Sprintf(`{"metadata":{"resourceVersion":"%d"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`, d.Revision)
+	case strings.HasPrefix(pattern, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"):
+		body = `{"spec":{"resourceAttributes":{"verb":"get","resource":"secrets"}}}`
+	case strings.HasPrefix(pattern, "/v1/provisioning") && method == "POST" || strings.HasPrefix(pattern, "/apis/provisioning") && method == "POST" || strings.HasSuffix(pattern, "apply"):
 		body = `{"apiVersion":"provisioning.cattle.io/v1","kind":"Cluster","metadata":{"name":"` + name + `"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`
 	case strings.Contains(pattern, "clusterregistrationtokens"):
 		body = `{"clusterId":"c-m-h4rb0r55"}`

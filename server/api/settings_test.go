@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/drover-project/drover/server/audit"
 )
 
 // TestEverySettingWorksOrSaysWhyNot walks all settings: one that can be written has an
@@ -64,7 +66,23 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 		"password-min-length": {"30", func() bool {
 			return b.request("POST", "/v3/users/u-bob?action=setpassword", b.admin, `{"newPassword":"twenty-nine characters, no mo"}`).status == 422
 		}},
-		// What follows from these is held by the tests of server/registration, server/guard and server/planner/render.
+		"audit-level": {"3", func() bool { return b.audit.Level() == audit.Bodies }},
+		"audit-filter": {"object=nothing", func() bool {
+			recorded := func() int {
+				found, err := b.audit.Newest(t.Context(), audit.Query{Object: "nothing"}, 100)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(found.Entries)
+			}
+			before := recorded()
+			b.request("DELETE", "/v3/clusters/nothing", b.admin, "")
+			return recorded() == before
+		}},
+		// What follows from these is held by the tests of server/audit, server/registration, server/guard and server/planner/render.
+		"audit-max-days":               {"7", func() bool { return b.set.Get("audit-max-days").Value == "7" }},
+		"audit-max-file-mib":           {"7", func() bool { return b.set.Get("audit-max-file-mib").Value == "7" }},
+		"audit-max-files":              {"7", func() bool { return b.set.Get("audit-max-files").Value == "7" }},
 		"connections-per-source":       {"7", func() bool { return b.set.Get("connections-per-source").Value == "7" }},
 		"registration-quota":           {"7", func() bool { return b.set.Get("registration-quota").Value == "7" }},
 		"registration-rate-per-minute": {"7", func() bool { return b.set.Get("registration-rate-per-minute").Value == "7" }},

@@ -7,14 +7,20 @@ package api
 import (
 	"net/http"
 
+	"github.com/drover-project/drover/server/api/access"
+	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/jointokens"
+	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -28,9 +34,17 @@ type handlers struct {
 	upgrades native.UpgradeAPI
 	rescue   native.BackupAPI
 	files    native.SnapshotAPI
+	trail    *auditing.API
 	login    *login.API
+	// joinTokens are those of clusters of k3s and RKE2.
+	joinTokens *jointokens.API
+	// rehearsing is about schedules of rehearsals.
+	rehearsing *rehearsing.API
+	people     *access.API
 	// releases are those of both distributions.
 	releases *releases.API
+	// kube has clusters, machines and settings in the form of Kubernetes.
+	kube kube.API
 
 	agents, metrics, proxy route.Handler
 }
@@ -42,6 +56,7 @@ const (
 	nodeAgentToken    = "a registration token and the host's parameters"
 	machineToken      = "the machine's token"
 	replicaSecret     = "the secret that all servers share"
+	rehearsalLink     = "the secret of a rehearsal that runs"
 )
 
 // row is a route.Row that is written without the names of its fields.
@@ -52,7 +67,8 @@ func table(h handlers) []route.Row {
 	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
 	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
-	kubeconfig, changePassword := auth.Action("generateKubeconfig"), auth.CollectionAction("changepassword")
+	secrets := route.Own(planToken).For("", auth.PlanSecret).Reveals()
+	kubeconfig := auth.Action("generateKubeconfig")
 
 	rows := []row{
 		// What hosts and load balancers ask for.
@@ -71,20 +87,23 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/connect/config", route.Own(nodeAgentToken), agents},
 		{"*", "/v3/connect/machine", route.Own(machineToken), agents},
 		{"*", "/v3/import/{rest...}", open(), noManifest},
+		{"GET", "/v3/connect/rehearsal", route.Own(rehearsalLink), agents},
 
 		// Plan Secrets, in the form of Kubernetes.
-		{"*", "/version", route.Own("none"), agents},
-		{"*", "/api", route.Own("none"), agents},
-		{"*", "/apis", route.Own("none"), agents},
-		{"*", "/openapi/v3", route.Own("none"), agents},
-		{"*", "/openapi/v3/api/v1", route.Own("none"), agents},
-		{"*", "/api/v1", route.Own("none"), agents},
-		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", route.Own(planToken), agents},
-		{"*", "/api/v1/namespaces/{namespace}/secrets", route.Own(planToken), agents},
-		{"*", "/api/v1/secrets", route.Own(planToken), agents},
-		{"*", "/api/v1/namespaces", route.Own(planToken), agents},
-		{"*", "/api/v1/namespaces/{namespace}", route.Own(planToken), agents},
-		{"*", "/api/v1/{rest...}", route.Own(planToken), agents},
+		{"*", "/version", route.Own(route.NoCredential), agents},
+		{"*", "/api", route.Own(route.NoCredential), agents},
+		{"*", "/apis", route.Own(route.NoCredential), agents},
+		{"*", "/apis/{group}", route.Own(route.NoCredential), agents},
+		{"*", "/apis/{group}/{version}", route.Own(route.NoCredential), agents},
+		{"*", "/openapi/v3", route.Own(route.NoCredential), agents},
+		{"*", "/openapi/v3/{rest...}", route.Own(route.NoCredential), agents},
+		{"*", "/api/v1", route.Own(route.NoCredential), agents},
+		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", secrets, agents},
+		{"*", "/api/v1/namespaces/{namespace}/secrets", secrets, agents},
+		{"*", "/api/v1/secrets", secrets, agents},
+		{"*", "/api/v1/namespaces", secrets, agents},
+		{"*", "/api/v1/namespaces/{namespace}", secrets, agents},
+		{"*", "/api/v1/{rest...}", secrets, agents},
 
 		// What servers ask of each other.
 		{"*", "/v1-drover/relay", route.Own(replicaSecret), agents},
@@ -97,13 +116,13 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3-public/localproviders", open(), public.Providers},
 		{"GET", "/v3-public/authproviders/local", open(), public.Provider},
 		{"GET", "/v3-public/localproviders/local", open(), public.Provider},
-		{"POST", "/v3-public/authproviders/local?action=login", open(), public.Login},
-		{"POST", "/v3-public/localproviders/local?action=login", open(), public.Login},
+		{"POST", "/v3-public/authproviders/local?action=login", open().For(auth.Login, auth.Token), public.Login},
+		{"POST", "/v3-public/localproviders/local?action=login", open().For(auth.Login, auth.Token), public.Login},
 		{"POST", "/v3-public/authproviders/local", open(), public.NoAction},
 		{"POST", "/v3-public/localproviders/local", open(), public.NoAction},
 		{"GET", "/v1-public/authproviders", open(), public.PlainProviders},
-		{"POST", "/v1-public/login", open(), public.PlainLogin},
-		{"POST", "/v1/logout", route.Leaving(), v3.Type(v3.Logout)},
+		{"POST", "/v1-public/login", open().For(auth.Login, auth.Token), public.PlainLogin},
+		{"POST", "/v1/logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
 
 		// The management API.
 		{"GET", "/", open(), v3.Roots},
@@ -132,13 +151,13 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/clusters/{context}/projects", object(auth.List, auth.Project), v3.ListIn("cluster")},
 		{"GET", "/v3/clusters/{context}/tokens", object(auth.List, auth.Token), v3.ListIn("cluster")},
 		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", v3.CreateToken)},
-		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken), v3.ListIn("cluster")},
+		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
 		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", v3.CreateRegistrationToken)},
 		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
-		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken), v3.List},
+		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
 		{"POST", "/v3/clusterregistrationtokens", may(auth.Create, auth.RegistrationToken), v3.Type(v3.CreateRegistrationToken)},
-		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken), v3.Get},
+		{"GET", "/v3/clusterregistrationtokens/{id}", object(auth.Get, auth.RegistrationToken).Reveals(), v3.Get},
 		{"DELETE", "/v3/clusterregistrationtokens/{id}", object(auth.Remove, auth.RegistrationToken), v3.Resource(v3.RemoveRegistrationToken)},
 
 		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
@@ -172,69 +191,122 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/tokens/{id}", object(auth.Get, auth.Token), v3.Get},
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
-
-		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
-		{"POST", "/v3/users?action=changepassword", may(changePassword, auth.User), v3.Type(v3.ChangePassword)},
-		{"GET", "/v3/users/{id}", object(auth.Get, auth.User), v3.Get},
-		{"POST", "/v3/users/{id}?action=setpassword", object(auth.Action("setpassword"), auth.User), v3.Resource(v3.SetPassword)},
-		{"*", "/v3/{rest...}", login(), v3.Unknown},
+	}
+	rows = append(append(rows, peopleRows(h.v3, h.people)...),
+		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
 		// Drover's own API.
-		{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
-		{"GET", "/v1-drover/clusters", may(auth.ListAll, auth.Cluster), own.ListClusters},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Get, auth.Cluster), own.PreviewCluster},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), h.upgrades.Upgrade},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), h.upgrades.GetWindow},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.Cluster), own.ListSnapshots},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster), h.files.Download},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Get, auth.Cluster), own.GetDocument},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken), native.JoinAPI{API: own}.Join},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
-		{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
-		{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), own.RevealTokens},
-		{"GET", "/v1-drover/machines", may(auth.ListAll, auth.Machine), own.ListMachines},
-		{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
-		{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
-		{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
-		{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
-		{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Get, auth.Machine), own.Ask("output")},
-		{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Get, auth.Machine), own.Ask("logs")},
-		{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine), own.DialHost},
-		{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
-		{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
-		{"GET", "/v1-drover/operations", may(auth.ListAll, auth.Operation), own.ListOperations},
-		{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
-		{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
-		{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
-		{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), own.HurryOperation},
-		{"GET", "/v1-drover/events", may(auth.ListAll, auth.Event), own.ListEvents},
-		{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), own.ListTokens},
-		{"GET", "/v1-drover/versions", login(), own.ListVersions},
-		{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
-		{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
-		{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup), h.rescue.Make},
-		{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
-	}
+		row{"POST", "/v1-drover/apply", may(auth.Apply, auth.Cluster), own.Apply},
+		row{"GET", "/v1-drover/clusters", may(auth.List, auth.Cluster), own.ListClusters},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster), own.GetCluster},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/preview", object(auth.Update, auth.Cluster), own.PreviewCluster},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/pause", object(auth.Update, auth.Cluster), own.Pause},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/resume", object(auth.Update, auth.Cluster), h.desk.Resume},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/export", object(auth.Action("export"), auth.Cluster), h.desk.Export},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/import-rke", may(auth.Apply, auth.Cluster), h.desk.Import},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/upgrade", object(auth.Update, auth.Cluster), h.upgrades.Upgrade},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/window", object(auth.Get, auth.Cluster), h.upgrades.GetWindow},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/window/set", object(auth.Update, auth.Cluster), h.upgrades.SetWindow},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/rehearsals", object(auth.Get, auth.Cluster), h.rehearsing.Get},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/rehearsals/set", object(auth.Update, auth.Cluster), h.rehearsing.Set},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/operations", object(auth.Update, auth.Cluster), own.Begin},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots", object(auth.Get, auth.EtcdBackup), own.ListSnapshots},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), h.files.Download},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), own.GetDocument},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), native.JoinAPI{API: own}.Join},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), h.joinTokens.Reveal},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), h.joinTokens.Add},
+		row{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
+		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
+		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), own.DialHost},
+		row{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
+		row{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
+		row{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.ListOperations},
+		row{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},
+		row{"POST", "/v1-drover/operations/{id}/abort", object(auth.Action("abort"), auth.Operation), own.AbortOperation},
+		row{"POST", "/v1-drover/operations/{id}/retry", object(auth.Action("retry"), auth.Operation), own.RetryOperation},
+		row{"POST", "/v1-drover/operations/{id}/hurry", object(auth.Action("hurry"), auth.Operation), own.HurryOperation},
+		row{"GET", "/v1-drover/events", may(auth.List, auth.Event), own.ListEvents},
+		row{"GET", "/v1-drover/tokens", may(auth.List, auth.Token), h.people.ListTokens},
+		row{"DELETE", "/v1-drover/tokens/{name}", object(auth.Action("revoke"), auth.Token), h.people.RevokeToken},
+		row{"GET", "/v1-drover/versions", login(), own.ListVersions},
+		row{"GET", "/v1-drover/versions/{version}", login(), own.GetVersion},
+		row{"GET", "/v1-drover/tunnels", may(auth.ListAll, auth.Tunnel), own.ListTunnels},
+		row{"GET", "/v1-drover/backup", may(auth.Create, auth.Backup).Opens(), h.rescue.Make},
+		row{"GET", "/v1-drover/audit", may(auth.ListAll, auth.Audit), h.trail.List},
+		row{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
+	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
+	rows = append(rows, kubeRows(h.kube, h.agents)...)
 	rows = append(rows,
 		// The clusters' own APIs.
-		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster), h.proxy},
-		row{"*", "/k8s/clusters/{id}/{rest...}", route.Scoped(auth.Proxy, auth.Cluster), h.proxy},
+		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
+		row{"*", "/k8s/clusters/{id}/{rest...}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
 	)
 	all := make([]route.Row, len(rows))
 	for i, one := range rows {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// peopleRows are users, roles, bindings and principals.
+func peopleRows(v3 *management.API, p *access.API) []row {
+	may, object := route.May, route.Object
+	rows := []row{
+		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
+		{"POST", "/v3/users", may(auth.Create, auth.User), v3.Type(p.CreateUser)},
+		{"POST", "/v3/users?action=changepassword", may(auth.CollectionAction("changepassword"), auth.User), v3.Type(p.ChangePassword)},
+		{"GET", "/v3/users/{id}", object(auth.Get, auth.User), v3.Get},
+		{"PUT", "/v3/users/{id}", object(auth.Update, auth.User), v3.Resource(p.UpdateUser)},
+		{"DELETE", "/v3/users/{id}", object(auth.Remove, auth.User), v3.Resource(p.RemoveUser)},
+		{"POST", "/v3/users/{id}?action=setpassword", object(auth.Action("setpassword"), auth.User), v3.Resource(p.SetPassword)},
+
+		{"GET", "/v3/principals", may(auth.List, auth.Principal), v3.List},
+		{"GET", "/v3/principals/{id}", object(auth.Get, auth.Principal), v3.Get},
+		{"POST", "/v3/principals?action=search", may(auth.CollectionAction("search"), auth.Principal), v3.Type(p.SearchPrincipals)},
+		{"GET", "/v1-drover/whoami", route.Login(), p.WhoAmI},
+	}
+	for _, k := range []struct {
+		path string
+		kind auth.Kind
+		of   roles.Kind
+	}{{"/v3/globalroles", auth.GlobalRole, roles.GlobalRole}, {"/v3/roletemplates", auth.RoleTemplate, roles.RoleTemplate}} {
+		rows = append(rows,
+			row{"GET", k.path, may(auth.List, k.kind), v3.List},
+			row{"POST", k.path, may(auth.Create, k.kind), v3.Type(p.CreateRole(k.of))},
+			row{"GET", k.path + "/{id}", object(auth.Get, k.kind), v3.Get},
+			row{"PUT", k.path + "/{id}", object(auth.Update, k.kind), v3.Resource(p.UpdateRole(k.of))},
+			row{"DELETE", k.path + "/{id}", object(auth.Remove, k.kind), v3.Resource(p.RemoveRole(k.of))})
+	}
+	for _, k := range []struct {
+		path    string
+		kind    auth.Kind
+		context roles.Context
+	}{
+		{"/v3/globalrolebindings", auth.GlobalRoleBinding, roles.Global},
+		{"/v3/clusterroletemplatebindings", auth.ClusterBinding, roles.Cluster},
+		{"/v3/projectroletemplatebindings", auth.ProjectBinding, roles.Project},
+	} {
+		rows = append(rows,
+			row{"GET", k.path, may(auth.List, k.kind), v3.List},
+			row{"POST", k.path, may(auth.Create, k.kind), v3.Type(p.CreateBinding(k.context))},
+			row{"GET", k.path + "/{id}", object(auth.Get, k.kind), v3.Get},
+			row{"DELETE", k.path + "/{id}", object(auth.Remove, k.kind), v3.Resource(p.RemoveBinding)})
+		if k.context != roles.Global {
+			rows = append(rows, row{"PUT", k.path + "/{id}", object(auth.Update, k.kind), v3.Resource(p.UpdateBinding)})
+		}
+	}
+	return rows
 }
 
 // fleetRows are machines without a cluster, in drover's own API.
@@ -261,18 +333,18 @@ func steveRows(v1 *steve.API) []row {
 		{"GET", "/v1/subscribe", login(), v1.Subscribe},
 		{"GET", "/v1/counts", login(), v1.Counts},
 
-		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
-		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.Cluster), v1.Type(v1.CreateCluster)},
-		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.ListAll, auth.Cluster), v1.List},
-		{"POST", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.Create, auth.Cluster), v1.Type(v1.CreateCluster)},
-		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
-		{"PUT", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Update, auth.Cluster), v1.Resource(v1.UpdateCluster)},
-		{"PATCH", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Patch, auth.Cluster), v1.Resource(v1.PatchCluster)},
-		{"DELETE", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Remove, auth.Cluster), v1.Resource(v1.RemoveCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
+		{"POST", "/v1/provisioning.cattle.io.clusters/{namespace}", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
+		{"GET", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Get, auth.ProvisionedCluster), v1.Get},
+		{"PUT", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Update, auth.ProvisionedCluster), v1.Resource(v1.UpdateCluster)},
+		{"PATCH", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Patch, auth.ProvisionedCluster), v1.Resource(v1.PatchCluster)},
+		{"DELETE", "/v1/provisioning.cattle.io.clusters/{namespace}/{name}", hidden(auth.Remove, auth.ProvisionedCluster), v1.Resource(v1.RemoveCluster)},
 
-		{"GET", "/v1/cluster.x-k8s.io.machines", hidden(auth.ListAll, auth.Machine), v1.List},
-		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}", hidden(auth.ListAll, auth.Machine), v1.List},
-		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}/{name}", hidden(auth.Get, auth.Machine), v1.Get},
+		{"GET", "/v1/cluster.x-k8s.io.machines", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}", hidden(auth.ListAll, auth.ClusterMachine), v1.List},
+		{"GET", "/v1/cluster.x-k8s.io.machines/{namespace}/{name}", hidden(auth.Get, auth.ClusterMachine), v1.Get},
 
 		{"GET", "/v1/management.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
 		{"GET", "/v1/management.cattle.io.clusters/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
@@ -281,6 +353,58 @@ func steveRows(v1 *steve.API) []row {
 	}
 	for _, one := range rows {
 		one.Pattern = "/k8s/clusters/local" + one.Pattern
+		rows = append(rows, one)
+	}
+	return rows
+}
+
+// kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets
+// included, is also found as the API of the cluster "local".
+func kubeRows(k kube.API, agents route.Handler) []row {
+	is, any := route.Kubernetes, route.KubernetesLogin
+	cl, machine, managed, setting := k.Clusters, k.Machines, k.Management, k.Settings
+	rows := []row{
+		{"GET", "/apis/provisioning.cattle.io/v1/clusters", is(auth.List, auth.ProvisionedCluster), cl.List},
+		{"POST", "/apis/provisioning.cattle.io/v1/clusters", is(auth.Create, auth.ProvisionedCluster), cl.Create},
+		{"GET", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters", is(auth.List, auth.ProvisionedCluster), cl.List},
+		{"POST", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters", is(auth.Create, auth.ProvisionedCluster), cl.Create},
+		{"GET", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Get, auth.ProvisionedCluster), cl.Get},
+		{"PUT", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Update, auth.ProvisionedCluster), cl.Replace},
+		{"PATCH", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Patch, auth.ProvisionedCluster), cl.Patch},
+		{"DELETE", "/apis/provisioning.cattle.io/v1/namespaces/{namespace}/clusters/{name}", is(auth.Remove, auth.ProvisionedCluster), cl.Remove},
+
+		{"GET", "/apis/cluster.x-k8s.io/v1beta1/machines", is(auth.List, auth.ClusterMachine), machine.List},
+		{"GET", "/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machines", is(auth.List, auth.ClusterMachine), machine.List},
+		{"GET", "/apis/cluster.x-k8s.io/v1beta1/namespaces/{namespace}/machines/{name}", is(auth.Get, auth.ClusterMachine), machine.Get},
+
+		{"GET", "/apis/management.cattle.io/v3/clusters", is(auth.List, auth.Cluster), managed.List},
+		{"GET", "/apis/management.cattle.io/v3/clusters/{name}", is(auth.Get, auth.Cluster), managed.Get},
+		{"DELETE", "/apis/management.cattle.io/v3/clusters/{name}", is(auth.Remove, auth.Cluster), managed.Remove},
+
+		{"GET", "/apis/management.cattle.io/v3/settings", is(auth.List, auth.Setting), setting.List},
+		{"GET", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Get, auth.Setting), setting.Get},
+		{"PUT", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Update, auth.Setting), setting.Replace},
+		{"PATCH", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Patch, auth.Setting), setting.Patch},
+
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", any(), k.Reviews.CanI},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", any(), k.Reviews.Rules},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", any(), k.Reviews.WhoAmI},
+		{"*", "/apis/{group}/{version}/{rest...}", any(), kube.Unknown},
+	}
+	elsewhere := kube.Elsewhere(agents)
+	local := []row{ // /api before /apis, which matches its singular, too
+		{"*", "/version", route.Own(route.NoCredential), elsewhere},
+		{"*", "/api", route.Own(route.NoCredential), elsewhere},
+		{"*", "/api/v1", route.Own(route.NoCredential), elsewhere},
+		{"*", "/api/v1/{rest...}", route.Own(planToken), elsewhere},
+		{"*", "/apis", route.Own(route.NoCredential), elsewhere},
+		{"*", "/apis/{group}", route.Own(route.NoCredential), elsewhere},
+		{"*", "/apis/{group}/{version}", route.Own(route.NoCredential), elsewhere},
+		{"*", "/openapi/v3", route.Own(route.NoCredential), elsewhere},
+		{"*", "/openapi/v3/{rest...}", route.Own(route.NoCredential), elsewhere},
+	}
+	for _, one := range append(local, rows...) {
+		one.Pattern = kube.Local + one.Pattern
 		rows = append(rows, one)
 	}
 	return rows

@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
 
-// TestRotateServerToken: it is an operation, of which no answer and no line of the log has a token; the CA is refused with what to do.
+// TestRotateServerToken: it is an operation, of which no answer and no line of the log has a token.
 func TestRotateServerToken(t *testing.T) {
 	b := newBench(t)
 	b.addCluster("harbour", "c-m-00000001", func(c *records.Cluster) {
@@ -23,11 +26,6 @@ func TestRotateServerToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := "/v1-drover/clusters/fleet-default/harbour/operations"
-	for _, ca := range []string{`{"kind": "rotate-ca"}`, `{"kind": "rotate-certificates", "ca": true}`} {
-		if r := b.want(http.StatusUnprocessableEntity, "POST", path, ca); !strings.Contains(r.text("message"), "k3s certificate rotate-ca --path DIR") {
-			t.Errorf("%s", r.raw)
-		}
-	}
 	if r := b.want(http.StatusConflict, "POST", path+"?dryRun=true", `{"kind": "rotate-server-token"}`); !strings.Contains(r.text("message"), "it would not begin: no server with etcd") {
 		t.Errorf("%s", r.raw)
 	}
@@ -51,5 +49,62 @@ func TestRotateServerToken(t *testing.T) {
 	r = b.want(http.StatusOK, "POST", "/v1-drover/clusters/fleet-default/harbour/token", "")
 	if err := json.Unmarshal(r.raw, &tokens); err != nil || tokens.Server != "s3rver-word" || len(tokens.Earlier) != 1 || tokens.Earlier[0] != (views.EarlierToken{Token: "3arlier-word", Hash: ops.TokenHash("3arlier-word")}) {
 		t.Errorf("%v: %s", err, r.raw)
+	}
+}
+
+// TestAddServerToken: a token of before is kept beside the cluster's own, once, and is in no answer and no line of the log.
+func TestAddServerToken(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("harbour", "c-m-00000001", nil)
+	b.addCluster("dockyard", "c-dock1", func(c *records.Cluster) {
+		c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
+	})
+	const path = "/v1-drover/clusters/fleet-default/harbour/token/add"
+	b.want(http.StatusNotFound, "POST", path, `{"token": "0ld-word"}`)
+	if _, err := b.st.ClusterSecrets.Create(t.Context(), "fleet-default/harbour", records.ClusterSecrets{ServerToken: "s3rver-word"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.request("POST", path, b.user, `{"token": "0ld-word"}`); r.status != http.StatusNotFound {
+		t.Errorf("a user without rights: %d %s", r.status, r.raw)
+	}
+	for body, want := range map[string]string{
+		`{"token": "0ld-word 0ld-word"}`:  "token is not a server token: it is more than one word",
+		`{"token": ""}`:                   "it is empty",
+		`{"toke": "0ld-word"}`:            `the body is not of the form {"token": "..."}`,
+		`{"token": "0ld-word"} {}`:        "the body is not of the form",
+		`0ld-word`:                        "the body is not of the form",
+		`{"token": "K10::node:0ld-word"}`: `of the user "node"`,
+	} {
+		if r := b.want(http.StatusUnprocessableEntity, "POST", path, body); !strings.Contains(r.text("message"), want) || strings.Contains(string(r.raw), "0ld-word") {
+			t.Errorf("%s: %s", body, r.raw)
+		}
+	}
+	b.want(http.StatusRequestEntityTooLarge, "POST", path, `{"token": "`+strings.Repeat("w", 5000)+`"}`)
+	if r := b.want(http.StatusConflict, "POST", "/v1-drover/clusters/fleet-default/dockyard/token/add", `{"token": "0ld-word"}`); !strings.Contains(r.text("message"), "has no join tokens") {
+		t.Errorf("%s", r.raw)
+	}
+	hash := ops.TokenHash("0ld-word")
+	for _, known := range []string{"false", "true"} {
+		if r := b.want(http.StatusOK, "POST", path, `{"token": "K10::server:0ld-word\n"}`); strings.TrimSpace(string(r.raw)) != `{"type":"broughtToken","cluster":"fleet-default/harbour","hash":"`+hash+`","known":`+known+`}` {
+			t.Errorf("%s", r.raw)
+		}
+	}
+	now, _ := b.st.ClusterSecrets.Get("fleet-default/harbour")
+	want := records.ClusterSecrets{ServerToken: "s3rver-word", Other: []records.ServerToken{{Token: "0ld-word"}}, Brought: []string{hash}}
+	if diff := cmp.Diff(want, now.Value); diff != "" {
+		t.Error(diff)
+	}
+	logs := b.logs.String()
+	if strings.Contains(logs, "0ld-word") || strings.Count(logs, `msg="server token brought" cluster=fleet-default/harbour hash=`+hash) != 2 {
+		t.Errorf("the log has\n%s", logs)
+	}
+	for range ops.MaxTokens {
+		now.Value.Other = append(now.Value.Other, records.ServerToken{Token: "x"})
+	}
+	if _, err := b.st.ClusterSecrets.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.want(http.StatusConflict, "POST", path, `{"token": "0lder-word"}`); !strings.Contains(r.text("message"), "no more are kept") {
+		t.Errorf("%s", r.raw)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/upgrades"
@@ -85,4 +86,24 @@ func TestHurry(t *testing.T) {
 		t.Errorf("%s", r.raw)
 	}
 	b.want(http.StatusConflict, "POST", "/v1-drover/operations/op-1/hurry", "")
+}
+
+// TestAWindowOfRKE1 is set as that of others is; where there is no Kubernetes there is none. The operation of its upgrade begins by itself, so
+// that it is the operation that is hurried.
+func TestAWindowOfRKE1(t *testing.T) {
+	b := newBench(t)
+	text := clusterspec.RancherKubernetesEngineConfig(`{"kubernetesVersion":"v1.30.5-rancher1-1"}`)
+	b.addCluster("yard", "c-yard1", func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &text} })
+	b.addCluster("dock", "c-dock1", func(c *records.Cluster) {
+		c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}
+	})
+	if r := b.want(http.StatusOK, "POST", "/v1-drover/clusters/fleet-default/yard/window/set", `{"window": "Sat 22:00-04:00 UTC"}`); r.text("window") != "Sat 22:00-04:00 UTC" {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.want(http.StatusUnprocessableEntity, "POST", "/v1-drover/clusters/fleet-default/dock/window/set", `{"window": "Sat 22:00-04:00 UTC"}`); !strings.Contains(r.text("message"), "cluster dock has no Kubernetes") {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.want(http.StatusUnprocessableEntity, "POST", "/v1-drover/clusters/fleet-default/yard/upgrade?now=true", `{"version": "v1.31.2-rancher1-1"}`); !strings.Contains(r.text("message"), "drover operations hurry ID has it not wait") {
+		t.Errorf("%s", r.raw)
+	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 )
 
@@ -46,7 +47,9 @@ type Identity struct {
 	UserID, Username, DisplayName string
 	// TokenName is the token that authenticated the request.
 	TokenName string
-	Admin     bool
+	// Grants are what the user may do, and Admin says that it is everything.
+	Grants *roles.Grants
+	Admin  bool
 	// ClusterID is the one cluster that the token is good for, or "" for no such limit.
 	ClusterID string
 	// MustChangePassword says that the user still has the password of the first start.
@@ -112,12 +115,14 @@ func (a *Auth) Users() []records.User {
 	return users
 }
 
+// Known is the id of the user with a login name, whatever its case; empty for none.
+func (a *Auth) Known(username string) string {
+	u, _ := a.userByName(username)
+	return u.ID
+}
+
 // userByName finds a user by login name, whatever its case.
 func (a *Auth) userByName(username string) (records.User, bool) {
-	for _, d := range a.state.Users.List() {
-		if strings.EqualFold(d.Value.Username, username) {
-			return d.Value, true
-		}
-	}
-	return records.User{}, false
+	d, ok := a.state.UsersByName.First(strings.ToLower(username))
+	return d.Value, ok
 }

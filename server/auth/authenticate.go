@@ -56,13 +56,25 @@ func (a *Auth) Check(text string) (Identity, error) {
 	if !ok || user.Value.Disabled {
 		return Identity{}, ErrUnauthenticated
 	}
-	return IdentityOf(user.Value, token.Value), nil
+	return a.IdentityOf(user.Value, token.Value), nil
 }
 
-// IdentityOf is somebody who asks with a token.
-func IdentityOf(user records.User, token records.Token) Identity {
+// Named is the name of the token that a request carries, good or not, if there is one of that name: what else is
+// in its place could be a secret.
+func (a *Auth) Named(r *http.Request) string {
+	text, _ := credential(r)
+	name, _, ok := splitToken(text)
+	if _, exists := a.state.Tokens.Get(name); !ok || !exists {
+		return ""
+	}
+	return name
+}
+
+// IdentityOf is somebody who asks with a token, with what they may do at this moment.
+func (a *Auth) IdentityOf(user records.User, token records.Token) Identity {
+	grants := a.state.GrantsOf(user)
 	return Identity{
-		UserID: user.ID, Username: user.Username, DisplayName: user.DisplayName, Admin: user.Admin,
+		UserID: user.ID, Username: user.Username, DisplayName: user.DisplayName, Grants: grants, Admin: grants.Everything(),
 		MustChangePassword: user.MustChange, TokenName: token.Name, ClusterID: token.ClusterID,
 		Session: token.Session, Expires: token.Expires,
 	}

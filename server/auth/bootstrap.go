@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -25,6 +29,9 @@ func (a *Auth) Bootstrap(ctx context.Context, password, tokenFile string) (gener
 	generated, err = a.firstUser(ctx, password)
 	if err != nil {
 		return "", fmt.Errorf("make the first user: %w", err)
+	}
+	if err := bindAdmins(ctx, a.state, a.now(), a.log); err != nil {
+		return generated, fmt.Errorf("give administrators of an earlier version their role: %w", err)
 	}
 	if tokenFile == "" {
 		return generated, nil
@@ -49,7 +56,7 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 	}
 	user := records.User{
 		ID: "user-" + random.ID(5), Username: "admin", DisplayName: "Default Admin",
-		Admin: true, MustChange: password == wellKnown, Created: a.now().UTC(),
+		MustChange: password == wellKnown, Created: a.now().UTC(),
 	}
 	if password == "" {
 		generated, user.MustChange = random.Secret(), true
@@ -58,7 +65,9 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 	if user.PasswordHash, err = a.hash(ctx, password); err != nil {
 		return "", err
 	}
-	_, err = a.state.Store.Commit(ctx, a.state.Users.Creating(user.ID, user), once)
+	binding := adminBinding(user, a.now())
+	_, err = a.state.Store.Commit(ctx, a.state.Users.Creating(user.ID, user), once,
+		a.state.UserNames.Creating(user.Username, records.UserName{UserID: user.ID}), a.state.Bindings.Creating(binding.ID, binding))
 	_, exists := errors.AsType[*store.ExistsError](err)
 	_, conflict := errors.AsType[*store.ConflictError](err)
 	if exists || conflict {
@@ -71,11 +80,33 @@ func (a *Auth) firstUser(ctx context.Context, password string) (generated string
 	return generated, nil
 }
 
+func adminBinding(u records.User, now time.Time) roles.Binding {
+	return roles.Binding{ID: "grb-" + random.ID(5), Role: roles.Admin, Subject: roles.Subject{User: u.Principal()}, Created: now.UTC()}
+}
+
+// bindAdmins makes bindings of the mark that administrators had before there were any. Of two
+// replicas that do so at the same moment one does it.
+func bindAdmins(ctx context.Context, st *state.State, now time.Time, log *slog.Logger) error {
+	for _, d := range st.Users.List() {
+		if !d.Value.Admin {
+			continue
+		}
+		binding := adminBinding(d.Value, now)
+		d.Value.Admin = false
+		_, err := st.Store.Commit(ctx, st.Users.Updating(d), st.Bindings.Creating(binding.ID, binding))
+		if _, other := errors.AsType[*store.ConflictError](err); err != nil && !other {
+			return err
+		}
+		log.Info("administrator bound to the role admin", "user", d.Key)
+	}
+	return nil
+}
+
 // firstAdmin is the admin that was made first and may still log in.
-func (a *Auth) firstAdmin() (records.User, bool) {
+func firstAdmin(st *state.State) (records.User, bool) {
 	var first records.User
-	for _, u := range a.Users() {
-		if u.Admin && !u.Disabled && (first.ID == "" || u.Created.Before(first.Created)) {
+	for _, d := range st.Users.List() {
+		if u := d.Value; st.GrantsOf(u).Everything() && !u.Disabled && (first.ID == "" || u.Created.Before(first.Created)) {
 			first = u
 		}
 	}
@@ -102,7 +133,7 @@ func (a *Auth) ensureTokenFile(ctx context.Context, path string) error {
 			return nil
 		}
 	}
-	admin, ok := a.firstAdmin()
+	admin, ok := firstAdmin(a.state)
 	if !ok {
 		return nil // nobody whose token it could be
 	}

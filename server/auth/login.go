@@ -194,15 +194,18 @@ func (a *Auth) setPassword(ctx context.Context, user store.Document[records.User
 	return user.Value, a.RevokeSessions(ctx, user.Value.ID, keep)
 }
 
+// HashNew is the hash of the first password of a user who is about to be made; minLength counts
+// characters. Its errors are *PasswordError and *BusyError.
+func (a *Auth) HashNew(ctx context.Context, username, password string, minLength int) (string, error) {
+	if err := wellFormed(username, password, minLength); err != nil {
+		return "", err
+	}
+	return a.hash(ctx, password)
+}
+
 func (a *Auth) acceptable(ctx context.Context, user records.User, password string, minLength int) error {
-	n := utf8.RuneCountInString(password)
-	switch {
-	case n < minLength:
-		return &PasswordError{Reason: fmt.Sprintf("the password has %d characters; at least %d are needed", n, minLength)}
-	case len(password) > maxPassword:
-		return &PasswordError{Reason: fmt.Sprintf("the password has %d bytes; at most %d are possible", len(password), maxPassword)}
-	case strings.EqualFold(password, user.Username):
-		return &PasswordError{Reason: "the password is the user name"}
+	if err := wellFormed(user.Username, password, minLength); err != nil {
+		return err
 	}
 	same, err := a.matches(ctx, user, password)
 	if err != nil {
@@ -210,6 +213,20 @@ func (a *Auth) acceptable(ctx context.Context, user records.User, password strin
 	}
 	if same {
 		return &PasswordError{Reason: "the new password is the current one"}
+	}
+	return nil
+}
+
+// wellFormed says what is wrong with a password in itself.
+func wellFormed(username, password string, minLength int) error {
+	n := utf8.RuneCountInString(password)
+	switch {
+	case n < minLength:
+		return &PasswordError{Reason: fmt.Sprintf("the password has %d characters; at least %d are needed", n, minLength)}
+	case len(password) > maxPassword:
+		return &PasswordError{Reason: fmt.Sprintf("the password has %d bytes; at most %d are possible", len(password), maxPassword)}
+	case strings.EqualFold(password, username):
+		return &PasswordError{Reason: "the password is the user name"}
 	}
 	return nil
 }

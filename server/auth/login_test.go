@@ -288,7 +288,7 @@ func TestBootstrap(t *testing.T) {
 		t.Fatalf("%q %v", generated, err)
 	}
 	admin, err := a.Login(t.Context(), "admin", generated, "s")
-	if err != nil || !admin.Admin || !admin.MustChange || admin.DisplayName != "Default Admin" || !strings.HasPrefix(admin.ID, "user-") {
+	if err != nil || !st.GrantsOf(admin).Everything() || !admin.MustChange || admin.DisplayName != "Default Admin" || !strings.HasPrefix(admin.ID, "user-") {
 		t.Fatalf("%+v %v", admin, err)
 	}
 	info, err := os.Stat(file)
@@ -306,6 +306,22 @@ func TestBootstrap(t *testing.T) {
 	}
 	if uuid, ok := st.Settings.Get("install-uuid"); !ok || len(uuid.Value.Value) != 36 {
 		t.Errorf("install-uuid: %+v", uuid)
+	}
+}
+
+// TestAdminsOfEarlierVersions: the mark that an administrator had becomes a binding, once.
+func TestAdminsOfEarlierVersions(t *testing.T) {
+	a, st, _ := open(t)
+	addUser(t, a, st, "user-old", "correct horse")
+	modify(t, st.Users, "user-old", func(u *records.User) { u.Admin = true })
+	for range 2 {
+		if _, err := a.Bootstrap(t.Context(), "", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, _ := st.Users.Get("user-old")
+	if bindings := st.Bindings.List(); u.Value.Admin || len(bindings) != 1 || !st.GrantsOf(u.Value).Everything() {
+		t.Errorf("%+v has %+v", u.Value, bindings)
 	}
 }
 

@@ -3,7 +3,11 @@
 
 package auth
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/drover-project/drover/server/roles"
+)
 
 // Verb is what is done to an object.
 type Verb string
@@ -11,7 +15,9 @@ type Verb string
 // Verbs. An action of a resource is Verb "action NAME", one of a whole type
 // "collection action NAME"; see Action and CollectionAction.
 const (
-	// List shows of all objects those that Get is allowed for, ListAll all of them.
+	// List shows of all objects those that Get is allowed for, so that it is open to everybody.
+	// ListAll has to be allowed itself: of objects at the server all of them, of those in clusters
+	// where it is.
 	List    Verb = "list"
 	ListAll Verb = "list all"
 	Get     Verb = "get"
@@ -27,6 +33,8 @@ const (
 	Own Verb = "own"
 	// Dial opens a connection on a host.
 	Dial Verb = "dial"
+	// Login is to log in.
+	Login Verb = "login"
 
 	action           = "action "
 	collectionAction = "collection action "
@@ -64,6 +72,18 @@ const (
 	Fleet Kind = "fleet"
 	// Backup is one of the server itself.
 	Backup Kind = "backup"
+	// Audit is the audit log of a server.
+	Audit Kind = "audit"
+	// ProvisionedCluster and ClusterMachine are a cluster and its machine in the forms of /v1.
+	ProvisionedCluster Kind = "provisionedCluster"
+	ClusterMachine     Kind = "clusterMachine"
+	// Roles, who has them, and whom they can be given to.
+	GlobalRole        Kind = "globalRole"
+	GlobalRoleBinding Kind = "globalRoleBinding"
+	RoleTemplate      Kind = "roleTemplate"
+	ClusterBinding    Kind = "clusterRoleTemplateBinding"
+	ProjectBinding    Kind = "projectRoleTemplateBinding"
+	Principal         Kind = "principal"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -75,6 +95,32 @@ type Object struct {
 	Key string
 	// Owner is the id of the user whom a token belongs to; of a user it is the user's own id.
 	Owner string
+	// Cluster is the management id of the cluster that the object belongs to, or the id of a fleet;
+	// of a cluster and a project it follows from Key.
+	Cluster string
+	// Project is the id of the project that the object belongs to; of a project it is Key.
+	Project string
+}
+
+// OfCluster is the cluster with a management id.
+func OfCluster(id string) Object { return Object{Kind: Cluster, Key: id} }
+
+// In is any object of a kind in a cluster.
+func In(clusterID string, kind Kind) Object { return Object{Kind: kind, Cluster: clusterID} }
+
+// place is where the object is.
+func (o Object) place() roles.Place {
+	at := roles.Place{Cluster: o.Cluster, Project: o.Project}
+	switch o.Kind {
+	case Cluster:
+		at.Cluster = o.Key
+	case Project:
+		at.Project = o.Key
+	}
+	if at.Project != "" {
+		at.Cluster = roles.ClusterOf(at.Project)
+	}
+	return at
 }
 
 // May says whether somebody may do something to an object. It is a function of its
@@ -86,17 +132,53 @@ func May(who Identity, verb Verb, o Object) bool {
 	case who.UserID == "":
 		return o.Kind == Setting && verb == Get && openSetting(o.Key)
 	case who.ClusterID != "":
-		return o.Kind == Cluster && (verb == Proxy || verb == Own) && who.Admin && (o.Key == "" || o.Key == who.ClusterID) ||
+		return o.Kind == Cluster && (verb == Proxy || verb == Own) && (o.Key == "" || o.Key == who.ClusterID) && who.anywhere(verb, OfCluster(who.ClusterID)) ||
 			May(Identity{}, verb, o)
-	case who.Admin:
-		return true
 	}
-	return userMay(who, verb, o)
+	return who.anywhere(verb, o)
 }
 
-// userMay is what every user may do: see settings, and look after themselves and their tokens.
+// anywhere is May for somebody whose token is not limited to a cluster.
+func (who Identity) anywhere(verb Verb, o Object) bool {
+	if everybodyMay(who, verb, o) {
+		return true
+	}
+	if o.Kind == Token && verb != ListAll && verb != Action("revoke") {
+		return false // tokens are their owners', whoever else asks
+	}
+	if who.Admin {
+		return true
+	}
+	q, depth := request(verb, o)
+	at := o.place()
+	if depth == roles.Global {
+		at = roles.Place{}
+	} else if depth == roles.Cluster {
+		at.Project = ""
+	}
+	return who.Grants.Allow(q, at)
+}
+
+// Somewhere says whether somebody may do something to an object of a kind at any place: it is what a
+// route without an object asks, whose handler asks May about each object.
+func Somewhere(who Identity, verb Verb, kind Kind) bool {
+	o := Object{Kind: kind}
+	if verb == Apply && kind == Cluster { // documents of clusters that are new, and of those that are there
+		return Somewhere(who, Create, kind) || Somewhere(who, Update, kind)
+	}
+	if May(who, verb, o) {
+		return true
+	}
+	if who.UserID == "" || who.ClusterID != "" || who.PlanSecret != "" {
+		return false
+	}
+	q, depth := request(verb, o)
+	return kind != Token && who.Grants.Somewhere(q, depth)
+}
+
+// everybodyMay is what every user may do: see settings, and look after themselves and their tokens.
 // Lists are open, since they show only what Get is allowed for.
-func userMay(who Identity, verb Verb, o Object) bool {
+func everybodyMay(who Identity, verb Verb, o Object) bool {
 	own := o.Owner != "" && o.Owner == who.UserID
 	switch o.Kind {
 	case Setting:
@@ -105,14 +187,17 @@ func userMay(who Identity, verb Verb, o Object) bool {
 		switch verb {
 		case List, Create, CollectionAction("logout"), CollectionAction("logoutAll"):
 			return true
-		case Get, Update, Remove:
+		case Get, Update, Remove, Action("revoke"):
 			return own
 		}
 	case User:
 		return verb == List || verb == CollectionAction("changepassword") || verb == Get && own
-	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project:
+	case Principal:
+		return verb == List || verb == Get && own
+	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project, Operation, Event,
+		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, Operation, Event, SharedObject, Fleet, Backup:
+	case Tunnel, Metrics, PlanSecret, Namespace, SharedObject, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit:
 	}
 	return false
 }
@@ -127,10 +212,14 @@ func openSetting(name string) bool {
 	return false
 }
 
-// Lost says whether somebody may see less than before: some kind of which they saw all
-// objects is no longer theirs to see.
+// Lost says whether somebody may see less than before in general: some kind of which they saw all
+// objects is no longer theirs to see. That an object of one cluster is not is for whoever shows it
+// to ask May.
 func Lost(before, now Identity) bool {
-	for _, kind := range []Kind{Cluster, RegistrationToken, Machine, Project, Setting, Token, User, Operation, Event, Fleet} {
+	for _, kind := range []Kind{
+		Cluster, RegistrationToken, Machine, Project, Setting, User, Operation, Event, Fleet, EtcdBackup, ProvisionedCluster, ClusterMachine,
+		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, Principal, PlanSecret, Namespace, Tunnel, SharedObject, Backup,
+	} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true
 		}

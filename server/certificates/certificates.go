@@ -52,7 +52,7 @@ type Reader struct {
 func (r *Reader) Start(ctx context.Context) (wait func()) {
 	hurry := make(chan records.ClusterKey, 16)
 	stop := r.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-		if e.Type == store.Put && e.Value.Kind == ops.KindCertificates && e.Value.State.Ended() {
+		if e.Type == store.Put && (e.Value.Kind == ops.KindCertificates || e.Value.Kind == ops.KindCA) && e.Value.State.Ended() {
 			select {
 			case hurry <- records.ClusterKey(e.Value.Subject):
 			default: // its turn comes

@@ -4,7 +4,9 @@
 package clusters
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -52,6 +55,8 @@ type Result struct {
 	Hosts []string `json:"hosts,omitempty"`
 	// Preview is what the controller decides, in a dry run of a document that changes something.
 	Preview *planner.Preview `json:"preview,omitempty"`
+	// Cluster is as it is then; of a Secret or ConfigMap it is empty.
+	Cluster records.Cluster `json:"-"`
 }
 
 // Applier takes cluster documents into the store.
@@ -80,6 +85,8 @@ func (e *RemovingError) Error() string {
 type Request struct {
 	// By is the ID of the user.
 	By string
+	// Allow refuses to change a cluster, or to make a new one, which is nil; nil allows both.
+	Allow func(existing *records.Cluster) error
 	// DryRun stores nothing.
 	DryRun bool
 	// Turn is what becomes of a change while another operation on its cluster is under way.
@@ -88,6 +95,13 @@ type Request struct {
 	NoSnapshot, Hurry bool
 	// Limits bound what may be done on machines: beyond them the documents are refused.
 	Limits Limits
+	// Whole has the labels and annotations of a document replace those of its cluster; otherwise they are added to them.
+	Whole bool
+	// Seen is the revision of the cluster that a document is a change of, zero for none; nil takes any. Another one is a
+	// *store.ConflictError.
+	Seen *int64
+	// Owners say who set which field; see records.Cluster. Nil leaves what is there.
+	Owners json.RawMessage
 }
 
 // Apply stores all documents in one transaction, or none of them. In a dry run it
@@ -109,10 +123,11 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		ops = append(ops, more...)
 	}
 	for _, doc := range stream.Clusters {
-		result, cluster, docOps, err := a.one(doc, request.By)
+		result, cluster, docOps, err := a.one(doc, request)
 		if err != nil {
 			return nil, err
 		}
+		result.Cluster = cluster
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
 		result.Warnings = append(result.Warnings, a.missing(cluster, stream.Objects)...)
 		if cluster.Spec.RKE1() {
@@ -157,11 +172,23 @@ func (a *Applier) rke1(ctx context.Context, result *Result, cluster records.Clus
 }
 
 // one is what applying a document does: the cluster as it is then, and the writes; none when it is so already.
-func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
+func (a *Applier) one(doc clusterspec.Document, request Request) (Result, records.Cluster, []store.Op, error) {
 	key := records.NewClusterKey(doc.Metadata.Namespace, doc.Metadata.Name)
 	existing, ok := a.State.Clusters.Get(string(key))
+	if seen := request.Seen; seen != nil && *seen != existing.Revision {
+		return Result{}, existing.Value, nil, &store.ConflictError{Collection: "clusters", Key: string(key), Wanted: *seen, Current: existing.Revision}
+	}
+	var is *records.Cluster
+	if ok {
+		is = &existing.Value
+	}
+	if request.Allow != nil {
+		if err := request.Allow(is); err != nil {
+			return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: %w", key, err)
+		}
+	}
 	if !ok {
-		return a.create(key, doc, creatorID)
+		return a.create(key, doc, request)
 	}
 	cluster := existing.Value
 	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
@@ -169,7 +196,9 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 		return result, cluster, nil, &RemovingError{Cluster: string(key)}
 	}
 	after := doc
-	after.Metadata.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+	if !request.Whole {
+		after.Metadata.Labels, after.Metadata.Annotations = merged(cluster.Labels, doc.Metadata.Labels), merged(cluster.Annotations, doc.Metadata.Annotations)
+	}
 	before := clusterspec.Document{Metadata: clusterspec.Metadata{Name: cluster.Name, Annotations: cluster.Annotations}, Spec: cluster.Spec}
 	if err := clusterspec.CheckChange(before, after, clusterspec.Live{Versions: a.Running(cluster), Started: cluster.Status.Initialized}); err != nil {
 		return result, cluster, nil, err
@@ -177,14 +206,17 @@ func (a *Applier) one(doc clusterspec.Document, creatorID string) (Result, recor
 	// Applied again, a change whose roll-out was aborted is a change once more.
 	halted := cluster.Status.Halted != 0 && cluster.Status.Halted == cluster.Generation
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec) && !halted
-	if sameSpec && covers(cluster.Labels, doc.Metadata.Labels) && covers(cluster.Annotations, doc.Metadata.Annotations) {
+	sameOwners := request.Owners == nil || bytes.Equal(request.Owners, cluster.Owners)
+	if sameSpec && sameOwners && maps.Equal(cluster.Labels, after.Metadata.Labels) && maps.Equal(cluster.Annotations, after.Metadata.Annotations) {
 		return result, cluster, nil, nil
 	}
 	if err := cluster.MayChange(); err != nil {
 		return result, cluster, nil, fmt.Errorf("apply cluster %s: %w", key, err)
 	}
-	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
-	cluster.Annotations = after.Metadata.Annotations
+	cluster.Labels, cluster.Annotations = after.Metadata.Labels, after.Metadata.Annotations
+	if request.Owners != nil {
+		cluster.Owners = request.Owners
+	}
 	if !sameSpec {
 		cluster.Spec = doc.Spec
 		cluster.Generation++
@@ -205,7 +237,7 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 		return writes, nil
 	}
 	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, preview.Restarts)
-	p := params{Document: &doc}
+	p := params{Document: &doc, Whole: request.Whole}
 	if from, to := a.upgradedFrom(before.Value), after.Spec.KubernetesVersion; from != to {
 		kind, title = planner.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
 		if !request.NoSnapshot && after.Annotations[clusterspec.NoSnapshot] != "true" {
@@ -252,11 +284,12 @@ func running(s *state.State, cluster records.Cluster) []string {
 }
 
 // create makes a cluster with all that belongs to it from the start.
-func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, creatorID string) (Result, records.Cluster, []store.Op, error) {
-	cluster, ops, err := a.new(key, doc, creatorID)
+func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, request Request) (Result, records.Cluster, []store.Op, error) {
+	cluster, ops, err := a.new(key, doc, request.By)
 	if err != nil {
 		return Result{}, cluster, nil, err
 	}
+	cluster.Owners = request.Owners
 	ops = append(ops, a.State.Clusters.Creating(string(key), cluster))
 	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
 }
@@ -289,7 +322,21 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 	if !doc.Spec.Docker() {
 		ops = append(ops, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
-	return cluster, ops, nil
+	return cluster, append(ops, a.owners(cluster)...), nil
+}
+
+// owners are the bindings by which whoever makes a cluster owns it.
+func (a *Applier) owners(cluster records.Cluster) []store.Op {
+	maker, ok := a.State.Users.Get(cluster.CreatorID)
+	if !ok {
+		return nil
+	}
+	var ops []store.Op
+	for _, b := range roles.OfCreator(a.State.Roles(roles.RoleTemplate), cluster.ID, maker.Key, cluster.Created) {
+		b.ID = cluster.ID + ":crtb-" + random.ID(5)
+		ops = append(ops, a.State.Bindings.Creating(b.ID, b))
+	}
+	return ops
 }
 
 // newID is a management name that no cluster has. That of a cluster of Docker hosts is so
@@ -316,17 +363,7 @@ func (e *NamespaceError) Error() string {
 // ErrNotUnique says that the name of a new cluster is taken.
 var ErrNotUnique = errors.New("names of clusters are unique")
 
-// covers says whether have has everything of want; an owner's document does not own
-// labels that others set.
-func covers(have, want map[string]string) bool {
-	for k, v := range want {
-		if got, ok := have[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
-}
-
+// merged is have with what an owner's document adds to it; it does not own what others set.
 func merged(have, add map[string]string) map[string]string {
 	if len(add) == 0 {
 		return have

@@ -25,6 +25,8 @@ import (
 type params struct {
 	// Document is the cluster as it shall be.
 	Document *clusterspec.Document `json:"document,omitempty"`
+	// Whole is Request.Whole of the document.
+	Whole bool `json:"whole,omitempty"`
 	// Machine is the one to remove, in the way of Leave.
 	Machine records.MachineKey `json:"machine,omitempty"`
 	Leave   records.Leave      `json:"leave,omitzero"`
@@ -119,7 +121,7 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 				return next, nil, fmt.Errorf("keep what operation %s begins with: %w", first.ID, err)
 			}
 		}
-		cluster.Value = withDocument(cluster.Value, *p.Document)
+		cluster.Value = withDocument(cluster.Value, *p.Document, p.Whole)
 		next.Generation = cluster.Value.Generation
 		return next, []store.Op{c.State.Clusters.Updating(cluster)}, nil
 	}
@@ -193,10 +195,12 @@ func documentOf(cluster records.Cluster) clusterspec.Document {
 	return clusterspec.Document{Metadata: clusterspec.Metadata{Name: cluster.Name, Annotations: cluster.Annotations}, Spec: cluster.Spec}
 }
 
-// withDocument is a cluster as its document wants it.
-func withDocument(cluster records.Cluster, doc clusterspec.Document) records.Cluster {
-	cluster.Labels = merged(cluster.Labels, doc.Metadata.Labels)
-	cluster.Annotations = merged(cluster.Annotations, doc.Metadata.Annotations)
+// withDocument is a cluster as its document wants it; whole is Request.Whole.
+func withDocument(cluster records.Cluster, doc clusterspec.Document, whole bool) records.Cluster {
+	if !whole {
+		doc.Metadata.Labels, doc.Metadata.Annotations = merged(cluster.Labels, doc.Metadata.Labels), merged(cluster.Annotations, doc.Metadata.Annotations)
+	}
+	cluster.Labels, cluster.Annotations = doc.Metadata.Labels, doc.Metadata.Annotations
 	if !clusterspec.Equal(cluster.Spec, doc.Spec) {
 		cluster.Spec = doc.Spec
 		cluster.Generation++

@@ -69,6 +69,10 @@ func (c *Controller) pass(ctx context.Context, key records.ClusterKey) (l looked
 	}
 	began := time.Now()
 	snapshot, g := c.gather(cluster)
+	if now, ok := c.State.Clusters.Get(string(key)); !ok || now.Revision != cluster.Revision {
+		// An operation that came with the newer document would be judged by the older one, and end before it has begun.
+		return looked{again: partlySeen}, nil
+	}
 	snapshot.Memo = c.memo(key)
 	decision := planner.Decide(snapshot)
 	l = looked{again: decision.Again, decided: time.Since(began)}
@@ -321,8 +325,14 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	for _, token := range c.State.RegistrationTokens.ListIn(id + "/") {
 		ops = append(ops, c.State.RegistrationTokens.Deleting(token.Key, token.Revision))
 	}
+	for _, b := range c.State.BindingsByCluster.Find(id) {
+		ops = append(ops, c.State.Bindings.Deleting(b.Key, b.Revision))
+	}
 	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))
+	}
+	if d, ok := c.State.Rehearsals.Get(string(key)); ok {
+		ops = append(ops, c.State.Rehearsals.Deleting(d.Key, d.Revision))
 	}
 	for _, s := range c.State.Snapshots.ListIn(string(key) + "/") {
 		ops = append(ops, c.State.Snapshots.Deleting(s.Key, 0))

@@ -26,13 +26,19 @@ func (b *bed) delivered() (p plans.Plan) {
 // errand waits for one, and has the agent do it.
 func (b *bed) errand(verb string) {
 	b.Helper()
+	b.errandSays(verb, "done")
+}
+
+// errandSays is an errand that prints something.
+func (b *bed) errandSays(verb, output string) {
+	b.Helper()
 	if !b.eventually(func() bool {
 		return b.planState() == plans.StatePending && strings.Contains(errand.Of(b.delivered().Instructions), "-"+verb+"-")
 	}) {
 		b.Fatalf("the errand %s is not delivered: %+v", verb, b.state.OperationsOf("fleet-default/harbour"))
 	}
 	id := errand.Of(b.delivered().Instructions)
-	b.agent(func(o *plans.Outcome) { o.AppliedOutput = map[string][]byte{id: []byte("done")} })
+	b.agent(func(o *plans.Outcome) { o.AppliedOutput = map[string][]byte{id: []byte(output)} })
 	b.outcome(plans.StateSucceeded)
 }
 

@@ -30,8 +30,8 @@ func (a *Applier) SetWindow(ctx context.Context, key records.ClusterKey, text st
 	}
 	d, err := a.State.Clusters.Modify(ctx, string(key), func(c records.Cluster) (records.Cluster, error) {
 		switch {
-		case c.Spec.Docker():
-			return c, &WindowError{Reason: fmt.Sprintf("the hosts of cluster %s run Docker, and maintenance windows are for clusters of k3s and RKE2", c.Name)}
+		case c.Spec.Docker() && !c.Spec.RKE1():
+			return c, &WindowError{Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts that could be restarted", c.Name)}
 		case c.Annotations[clusterspec.MaintenanceWindow] == text:
 			return c, store.ErrUnchanged
 		}

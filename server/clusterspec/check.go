@@ -102,8 +102,8 @@ func (c *checker) identity(doc Document) {
 	if text, set := doc.Metadata.Annotations[MaintenanceWindow]; set && text != "" {
 		if _, err := window.Parse(text); err != nil {
 			c.fail("metadata.annotations."+MaintenanceWindow, "%v", err)
-		} else if doc.Spec.Docker() {
-			c.fail("metadata.annotations."+MaintenanceWindow, "maintenance windows are for clusters of k3s and RKE2; take it out")
+		} else if doc.Spec.Docker() && !doc.Spec.RKE1() {
+			c.fail("metadata.annotations."+MaintenanceWindow, "maintenance windows are for clusters with a Kubernetes, and nothing is provisioned on these hosts; take it out")
 		}
 	}
 }

@@ -35,6 +35,7 @@ func TestParseRefusesInDockerCluster(t *testing.T) {
 		{"rkeConfig", docker + "  rkeConfig: {}\n", "line 7: spec.rkeConfig: belongs to clusters of apiVersion provisioning.cattle.io/v1"},
 		{"a version", docker + "  kubernetesVersion: v1.34.4+k3s1\n", "line 7: spec.kubernetesVersion: belongs to clusters of apiVersion provisioning.cattle.io/v1"},
 		{"a namespace", replace("dockyard\n", "dockyard\n  namespace: mine\n"), `line 5: metadata.namespace: "mine": clusters of management.cattle.io/v3 have no namespace`},
+		{"a window of what has no Kubernetes", replace("dockyard\n", "dockyard\n  annotations: {drover.dev/maintenance-window: Sat 22:00-04:00 UTC}\n"), "maintenance windows are for clusters with a Kubernetes"},
 		{"a variable without name", docker + "  agentEnvVars: [{name: \"a b\"}]\n", "spec.agentEnvVars[0].name"},
 		{"the engine in the other kind", strings.Replace(good, "  rkeConfig:", "  rancherKubernetesEngineConfig: {}\n  rkeConfig:", 1), "spec.rancherKubernetesEngineConfig: belongs to clusters of apiVersion management.cattle.io/v3"},
 		{"no such version", replace("cattle.io/v3", "cattle.io/v4"), `line 1: apiVersion: is "management.cattle.io/v4" where provisioning.cattle.io/v1 belongs, or management.cattle.io/v3`},
@@ -45,6 +46,15 @@ func TestParseRefusesInDockerCluster(t *testing.T) {
 				t.Errorf("docs %+v, error %v; want %s", docs, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestParseAWindowOfRKE1(t *testing.T) {
+	for window, wrong := range map[string]bool{"Sat 22:00-04:00 UTC": false, "Saturday": true} {
+		text := strings.Replace(strings.Replace(docker, "dockyard\n", "dockyard\n  annotations: {drover.dev/maintenance-window: "+window+"}\n", 1), "{}\n", "{network: {plugin: canal}}\n", 1)
+		if docs, err := Parse([]byte(text), data(t)); (err != nil) != wrong {
+			t.Errorf("%s: %+v, %v", window, docs, err)
+		}
 	}
 }
 

@@ -86,7 +86,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
-	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: supportedElsewhere})
+	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: OfRancher})
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -147,9 +147,9 @@ var notYet = map[string]string{
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
 }
 
-// supportedElsewhere are the fields that Rancher's clusters have and drover's do not:
-// Terraform and Rancher's UI send the zero values of all of them, which ask for nothing.
-func supportedElsewhere(path string) bool {
+// OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,
+// but for a zero value: Terraform and Rancher's UI send those of all of them, which ask for nothing.
+func OfRancher(path string) bool {
 	_, known := notYet[path]
 	return known || path == "spec.clusterAPIConfig"
 }

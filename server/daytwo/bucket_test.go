@@ -168,7 +168,7 @@ func TestWhatIsInTheBucket(t *testing.T) {
 	local := fmt.Sprintf("m1 on-demand-pier-m1-%d 4128 2026-01-02T11:00:00Z by \"op-1\" v1.34.3+k3s1 ", at)
 	want := []string{
 		local,
-		`s3 etcd-snapshot-other-1700000001 4128 2023-11-14T22:13:21Z by ""  it was taken with another server token`,
+		`s3 etcd-snapshot-other-1700000001 4128 2023-11-14T22:13:21Z by ""  it was taken with another server token; if you have that, drover clusters token harbour --add FILE brings it`,
 		`s3 etcd-snapshot-pier-m9-1700000000 4128 2023-11-14T22:13:20Z by ""  `,
 		fmt.Sprintf(`s3 on-demand-pier-m1-%d 4128 2026-01-02T11:58:00Z by "op-1" v1.34.3+k3s1 `, at),
 	}
@@ -237,7 +237,7 @@ func TestWhatTheClusterListsOfS3(t *testing.T) {
 	if err := m.Refresh(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"away": "it was taken with another server token", "refused": "it could not be taken: Access Denied."} {
+	for name, want := range map[string]string{"away": "it was taken with another server token; if you have that, drover clusters token harbour --add FILE brings it", "refused": "it could not be taken: Access Denied."} {
 		d, ok := b.Snapshots.Get(string(key) + "/s3/" + name)
 		if _, why := b.asker.Restorable(d.Value); !ok || why != want {
 			t.Errorf("%s: %v, %q", name, ok, why)

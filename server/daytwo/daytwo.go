@@ -1,5 +1,5 @@
 // Package daytwo takes in what people ask for on clusters that run: snapshots of their etcd, restores, and rotations of
-// certificates, keys and the server token. What is asked for becomes an operation, which the planner carries out; what is known of snapshots
+// certificates, CAs, keys and the server token. What is asked for becomes an operation, which the planner carries out; what is known of snapshots
 // is kept beside the cluster, so that it outlives it.
 package daytwo
 
@@ -170,6 +170,8 @@ func title(cluster string, ask Ask) string {
 		return "renew the certificates of cluster " + cluster
 	case ops.KindToken:
 		return "give cluster " + cluster + " another server token"
+	case ops.KindCA:
+		return "give cluster " + cluster + " new CAs"
 	}
 	return "rotate the encryption key of cluster " + cluster
 }
@@ -181,6 +183,8 @@ func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 		return invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
 	case !c.Deleting.IsZero():
 		return invalid("cluster %s is being removed", c.Name)
+	case !c.Status.Initialized && ask.Kind == ops.KindRestore:
+		return invalid("cluster %s has not been up yet: wait until its first machine is active, and restore then what it had on other hosts", c.Name)
 	case !c.Status.Initialized:
 		return invalid("cluster %s has not been up yet", c.Name)
 	case c.Status.Restoring != "" && ask.Kind != ops.KindRestore:
@@ -189,8 +193,10 @@ func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 	if _, _, err := PlaceOf(a.State, c); err != nil && ask.Kind == ops.KindSnapshot {
 		return &InvalidError{Reason: err.Error()}
 	}
-	if ask.Kind == ops.KindRestore {
+	if ask.Kind == ops.KindRestore || ask.Kind == ops.KindCA {
 		ask.Request.NoSnapshot = ask.Request.NoSnapshot || c.Annotations[clusterspec.NoSnapshot] == "true"
+	}
+	if ask.Kind == ops.KindRestore {
 		if err := a.locate(c, ask); err != nil {
 			return err
 		}
@@ -235,7 +241,7 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	if ok, why := a.Restorable(s); !ok {
 		return invalid("snapshot %s cannot be restored: %s", s.Name(), why)
 	}
-	r.Target, r.Snapshot = target, s.File
+	r.Target, r.Snapshot, r.TokenHash = target, s.File, s.TokenHash
 	if s.Machine == records.SnapshotInS3 {
 		r.FromS3, r.Snapshot, r.Size = true, s.Name(), s.Size
 	}
@@ -276,7 +282,7 @@ func (a *Asker) Restorable(s records.Snapshot) (ok bool, why string) {
 	case !s.Missing.IsZero():
 		return false, "it is not listed any more since " + s.Missing.UTC().Format(time.RFC3339)
 	case s.TokenHash != "" && !slices.Contains(ops.TokenHashes(secrets.Value), s.TokenHash):
-		return false, "it was taken with another server token"
+		return false, "it was taken with another server token; if you have that, drover clusters token " + s.Cluster.Name() + " --add FILE brings it"
 	case s.Machine == records.SnapshotInS3:
 		if err := a.reachable(s.Cluster); err != nil {
 			return false, err.Error()

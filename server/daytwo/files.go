@@ -212,6 +212,15 @@ func (f *Files) onHost(ctx context.Context, c records.Cluster, s records.Snapsho
 // tagAt is the host's part of a File.Tag, if that is of the host of a machine.
 func tagAt(machine, tag string) (string, bool) { return strings.CutPrefix(tag, machine+".") }
 
+// Away says why the file of a snapshot on a host cannot be had now, by what is known of the way there; empty when it may be.
+func (f *Files) Away(s records.Snapshot) string {
+	d, there := f.State.Machines.Get(s.Cluster.Namespace() + "/" + s.Machine)
+	if t := f.Tunnel(d.Value.Subject()); there && !t.Connected {
+		return placeOf(s) + ": " + f.unreached(d.Value, nil)
+	}
+	return ""
+}
+
 // unreached says since when a host is away, or what became of the question.
 func (f *Files) unreached(m records.Machine, err error) string {
 	t := f.Tunnel(m.Subject())

@@ -67,7 +67,7 @@ func TestSnapshotsOfEarlierTokens(t *testing.T) {
 	d, _ = b.ClusterSecrets.Get(string(key))
 	d.Value = next
 	b.must(b.ClusterSecrets.Update(t.Context(), d))
-	if ok, why := b.asker.Restorable(one.Value); ok || why != "it was taken with another server token" {
+	if ok, why := b.asker.Restorable(one.Value); ok || why != "it was taken with another server token; if you have that, drover clusters token harbour --add FILE brings it" {
 		t.Error(ok, why)
 	}
 }
@@ -114,5 +114,32 @@ func TestADraftStoresNothing(t *testing.T) {
 	_, err = b.asker.Draft(key, Ask{Kind: ops.KindToken})
 	if _, refused := errors.AsType[*InvalidError](err); !refused || !strings.Contains(err.Error(), "no more are kept") {
 		t.Error(err)
+	}
+}
+
+// TestATokenThatWasBrought makes a snapshot of before restorable, and the operation has the hash of the token that it was listed with.
+func TestATokenThatWasBrought(t *testing.T) {
+	b := newBench(t)
+	hash := ops.TokenHash("0ld-word")
+	b.snapshot("old", "m1", func(s *records.Snapshot) { s.TokenHash = hash })
+	ask := Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "old"}}
+	_, err := b.asker.Begin(t.Context(), key, ask)
+	if _, refused := errors.AsType[*InvalidError](err); !refused || !strings.Contains(err.Error(), "drover clusters token harbour --add FILE brings it") {
+		t.Fatal(err)
+	}
+	d, _ := b.ClusterSecrets.Get(string(key))
+	if d.Value, _, err = ops.Bringing(d.Value, "0ld-word"); err != nil {
+		t.Fatal(err)
+	}
+	b.must(b.ClusterSecrets.Update(t.Context(), d))
+	o, err := b.asker.Begin(t.Context(), key, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ops.ReadRequest(o); err != nil || r.TokenHash != hash || r.Target != "m1" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if strings.Contains(string(o.Params)+o.Title, "0ld-word") || b.secrets().ServerToken != "word" {
+		t.Errorf("the operation has the token, or the cluster has it already: %s", o.Params)
 	}
 }

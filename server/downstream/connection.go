@@ -25,15 +25,20 @@ const (
 	maxKubeconfig  = 1 << 20
 )
 
+const apiHost = "127.0.0.1"
+
 // apiAddress is where a control-plane host serves the Kubernetes API to itself.
-var apiAddress = net.JoinHostPort("127.0.0.1", fmt.Sprint(installers.APIPort))
+var apiAddress = net.JoinHostPort(apiHost, fmt.Sprint(installers.APIPort))
 
 // connection is a working way to one cluster's API.
 type connection struct {
-	subject   records.Subject
-	client    *kubernetes.Clientset
-	transport http.RoundTripper
-	close     func()
+	subject records.Subject
+	client  *kubernetes.Clientset
+	// admin and bare are for requests of people, with the administrator's credentials and with none.
+	admin, bare http.RoundTripper
+	// doubts has something when a request could not be sent over it.
+	doubts chan struct{}
+	close  func()
 }
 
 // credentials are the administrator's: those of the cluster's state for one of RKE1, and otherwise those that the distribution
@@ -72,10 +77,11 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig on %s has no usable certificate: %w", subject.Machine(), err)
 	}
-	base := purposes{
-		plain:    transport(config.Dial, tlsConfig),
-		upgrades: transport(dial(true), tlsConfig),
-	}
+	base := purposes{plain: transport(config.Dial, tlsConfig), upgrades: upgrades(dial(true), tlsConfig)}
+	// A certificate would be believed before any token of a request.
+	nobody := tlsConfig.Clone()
+	nobody.Certificates, nobody.GetClientCertificate = nil, nil
+	bare := purposes{plain: transport(config.Dial, nobody), upgrades: upgrades(dial(true), nobody)}
 	credentials := &rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}
 	wrapped, err := rest.HTTPWrappersForConfig(credentials, base)
 	if err != nil {
@@ -92,8 +98,8 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
-	closeIdle := func() { base.CloseIdleConnections(); own.CloseIdleConnections() }
-	return &connection{subject: subject, client: client, transport: wrapped, close: closeIdle}, nil
+	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
+	return &connection{subject: subject, client: client, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle}, nil
 }
 
 // purposes keeps the connections apart on which a person may pause (exec, port-forward) from
@@ -120,10 +126,21 @@ func (p purposes) CloseIdleConnections() {
 func transport(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"}
+	if config.ServerName == "" {
+		config.ServerName = apiHost
+	}
 	return &http.Transport{
-		DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: handshakeLimit,
+		DialTLSContext:  dialTLS(dial, config),
 		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 1000,
 	}
+}
+
+// upgrades is a transport for requests that ask for an upgrade. What was refused one is not used again: its other end may
+// believe that it was granted.
+func upgrades(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
+	t := transport(dial, config)
+	t.DisableKeepAlives = true
+	return t
 }
 
 // kubeconfig asks the agent on the host for the administrator's kubeconfig.

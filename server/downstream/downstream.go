@@ -40,7 +40,8 @@ type Options struct {
 	State  *state.State
 	Hosts  Hosts
 	Logger *slog.Logger
-	Now    func() time.Time
+	// Now may be nil for the clock.
+	Now func() time.Time
 }
 
 // Clusters are the APIs of all clusters that have a control plane.
@@ -55,6 +56,9 @@ type Clusters struct {
 
 // New makes Clusters; nothing happens before Run.
 func New(o Options) *Clusters {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	c := &Clusters{Options: o, watchers: map[records.ClusterKey]*watcher{}}
 	o.Hosts.OnTunnel(func(subject records.Subject, _ bool) { c.tunnelChanged(subject) })
 	return c
@@ -147,7 +151,7 @@ func (c *Clusters) match(ctx context.Context) {
 		watchCtx, cancel := context.WithCancel(ctx)
 		w := &watcher{
 			clusters: c, key: key, runtime: string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion)), cancel: cancel,
-			wake: make(chan struct{}, 1), removals: make(chan struct{}, 1), api: observed.API{Cause: "the server has not asked yet"},
+			wake: make(chan struct{}, 1), removals: make(chan struct{}, 1), changes: make(chan struct{}), api: observed.API{Cause: "the server has not asked yet"},
 		}
 		c.watchers[key] = w
 		c.running.Go(func() { w.run(watchCtx) })
@@ -178,16 +182,6 @@ func (c *Clusters) API(key records.ClusterKey) observed.API {
 		return observed.API{Cause: errNoControlPlane.Error()}
 	}
 	return w.snapshot()
-}
-
-// Transport is the way to a cluster's API for requests of people, with the administrator's
-// credentials already on it. The error says why there is none, as API does.
-func (c *Clusters) Transport(key records.ClusterKey) (http.RoundTripper, error) {
-	connection, err := c.connection(key)
-	if err != nil {
-		return nil, err
-	}
-	return connection.transport, nil
 }
 
 // Client is the way to a cluster's API for requests of the server's own, each of which has an

@@ -65,7 +65,7 @@ func newHost(t *testing.T) *host {
 	h := &host{T: t, change: make(chan struct{})}
 	caKey, caCert, caPEM := authority(t)
 	h.api = httptest.NewUnstartedServer(http.HandlerFunc(h.serveAPI))
-	h.api.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(caCert), Certificates: []tls.Certificate{leaf(t, caKey, caCert, "server")}}
+	h.api.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool(caCert), Certificates: []tls.Certificate{leaf(t, caKey, caCert, "server")}}
 	h.api.StartTLS()
 	t.Cleanup(h.api.Close)
 	h.agent = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,6 +95,10 @@ func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch {
+	case r.URL.Path == "/whoami":
+		_, _ = io.WriteString(w, whoami(r))
+	case len(r.TLS.PeerCertificates) == 0:
+		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/version":
 		_, _ = io.WriteString(w, `{"gitVersion":"v1.34.4+k3s1"}`)
 	case frozen && r.URL.Query().Get("watch") == "":
@@ -120,6 +124,14 @@ func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 		h.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": "MODIFIED", "object": node})
 	}
+}
+
+// whoami is who has sent a request, as an API server takes it: a certificate is believed before a token.
+func whoami(r *http.Request) string {
+	if len(r.TLS.PeerCertificates) > 0 {
+		return r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	return r.Header.Get("Authorization")
 }
 
 // set changes the node and wakes the watches.
@@ -218,8 +230,8 @@ func TestReadinessComesFromTheClustersAPI(t *testing.T) {
 	if api.Reachable || !strings.Contains(api.Cause, "fleet-default/custom-1") {
 		t.Errorf("without a tunnel: %+v", api)
 	}
-	if _, err := m.Transport("fleet-default/harbour"); !errors.As(err, new(*UnavailableError)) {
-		t.Errorf("transport without a tunnel: %v", err)
+	if _, err := ask(t, m.Way("fleet-default/harbour", NoCredentials)); !errors.As(err, new(*UnavailableError)) {
+		t.Errorf("asked without a tunnel: %v", err)
 	}
 	h.mu.Lock()
 	h.open = true
@@ -237,17 +249,15 @@ func TestReadinessComesFromTheClustersAPI(t *testing.T) {
 	h.set("True", map[string]any{machineLabel: "machine-uid"})
 	await(t, m, changed, func(a observed.API) bool { return a.Nodes["machine-uid"].Ready })
 
-	transport, err := m.Transport("fleet-default/harbour")
-	if err != nil {
-		t.Fatal(err)
+	for _, tc := range []struct {
+		as   Credentials
+		want string
+	}{{NoCredentials, "Bearer mine"}, {AdminCredentials, "system:admin"}} {
+		who, err := ask(t, m.Way("fleet-default/harbour", tc.as))
+		if err != nil || who != tc.want {
+			t.Errorf("asked as %q, want %q: %v", who, tc.want, err)
+		}
 	}
-	request := httptest.NewRequest(http.MethodGet, "https://127.0.0.1:6443/version", nil)
-	request.RequestURI = ""
-	response, err := transport.RoundTrip(request)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("through the transport: %v %v", response, err)
-	}
-	_ = response.Body.Close()
 
 	h.cut()
 	m.tunnelChanged("fleet-default/custom-1")

@@ -48,7 +48,10 @@ type watcher struct {
 	mu         sync.Mutex
 	api        observed.API
 	connection *connection
-	hosts      hosts
+	// since is when the last connection was lost; changes is closed when it is another one.
+	since   time.Time
+	changes chan struct{}
+	hosts   hosts
 }
 
 func (w *watcher) snapshot() observed.API {
@@ -165,6 +168,7 @@ func (c *connection) check(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-c.doubts:
 		case <-time.After(checkPause):
 		}
 		err := c.read(ctx)
@@ -309,6 +313,11 @@ func (w *watcher) publish(api observed.API) {
 func (w *watcher) use(c *connection) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.connection != c {
+		close(w.changes)
+		w.changes = make(chan struct{})
+		w.since = w.clusters.Now()
+	}
 	if w.connection = c; c != nil {
 		w.hosts.worked()
 	}

@@ -4,6 +4,7 @@
 package events
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,9 @@ import (
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
+
+// Held is the state of a rehearsal that is due and does not begin.
+const Held = "held up"
 
 // Removed is the state of a machine that is none any more. Of a cluster that is removed no events are kept.
 const Removed = "Removed"
@@ -80,6 +84,27 @@ func ofOperation(e store.Event[operations.Operation], cluster string, now func()
 		made.From = string(e.Old.State)
 	}
 	return made, made.From != made.To
+}
+
+// ofRehearsals is what became of a rehearsal of a cluster. The operation that does it is the fleet's, and its events are there.
+func ofRehearsals(e store.Event[records.Rehearsals], c records.Cluster) (records.Event, bool) {
+	if e.Type == store.Deleted {
+		return records.Event{}, false
+	}
+	var before records.Rehearsals
+	if e.Old != nil {
+		before = *e.Old
+	}
+	made := records.Event{Revision: e.Revision, ClusterID: c.ID, Kind: records.EventOfRehearsal, Key: e.Key, Name: c.Name}
+	switch last, held := e.Value.Last, e.Value.Held; {
+	case last != nil && (before.Last == nil || before.Last.Operation != last.Operation):
+		made.At, made.Name, made.To, made.Cause = last.At, last.Snapshot, last.State, bounded(cmp.Or(last.Cause, last.Counted))
+	case held != nil && (before.Held == nil || *before.Held != *held):
+		made.At, made.To, made.Cause = held.At, Held, bounded(held.Why)
+	default:
+		return records.Event{}, false
+	}
+	return made, true
 }
 
 func since(at time.Time, now func() time.Time) time.Time {

@@ -158,3 +158,42 @@ func TestWarningsOfClusters(t *testing.T) {
 		}
 	}
 }
+
+// TestRehearsals: each end of a rehearsal is an event, and each reason for which one does not begin.
+func TestRehearsals(t *testing.T) {
+	good := &records.RehearsalEnd{Operation: "op-1", State: "succeeded", At: at(1), Snapshot: "one", Counted: "3 nodes"}
+	bad := &records.RehearsalEnd{Operation: "op-2", State: "failed", At: at(2), Snapshot: "two", Cause: "it was cut"}
+	held := &records.HeldRehearsal{Why: "no machine is free", At: at(3)}
+	for _, c := range []struct {
+		name          string
+		before, after *records.Rehearsals
+		deleted       bool
+		want          *records.Event
+	}{
+		{name: "a schedule", after: &records.Rehearsals{Every: time.Hour}},
+		{name: "the first that ends", after: &records.Rehearsals{Last: good}, want: &records.Event{At: at(1), Name: "one", To: "succeeded", Cause: "3 nodes"}},
+		{name: "one that fails", before: &records.Rehearsals{Last: good}, after: &records.Rehearsals{Last: bad, Good: good}, want: &records.Event{At: at(2), Name: "two", To: "failed", Cause: "it was cut"}},
+		{name: "it is held up", before: &records.Rehearsals{Last: bad}, after: &records.Rehearsals{Last: bad, Held: held}, want: &records.Event{At: at(3), Name: "harbour", To: "held up", Cause: "no machine is free"}},
+		{name: "it is held up still", before: &records.Rehearsals{Held: held}, after: &records.Rehearsals{Held: &records.HeldRehearsal{Why: held.Why, At: held.At}, Every: time.Hour}},
+		{name: "nothing is in its way", before: &records.Rehearsals{Last: bad, Held: held}, after: &records.Rehearsals{Last: bad}},
+		{name: "the cluster goes", after: &records.Rehearsals{Last: bad}, deleted: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := store.Event[records.Rehearsals]{Revision: 7, Key: "fleet-default/harbour", Type: store.Put, Value: *c.after, Old: c.before}
+			if c.deleted {
+				e.Type = store.Deleted
+			}
+			got, is := ofRehearsals(e, records.Cluster{Object: records.Object{Name: "harbour"}, ID: "c-m-1"})
+			if is != (c.want != nil) {
+				t.Fatalf("an event: %v, %+v", is, got)
+			}
+			if !is {
+				return
+			}
+			c.want.Revision, c.want.ClusterID, c.want.Kind, c.want.Key = 7, "c-m-1", "rehearsal", "fleet-default/harbour"
+			if diff := cmp.Diff(*c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -68,6 +68,11 @@ func New(o Options) *Log {
 				l.add(ofOperation(e, fleet.Value.ID, l.now))
 			}
 		}),
+		o.State.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) {
+			if cluster, ok := o.State.Clusters.Get(e.Key); ok {
+				l.add(ofRehearsals(e, cluster.Value))
+			}
+		}),
 		o.State.Events.Observe(func(e store.Event[records.EventPage]) {
 			if e.Type == store.Put {
 				l.written(clusterOf(e.Key), through(e.Value))

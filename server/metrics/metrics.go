@@ -24,7 +24,9 @@ type Options struct {
 	Queued func() int
 	// Backups is how scheduled backups stand; nil measures none.
 	Backups func() backup.Status
-	Now     func() time.Time
+	// Audit is how many entries of the audit log were written and how many were lost; nil measures none.
+	Audit func() (written, lost int64)
+	Now   func() time.Time
 }
 
 // Metrics are all measures of a server.
@@ -36,13 +38,24 @@ type Metrics struct {
 // New makes the measures. Counts begin at zero with each start of a server.
 func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), work: newWork()}
-	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(&collector{o.Tunnels, o.Now}, &standing{o.State}, &rehearsals{o.State}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.work.all()...)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "drover_reconcile_queue_length", Help: "Clusters that wait for the controller to look at them.",
 	}, func() float64 { return float64(o.Queued()) }))
 	if o.Backups != nil {
 		m.registry.MustRegister(&backups{o.Backups})
+	}
+	if o.Audit != nil {
+		m.registry.MustRegister(
+			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "drover_audit_entries_total", Help: "Lines written to the audit log of this server."}, func() float64 {
+				written, _ := o.Audit()
+				return float64(written)
+			}),
+			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "drover_audit_entries_lost_total", Help: "Entries that could not be written to the audit log."}, func() float64 {
+				_, lost := o.Audit()
+				return float64(lost)
+			}))
 	}
 	return m
 }

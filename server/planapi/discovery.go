@@ -1,11 +1,8 @@
-// What Kubernetes clients ask before they ask for anything. The answers are those that
-// the original agent needs: a refusal here makes it panic, an empty list makes it ask
-// for ever. They say nothing about this server, so no token is needed.
+// The core group as it is here: its resources for discovery, and namespaces.
 
 package planapi
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -14,39 +11,18 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/discovery"
 )
 
-// spoken is the Kubernetes release whose API the plan Secrets follow.
-const spoken = "v1.34.0+drover"
-
-func (a *API) version(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, map[string]string{
-		"major": "1", "minor": "34", "gitVersion": spoken, "gitCommit": "", "gitTreeState": "",
-		"buildDate": "", "goVersion": "", "compiler": "", "platform": "",
-	})
-}
-
-// versions answers /api. Clients that prefer the aggregated form understand this too.
-func (a *API) versions(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, metav1.APIVersions{
-		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
-		Versions: []string{"v1"}, ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{},
-	})
-}
-
-func (a *API) groups(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}})
-}
-
-func (a *API) resources(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, metav1.APIResourceList{
-		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: "v1",
-		APIResources: []metav1.APIResource{
+// Core is the group of the plan Secrets.
+func Core() discovery.Group {
+	return discovery.Group{
+		Version: "v1", OpenAPI: []byte(openAPI),
+		Resources: []metav1.APIResource{
 			{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: metav1.Verbs{"get", "list"}},
 			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "patch", "update", "watch"}},
 		},
-	})
+	}
 }
 
 // openAPI says, in as few words as kubectl edit understands, that the server looks at
@@ -55,20 +31,14 @@ const openAPI = `{"openapi":"3.0.0","info":{"title":"drover","version":"v1"},"pa
 	`"parameters":[{"name":"fieldValidation","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":"OK"}},` +
 	`"x-kubernetes-group-version-kind":{"group":"","version":"v1","kind":"Secret"}}}}}`
 
-func (a *API) openAPIRoot(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, json.RawMessage(`{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1"}}}`))
-}
-
-func (a *API) openAPIDocument(w http.ResponseWriter, r *http.Request) error {
-	return a.answer(w, r, json.RawMessage(openAPI))
-}
-
-// answer serves a document that never changes.
-func (a *API) answer(w http.ResponseWriter, r *http.Request, v any) error {
+// discover answers by the documents.
+func (a *API) discover(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return methodNotAllowed(r, "discovery is read with GET")
 	}
-	sendJSON(w, http.StatusOK, v)
+	if !a.discovery.Serve(w, r, r.URL.Path) {
+		return fail(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -77,7 +78,7 @@ func FuzzListOptions(f *testing.F) {
 		if o.scope.Covers("other/x") || o.scope.Key != "" && o.scope.Covers("ns/"+o.scope.Key) {
 			t.Errorf("%q covers %+v", query, o.scope)
 		}
-		if d := o.duration(); d < 0 || d > maxWatch {
+		if d := o.Duration(); d < 0 || d > listing.MaxWatch {
 			t.Errorf("%q lasts %v", query, d)
 		}
 		o.scope.Matches(records.Object{Namespace: "ns", Name: "x"})

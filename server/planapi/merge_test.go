@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -73,8 +74,8 @@ func TestPlainMerge(t *testing.T) {
 	}
 }
 
-func longMerge(d document, patch string) (records.PlanSecret, error) {
-	apply, err := readPatch(typeMerge, []byte(patch))
+func longMerge(d document, text string) (records.PlanSecret, error) {
+	apply, err := readPatch(patch.Merge, []byte(text))
 	if err != nil {
 		return records.PlanSecret{}, err
 	}

@@ -4,77 +4,54 @@ package planapi
 
 import (
 	"errors"
-	"mime"
 	"net/http"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/drover-project/drover/server/patch"
 )
-
-// Content types of patches.
-const (
-	typeMerge     = "application/merge-patch+json"
-	typeStrategic = "application/strategic-merge-patch+json"
-	typeJSON      = "application/json-patch+json"
-	typeApply     = "application/apply-patch+yaml"
-)
-
-// maxOperations bounds a JSON patch, as Kubernetes does.
-const maxOperations = 10_000
-
-// patchFunc makes the patched JSON of a Secret's JSON.
-type patchFunc func(original []byte) ([]byte, error)
 
 // readPatch reads a patch by its content type. The errors of both are failures.
-func readPatch(contentType string, patch []byte) (patchFunc, error) {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		kind = contentType
-	}
-	switch kind {
-	case typeMerge:
-		return wrap(func(original []byte) ([]byte, error) { return jsonpatch.MergePatch(original, patch) }), nil
-	case typeStrategic:
-		return wrap(func(original []byte) ([]byte, error) {
-			return strategicpatch.StrategicMergePatch(original, patch, corev1.Secret{})
-		}), nil
-	case typeJSON:
-		return readJSONPatch(patch)
-	case typeApply:
+func readPatch(contentType string, text []byte) (patch.Func, error) {
+	switch kind := patch.Type(contentType); kind {
+	case patch.Strategic:
+		return func(original []byte) ([]byte, error) {
+			patched, err := strategicpatch.StrategicMergePatch(original, text, corev1.Secret{})
+			if err != nil {
+				return nil, badRequest("the patch cannot be applied: %v", err)
+			}
+			return patched, nil
+		}, nil
+	case patch.Merge, patch.JSON:
+		apply, err := patch.Read(kind, text, maxBody)
+		if err != nil {
+			return nil, patchFailure(err)
+		}
+		return func(original []byte) ([]byte, error) {
+			patched, err := apply(original)
+			if err != nil {
+				return nil, patchFailure(err)
+			}
+			return patched, nil
+		}, nil
+	case patch.Apply:
 		return nil, unsupportedType("server-side apply is not possible here; use kubectl edit or kubectl patch")
 	}
-	return nil, unsupportedType("a patch has the content type " + typeStrategic + ", " + typeMerge + " or " + typeJSON)
+	return nil, unsupportedType("a patch has the content type " + patch.Strategic + ", " + patch.Merge + " or " + patch.JSON)
 }
 
-func readJSONPatch(patch []byte) (patchFunc, error) {
-	operations, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, badRequest("the JSON patch cannot be read: %v", err)
-	}
-	if len(operations) > maxOperations {
-		return nil, fail(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the JSON patch has %d operations, more than the %d allowed", len(operations), maxOperations)
-	}
-	options := jsonpatch.NewApplyOptions()
-	// A few "copy" operations could double a value until memory is gone.
-	options.AccumulatedCopySizeLimit = maxBody
-	return wrap(func(original []byte) ([]byte, error) { return operations.ApplyWithOptions(original, options) }), nil
-}
-
-// wrap turns what a patch library refuses into an answer: a failed "test" operation is
+// patchFailure turns what is wrong with a patch into an answer: a failed "test" operation is
 // not the same as a patch that nobody could apply.
-func wrap(apply patchFunc) patchFunc {
-	return func(original []byte) ([]byte, error) {
-		patched, err := apply(original)
-		switch {
-		case errors.Is(err, jsonpatch.ErrTestFailed):
-			return nil, fail(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request: %v", err)
-		case err != nil:
-			return nil, badRequest("the patch cannot be applied: %v", err)
-		}
-		return patched, nil
+func patchFailure(err error) *failure {
+	switch {
+	case errors.Is(err, patch.ErrTest):
+		return fail(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request: %v", err)
+	case errors.Is(err, patch.ErrSize):
+		return fail(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "%v", err)
 	}
+	return badRequest("%v", err)
 }
 
 func unsupportedType(sentence string) *failure {

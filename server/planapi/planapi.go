@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/discovery"
 	"github.com/drover-project/drover/server/planapi/fanout"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
@@ -33,6 +34,8 @@ type Options struct {
 	Now func() time.Time
 	// Logger gets refusals and faults; default is to drop them.
 	Logger *slog.Logger
+	// Discovery is what the server has, the plan Secrets of Core and more; nil has those alone.
+	Discovery *discovery.Documents
 	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
 	// both ways; default 45 s.
 	Heartbeat time.Duration
@@ -47,6 +50,7 @@ type API struct {
 	now       func() time.Time
 	log       *slog.Logger
 	hub       *fanout.Hub
+	discovery *discovery.Documents
 	answers   sync.Pool // of *[]byte
 	bodies    sync.Pool // of *bytes.Buffer
 	closeOnce sync.Once
@@ -63,13 +67,18 @@ func New(o Options) *API {
 	if o.Until == nil {
 		o.Until = func(*http.Request, func()) func() { return func() {} }
 	}
+	if o.Discovery == nil {
+		o.Discovery = discovery.New(Core())
+	}
 	return &API{
 		state:   o.State,
 		machine: o.Machine,
 		user:    o.User,
 		until:   o.Until,
 		now:     o.Now,
-		log:     o.Logger,
+
+		discovery: o.Discovery,
+		log:       o.Logger,
 		hub: fanout.New(fanout.Options{
 			Store: o.State.Store, Secrets: o.State.PlanSecrets, Encode: appendSecret, Now: o.Now, Heartbeat: o.Heartbeat, Logger: o.Logger,
 		}),
@@ -95,18 +104,19 @@ func (a *API) OnPresence(f func(secretKey string, connected bool)) { a.hub.OnPre
 // the form that Kubernetes clients read.
 func (a *API) Routes(mux *http.ServeMux) {
 	for path, f := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"/version":                               a.version,
-		"/api":                                   a.versions,
-		"/apis":                                  a.groups,
-		"/api/v1":                                a.resources,
-		"/api/v1/namespaces":                     a.namespaces,
-		"/api/v1/namespaces/{namespace}":         a.namespace,
-		"/api/v1/secrets":                        a.secrets,
-		"/api/v1/namespaces/{namespace}/secrets": a.secrets,
+		"/api/v1/namespaces":                            a.namespaces,
+		"/api/v1/namespaces/{namespace}":                a.namespace,
+		"/api/v1/secrets":                               a.secrets,
+		"/api/v1/namespaces/{namespace}/secrets":        a.secrets,
 		"/api/v1/namespaces/{namespace}/secrets/{name}": a.secret,
-		"/api/v1/":           a.unknown,
-		"/openapi/v3":        a.openAPIRoot,
-		"/openapi/v3/api/v1": a.openAPIDocument,
+		"/api/v1/":     a.unknown,
+		"/version":     a.discover,
+		"/api":         a.discover,
+		"/api/v1":      a.discover,
+		"/apis":        a.discover,
+		"/apis/":       a.discover,
+		"/openapi/v3":  a.discover,
+		"/openapi/v3/": a.discover,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {

@@ -10,12 +10,13 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/listing"
+	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -93,7 +94,7 @@ func (a *API) patch(w http.ResponseWriter, r *http.Request, key string) error {
 	if err != nil {
 		return err
 	}
-	if r.Header.Get("Content-Type") == typeMerge {
+	if r.Header.Get("Content-Type") == patch.Merge {
 		if change, ok := plainMerge(content); ok {
 			return a.write(w, r, key, change)
 		}
@@ -195,7 +196,7 @@ func (a *API) writeOnce(ctx context.Context, key string, change changeFunc, dryR
 	if err != nil {
 		return document{}, version, err
 	}
-	if wanted, err := parseVersion(version); err != nil {
+	if wanted, err := listing.Version(version); err != nil {
 		return document{}, version, err
 	} else if version != "" && wanted != d.Revision {
 		// Another server may have answered this client with a version that this one is about to see.
@@ -220,44 +221,10 @@ func (a *API) writeOnce(ctx context.Context, key string, change changeFunc, dryR
 	return d, version, err
 }
 
-// Reading of another server's newest version is waited for so long, in steps.
-const (
-	reachWithin = 500 * time.Millisecond
-	reachStep   = 10 * time.Millisecond
-)
-
 // reach waits until this server's view has a revision that exists already on another;
 // it is false when the view does not come there.
 func (a *API) reach(ctx context.Context, revision int64) bool {
-	if a.state.Store.Revision() >= revision {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(ctx, reachWithin)
-	defer cancel()
-	step := time.NewTicker(reachStep)
-	defer step.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-step.C:
-			if a.state.Store.Revision() >= revision {
-				return true
-			}
-		}
-	}
-}
-
-// parseVersion reads a resourceVersion; "" is 0.
-func parseVersion(version string) (int64, error) {
-	if version == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(version, 10, 64)
-	if err != nil || n < 0 {
-		return 0, badRequest("resourceVersion %.40q is not a decimal number", version)
-	}
-	return n, nil
+	return listing.Reach(ctx, a.state.Store.Revision, revision)
 }
 
 // checkBodyType takes JSON only; clients that can speak protobuf fall back to it.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/auth"
@@ -58,6 +59,10 @@ func (e *failure) status() metav1.Status {
 // refuse answers with the error; what is not a failure is the server's own fault.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var f *failure
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		sendJSON(w, int(status.ErrStatus.Code), status.ErrStatus)
+		return
+	}
 	if !errors.As(err, &f) {
 		if !errors.Is(err, context.Canceled) {
 			a.log.Error("plan API request failed", "method", r.Method, "path", r.URL.Path, "error", err)

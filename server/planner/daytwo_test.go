@@ -25,7 +25,7 @@ func errandOf(p plans.Plan) string {
 }
 
 func restartingErrand(p plans.Plan) bool {
-	return slices.Contains([]string{"rotate", "renew", "restart", "reconnect"}, errandOf(p))
+	return slices.Contains([]string{"rotate", "renew", "restart", "reconnect", "reload"}, errandOf(p))
 }
 
 // does is what an errand changes on a host; false when it does nothing, as it was done before.
@@ -33,15 +33,21 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 	w.errands[m.Name+" "+id]++
 	output := "done"
 	switch verb {
-	case "rotate", "renew", "restart", "reconnect":
-		h.up = false
+	case "rotate", "renew", "restart", "reconnect", "reload":
+		h.up, h.written = false, true
 		h.restarts++
+		w.startsWithCAs(m, h, verb)
+	case "newcas", "takecas", "tidy":
+		output = w.reissues(m, verb)
 	case "token", "prove":
 		w.takes(m, h)
+	case "seal":
+		w.takes(m, h)
+		w.agents = "agent-token"
 	case "save", "check", "guard":
 		output = `{"file":"/var/lib/rancher/k3s/server/db/snapshots/on-demand-` + m.Name + `","size":5000032,"sha256":"aa","tokenHash":"` + w.taken + `"}`
 	case "stop":
-		h.up, h.stopped, h.voter = false, true, false
+		h.up, h.stopped, h.voter, h.written = false, true, false, false
 	case "restore":
 		for name, other := range w.hosts {
 			if other.up && !other.dead && w.machine(name) != nil && w.machine(name).isServer() {
@@ -52,7 +58,7 @@ func (w *world) does(m *Machine, h *simulated, verb, id string) bool {
 		if w.taken != "" && ops.TokenHash(tokenOf(p)) != w.taken {
 			w.fail("the snapshot is restored on %s with another token", m.Name)
 		}
-		w.sealed = w.taken
+		w.sealed, w.agents, h.written = w.taken, w.then, false
 		h.installed, h.stopped, h.voter, h.version = true, true, true, w.versionOf(p)
 	}
 	w.write(m, func(d map[string][]byte) {

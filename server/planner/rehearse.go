@@ -31,6 +31,8 @@ type Rehearsal struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// Machine is the name of the one on which it is done.
 	Machine string `json:"machine"`
+	// Link is random.Hash of the secret that opens the snapshot to that machine; empty when it does not come through the server.
+	Link string `json:"link,omitempty"`
 }
 
 // Rehearsed is the result of a rehearsal, of the snapshot whose record has the key.

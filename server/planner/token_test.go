@@ -22,9 +22,13 @@ func tokenOf(p plans.Plan) string {
 	return settings.Token
 }
 
-// fits says that a host's runtime starts with the token that it has.
+// fits says that a host's runtime starts with the token that it has, and with the file of passwords that it has written.
 func (w *world) fits(m *Machine) bool {
-	return w.sealed == "" || !m.isServer() || ops.TokenHash(w.hosts[m.Name].token) == w.sealed
+	h := w.hosts[m.Name]
+	if w.sealed == "" || !m.isServer() {
+		return true
+	}
+	return ops.TokenHash(h.token) == w.sealed && (!h.written || w.agents == "" || w.agents == "agent-token")
 }
 
 // takes has etcd written with the token of the host's errand.

@@ -53,13 +53,10 @@ func (w windowed) again(now time.Time) time.Duration {
 
 // opens is when a window opens, as the rest of a sentence.
 func (w windowed) opens() string {
-	switch {
-	case w.fault != nil:
+	if w.fault != nil {
 		return w.fault.Error()
-	case w.Change.IsZero():
-		return "the maintenance window " + w.text + " does not open within two weeks"
 	}
-	return fmt.Sprintf("it waits for the maintenance window %s, which opens %s", w.text, w.Change.Format("Mon 2006-01-02 15:04 MST"))
+	return window.Opens(w.text, w.State)
 }
 
 // outside says that a restart of the machine has to wait for the maintenance window. One that does not work is mended at

@@ -52,6 +52,10 @@ type world struct {
 	limit int
 	// sealed is the hash of the token that etcd is written with, taken that of the snapshot to restore; empty is not looked at.
 	sealed, taken string
+	// agents is the agent token in what etcd is written with, and then that of the snapshot to restore; empty is not looked at.
+	agents, then string
+	// made are the new CAs that a host keeps, issued those that etcd has; empty are none, and those of the beginning.
+	made, issued string
 	// late is how many times the cluster's secrets are not written with the decision that they are in.
 	late int
 }
@@ -71,6 +75,8 @@ type simulated struct {
 	stopped   bool // by a restore
 	jammed    bool // until its runtime restarts, it does not come up
 	token     string
+	written   bool   // its file of passwords has the agent token of the server
+	ca        string // with which it started
 }
 
 func newWorld(t *testing.T, seed uint64, spec string, roles ...records.Roles) *world {
@@ -466,6 +472,7 @@ func (w *world) end(m *Machine) {
 			w.fail("%s starts with a token that etcd is not written with", m.Name)
 		}
 		if !h.installed || restarts {
+			h.written = true
 			h.up, h.ill, h.jammed = false, false, false
 			h.restarts++
 		}

@@ -14,6 +14,8 @@ const (
 	EventOfCluster   = "cluster"
 	EventOfMachine   = "machine"
 	EventOfOperation = "operation"
+	// EventOfRehearsal is that a rehearsal of the cluster's snapshots has ended, or that one which is due does not begin.
+	EventOfRehearsal = "rehearsal"
 )
 
 // Event is that a thing came from one state into another.
@@ -25,7 +27,7 @@ type Event struct {
 	// Kind is one of those above, Key the thing's key in the store.
 	Kind string `json:"kind"`
 	Key  string `json:"key"`
-	// Name is what people call it: a machine's node or host, a cluster's name, an operation's ID.
+	// Name is what people call it: a machine's node or host, a cluster's name, an operation's ID; of a rehearsal the snapshot's.
 	Name string `json:"name"`
 	// From is the state before; empty for what is new.
 	From string `json:"from,omitempty"`

@@ -41,6 +41,8 @@ type Cluster struct {
 	Exported *Exported `json:"exported,omitempty"`
 	// Requests are what the document asked for once, by the kinds of operations.
 	Requests map[string]Requested `json:"requests,omitempty"`
+	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while nobody asked for it.
+	Owners json.RawMessage `json:"owners,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
 	Leave  Leave         `json:"leave,omitzero"`
 	Status ClusterStatus `json:"status,omitzero"`
@@ -119,12 +121,15 @@ type ClusterSecrets struct {
 	Next *ServerToken `json:"next,omitempty"`
 	// Other are server tokens that were in force at other times, which their snapshots need.
 	Other []ServerToken `json:"other,omitempty"`
+	// Brought are the hashes (ops.TokenHash) of those of its server tokens that people brought from another server. What is read
+	// by them was written beside another agent token.
+	Brought []string `json:"brought,omitempty"`
 }
 
 // ServerToken is a server token that is not in force.
 type ServerToken struct {
 	Token string `json:"token"`
-	// Made is when it was made; zero is with the cluster.
+	// Made is when it was made; zero is with the cluster, or before it.
 	Made time.Time `json:"made,omitzero"`
 }
 
@@ -485,18 +490,6 @@ type RKESnapshotOn struct {
 	Size int64 `json:"size"`
 	// State says that the cluster's state is in it.
 	State bool `json:"state,omitempty"`
-}
-
-// User is a person or program that may log in. Sensitive. Key: ID.
-type User struct {
-	ID           string    `json:"id"`
-	Username     string    `json:"username"`
-	DisplayName  string    `json:"displayName,omitempty"`
-	PasswordHash string    `json:"passwordHash,omitempty"`
-	Admin        bool      `json:"admin,omitempty"`
-	Disabled     bool      `json:"disabled,omitempty"`
-	MustChange   bool      `json:"mustChangePassword,omitempty"`
-	Created      time.Time `json:"created"`
 }
 
 // Token is an API token. Sensitive, and its key is stored as a hash only. Key: Name.

@@ -3,6 +3,8 @@
 package rehearsals
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,37 +13,43 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
 
 // choose finds what a request is about, and says what is in its way.
-func (a *Asker) choose(key records.ClusterKey, ask Ask) (chosen, error) {
+func (a *Asker) choose(ctx context.Context, key records.ClusterKey, ask Ask) (chosen, error) {
 	d, ok := a.State.Clusters.Get(string(key))
 	if !ok {
 		return chosen{}, fmt.Errorf("rehearse a snapshot: %w", &store.NotFoundError{Collection: "clusters", Key: string(key)})
 	}
 	c := chosen{cluster: d.Value}
-	secrets, _ := a.State.ClusterSecrets.Get(d.Key)
-	switch {
-	case d.Value.Spec.Docker():
-		return c, invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", d.Value.Name)
-	case !d.Value.Deleting.IsZero():
-		return c, invalid("cluster %s is being removed", d.Value.Name)
-	case secrets.Value.ServerToken == "":
-		return c, invalid("the server does not know the token of cluster %s, by which its snapshots are read", d.Value.Name)
-	}
-	if err := a.locate(&c, key, ask.Snapshot); err != nil {
+	if err := a.able(d.Value); err != nil {
 		return c, err
 	}
-	if err := version(d.Value.Name, c.snapshot.Spec.KubernetesVersion); err != nil {
+	if err := a.locate(ctx, &c, key, ask.Snapshot); err != nil {
 		return c, err
 	}
 	return c, a.place(&c, ask)
 }
 
-// locate finds the snapshot. The machine has no way to hosts of the cluster, but to S3.
-func (a *Asker) locate(c *chosen, key records.ClusterKey, name string) error {
+// able says why no snapshot of a cluster can be rehearsed.
+func (a *Asker) able(c records.Cluster) error {
+	secrets, _ := a.State.ClusterSecrets.Get(c.Key())
+	switch {
+	case c.Spec.Docker():
+		return invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", c.Name)
+	case !c.Deleting.IsZero():
+		return invalid("cluster %s is being removed", c.Name)
+	case secrets.Value.ServerToken == "":
+		return invalid("the server does not know the token of cluster %s, by which its snapshots are read", c.Name)
+	}
+	return version(c.Name, c.Spec.KubernetesVersion)
+}
+
+// locate finds the snapshot, and says by which way its machine gets it.
+func (a *Asker) locate(ctx context.Context, c *chosen, key records.ClusterKey, name string) error {
 	onMachine := path.IsAbs(name)
 	if onMachine && (path.Clean(name) != name || strings.ContainsAny(name, "\n\r\x00")) {
 		return invalid("%.80q is not a valid path of a file", name)
@@ -53,6 +61,7 @@ func (a *Asker) locate(c *chosen, key records.ClusterKey, name string) error {
 		}
 	}
 	inS3 := slices.IndexFunc(known, func(s records.Snapshot) bool { return s.Machine == records.SnapshotInS3 })
+	var err error
 	switch {
 	case onMachine:
 		c.path = name
@@ -62,18 +71,51 @@ func (a *Asker) locate(c *chosen, key records.ClusterKey, name string) error {
 		}
 	case len(known) == 0:
 		return invalid("cluster %s has no snapshot %.80q; drover snapshots ls %s shows those that there are, and a file that was copied to the machine is rehearsed by its path there", c.cluster.Name, name, c.cluster.Name)
-	case inS3 < 0:
-		return invalid("snapshot %s is on the host of machine %s alone, to which machines of fleets have no way: give the cluster a bucket of S3 (docs/rescue.md), or copy the file to the machine of the fleet and rehearse it by its path there, /root/%s", known[0].Name(), known[0].Machine, known[0].Name())
 	default:
-		c.snapshot, c.record = known[inS3], known[inS3].Key()
-		if ok, why := a.Snapshots.Restorable(c.snapshot); !ok {
-			return invalid("snapshot %s cannot be restored: %s", c.snapshot.Name(), why)
-		}
+		err = a.fetched(ctx, c, known, inS3)
 	}
 	if clusterspec.Equal(c.snapshot.Spec, clusterspec.Spec{}) {
 		c.snapshot.Spec = c.cluster.Spec // what it was then is not known
 	}
-	return nil
+	return err
+}
+
+// fetched chooses from where the machine fetches the snapshot: from S3, which it can reach, or else through the server from the
+// host that has it. inS3 is the index of the copy there, -1 for none.
+func (a *Asker) fetched(ctx context.Context, c *chosen, copies []records.Snapshot, inS3 int) error {
+	var reasons []string
+	if inS3 >= 0 {
+		c.snapshot, c.record = copies[inS3], copies[inS3].Key()
+		why := ""
+		if _, why = a.Snapshots.Restorable(c.snapshot); why == "" {
+			c.from, why = a.bucket(*c)
+		}
+		if why == "" {
+			return nil
+		}
+		reasons = append(reasons, fmt.Sprintf("snapshot %s cannot be restored: %s", c.snapshot.Name(), why))
+	}
+	for _, s := range copies {
+		if s.Machine == records.SnapshotInS3 {
+			continue
+		}
+		c.snapshot, c.record = s, s.Key()
+		if ok, why := a.Snapshots.Restorable(s); !ok {
+			reasons = append(reasons, fmt.Sprintf("snapshot %s cannot be restored: %s", s.Name(), why))
+			continue
+		}
+		from, err := a.throughServer(ctx, *c)
+		if err == nil {
+			c.from = from
+			return nil
+		}
+		none, known := errors.AsType[*daytwo.NoFileError](err)
+		if !known {
+			return fmt.Errorf("look at snapshot %s of cluster %s: %w", s.Name(), c.cluster.Name, err)
+		}
+		reasons = append(reasons, none.Reason)
+	}
+	return &InvalidError{Reason: strings.Join(reasons, "; ")}
 }
 
 // place finds the machine.
@@ -108,10 +150,18 @@ func (a *Asker) place(c *chosen, ask Ask) error {
 	case ask.Machine != "":
 		return invalid("there is no machine %.80q; drover machines ls shows those there are", ask.Machine)
 	}
-	if _, ok := a.State.Fleets.Get(string(records.FleetKey(ask.Fleet))); !ok {
-		return invalid("there is no fleet %.80q; drover fleets ls shows those there are", ask.Fleet)
+	if err := a.known(ask.Fleet); err != nil {
+		return err
 	}
 	return invalid("fleet %s has no machines; run on a host what drover fleets join-command %s prints", ask.Fleet, ask.Fleet)
+}
+
+// known says that there is no such fleet.
+func (a *Asker) known(fleet string) error {
+	if _, ok := a.State.Fleets.Get(string(records.FleetKey(fleet))); !ok {
+		return invalid("there is no fleet %.80q; drover fleets ls shows those there are", fleet)
+	}
+	return nil
 }
 
 // suits says why a machine cannot rehearse now. What only its host knows is looked at there.

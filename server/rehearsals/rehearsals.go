@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -35,12 +36,18 @@ type Asker struct {
 	Watching func(secretKey string) (since time.Time, connected bool)
 	// InstallerImage gives the prefix of installer images, DefaultRegistry the registry of images that name none.
 	InstallerImage, DefaultRegistry func() string
-	Now                             func() time.Time
+	// Files opens snapshots that hosts of clusters have; nil opens none. Server is the URL of the server as hosts know it, empty while
+	// it has none, and the PEM of certificates that they trust beside their system's.
+	Files  *daytwo.Files
+	Server func() (url, ca string)
+	Now    func() time.Time
+	// Logger gets who was sent a snapshot, which has all Secrets of its cluster.
+	Logger *slog.Logger
 }
 
 // Ask is a request of somebody.
 type Ask struct {
-	// Snapshot is the name of one in S3, or the path of a file on the machine's host.
+	// Snapshot is the name of one that the cluster has, or the path of a file on the machine's host.
 	Snapshot string
 	// Machine is the name of a machine of a fleet. Without it Fleet is the name of one, whose first machine that is free is taken.
 	Machine, Fleet string
@@ -64,8 +71,9 @@ type chosen struct {
 	snapshot records.Snapshot
 	// record is the key of the snapshot's record; empty when there is none.
 	record string
-	// path is the snapshot's file on the machine's host; empty for one in S3.
+	// path is the snapshot's file on the machine's host; empty for one that is fetched from there.
 	path    string
+	from    *errand.Source
 	machine records.Machine
 	fleet   store.Document[records.Fleet]
 }
@@ -83,18 +91,19 @@ func (a *Asker) Begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 }
 
 // Preview says what Begin would do, a line for each step.
-func (a *Asker) Preview(key records.ClusterKey, ask Ask) ([]string, error) {
-	c, err := a.choose(key, ask)
+func (a *Asker) Preview(ctx context.Context, key records.ClusterKey, ask Ask) ([]string, error) {
+	c, err := a.choose(ctx, key, ask)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.rehearsal(c)
-	if err != nil {
-		return nil, err
-	}
+	r := a.rehearsal(c)
 	from := fmt.Sprintf("reads %s there", c.path)
-	if c.path == "" {
-		from = fmt.Sprintf("gets %s from S3, %.1f MiB", c.snapshot.Name(), float64(c.snapshot.Size)/(1<<20))
+	if c.from != nil {
+		place := "S3"
+		if c.from.Opens != "" {
+			place = "machine " + c.snapshot.Machine + " through the server"
+		}
+		from = fmt.Sprintf("gets %s from %s, %.1f MiB", c.snapshot.Name(), place, float64(c.from.Size)/(1<<20))
 	}
 	host := c.machine.Name
 	if c.machine.NodeName != "" {
@@ -108,7 +117,7 @@ func (a *Asker) Preview(key records.ClusterKey, ask Ask) ([]string, error) {
 }
 
 func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (operations.Operation, error) {
-	c, err := a.choose(key, ask)
+	c, err := a.choose(ctx, key, ask)
 	if err != nil {
 		return operations.Operation{}, err
 	}
@@ -116,7 +125,10 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 	if err != nil {
 		return operations.Operation{}, err
 	}
-	subject := records.ClusterKey(c.fleet.Key)
+	subject, link := records.ClusterKey(c.fleet.Key), ""
+	if c.from != nil && c.from.Opens != "" {
+		link = random.Hash(c.from.Opens)
+	}
 	name := c.snapshot.Name()
 	if c.path != "" {
 		name = c.path
@@ -127,7 +139,7 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 		Tasks: []operations.Task{{ID: planner.TaskRehearse, Host: c.machine.NodeName}, {ID: planner.TaskCleanUp, Host: c.machine.NodeName}},
 		Params: struct {
 			Rehearsal planner.Rehearsal `json:"rehearsal"`
-		}{planner.Rehearsal{Cluster: key, Snapshot: c.record, Machine: c.machine.Name}},
+		}{planner.Rehearsal{Cluster: key, Snapshot: c.record, Machine: c.machine.Name, Link: link}},
 	}, a.Now)
 	if err != nil {
 		return o, fmt.Errorf("rehearse a snapshot of cluster %s on fleet %s: %w", c.cluster.Name, c.fleet.Value.Name, err)
@@ -147,10 +159,7 @@ func (a *Asker) begin(ctx context.Context, key records.ClusterKey, ask Ask) (ope
 
 // given are the plans of a rehearsal.
 func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
-	r, err := a.rehearsal(c)
-	if err != nil {
-		return records.GivenPlan{}, err
-	}
+	r := a.rehearsal(c)
 	p, err := r.Plan()
 	if err != nil {
 		return records.GivenPlan{}, err
@@ -165,7 +174,7 @@ func (a *Asker) given(c chosen, by string) (records.GivenPlan, error) {
 }
 
 // rehearsal is what the host does.
-func (a *Asker) rehearsal(c chosen) (errand.Rehearsal, error) {
+func (a *Asker) rehearsal(c chosen) errand.Rehearsal {
 	secrets, _ := a.State.ClusterSecrets.Get(c.cluster.Key())
 	// One of before a rotation is read with the token of then.
 	if then, ok := ops.InForce(secrets.Value, c.snapshot.TokenHash); ok {
@@ -184,22 +193,10 @@ func (a *Asker) rehearsal(c chosen) (errand.Rehearsal, error) {
 		// Images for hosts without a registry are put below agent/images before a runtime runs.
 		r.Runtimes = append(r.Runtimes, d.DefaultDataDir()+"/server", d.DefaultDataDir()+"/agent/containerd")
 	}
-	if c.path != "" {
-		return r, nil
+	if c.from != nil {
+		r.Snapshot, r.From = c.snapshot.Name(), c.from
 	}
-	place, on, err := daytwo.PlaceOf(a.State, c.cluster)
-	switch {
-	case err != nil:
-		return r, &InvalidError{Reason: err.Error()}
-	case !on:
-		return r, invalid("cluster %s has no bucket any more", c.cluster.Name)
-	}
-	link, err := place.Link(c.snapshot.Name(), a.Now())
-	if err != nil {
-		return r, &InvalidError{Reason: err.Error()}
-	}
-	r.Snapshot, r.From = c.snapshot.Name(), &errand.Source{Link: link, CA: place.EndpointCA, Unverified: place.SkipSSLVerify, Size: c.snapshot.Size}
-	return r, nil
+	return r
 }
 
 // restored are the settings by which what is in etcd can be read and is what it was; all others are of hosts and pods.
@@ -250,10 +247,11 @@ func busy(plan []byte) string {
 	return ""
 }
 
-// version says whether a snapshot of that Kubernetes version can be rehearsed.
+// version says whether clusters of that Kubernetes version can be rehearsed.
 func version(cluster, text string) error {
 	if strings.Contains(text, "k3s") {
 		return nil
 	}
-	return invalid("cluster %s is one of RKE2, whose API runs in pods of a kubelet: a rehearsal on a machine of a fleet would run what the cluster runs. Restore the snapshot on a cluster that you can lose, by the path of its file (docs/rescue.md)", cluster)
+	return invalid("cluster %s is one of RKE2, which is not rehearsed: its Kubernetes API is a pod, and the kubelet that would run it on a machine of a fleet would run the cluster's other pods there, too. "+
+		"Restore the snapshot on a cluster that you can lose, by the path of its file (docs/rescue.md)", cluster)
 }

@@ -1,9 +1,13 @@
 package rehearsals
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +20,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/planner/ops"
@@ -35,6 +40,9 @@ type bench struct {
 	*testing.T
 	*state.State
 	asker Asker
+	// host is the agent on the host of m1; nil is away.
+	host http.HandlerFunc
+	logs *bytes.Buffer
 }
 
 func newBench(t *testing.T) *bench {
@@ -45,11 +53,13 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	now := func() time.Time { return noon }
-	b := &bench{T: t, State: s, asker: Asker{
+	b := &bench{T: t, State: s, logs: &bytes.Buffer{}}
+	b.asker = Asker{
 		State: s, Snapshots: &daytwo.Asker{State: s, Fault: func(records.ClusterKey) string { return "" }, Now: now}, Now: now,
 		Watching:       func(secret string) (time.Time, bool) { return time.Time{}, secret == "drover-fleets/s2-machine-plan" },
 		InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "mirror.lan" },
-	}}
+		Files: b.files(), Server: func() (string, string) { return "https://drover.lan:8443", "PEM" }, Logger: slog.New(slog.NewTextHandler(b.logs, nil)),
+	}
 	spec := clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{
 		MachineGlobalConfig: map[string]any{"secrets-encryption": true, "debug": true, "cluster-cidr": "10.1.0.0/16"},
 		ETCD:                &etcdspec.ETCD{S3: &etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", Region: "here", CloudCredentialName: "fleet-default:keys"}},
@@ -72,6 +82,22 @@ func newBench(t *testing.T) *bench {
 	b.snapshot("s3", "s3://harbour/off")
 	b.snapshot("m1", "/var/lib/rancher/k3s/server/db/snapshots/near")
 	return b
+}
+
+// files are the snapshots on the host of m1.
+func (b *bench) files() *daytwo.Files {
+	return &daytwo.Files{
+		State:  b.State,
+		Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{Connected: b.host != nil, Since: noon} },
+		Ask: func(_ context.Context, _ records.Subject, path string, _ http.Header) (*http.Response, error) {
+			if b.host == nil {
+				return nil, errors.New("no tunnel")
+			}
+			w := httptest.NewRecorder()
+			b.host(w, httptest.NewRequest(http.MethodGet, path, nil))
+			return w.Result(), nil
+		},
+	}
 }
 
 func (b *bench) snapshot(machine, file string) {
@@ -176,10 +202,28 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 		ask    Ask
 		want   string
 	}{
-		"no place":               {ask: Ask{Snapshot: "off"}, want: "name the machine of a fleet"},
-		"an unknown snapshot":    {ask: Ask{Snapshot: "none", Fleet: "spare"}, want: `has no snapshot "none"`},
-		"a path that climbs":     {ask: Ask{Snapshot: "/root/../off", Fleet: "spare"}, want: "is not a valid path"},
-		"on a cluster's host":    {ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "on the host of machine m1 alone"},
+		"no place":            {ask: Ask{Snapshot: "off"}, want: "name the machine of a fleet"},
+		"an unknown snapshot": {ask: Ask{Snapshot: "none", Fleet: "spare"}, want: `has no snapshot "none"`},
+		"a path that climbs":  {ask: Ask{Snapshot: "/root/../off", Fleet: "spare"}, want: "is not a valid path"},
+		"a host that is away": {
+			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be had: on machine m1: its host has not been connected since 2026-01-02T12:00:00Z",
+		},
+		"a file that is gone": {
+			change: func(b *bench) {
+				b.host = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no file", http.StatusNotFound) }
+			},
+			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "on machine m1: the file is gone: no file",
+		},
+		"a host's, of another token": {
+			change: func(b *bench) {
+				b.must(b.Snapshots.Modify(b.Context(), string(key)+"/m1/near", func(s records.Snapshot) (records.Snapshot, error) { s.TokenHash = "other"; return s, nil }))
+			},
+			ask: Ask{Snapshot: "near", Fleet: "spare"}, want: "snapshot near cannot be restored: it was taken with another server token",
+		},
+		"a server without URL": {
+			change: func(b *bench) { b.asker.Server = func() (string, string) { return "", "" } },
+			ask:    Ask{Snapshot: "near", Fleet: "spare"}, want: "set server-url",
+		},
 		"a machine of a cluster": {ask: Ask{Snapshot: "off", Machine: "pier-1"}, want: "machine m1 is of cluster harbour: a rehearsal is done on a machine of a fleet"},
 		"an agent that is away":  {ask: Ask{Snapshot: "off", Machine: "s1"}, want: "the agent on machine s1 is not connected"},
 		"an unknown machine":     {ask: Ask{Snapshot: "off", Machine: "s9"}, want: `there is no machine "s9"`},
@@ -227,7 +271,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 			}
 			for _, begin := range []func() error{
 				func() error { _, err := b.asker.Begin(t.Context(), key, c.ask); return err },
-				func() error { _, err := b.asker.Preview(key, c.ask); return err },
+				func() error { _, err := b.asker.Preview(t.Context(), key, c.ask); return err },
 			} {
 				err := begin()
 				if _, is := errors.AsType[*InvalidError](err); !is || !strings.Contains(err.Error(), c.want) {
@@ -243,7 +287,7 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	b := newBench(t)
-	lines, err := b.asker.Preview(key, Ask{Snapshot: "off", Machine: "s2"})
+	lines, err := b.asker.Preview(t.Context(), key, Ask{Snapshot: "off", Machine: "s2"})
 	if err != nil || len(lines) != 3 || lines[0] != "machine s2 (host-s2) of fleet spare gets off from S3, 0.0 MiB" {
 		t.Errorf("it would do %q, %v", lines, err)
 	}

@@ -96,7 +96,7 @@ func (r *Runner) Start(ctx context.Context) (wait func()) {
 			}
 		}),
 		r.State.Operations.Observe(func(e store.Event[operations.Operation]) {
-			if e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry {
+			if e.Old == nil || e.Old.State != e.Value.State || e.Old.Retry != e.Value.Retry || (e.Old.Hurry == nil) != (e.Value.Hurry == nil) {
 				r.poke(records.ClusterKey(e.Value.Subject))
 			}
 		}),
@@ -221,6 +221,8 @@ func (r *Runner) pass(ctx context.Context, key records.ClusterKey) (again time.D
 		return time.Millisecond, r.end(ctx, key, d)
 	case want.Run:
 		return time.Millisecond, r.run(ctx, s, d)
+	case want.Hold:
+		return time.Millisecond, r.hold(ctx, d)
 	case want.Leave:
 		return 0, r.leaveAlone(ctx, s)
 	case want.Save:

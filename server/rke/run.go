@@ -154,6 +154,7 @@ func (r *Runner) run(ctx context.Context, s want.Snapshot, d want.Decision) erro
 	o := r.options(s.Machines, report)
 	o.Planned = agents.hold
 	o.Stop = r.stop(ctx, key, d.Operation.Key(), removes)
+	o.Stop = r.within(key, d.Operation.Key(), o.Stop)
 	o.Save = func(ctx context.Context, next *rkestate.State) error { return r.save(ctx, key, next, want.Record) }
 	work := engine.Work{Config: d.Config, Before: d.Before, Kubeconfig: kubeconfigPath}
 	var failed error
@@ -217,6 +218,42 @@ func (r *Runner) stop(ctx context.Context, key records.ClusterKey, operation str
 		}
 		return context.Cause(ctx)
 	}
+}
+
+// within is stop, which says so at the end of the maintenance window, too.
+func (r *Runner) within(key records.ClusterKey, operation string, stop func() error) func() error {
+	return func() error {
+		if err := stop(); err != nil {
+			return err
+		}
+		s, ok := r.gather(key)
+		o, known := r.State.Operations.Get(operation)
+		if ok && known && s.Outside(o.Value) != nil {
+			return engine.ErrStopped
+		}
+		return nil
+	}
+}
+
+// hold writes what an operation waits for. What was begun goes on afterwards.
+func (r *Runner) hold(ctx context.Context, d want.Decision) error {
+	_, err := r.State.Operations.Modify(ctx, d.Operation.Key(), func(o operations.Operation) (operations.Operation, error) {
+		if o.State.Ended() {
+			return o, store.ErrUnchanged
+		}
+		now := r.Now().UTC()
+		for _, t := range o.Tasks {
+			if t.State == operations.TaskRunning {
+				t.State, t.Progress = operations.TaskPending, ""
+				o = o.WithTask(t, now)
+			}
+		}
+		return o.WithLine(d.Wait.Cause, now).WithWait(d.Wait, now), nil
+	})
+	if err != nil {
+		return fmt.Errorf("write what operation %s waits for: %w", d.Operation.ID, err)
+	}
+	return nil
 }
 
 // options are what a run needs of its surroundings.

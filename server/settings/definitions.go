@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-project/drover/server/audit"
 )
 
 // spoken is the Rancher release whose API this server speaks; clients choose their
@@ -41,6 +43,11 @@ func definitions(d Defaults) []definition {
 	return []definition{
 		{name: "agent-image", value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
 		{name: "agent-tls-mode", value: "strict", check: oneOf("strict", "system-store")},
+		{name: audit.SettingFilter, check: auditFilter},
+		{name: audit.SettingLevel, value: "1", check: oneOf("0", "1", "2", "3")},
+		{name: audit.SettingDays, value: "90", check: atLeast(1)},
+		{name: audit.SettingFileMiB, value: "50", check: atLeast(1)},
+		{name: audit.SettingFiles, value: "20", check: atLeast(2)},
 		{name: "auth-token-default-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-user-session-idle-ttl-minutes", value: "0", readOnly: "sessions end by auth-user-session-ttl-minutes alone, used or not"},
@@ -153,6 +160,14 @@ func registry(value string) string {
 
 // hostName is what may stand where a shell command and a kubeconfig show the host.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
+
+// auditFilter refuses rules that leave nothing out for being misspelt.
+func auditFilter(value string) string {
+	if _, err := audit.ParseFilter(value); err != nil {
+		return err.Error()
+	}
+	return ""
+}
 
 // serverURL refuses what would give hosts a command that cannot work.
 func serverURL(value string) string {

@@ -145,9 +145,8 @@ func (s *Settings) List() []Setting {
 	return list
 }
 
-// Set stores a value; the empty one returns to the default. Its errors are
-// *UnknownError, *ReadOnlyError, *InvalidError, or the store's.
-func (s *Settings) Set(ctx context.Context, name, value string) error {
+// CheckValue says whether Set would take a value. Its errors are *UnknownError, *ReadOnlyError and *InvalidError.
+func (s *Settings) CheckValue(name, value string) error {
 	d, ok := s.definitions[name]
 	if !ok {
 		return &UnknownError{Name: name}
@@ -158,10 +157,13 @@ func (s *Settings) Set(ctx context.Context, name, value string) error {
 	if _, ok := s.environment[name]; ok {
 		return &ReadOnlyError{Name: name, Reason: "the server's environment variable " + Variable(name) + " overrules it; change it there"}
 	}
-	if value != "" {
-		if err := d.validate(value); err != nil {
-			return err
-		}
+	return d.validate(value)
+}
+
+// Set stores a value; the empty one returns to the default. Its errors are those of CheckValue, or the store's.
+func (s *Settings) Set(ctx context.Context, name, value string) error {
+	if err := s.CheckValue(name, value); err != nil {
+		return err
 	}
 	if err := s.write(ctx, records.Setting{Name: name, Value: value}); err != nil {
 		return fmt.Errorf("store setting %s: %w", name, err)

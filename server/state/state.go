@@ -4,11 +4,13 @@ package state
 
 import (
 	"context"
+	"strings"
 
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -40,10 +42,19 @@ type State struct {
 	Operations *store.Collection[operations.Operation]
 	// Snapshots are encrypted, as they have the spec of their cluster, and keyed "<namespace>/<cluster>/<machine>/<name>".
 	Snapshots *store.Collection[records.Snapshot]
+	// Rehearsals are encrypted, as causes are, and have the key of a cluster.
+	Rehearsals *store.Collection[records.Rehearsals]
 	// Events are encrypted, as causes are, and keyed "<cluster id>/<number>" in the order of their making.
 	Events *store.Collection[records.EventPage]
 	// Users are encrypted and keyed by ID.
 	Users *store.Collection[records.User]
+	// UserNames hold each login name once; they are encrypted and keyed by it in lower case. Users made before there were any have none.
+	UserNames *store.Collection[records.UserName]
+	// GlobalRoles and RoleTemplates are those that people made, and the flags of built-in ones; both, and Bindings, are encrypted, so
+	// that nobody who writes to the store without the key gives themselves rights, and keyed by ID.
+	GlobalRoles   *store.Collection[roles.Role]
+	RoleTemplates *store.Collection[roles.Role]
+	Bindings      *store.Collection[roles.Binding]
 	// Tokens are encrypted and keyed by name.
 	Tokens *store.Collection[records.Token]
 	// Settings are keyed by name.
@@ -75,6 +86,15 @@ type State struct {
 	OperationsBySubject *store.Index[operations.Operation, records.ClusterKey]
 	// OperationsByID finds an operation by its ID.
 	OperationsByID *store.Index[operations.Operation, string]
+	// UsersByName finds a user by the login name in lower case.
+	UsersByName *store.Index[records.User, string]
+	// TokensByUser finds the tokens of a user.
+	TokensByUser *store.Index[records.Token, string]
+	// BindingsBySubject finds bindings by the principal that they are for, BindingsByCluster those of a cluster and its projects,
+	// BindingsByRole those to a role.
+	BindingsBySubject *store.Index[roles.Binding, string]
+	BindingsByCluster *store.Index[roles.Binding, string]
+	BindingsByRole    *store.Index[roles.Binding, RoleKey]
 	// RegistrationTokensByHash finds registration tokens by random.Hash of the token. A lookup by
 	// the hash takes a time that depends on the hash alone, which says nothing about the token.
 	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
@@ -96,8 +116,13 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Objects:            store.NewCollection[objects.Object]("objects", true),
 		Operations:         store.NewCollection[operations.Operation]("operations", true),
 		Snapshots:          store.NewCollection[records.Snapshot]("snapshots", true),
+		Rehearsals:         store.NewCollection[records.Rehearsals]("rehearsals", true),
 		Events:             store.NewCollection[records.EventPage]("events", true),
 		Users:              store.NewCollection[records.User]("users", true),
+		UserNames:          store.NewCollection[records.UserName]("usernames", true),
+		GlobalRoles:        store.NewCollection[roles.Role]("globalroles", true),
+		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
+		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
@@ -108,7 +133,8 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Events, s.Users, s.Tokens, s.Settings, s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
+		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames, s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Tokens, s.Settings,
+		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +159,76 @@ func (s *State) index() {
 		return []records.ClusterKey{records.ClusterKey(o.Subject)}
 	})
 	s.OperationsByID = store.NewIndex(s.Operations, func(o *operations.Operation) []string { return []string{o.ID} })
+	s.people()
 	s.RegistrationTokensByHash = store.NewIndex(s.RegistrationTokens, func(t *records.RegistrationToken) []string {
 		return []string{random.Hash(t.Token)}
 	})
+}
+
+// RoleKey is a role, of whose IDs there are two kinds.
+type RoleKey struct {
+	Kind roles.Kind
+	ID   string
+}
+
+// people makes the indexes over users, tokens and bindings.
+func (s *State) people() {
+	s.UsersByName = store.NewIndex(s.Users, func(u *records.User) []string { return []string{strings.ToLower(u.Username)} })
+	s.TokensByUser = store.NewIndex(s.Tokens, func(t *records.Token) []string { return []string{t.UserID} })
+	s.BindingsBySubject = store.NewIndex(s.Bindings, func(b *roles.Binding) []string { return []string{b.Principal()} })
+	s.BindingsByCluster = store.NewIndex(s.Bindings, func(b *roles.Binding) []string { return []string{b.ClusterID} })
+	s.BindingsByRole = store.NewIndex(s.Bindings, func(b *roles.Binding) []RoleKey {
+		return []RoleKey{{roles.KindOf(b.Context()), b.Role}}
+	})
+}
+
+// Role finds a role: a built-in one with the flags that it was given, or one that people made. It is a roles.Lookup.
+func (s *State) Role(kind roles.Kind, id string) (roles.Role, bool) {
+	stored, ok := s.RolesOf(kind).Get(id)
+	if builtin, is := roles.Builtin(kind, id); is {
+		if ok {
+			builtin = builtin.Overlaid(stored.Value)
+		}
+		return builtin, true
+	}
+	return stored.Value, ok
+}
+
+// RolesOf is where the roles of a kind are kept.
+func (s *State) RolesOf(kind roles.Kind) *store.Collection[roles.Role] {
+	if kind == roles.RoleTemplate {
+		return s.RoleTemplates
+	}
+	return s.GlobalRoles
+}
+
+// Roles are all roles of a kind: the built-in ones, then those that people made, in the order of their IDs.
+func (s *State) Roles(kind roles.Kind) []roles.Role {
+	all := roles.Builtins(kind)
+	for i := range all {
+		all[i], _ = s.Role(kind, all[i].ID)
+	}
+	for _, d := range s.RolesOf(kind).List() {
+		if _, builtin := roles.Builtin(kind, d.Key); !builtin {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
+// GrantsOf is what all bindings of a user come to, those of their groups, too. A user of data from before there were bindings may
+// be an administrator by their record.
+func (s *State) GrantsOf(u records.User) *roles.Grants {
+	var all []roles.Binding
+	if u.Admin {
+		all = append(all, roles.Binding{Role: roles.Admin})
+	}
+	for _, principal := range u.Principals() {
+		for _, d := range s.BindingsBySubject.Find(principal) {
+			all = append(all, d.Value)
+		}
+	}
+	return roles.Of(all, s.Role)
 }
 
 // OperationsOf are the operations about a cluster, those that have ended too, in the order of

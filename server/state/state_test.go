@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -62,12 +63,22 @@ func TestCollections(t *testing.T) {
 			records.PlanSecret{Object: object("p"), Data: map[string][]byte{"plan": []byte("mark-plan"), "empty": {}}})},
 		{"operations", true, "mark-operation", keeps(func(s *State) *store.Collection[operations.Operation] { return s.Operations },
 			operations.Operation{ID: "op-1", Subject: "fleet-default/key", Title: "mark-operation", State: operations.Queued, Created: noon})},
+		{"rehearsals", true, "mark-held", keeps(func(s *State) *store.Collection[records.Rehearsals] { return s.Rehearsals },
+			records.Rehearsals{Every: time.Hour, Fleet: "f", Since: noon, Held: &records.HeldRehearsal{Why: "mark-held", At: noon}})},
 		{"events", true, "mark-cause", keeps(func(s *State) *store.Collection[records.EventPage] { return s.Events },
 			records.EventPage{Events: []records.Event{{Revision: 3, At: noon, Kind: records.EventOfMachine, Key: "a/b", To: "Error", Cause: "mark-cause"}}})},
 		{"objects", true, "mark-value", keeps(func(s *State) *store.Collection[objects.Object] { return s.Objects },
 			objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Name: "s", Namespace: "n"}, Data: map[string][]byte{"key": []byte("mark-value")}})},
 		{"users", true, "mark-user", keeps(func(s *State) *store.Collection[records.User] { return s.Users },
 			records.User{ID: "u", Username: "mark-user", PasswordHash: "h", Created: noon})},
+		{"user names", true, "mark-user-name", keeps(func(s *State) *store.Collection[records.UserName] { return s.UserNames },
+			records.UserName{UserID: "mark-user-name"})},
+		{"global roles", true, "mark-global-role", keeps(func(s *State) *store.Collection[roles.Role] { return s.GlobalRoles },
+			roles.Role{ID: "gr-1", Name: "mark-global-role", Context: roles.Global})},
+		{"role templates", true, "mark-role-template", keeps(func(s *State) *store.Collection[roles.Role] { return s.RoleTemplates },
+			roles.Role{ID: "rt-1", Name: "mark-role-template", Context: roles.Cluster})},
+		{"bindings", true, "mark-binding", keeps(func(s *State) *store.Collection[roles.Binding] { return s.Bindings },
+			roles.Binding{ID: "grb-1", Role: "mark-binding", Created: noon})},
 		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },
 			records.Token{Name: "token-1", KeyHash: "mark-key-hash", Created: noon})},
 		{"settings", false, "mark-setting", keeps(func(s *State) *store.Collection[records.Setting] { return s.Settings },

@@ -98,6 +98,9 @@ func (u *Upgrader) Upgrade(ctx context.Context, key records.ClusterKey, r Reques
 	if c.Spec.RKE1() && r.How.NoSnapshot {
 		return Answer{}, &InvalidError{Field: "noSnapshot", Reason: fmt.Sprintf("the upgrade of an RKE1 cluster is a change of its document: annotate %s with %s: \"true\" to have it begin without a snapshot", c.Name, clusterspec.NoSnapshot)}
 	}
+	if c.Spec.RKE1() && r.How.Hurry {
+		return Answer{}, &InvalidError{Field: "now", Reason: fmt.Sprintf("the upgrade of an RKE1 cluster is a change of its document, which begins an operation a moment later: drover operations ls --cluster %s has it, and drover operations hurry ID has it not wait", c.Name)}
+	}
 	answer := Answer{To: r.To}
 	known := u.facts(ctx, c, r)
 	if answer.From = c.Spec.KubernetesVersion; c.Spec.RKE1() && len(known.running) > 0 {

@@ -17,8 +17,8 @@ type Event struct {
 	At        time.Time `json:"at"`
 	Cluster   string    `json:"clusterName"`
 	ClusterID string    `json:"clusterId"`
-	// Kind is cluster, machine or operation; Key is "<namespace>/<name>", of an operation its id behind that
-	// of the cluster, and Name what people call it: a machine's node or host.
+	// Kind is cluster, machine, operation or rehearsal; Key is "<namespace>/<name>", of an operation its id behind that
+	// of the cluster, of a rehearsal the cluster's, and Name what people call it: a machine's node or host, the snapshot of a rehearsal.
 	Kind string `json:"kind"`
 	Key  string `json:"key"`
 	Name string `json:"name"`

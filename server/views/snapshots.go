@@ -5,13 +5,15 @@ package views
 import (
 	"time"
 
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 )
 
 // Asked is the body of POST /v1-drover/clusters/{namespace}/{name}/operations.
 type Asked struct {
-	// Kind is snapshot, restore, rehearse, rotate-certificates or rotate-encryption-keys; of k3s and RKE2 rotate-server-token too.
+	// Kind is snapshot, restore, rehearse, rotate-certificates or rotate-encryption-keys; rotate-ca is rotate-certificates
+	// with CA. Of k3s and RKE2 rotate-server-token too.
 	Kind string `json:"kind"`
 	// Snapshot is the name of the one to take, which may be left out, or to restore.
 	Snapshot string `json:"snapshot,omitempty"`
@@ -23,13 +25,16 @@ type Asked struct {
 	Fleet string `json:"fleet,omitempty"`
 	// KeepState restores with the certificates and keys that the server has, and not with those in the snapshot.
 	KeepState bool `json:"keepState,omitempty"`
-	// CA rotates the cluster's CAs, too; Services are those whose certificates are rotated, none being all.
+	// CA rotates the cluster's CAs, too, and all certificates; Services are those whose certificates are rotated, none being all.
 	CA       bool     `json:"ca,omitempty"`
 	Services []string `json:"services,omitempty"`
 }
 
-// Wish is what is asked for.
+// Wish is what is asked for of a cluster of RKE1.
 func (a Asked) Wish() want.Wish {
+	if a.Kind == ops.KindCA {
+		a.Kind, a.CA = want.KindRotateCertificates, true
+	}
 	return want.Wish{Kind: a.Kind, Snapshot: a.Snapshot, KeepState: a.KeepState, CA: a.CA, Services: a.Services}
 }
 

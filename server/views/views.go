@@ -232,6 +232,22 @@ type EarlierToken struct {
 	Hash string `json:"hash"`
 }
 
+// AskedToken is a server token that is brought to a cluster.
+type AskedToken struct {
+	// Token is the password alone, or K10<hash of the CA>::server:<password>.
+	Token string `json:"token"`
+}
+
+// BroughtToken is a server token that was brought to a cluster, without the token.
+type BroughtToken struct {
+	Type    string `json:"type"`    // broughtToken
+	Cluster string `json:"cluster"` // <namespace>/<name>
+	// Hash is what its snapshots have of it.
+	Hash string `json:"hash"`
+	// Known says that the cluster had it already, and nothing was changed.
+	Known bool `json:"known"`
+}
+
 // Tunnel is one open tunnel of a host.
 type Tunnel struct {
 	Subject     string    `json:"subject"`

@@ -129,6 +129,14 @@ type State struct {
 	Change time.Time
 }
 
+// Opens is when windows open that are closed, as the rest of a sentence; text is theirs.
+func Opens(text string, s State) string {
+	if s.Change.IsZero() {
+		return "the maintenance window " + text + " does not open within two weeks"
+	}
+	return fmt.Sprintf("it waits for the maintenance window %s, which opens %s", text, s.Change.Format("Mon 2006-01-02 15:04 MST"))
+}
+
 // horizon is for how many days windows are looked at: a window that opens once a week may be left out in one, when clocks
 // are put forward over it.
 const horizon = 16

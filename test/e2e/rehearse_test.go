@@ -36,7 +36,7 @@ func (f *fleet) rehearses() {
 	if out, err := spare.Sh(f.ctx, line); err != nil {
 		f.Fatalf("join: %v: %s", err, out)
 	}
-	must(f.T, spare.WriteFile(f.ctx, "/root/"+one.Name, content, 0o600))
+	must(f.T, spare.WriteFile(f.ctx, "/root/copied", content, 0o600))
 	must(f.T, spare.WriteFile(f.ctx, "/root/cut", content[:len(content)/2], 0o600))
 	joined := regexp.MustCompile(`spare +f-\w+ +1 +1 Waiting for plan`)
 	ctx, cancel := context.WithTimeout(f.ctx, manyPatience)
@@ -51,8 +51,9 @@ func (f *fleet) rehearses() {
 	must(f.T, err)
 
 	began := time.Now()
-	out := f.drover("snapshots", "rehearse", "harbour", "/root/"+one.Name, "--on", "spare-1", "--wait")
+	out := f.drover("snapshots", "rehearse", "harbour", one.Name, "--on", "spare-1", "--wait") // which its host alone has
 	f.Logf("the rehearsal: %s\n%s", time.Since(began).Round(100*time.Millisecond), out)
+	f.drover("snapshots", "rehearse", "harbour", "/root/copied", "--on", "spare-1", "--wait")
 	var list []struct {
 		Name      string
 		Rehearsal *struct {
@@ -80,6 +81,50 @@ func (f *fleet) rehearses() {
 	if after != before {
 		f.Errorf("on the host there was\n%s\nand there is\n%s", before, after)
 	}
+	f.rehearsesByItself()
 	f.drover("fleets", "rm", "spare", "--yes", "--force")
 	must(f.T, spare.Remove(f.ctx))
+}
+
+// rehearsesByItself has the newest snapshot rehearsed every minute, sees two of them end well, and ends that.
+func (f *fleet) rehearsesByItself() {
+	f.drover("clusters", "rehearsals", "harbour", "--every", "1m", "--fleet", "spare")
+	ends := map[string]time.Time{}
+	ctx, cancel := context.WithTimeout(f.ctx, 2*manyPatience)
+	defer cancel()
+	must(f.T, bed.Await(ctx, "two rehearsals by themselves", time.Second, func(context.Context) error {
+		var is struct {
+			Good *struct {
+				Operation string
+				At        time.Time
+			}
+			Last *struct{ Cause string }
+		}
+		out := f.drover("clusters", "rehearsals", "harbour", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &is); err != nil {
+			return err
+		}
+		if is.Last != nil && is.Last.Cause != "" && len(ends) > 0 {
+			f.Fatalf("a rehearsal failed: %s", out)
+		}
+		if is.Good != nil {
+			ends[is.Good.Operation] = is.Good.At
+		}
+		if len(ends) < 3 { // with the last one that was asked for
+			return fmt.Errorf("it stands at %s", out)
+		}
+		return nil
+	}))
+	f.Logf("rehearsals ended at %v", ends)
+	if out := f.drover("clusters", "show", "harbour"); !strings.Contains(out, "rehearsed") || !strings.Contains(out, ": ok (1 node, ") {
+		f.Errorf("show:\n%s", out)
+	}
+	f.drover("clusters", "rehearsals", "harbour", "--off")
+	// One that has begun goes on to its end.
+	must(f.T, bed.Await(ctx, "the end of the last one", time.Second, func(context.Context) error {
+		if out := f.drover("clusters", "rehearsals", "harbour"); strings.Contains(out, "under way") {
+			return fmt.Errorf("it stands at %s", out)
+		}
+		return nil
+	}))
 }

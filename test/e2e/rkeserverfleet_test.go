@@ -36,6 +36,7 @@ func TestRKEServerFleet(t *testing.T) {
 		must(t, h.LoadImage(ctx, kit.Archive(rke1images.Version)))
 		must(t, h.LoadImage(ctx, s.archive))
 	}
+	s.yard.newestTools() // by which the snapshot before the upgrade is taken
 	s.step("rke over the tunnel, three hosts, while the server is killed", func(*testing.T) {
 		s.drover(s.server, "apply", "-f", s.document(upgradeStrategy))
 		for _, h := range s.yard.hosts {

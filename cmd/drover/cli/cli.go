@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/cmd/drover/auditlog"
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/rke"
 )
@@ -32,6 +34,8 @@ type app struct {
 	environ func(string) string
 	given   client.Given
 	format  string
+	// lines reads secrets where the input is not a terminal.
+	lines *bufio.Reader
 }
 
 // Main runs the command line and returns the exit code: see exitCodes.
@@ -138,8 +142,9 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
 	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
-	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
+	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
 		a.loginCommand(), a.contextCommand(), a.versionCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
+	root.AddCommand(a.peopleCommands()...)
 	refuseUnknown(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
@@ -193,6 +198,19 @@ func (a *app) client() (*client.Client, error) {
 		return nil, err
 	}
 	return client.New(c)
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	return (&auditlog.App{
+		Client: a.client, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
+		Table: func(rows [][]string) error {
+			return a.show(nil, func(t *table) {
+				for _, cells := range rows {
+					t.row(cells...)
+				}
+			})
+		},
+	}).Command(needs())
 }
 
 func (a *app) versionCommand() *cobra.Command {

@@ -24,7 +24,7 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
 	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
-		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow())
+		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
 	return cmd
 }
 
@@ -148,35 +148,6 @@ func (a *app) watchCluster(ctx context.Context, c *client.Client, one views.Clus
 	}
 	fmt.Fprintf(a.Out, "cluster %s is removed\n", one.Name)
 	return nil
-}
-
-// tokenCommand reveals the join tokens of a cluster.
-func (a *app) tokenCommand() *cobra.Command {
-	var reveal bool
-	cmd := &cobra.Command{
-		Use: "token NAME --reveal", Short: "Print the tokens by which the machines of a cluster join its Kubernetes", Args: needs("NAME"),
-		Long: `Print the tokens by which the machines of a cluster join its Kubernetes: that of servers and that of
-agents. Snapshots of the cluster's etcd can be read with the server's, so keep them where snapshots are not. Hosts
-that drover looks after need neither; they join by ` + "`drover clusters join-command`" + `. Each use is in the server's log.`,
-		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			if !reveal {
-				return usage("the server token and the agent token of cluster %s would be printed, which let anybody join its Kubernetes and read its snapshots, and the server's log would have that you saw them; say --reveal to do it", one.Name)
-			}
-			var tokens views.JoinTokens
-			if err := c.Send(ctx, "POST", clusterPath(one)+"/token", nil, &tokens); err != nil {
-				return fmt.Errorf("reveal the join tokens of cluster %s: %w", one.Name, err)
-			}
-			return a.show(tokens, func(t *table) {
-				t.row("server", tokens.Server)
-				t.row("agent", tokens.Agent)
-				for _, one := range tokens.Earlier {
-					t.row("server, of snapshots with "+one.Hash, one.Token)
-				}
-			})
-		}),
-	}
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "do it")
-	return cmd
 }
 
 // hostCleanup are the scripts on a host that remove what drover put there, in the order in which they are run.

@@ -189,7 +189,7 @@ lost, register new hosts, copy the file to one of them, and restore it there.`,
 }
 
 func (a *app) clustersRotate() *cobra.Command {
-	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates, another key for its Secrets, or another server token"}
+	cmd := &cobra.Command{Use: "rotate", Short: "Give a cluster new certificates or CAs, another key for its Secrets, or another server token"}
 	var o, k, s, h askOptions
 	var asked views.Asked
 	certificates := &cobra.Command{
@@ -199,7 +199,7 @@ func (a *app) clustersRotate() *cobra.Command {
 			return a.ask(ctx, c, one, asked, o)
 		}),
 	}
-	certificates.Flags().BoolVar(&asked.CA, "ca", false, "the CAs, too, in three steps, so that at no time a component meets one that it does not trust")
+	certificates.Flags().BoolVar(&asked.CA, "ca", false, "the CAs, too, as drover clusters rotate ca does")
 	certificates.Flags().StringArrayVar(&asked.Services, "service", nil, "only the certificates of this service (repeat)")
 	o.flags(certificates)
 	keys := &cobra.Command{
@@ -220,11 +220,15 @@ have another token, which stays. Snapshots of before are restored with the token
 	}
 	s.flags(token)
 	ca := &cobra.Command{
-		Use: "ca NAME", Short: "Give a cluster of RKE1 other CAs and certificates; of k3s and RKE2 this says what to do by hand", Args: needs("NAME"),
+		Use: "ca NAME", Short: "Give a cluster new CAs and certificates, host by host, so that at no time one does not trust another", Args: needs("NAME"),
+		Long: `Give a cluster new CAs and certificates, host by host, so that at no time one does not trust another. Of k3s and RKE2 one server
+makes the new CAs, signed by those of now too, has etcd take them, and all servers and then the workers restart. All servers have to
+work. The old CAs count until the next rotation, so that kubeconfigs that were copied off the hosts have to be renewed before it.`,
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			return a.ask(ctx, c, one, views.Asked{Kind: "rotate-certificates", CA: true}, h)
 		}),
 	}
+	ca.Flags().BoolVar(&h.noSnapshot, "no-snapshot", false, "begin without a snapshot of what the cluster is now, of k3s and RKE2")
 	h.flags(ca)
 	cmd.AddCommand(certificates, keys, token, ca)
 	return cmd

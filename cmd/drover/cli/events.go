@@ -26,8 +26,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	var since time.Duration
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "events", Aliases: []string{"event"}, Short: "What changed its state: clusters, machines and operations, oldest first", Args: needs(),
-		Long: `Print the latest changes of the states of clusters, machines and operations, oldest first. The
+		Use: "events", Aliases: []string{"event"}, Short: "What changed its state: clusters, machines, operations and rehearsals, oldest first", Args: needs(),
+		Long: `Print the latest changes of the states of clusters, machines, operations and rehearsals, oldest first. The
 server keeps 500 for each cluster or fleet, fewer where there are more than 20 of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()

@@ -26,7 +26,10 @@ func look(ctx context.Context, c *client.Client, path string) (tree.Cluster, err
 	if err := c.Get(ctx, path, &t.Cluster); err != nil {
 		return t, err
 	}
-	var err error
+	err := c.Get(ctx, path+"/rehearsals", &t.Rehearsals)
+	if none, ok := errors.AsType[*client.Error](err); err != nil && (!ok || none.Status != http.StatusNotFound) { // a server of before has none
+		return t, err
+	}
 	if t.Of, err = collect[views.Machine](ctx, c, machinesOf(t.Cluster)); err != nil {
 		return t, err
 	}

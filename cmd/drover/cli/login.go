@@ -99,7 +99,10 @@ func (a *app) credential(cmd *cobra.Command, c *client.Context, username string)
 func (a *app) secret(prompt string) (string, error) {
 	file, ok := a.In.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return bufio.NewReader(a.In).ReadString('\n')
+		if a.lines == nil {
+			a.lines = bufio.NewReader(a.In) // one for all lines: it reads ahead
+		}
+		return a.lines.ReadString('\n')
 	}
 	fmt.Fprint(a.Err, prompt)
 	line, err := term.ReadPassword(int(file.Fd()))

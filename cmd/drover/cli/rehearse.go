@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/tree"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
@@ -22,10 +23,11 @@ func (a *app) snapshotsRehearse() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rehearse CLUSTER SNAPSHOT", Short: "Restore a snapshot on a machine of a fleet, count what is in it, and clean up", Args: needs("CLUSTER", "SNAPSHOT"),
 		Long: `Restore a snapshot of a k3s cluster on a machine of a fleet, which has no cluster: the proof that a backup is one. The host gets
-the snapshot from S3, restores it with the k3s of its version, starts the Kubernetes API on the loopback address, lists every object,
-and takes away all that it has made. Nothing of the cluster runs there, and the cluster itself is not touched.
+the snapshot from S3, or through the server from the host that has it, restores it with the k3s of its version, starts the Kubernetes API
+on the loopback address, lists every object, and takes away all that it has made. Nothing of the cluster runs there, and the cluster
+itself is not touched.
 
-SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows in S3, or the path of a file that was copied to the machine's host.`,
+SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows, or the path of a file that was copied to the machine's host.`,
 		Example: "  drover snapshots rehearse harbour etcd-snapshot-pier-1-1763850000 --fleet spare --wait\n  drover snapshots rehearse harbour /root/etcd-snapshot-pier-1-1763850000 --on spare-1 --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
@@ -51,6 +53,44 @@ SNAPSHOT is a name that ` + "`drover snapshots ls`" + ` shows in S3, or the path
 	cmd.Flags().StringVar(&fleet, "fleet", "", "the fleet whose first machine that is free is taken")
 	cmd.MarkFlagsMutuallyExclusive("on", "fleet")
 	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) clustersRehearsals() *cobra.Command {
+	var asked views.AskedRehearsals
+	var off bool
+	cmd := &cobra.Command{
+		Use: "rehearsals NAME", Short: "Show or set how often a cluster's newest snapshot is rehearsed by itself", Args: needs("NAME"),
+		Long: `Show or set how often a snapshot of a k3s cluster is rehearsed by itself, as ` + "`drover snapshots rehearse`" + ` does it: the newest that
+can be had, on a machine of a fleet that is idle, and never while another operation of the cluster is under way. The time counts from the
+end of the last one, whoever asked for that. One that cannot begin is an event with its reason, and begins once nothing is in its way.`,
+		Example: "  drover clusters rehearsals harbour --every 24h --fleet spare\n  drover clusters rehearsals harbour\n  drover clusters rehearsals harbour --off",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) (err error) {
+				var r views.Rehearsals
+				switch {
+				case !off && (asked.Every == "") != (asked.Fleet == ""):
+					return usage("--every and --fleet stand together: how often, and on which fleet")
+				case off || asked.Every != "":
+					err = c.Send(ctx, "POST", clusterPath(one)+"/rehearsals/set", asked, &r)
+				default:
+					err = c.Get(ctx, clusterPath(one)+"/rehearsals", &r)
+				}
+				if err != nil {
+					return fmt.Errorf("rehearsals of cluster %s: %w", one.Name, err)
+				}
+				now := time.Now()
+				return a.show(r, func(t *table) {
+					tree.Rehearsals(t.row, one.Name, r, now, func(at time.Time) string { return ago(now, at) })
+				})
+			})(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&asked.Every, "every", "", "the time from the end of one to the next, as in 24h")
+	cmd.Flags().StringVar(&asked.Fleet, "fleet", "", "the fleet on whose machines it is done")
+	cmd.Flags().BoolVar(&off, "off", false, "end the schedule")
+	cmd.MarkFlagsMutuallyExclusive("off", "every")
+	cmd.MarkFlagsMutuallyExclusive("off", "fleet")
 	return cmd
 }
 

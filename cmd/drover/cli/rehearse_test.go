@@ -52,6 +52,12 @@ func TestRehearseFromTheCommandLine(t *testing.T) {
 	l.refused(1, "has no snapshot \"one\"", "snapshots", "rehearse", "harbour", "one", "--on", "spare-1")
 	// Whoever asks for the Secret once is not an agent that stays connected.
 	l.refused(1, "is not connected", "snapshots", "rehearse", "harbour", "/root/one", "--on", "spare-1")
+	if out := l.drover("clusters", "rehearsals", "harbour", "--every", "24h", "--fleet", "spare"); !strings.Contains(out, "every 24h0m0s on fleet spare") || !strings.Contains(out, "cluster harbour has no snapshot") {
+		t.Errorf("the schedule is\n%s", out)
+	}
+	l.await("the event of a rehearsal that is held up", func() bool {
+		return strings.Contains(l.drover("events", "--cluster", "harbour"), "cluster harbour has no snapshot")
+	})
 	host.watch()
 	l.await("the agent", func() bool {
 		return strings.Contains(l.drover("snapshots", "rehearse", "harbour", "/root/one", "--fleet", "spare", "--dry-run"), "reads /root/one there")

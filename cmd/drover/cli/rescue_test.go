@@ -51,6 +51,12 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 		},
 		{args: "clusters upgrade harbour --to x", status: 422, code: 1, answer: `{"type": "error", "status": 422, "code": "X", "message": "x is not a version"}`, sent: "POST " + harbour + `/upgrade {"version":"x"}`, errs: "x is not a version"},
 
+		{args: "clusters rehearsals harbour", answer: `{"every": "24h0m0s", "fleet": "spare", "next": "2026-01-01T00:00:00Z", "waits": "no machine is free"}`, sent: "GET " + harbour + "/rehearsals",
+			out: `(?s)^schedule +every 24h0m0s on fleet spare\nnext +was due \S+ ago: no machine is free\n$`},
+		{args: "clusters rehearsals harbour --every 24h --fleet spare", answer: `{"every": "24h0m0s", "fleet": "spare"}`, sent: "POST " + harbour + `/rehearsals/set {"every":"24h","fleet":"spare"}`, out: "every 24h0m0s on fleet spare"},
+		{args: "clusters rehearsals harbour --off", answer: `{}`, sent: "POST " + harbour + `/rehearsals/set {"every":""}`, out: "schedule +none: "},
+		{args: "clusters rehearsals harbour --every 24h", code: 2, errs: "--every and --fleet stand together"},
+		{args: "clusters rehearsals harbour --every 24h --fleet spare --off", code: 2, errs: "[every off]"},
 		{args: "clusters window harbour", answer: `{"window": "", "open": true}`, sent: "GET " + harbour + "/window", out: "^cluster harbour has no maintenance window: its machines may restart at any time\n$"},
 		{args: "clusters window harbour", answer: `{"window": "daily 00:00-24:00 UTC", "open": true}`, sent: "GET " + harbour + "/window", out: "^daily 00:00-24:00 UTC: always open\n$"},
 		{args: "clusters window harbour", answer: `{"window": "Sat 22:00-04:00 UTC", "open": true, "change": "2200-01-01T00:00:00Z"}`, sent: "GET " + harbour + "/window", out: `^Sat 22:00-04:00 UTC: open, closes in \d+h\d\dm\n$`},

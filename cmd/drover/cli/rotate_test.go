@@ -20,6 +20,7 @@ func TestRotate(t *testing.T) {
 		{"server-token", "", views.Asked{Kind: "rotate-server-token"}, nil, "operation op-1: give cluster harbour another server token"},
 		{"server-token", "dryRun=true", views.Asked{Kind: "rotate-server-token"}, []string{"--dry-run"}, "restart pier-1 with the new server token"},
 		{"ca", "", views.Asked{Kind: "rotate-certificates", CA: true}, nil, "operation op-1"},
+		{"ca", "dryRun=true&noSnapshot=true", views.Asked{Kind: "rotate-certificates", CA: true}, []string{"--dry-run", "--no-snapshot"}, "restart pier-1"},
 	} {
 		t.Run(c.verb+" "+c.query, func(t *testing.T) {
 			a := playServer(t, map[string]http.HandlerFunc{

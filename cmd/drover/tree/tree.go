@@ -20,6 +20,8 @@ type Cluster struct {
 	views.Cluster
 	Of        []views.Machine
 	Operation *views.OperationSummary
+	// Rehearsals is how those of its snapshots stand; zero from a server that does none.
+	Rehearsals views.Rehearsals
 }
 
 // Rows gives the rows of a table: what the cluster is, and its machines tier by tier. ago is how long ago
@@ -38,6 +40,9 @@ func (c Cluster) Rows(row func(cells ...string), ago func(time.Time) string) {
 	}
 	if c.Operation != nil {
 		row("operation", operationText(*c.Operation))
+	}
+	if c.Rehearsals.Last != nil {
+		row("rehearsed", rehearsed(c.Rehearsals, ago))
 	}
 	row("machines", fmt.Sprint(len(c.Of)))
 	if len(c.Of) == 0 {

@@ -131,3 +131,46 @@ func TestNews(t *testing.T) {
 	news.Look(c)
 	expect("the end", "12:00:00  cluster harbour  active\n12:00:00  operation op-bcdfghjk  upgrade, succeeded, 5 of 5 tasks done\n12:00:00  w1  Active\n")
 }
+
+// TestRehearsals: how they stand, in rows, and the last one in a row of its cluster.
+func TestRehearsals(t *testing.T) {
+	good := &records.RehearsalEnd{Operation: "op-1", State: "succeeded", At: noon.Add(-3 * time.Hour), Snapshot: "one", Machine: "s1", Counted: "3 nodes, 412 objects"}
+	bad := &records.RehearsalEnd{Operation: "op-2", State: "failed", At: noon.Add(-time.Hour), Snapshot: "two", Machine: "s2", Cause: "it was cut"}
+	left := &records.RehearsalEnd{Operation: "op-3", State: "failed", At: noon.Add(-time.Hour), Snapshot: "two", Machine: "s2", Counted: "3 nodes", Cause: "s2 could not be cleaned up"}
+	const shownGood = "3h0m0s ago, snapshot one on s1: ok (3 nodes, 412 objects)"
+	for _, c := range []struct {
+		name    string
+		is      views.Rehearsals
+		rows    []string
+		cluster string // the row of the cluster; empty for none
+	}{
+		{"none", views.Rehearsals{}, []string{"schedule|none: drover clusters rehearsals harbour --every 24h --fleet FLEET has its snapshots rehearsed"}, ""},
+		{"asked for", views.Rehearsals{Last: good, Good: good}, []string{"schedule|none: drover clusters rehearsals harbour --every 24h --fleet FLEET has its snapshots rehearsed", "last|" + shownGood}, "rehearsed|" + shownGood},
+		{"due later", views.Rehearsals{Every: "24h0m0s", Fleet: "spare", Next: noon.Add(21 * time.Hour), Last: good, Good: good}, []string{"schedule|every 24h0m0s on fleet spare", "next|in 21h0m0s", "last|" + shownGood}, "rehearsed|" + shownGood},
+		{"due", views.Rehearsals{Every: "1h0m0s", Fleet: "spare", Next: noon}, []string{"schedule|every 1h0m0s on fleet spare", "next|now"}, ""},
+		{"held up", views.Rehearsals{Every: "1h0m0s", Fleet: "spare", Next: noon.Add(-time.Hour), Waits: "no machine is free", Last: bad, Good: good},
+			[]string{"schedule|every 1h0m0s on fleet spare", "next|was due 1h0m0s ago: no machine is free", "last|1h0m0s ago, snapshot two on s2: failed: it was cut", "last good|" + shownGood},
+			"rehearsed|1h0m0s ago, snapshot two on s2: failed: it was cut; good " + shownGood},
+		{"under way", views.Rehearsals{Every: "1h0m0s", Fleet: "spare", Next: noon.Add(-time.Hour), Operation: "op-4", Last: bad},
+			[]string{"schedule|every 1h0m0s on fleet spare", "under way|op-4", "last|1h0m0s ago, snapshot two on s2: failed: it was cut"}, "rehearsed|1h0m0s ago, snapshot two on s2: failed: it was cut; none was good"},
+		{"not cleaned up", views.Rehearsals{Every: "1h0m0s", Fleet: "spare", Next: noon, Last: left, Good: left},
+			[]string{"schedule|every 1h0m0s on fleet spare", "next|now", "last|1h0m0s ago, snapshot two on s2: ok (3 nodes), and s2 could not be cleaned up"}, "rehearsed|1h0m0s ago, snapshot two on s2: ok (3 nodes), and s2 could not be cleaned up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			Rehearsals(func(cells ...string) { got = append(got, strings.Join(cells, "|")) }, "harbour", c.is, noon, ago)
+			if diff := cmp.Diff(c.rows, got); diff != "" {
+				t.Error(diff)
+			}
+			line := ""
+			Cluster{Rehearsals: c.is}.Rows(func(cells ...string) {
+				if len(cells) > 0 && cells[0] == "rehearsed" {
+					line = strings.Join(cells, "|")
+				}
+			}, ago)
+			if line != c.cluster {
+				t.Errorf("of the cluster it says %q, want %q", line, c.cluster)
+			}
+		})
+	}
+}

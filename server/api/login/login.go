@@ -130,6 +130,7 @@ func (a *API) login(c *route.Call, typed bool) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	c.Concern(a.Auth.Known(username)) // whom somebody tries to be; what is nobody's name could be a password
 	user, err := a.Auth.Login(c.Ctx(), username, password, c.Source())
 	switch {
 	case errors.Is(err, auth.ErrWrongPassword):
@@ -147,11 +148,11 @@ func (a *API) login(c *route.Call, typed bool) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	c.Who = a.Auth.IdentityOf(user, token)
 	if responseType == "cookie" {
 		auth.SetSession(c.W, tokenText, token.Expires)
 		return route.Answer{Status: http.StatusOK}, nil
 	}
-	c.Who = auth.IdentityOf(user, token)
 	return a.Tokens.Issued(c, token, tokenText), nil
 }
 
@@ -163,7 +164,7 @@ func (a *API) tokenForLogin(user records.User, description, responseType string)
 	case kind == "kubeconfig":
 		if limited {
 			_, ok := a.ClusterByID(clusterID)
-			if !ok || !auth.May(auth.IdentityOf(user, records.Token{ClusterID: clusterID}), auth.Proxy, auth.Object{Kind: auth.Cluster, Key: clusterID}) {
+			if !ok || !auth.May(a.Auth.IdentityOf(user, records.Token{ClusterID: clusterID}), auth.Proxy, auth.OfCluster(clusterID)) {
 				return records.Token{}, norman.Invalid(norman.InvalidReference, "responseType", "there is no cluster %.40q", clusterID)
 			}
 		}

@@ -64,7 +64,7 @@ func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
 // visibleCluster finds a cluster that the caller may see by its id.
 func (a *API) visibleCluster(c *route.Call, id string) (store.Document[records.Cluster], bool) {
 	d, ok := a.ClusterByID(id)
-	return d, ok && auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Cluster, Key: id})
+	return d, ok && auth.May(c.Who, auth.Get, auth.OfCluster(id))
 }
 
 // machineCounts is how many machines each cluster has, by cluster id.

@@ -23,6 +23,20 @@ type Request struct {
 	object norman.Object
 }
 
+// ID is that of the resource.
+func (r *Request) ID() string { return r.id }
+
+// Object is the resource as it was when the request came.
+func (r *Request) Object() norman.Object { return r.object }
+
+// Schema is that of the type.
+func (r *Request) Schema() norman.Schema { return r.kind.schema }
+
+// Shown is the answer that shows a resource as it is now.
+func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
+	return a.shown(r, status, o, nil)
+}
+
 // Handler does what a request to a type asks for.
 type Handler func(*Request) (route.Answer, error)
 
@@ -230,11 +244,12 @@ func (a *API) ListIn(word string) route.Handler {
 // does not see the context learns no more.
 func (a *API) TypeIn(word string, do Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
-		if _, _, _, err := a.context(c, word); err != nil {
+		_, id, _, err := a.context(c, word)
+		if err != nil {
 			return route.Answer{}, err
 		}
 		k := a.kindOf(string(c.Row.Access.Kind))
-		if !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: k.of()}) {
+		if !auth.May(c.Who, c.Row.Access.Verb, auth.In(id, k.of())) {
 			return route.Answer{}, c.Denied()
 		}
 		return do(&Request{Call: c, kind: k})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
@@ -129,6 +130,9 @@ func (a *API) CreateBackup(c *Request) (route.Answer, error) {
 	}
 	if d, ok := a.visibleCluster(c.Call, id); !ok || !d.Value.Spec.RKE1() {
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no RKE1 cluster %q", id)
+	}
+	if !auth.May(c.Who, auth.Create, auth.In(id, auth.EtcdBackup)) {
+		return route.Answer{}, c.Denied()
 	}
 	return a.backUp(c, id, http.StatusCreated)
 }

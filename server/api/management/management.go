@@ -35,6 +35,8 @@ type Options struct {
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Kinds are types that are kept elsewhere.
+	Kinds []Kind
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
 	Now     func() time.Time
@@ -53,7 +55,10 @@ func New(o Options) *API {
 	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
 	a.kinds = []*kind{
 		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(), a.etcdBackupKind(),
-		a.projectKind(), a.settingKind(), a.tokenKind(), a.userKind(),
+		a.projectKind(), a.settingKind(), a.tokenKind(),
+	}
+	for _, k := range o.Kinds {
+		a.kinds = append(a.kinds, &kind{schema: k.Schema, list: k.List, get: k.Get, owner: k.Owner, changed: k.Changed})
 	}
 	a.subs = a.subAPIs()
 	return a
@@ -96,6 +101,19 @@ type kind struct {
 	get  func(c *route.Call, id string) (norman.Object, bool)
 	// owner is the id of the user whom an object belongs to; nil for types that belong to nobody.
 	owner func(norman.Object) string
+	// changed is Kind.Changed.
+	changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)
+}
+
+// Kind is a type of another package, with its objects.
+type Kind struct {
+	Schema norman.Schema
+	List   func(*route.Call) []norman.Object
+	Get    func(c *route.Call, id string) (norman.Object, bool)
+	// Owner is the id of the user whom an object belongs to; nil for types that belong to nobody.
+	Owner func(norman.Object) string
+	// Changed is the id of the object that a change is about, "" for none, with its last form where it is gone.
+	Changed func(c *route.Call, change subscribe.Change) (id string, removed *norman.Object)
 }
 
 // of is what auth.May knows the type by.
@@ -103,6 +121,8 @@ func (k *kind) of() auth.Kind { return auth.Kind(k.schema.ID) }
 
 func (k *kind) about(o norman.Object) auth.Object {
 	about := auth.Object{Kind: k.of(), Key: o.ID}
+	about.Cluster, _ = o.Fields["clusterId"].(string)
+	about.Project, _ = o.Fields["projectId"].(string)
 	if k.owner != nil {
 		about.Owner = k.owner(o)
 	}
@@ -122,7 +142,7 @@ func (a *API) kindOf(name string) *kind {
 
 // visible are the objects that the caller may see.
 func (k *kind) visible(c *route.Call) []norman.Object {
-	if k.owner == nil && !auth.May(c.Who, auth.Get, auth.Object{Kind: k.of()}) {
+	if k.owner == nil && !auth.Somewhere(c.Who, auth.Get, k.of()) {
 		return nil
 	}
 	return slices.DeleteFunc(k.list(c), func(o norman.Object) bool { return !auth.May(c.Who, auth.Get, k.about(o)) })
@@ -159,7 +179,7 @@ func (a *API) collection(c *route.Call, k *kind, objects []norman.Object, self s
 		}
 	}
 	return k.schema.Collection(objects, norman.List{
-		URLs: c.URLs, Values: c.Query(), Self: self, Creates: a.allows(c.Who, auth.Create, all), Actions: actions,
+		URLs: c.URLs, Values: c.Query(), Self: self, Creates: slices.Contains(a.verbs[all.Kind], auth.Create) && auth.Somewhere(c.Who, auth.Create, all.Kind), Actions: actions,
 		Show: func(o norman.Object) map[string]any { return a.present(c, k, o) },
 	})
 }

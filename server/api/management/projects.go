@@ -5,13 +5,13 @@
 package management
 
 import (
-	"crypto/sha256"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -49,29 +49,8 @@ func (a *API) listProjects(c *route.Call) []norman.Object {
 	return objects
 }
 
-// ProjectIDs are made from the cluster's id, so that they last as long as it does. Of
-// the two the one that sorts first is Default: lists are sorted by id, and people
-// choose from them.
-func ProjectIDs(clusterID string) (defaultID, systemID string) {
-	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
-	for salt := byte(0); ; salt++ {
-		sum := sha256.Sum256(append([]byte("projects of "+clusterID), salt))
-		ids := [2]string{}
-		for i := range ids {
-			short := make([]byte, 5)
-			for j := range short {
-				short[j] = alphabet[int(sum[5*i+j])%len(alphabet)]
-			}
-			ids[i] = clusterID + ":p-" + string(short)
-		}
-		if ids[0] != ids[1] {
-			return min(ids[0], ids[1]), max(ids[0], ids[1])
-		}
-	}
-}
-
 func projectObjects(cl records.Cluster, u norman.URLs) []norman.Object {
-	defaultID, systemID := ProjectIDs(cl.ID)
+	defaultID, systemID := projects.IDs(cl.ID)
 	state := conditions.New("active", "no", "")
 	if !cl.Deleting.IsZero() {
 		state = conditions.New("removing", "yes", "the cluster is being removed")

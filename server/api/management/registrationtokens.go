@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -109,6 +110,9 @@ func (a *API) CreateRegistrationToken(c *Request) (route.Answer, error) {
 	cluster, ok := a.visibleCluster(c.Call, clusterID)
 	if !ok {
 		return route.Answer{}, norman.Invalid(norman.InvalidReference, "clusterId", "there is no cluster %q", clusterID)
+	}
+	if !auth.May(c.Who, auth.Create, auth.In(clusterID, auth.RegistrationToken)) {
+		return route.Answer{}, c.Denied()
 	}
 	t := registration.NewToken(cluster.Value, name, a.Now())
 	if _, err := a.State.RegistrationTokens.Create(c.Ctx(), t.Key(), t); err != nil {

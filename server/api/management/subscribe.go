@@ -73,11 +73,17 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 	case subscribe.Tokens:
 		t, _ := change.Removed.(records.Token)
 		return []affected{{a.kindOf("token"), change.Key, gone(a.tokenObject(c, t))}}
-	case subscribe.Users:
-		u, _ := change.Removed.(records.User)
-		return []affected{{a.kindOf("user"), change.Key, gone(userObject(c, u))}}
 	}
-	return nil
+	var list []affected
+	for _, k := range a.kinds {
+		if k.changed == nil {
+			continue
+		}
+		if id, removed := k.changed(c, change); id != "" {
+			list = append(list, affected{k, id, removed})
+		}
+	}
+	return list
 }
 
 // Subscribe is /v3/subscribe. The query selects types and, like a list, objects.
@@ -141,7 +147,9 @@ func (a *API) frameOf(c *route.Call, s affected, values url.Values) (subscribe.F
 		}
 		object, name = *s.removed, "resource.remove"
 	}
-	if !auth.May(c.Who, auth.Get, s.kind.about(object)) || !s.kind.schema.Match(object, s.kind.schema.ParseQuery(values).Conditions) {
+	about := s.kind.about(object)
+	seen := auth.May(c.Who, auth.Get, about) || !exists && auth.May(c.Before, auth.Get, about)
+	if !seen || !s.kind.schema.Match(object, s.kind.schema.ParseQuery(values).Conditions) {
 		return subscribe.Frame{}, false
 	}
 	return subscribe.Frame{Name: name, Data: a.present(c, s.kind, object)}, true

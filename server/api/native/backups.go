@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/store"
 )
@@ -30,7 +31,7 @@ func (b BackupAPI) Make(c *route.Call) (route.Answer, error) {
 	if b.Keeper == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server makes no backups")
 	}
-	defer c.Bind()()
+	defer c.Bind(auth.Object{Kind: auth.Backup})()
 	began, bytes := b.Now(), int64(0)
 	to := &patient{w: c.W, control: http.NewResponseController(c.W)}
 	err := b.Keeper.Server.Write(c.Ctx(), to, func(size int64) {

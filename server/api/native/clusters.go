@@ -4,6 +4,7 @@ package native
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -20,7 +21,7 @@ import (
 
 // request reads how documents are to be taken in from the query.
 func request(c *route.Call) (clusters.Request, error) {
-	r := clusters.Request{By: c.Who.UserID}
+	r := clusters.Request{By: c.Who.UserID, Allow: c.MayApply}
 	var queue, replace bool
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace, "noSnapshot": &r.NoSnapshot, "now": &r.Hurry} {
 		var err error
@@ -73,9 +74,15 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	if len(stream.Objects) > 0 && !auth.May(c.Who, auth.Create, auth.Object{Kind: auth.SharedObject}) {
+		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not create or change Secrets and ConfigMaps", c.Who.Username)
+	}
 	results, err := a.ApplyDocuments(c.Ctx(), stream, how)
 	if err != nil {
 		return route.Answer{}, err
+	}
+	for _, r := range results {
+		c.Concern(r.Namespace + "/" + r.Name)
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.Applied{Results: results, DryRun: how.DryRun}}, nil
 }
@@ -83,7 +90,10 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 // ListClusters is GET /v1-drover/clusters.
 func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 	machines := a.MachineCounts()
-	return page(c, a.State.Clusters.List(), func(d store.Document[records.Cluster]) string { return d.Key },
+	seen := slices.DeleteFunc(a.State.Clusters.List(), func(d store.Document[records.Cluster]) bool {
+		return !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID))
+	})
+	return route.Page(c, seen, func(d store.Document[records.Cluster]) string { return d.Key },
 		func(d store.Document[records.Cluster]) views.Cluster { return views.OfCluster(d, machines[d.Value.ID]) })
 }
 
@@ -104,6 +114,7 @@ func (a *API) GetCluster(c *route.Call) (route.Answer, error) {
 				return nil
 			},
 			wanted: func(cl records.Cluster) bool { return cl.Key() == d.Key },
+			about:  func(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) },
 			show:   func(d store.Document[records.Cluster]) any { return views.OfCluster(d, a.MachineCount(d.Value.ID)) },
 		})
 	}
@@ -144,11 +155,19 @@ func (a *API) PreviewCluster(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.Clusters.Preview(d.Value)}, nil
 }
 
+// findCluster is the cluster of the path, for those who may do with it what the row is for; 404 for those who do not see it.
 func (a *API) findCluster(c *route.Call) (store.Document[records.Cluster], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Clusters.Get(key)
-	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: d.Value.ID}) {
+	if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID)) {
 		return d, norman.Missing("cluster", key)
+	}
+	about := auth.In(d.Value.ID, c.Row.Access.Kind)
+	if about.Kind == auth.Cluster {
+		about = auth.OfCluster(d.Value.ID)
+	}
+	if !auth.May(c.Who, c.Row.Access.Verb, about) {
+		return d, c.Denied()
 	}
 	return d, nil
 }

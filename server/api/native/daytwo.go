@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
@@ -21,26 +20,22 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// kindCA is what people ask for who want another CA.
-const kindCA = "rotate-ca"
-
 // beginOnHosts begins an operation on a cluster whose machines get plans.
 func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
 	refused := func(field, format string, args ...any) (route.Answer, error) {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, field, format, args...)
 	}
+	if asked.CA && asked.Kind == ops.KindCertificates {
+		asked.Kind, asked.CA = ops.KindCA, false
+	}
 	snapshots := asked.Kind == ops.KindSnapshot || asked.Kind == ops.KindRestore
 	switch {
-	case asked.Kind == kindCA || asked.CA && asked.Kind == ops.KindCertificates:
-		return refused("kind", "drover does not rotate the CA of clusters of k3s and RKE2, and %s is one. By hand: make new CAs that the old ones have signed "+
-			"(contrib/util/rotate-default-ca-certs.sh of the k3s sources), run `%s certificate rotate-ca --path DIR` on one server, "+
-			"then restart its servers one at a time and its workers after them", d.Value.Name, runtimes.Of(d.Value.Spec.KubernetesVersion).Name)
 	case !ops.Is(asked.Kind):
-		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates, rotate-encryption-keys and rotate-server-token", asked.Kind)
+		return refused("kind", "%.40q is not one of snapshot, restore, rotate-certificates, rotate-ca, rotate-encryption-keys and rotate-server-token", asked.Kind)
 	case asked.CA || asked.KeepState:
 		return refused("kind", "ca and keepState are for clusters of RKE1, and %s is not one", d.Value.Name)
-	case how.NoSnapshot && asked.Kind != ops.KindRestore:
-		return refused("noSnapshot", "only upgrades and restores begin with a snapshot")
+	case how.NoSnapshot && asked.Kind != ops.KindRestore && asked.Kind != ops.KindCA:
+		return refused("noSnapshot", "only upgrades, restores and rotations of the CAs begin with a snapshot")
 	case how.Hurry:
 		return refused("now", "what is asked for here does not wait for a maintenance window")
 	case how.Turn == turns.Replace && asked.Kind != ops.KindRestore:
@@ -54,7 +49,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	case asked.Mode != "" && asked.Kind != ops.KindRestore:
 		return refused("mode", "only restores have a mode")
 	case len(asked.Services) > 0 && asked.Kind != ops.KindCertificates:
-		return refused("services", "only the certificates of services are rotated by service")
+		return refused("services", "only certificates are rotated by service, and with new CAs all of them")
 	}
 	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {
@@ -110,7 +105,7 @@ func (a *API) snapshotFiles(c *route.Call, key records.ClusterKey) (route.Answer
 	}
 	all := a.State.Snapshots.ListIn(string(key) + "/")
 	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
-	return page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
+	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
 		ok, why := a.DayTwo.Restorable(d.Value)
 		return views.OfFile(d.Value, ok, why)
 	})

@@ -47,7 +47,7 @@ func (a *API) DialHost(c *route.Call) (route.Answer, error) {
 	if !upgrade && network != "unix" {
 		return route.Answer{}, norman.Errorf(http.StatusUpgradeRequired, norman.InvalidOption, "send the header Upgrade: %s", dialProtocol)
 	}
-	defer c.Bind()()
+	defer c.Bind(aboutMachine(d.Value))()
 	host, err := a.DialOnHost(c.Ctx(), d.Value.Subject(), tunnel.Target{Network: network, Address: address, Patient: true})
 	if err != nil {
 		log.Info("connection to a host refused", "error", err)
@@ -60,6 +60,7 @@ func (a *API) DialHost(c *route.Call) (route.Answer, error) {
 	log.Info("connection to a host opened")
 	began := a.Now()
 	in, out, err := become(c, host)
+	c.Carried(out, in) // in and out are the host's
 	log.Info("connection to a host closed", "seconds", int(a.Now().Sub(began).Seconds()), "bytesIn", in, "bytesOut", out, "error", err)
 	return route.Answer{}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -27,7 +28,8 @@ func (a *API) ListEvents(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
 		return a.followEvents(c, cluster, after)
 	}
-	return page(c, a.eventsFrom(cluster, 0, after), records.Event.ID, a.showEvent)
+	seen := slices.DeleteFunc(a.eventsFrom(cluster, 0, after), func(e records.Event) bool { return !seesEvent(c, e) })
+	return route.Page(c, seen, records.Event.ID, a.showEvent)
 }
 
 // eventsFrom are the events of a cluster, or of all, from a revision on and not before a time.
@@ -36,6 +38,10 @@ func (a *API) eventsFrom(cluster string, revision int64, after time.Time) []reco
 		return nil
 	}
 	return slices.DeleteFunc(a.Events.From(cluster, revision), func(e records.Event) bool { return e.At.Before(after) })
+}
+
+func seesEvent(c *route.Call, e records.Event) bool {
+	return auth.May(c.Who, auth.Get, auth.In(e.ClusterID, auth.Event))
 }
 
 func (a *API) showEvent(e records.Event) views.Event {
@@ -69,7 +75,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 				revision = e.Revision
 				clear(sent)
 			}
-			if sent[e.ID()] {
+			if sent[e.ID()] || !seesEvent(c, e) {
 				continue
 			}
 			sent[e.ID()] = true

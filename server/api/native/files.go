@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/rke1/snapshots"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -41,7 +42,7 @@ func (a SnapshotAPI) Download(c *route.Call) (route.Answer, error) {
 	if a.Files == nil {
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server has no way to the hosts")
 	}
-	defer c.Bind()()
+	defer c.Bind(auth.OfCluster(d.Value.ID))()
 	log := a.Logger.With("cluster", d.Key, "snapshot", wish.Snapshot, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
 	f, err := a.Files.Open(c.Ctx(), d.Value, wish)
 	if none, ok := errors.AsType[*daytwo.NoFileError](err); ok {

@@ -25,7 +25,7 @@ type FleetAPI struct {
 
 // List is GET /v1-drover/fleets.
 func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
-	return page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
+	return route.Page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
 }
 
 func (a FleetAPI) show(d store.Document[records.Fleet]) views.Fleet {

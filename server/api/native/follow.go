@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -24,8 +25,16 @@ type followed[T any] struct {
 	get        func(key string) (store.Document[T], bool)
 	wanted     func(T) bool
 	show       func(store.Document[T]) any
+	// about is a thing as auth.May knows it: what the caller does not see, or no longer, is left out.
+	about func(T) auth.Object
 	// one is the key of the only one that is followed: the answer ends when it is removed.
 	one string
+}
+
+// unseen says that the only thing that is followed is no longer the caller's to see.
+func (f followed[T]) unseen(c *route.Call) bool {
+	d, ok := f.get(f.one)
+	return f.one != "" && ok && !auth.May(c.Who, auth.Get, f.about(d.Value))
 }
 
 // follow sends things as lines of JSON until the caller goes or may not see them any more. Who
@@ -36,7 +45,13 @@ func follow[T any](a *API, c *route.Call, f followed[T]) (route.Answer, error) {
 	c.W.WriteHeader(http.StatusOK)
 	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
 	send := func(d store.Document[T]) bool {
-		return !f.wanted(d.Value) || lines.Encode(f.show(d)) == nil
+		if !f.wanted(d.Value) {
+			return true
+		}
+		if !auth.May(c.Who, auth.Get, f.about(d.Value)) {
+			return true // who follows one thing alone is sent away below
+		}
+		return lines.Encode(f.show(d)) == nil
 	}
 	flush := func() bool {
 		_ = control.SetWriteDeadline(time.Now().Add(liveWrite)) // a connection without deadlines ends by itself
@@ -67,7 +82,7 @@ func follow[T any](a *API, c *route.Call, f followed[T]) (route.Answer, error) {
 					return route.Answer{}, nil
 				}
 			}
-			if !flush() || c.StillAdmitted() != nil {
+			if !flush() || c.StillAdmitted() != nil || f.unseen(c) {
 				return route.Answer{}, nil
 			}
 			if behind || len(changes) > 0 {

@@ -107,6 +107,13 @@ func (a HandoverAPI) Import(c *route.Call) (route.Answer, error) {
 		By: c.Who.UserID, Namespace: c.Param("namespace"), Name: c.Param("name"), Config: []byte(asked.Config), State: []byte(asked.State),
 		FromHosts: asked.FromHosts, DryRun: dryRun, Force: asked.Force,
 	}
+	var existing *records.Cluster
+	if d, ok := a.State.Clusters.Get(r.Namespace + "/" + r.Name); ok {
+		existing = &d.Value
+	}
+	if err := c.MayApply(existing); err != nil {
+		return route.Answer{}, err
+	}
 	out, err := a.Desk.Import(c.Ctx(), r)
 	if err != nil {
 		return route.Answer{}, handoverRefused(err)

@@ -54,7 +54,7 @@ func (a *API) ask(c *route.Call, what string) (route.Answer, error) {
 		a.Logger.Info("log of a host read", "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source(), "machine", d.Key,
 			"unit", query.Get("unit"), "container", query.Get("container"))
 	}
-	defer c.Bind()()
+	defer c.Bind(aboutMachine(d.Value))()
 	answer, err := a.AskAgent(c.Ctx(), d.Value.Subject(), "/v1/"+what+"?"+query.Encode())
 	if err != nil {
 		return route.Answer{}, unreachable(d.Value, err)

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/drover-project/drover/tunnel"
@@ -85,25 +84,19 @@ type API struct {
 	Logger     *slog.Logger
 }
 
-// ListTokens is GET /v1-drover/tokens: those that the caller may see.
-func (a *API) ListTokens(c *route.Call) (route.Answer, error) {
-	var tokens []records.Token
-	for _, d := range a.State.Tokens.List() {
-		if auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}) {
-			tokens = append(tokens, d.Value)
-		}
-	}
-	return page(c, tokens, func(t records.Token) string { return t.Name }, views.OfToken)
-}
-
 // ListTunnels is GET /v1-drover/tunnels. Servers that do not answer are named.
 func (a *API) ListTunnels(c *route.Call) (route.Answer, error) {
 	answer := views.Tunnels{Data: []views.Tunnel{}, Silent: map[string]string{}}
 	if a.OpenTunnels != nil {
 		for _, one := range a.OpenTunnels(c.Ctx()) {
-			if one.Fault != "" {
+			if one.Fault != "" && auth.May(c.Who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
 				answer.Silent[one.Server] = one.Fault
 			}
+			seen := slices.DeleteFunc(slices.Clone(one.Sessions), func(s tunnel.SessionInfo) bool {
+				d, _ := a.State.Machines.Get(string(records.Subject(s.Subject).Machine()))
+				return !auth.May(c.Who, auth.ListAll, auth.In(d.Value.ClusterID, auth.Tunnel))
+			})
+			one.Sessions = seen
 			answer.Data = append(answer.Data, views.OfTunnels(one, func(key string) (records.Machine, bool) {
 				d, ok := a.State.Machines.Get(key)
 				return d.Value, ok
@@ -120,11 +113,13 @@ func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
 		return follow(a, c, followed[records.Machine]{
 			collection: subscribe.Machines, list: a.State.Machines.List, get: a.State.Machines.Get, wanted: wanted,
-			show: func(d store.Document[records.Machine]) any { return views.OfMachine(d) },
+			show: func(d store.Document[records.Machine]) any { return views.OfMachine(d) }, about: aboutMachine,
 		})
 	}
-	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool { return !wanted(d.Value) })
-	return page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, views.OfMachine)
+	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool {
+		return !wanted(d.Value) || !auth.May(c.Who, auth.Get, aboutMachine(d.Value))
+	})
+	return route.Page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, views.OfMachine)
 }
 
 // GetMachine is GET /v1-drover/machines/{namespace}/{name}.
@@ -190,41 +185,16 @@ func decode(text []byte, into any) error {
 func (a *API) findMachine(c *route.Call) (store.Document[records.Machine], error) {
 	key := c.Param("namespace") + "/" + c.Param("name")
 	d, ok := a.State.Machines.Get(key)
-	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: auth.Machine, Key: key}) {
+	if !ok || !auth.May(c.Who, auth.Get, aboutMachine(d.Value)) {
 		return d, norman.Missing("machine", key)
+	}
+	if !auth.May(c.Who, c.Row.Access.Verb, aboutMachine(d.Value)) {
+		return d, c.Denied()
 	}
 	return d, nil
 }
 
-// Bounds of a page.
-const (
-	defaultPage = 1000
-	maxPage     = 5000
-)
-
-// page answers with the part of a list that the query asks for: limit is how many, continue
-// the key where it begins, as the page before gave it. The list is in the order of its keys.
-func page[T, V any](c *route.Call, all []T, key func(T) string, show func(T) V) (route.Answer, error) {
-	limit := defaultPage
-	if given := c.Query().Get("limit"); given != "" {
-		n, err := strconv.Atoi(given)
-		if err != nil || n < 1 || n > maxPage {
-			return route.Answer{}, norman.Invalid(norman.InvalidOption, "limit", "%.40q is not a number from 1 to %d", given, maxPage)
-		}
-		limit = n
-	}
-	answer := views.List[V]{Data: []V{}, Total: len(all)}
-	if from := c.Query().Get("continue"); from != "" {
-		for len(all) > 0 && key(all[0]) < from {
-			all = all[1:]
-		}
-	}
-	if len(all) > limit {
-		answer.Continue = key(all[limit])
-		all = all[:limit]
-	}
-	for _, one := range all {
-		answer.Data = append(answer.Data, show(one))
-	}
-	return route.Answer{Status: http.StatusOK, Body: answer}, nil
+// aboutMachine is a machine as auth.May knows it.
+func aboutMachine(m records.Machine) auth.Object {
+	return auth.Object{Kind: auth.Machine, Key: m.Key(), Cluster: m.ClusterID}
 }

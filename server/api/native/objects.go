@@ -15,7 +15,7 @@ import (
 
 // ListObjects is GET /v1-drover/objects.
 func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
-	return page(c, a.State.Objects.List(), func(d store.Document[objects.Object]) string { return d.Key },
+	return route.Page(c, a.State.Objects.List(), func(d store.Document[objects.Object]) string { return d.Key },
 		func(d store.Document[objects.Object]) views.NamedObject { return views.OfObject(d.Value) })
 }
 

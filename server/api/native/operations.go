@@ -5,6 +5,7 @@ package native
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -32,10 +33,13 @@ func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
 		return follow(a, c, followed[operations.Operation]{
 			collection: subscribe.Operations, list: list, get: a.State.Operations.Get,
 			wanted: func(o operations.Operation) bool { return cluster == "" || o.Subject == cluster },
-			show:   func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) },
+			show:   func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) }, about: a.aboutOperation,
 		})
 	}
-	return page(c, list(), func(d store.Document[operations.Operation]) string { return d.Key }, views.SummaryOf)
+	seen := slices.DeleteFunc(list(), func(d store.Document[operations.Operation]) bool {
+		return !auth.May(c.Who, auth.Get, a.aboutOperation(d.Value))
+	})
+	return route.Page(c, seen, func(d store.Document[operations.Operation]) string { return d.Key }, views.SummaryOf)
 }
 
 // GetOperation is GET /v1-drover/operations/{id}?follow=true; who follows gets it again with each
@@ -57,7 +61,7 @@ func (a *API) GetOperation(c *route.Call) (route.Answer, error) {
 			return nil
 		},
 		wanted: func(o operations.Operation) bool { return o.ID == d.Value.ID },
-		show:   func(d store.Document[operations.Operation]) any { return views.OfOperation(d) },
+		show:   func(d store.Document[operations.Operation]) any { return views.OfOperation(d) }, about: a.aboutOperation,
 	})
 }
 
@@ -102,12 +106,26 @@ func (a *API) changeOperation(c *route.Call, change func(operations.Operation) (
 	return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
 }
 
+// aboutOperation is an operation as auth.May knows it: of its cluster or fleet.
+func (a *API) aboutOperation(o operations.Operation) auth.Object {
+	about := auth.Object{Kind: auth.Operation, Key: o.ID}
+	if d, ok := a.State.Clusters.Get(o.Subject); ok {
+		about.Cluster = d.Value.ID
+	} else if d, ok := a.State.Fleets.Get(o.Subject); ok {
+		about.Cluster = d.Value.ID
+	}
+	return about
+}
+
 // findOperation is the operation of the path, for those who may do with it what the row is for.
 func (a *API) findOperation(c *route.Call) (store.Document[operations.Operation], error) {
 	id := c.Param("id")
 	d, ok := a.State.OperationsByID.First(id)
-	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: id}) {
+	if !ok || !auth.May(c.Who, auth.Get, a.aboutOperation(d.Value)) {
 		return d, norman.Missing("operation", id)
+	}
+	if !auth.May(c.Who, c.Row.Access.Verb, a.aboutOperation(d.Value)) {
+		return d, c.Denied()
 	}
 	return d, nil
 }

@@ -35,7 +35,7 @@ func (a *API) rehearse(c *route.Call, key records.ClusterKey, asked views.Asked,
 		ask.Machine = asked.Machines[0]
 	}
 	if how.DryRun {
-		lines, err := a.Rehearsals.Preview(key, ask)
+		lines, err := a.Rehearsals.Preview(c.Ctx(), key, ask)
 		return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Lines: lines}}, refusedRehearsal(err)
 	}
 	o, err := a.Rehearsals.Begin(c.Ctx(), key, ask)

@@ -32,7 +32,7 @@ func (a *API) ListVersions(c *route.Call) (route.Answer, error) {
 	}
 	if id := c.Query().Get("cluster"); id != "" {
 		d, ok := a.State.ClustersByID.First(id)
-		if !ok || !auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Cluster, Key: id}) {
+		if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(id)) {
 			return route.Answer{}, norman.Missing("cluster", id)
 		}
 		if d.Value.Spec.Docker() {

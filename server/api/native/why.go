@@ -18,7 +18,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
-	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -115,8 +114,8 @@ func (h hostLogs) read(causes []views.Cause) {
 		}
 		d, ok := a.State.Machines.Get(cause.Machine)
 		switch n++; {
-		case !ok || !auth.May(c.Who, auth.Get, auth.Object{Kind: auth.Machine, Key: cause.Machine}):
-			log.Fault = "the log was not asked for: you may not see the machine"
+		case !ok || !auth.May(c.Who, auth.Action("logs"), aboutMachine(d.Value)):
+			log.Fault = "the log was not asked for: you may not read the logs of the machine"
 		case n > maxLogs:
 			log.Fault = fmt.Sprintf("the log was not asked for: only the first %d hosts are asked; drover machines logs %s --unit %s", maxLogs, d.Value.Name, log.Unit)
 		case a.AskAgent == nil:
@@ -157,25 +156,3 @@ func (h hostLogs) of(ctx context.Context, m records.Machine, unit string) ([]str
 
 // noLog is what journalctl prints where there is nothing to print.
 const noLog = "-- No entries --"
-
-// RevealTokens is POST /v1-drover/clusters/{namespace}/{name}/token. It changes nothing; that it is no GET keeps
-// the answer out of caches and has the request in the log.
-func (a *API) RevealTokens(c *route.Call) (route.Answer, error) {
-	d, err := a.findCluster(c)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	if d.Value.Spec.Docker() {
-		return route.Answer{}, norman.Errorf(http.StatusConflict, norman.Conflict, "cluster %s has no join tokens: its hosts run Docker, and no Kubernetes is provisioned on them", d.Key)
-	}
-	tokens, ok := a.State.ClusterSecrets.Get(d.Key)
-	if !ok {
-		return route.Answer{}, norman.Missing("join tokens of cluster", d.Key)
-	}
-	a.Logger.Info("join tokens revealed", "cluster", d.Key, "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
-	shown := views.JoinTokens{Type: "joinTokens", Cluster: d.Key, Server: tokens.Value.ServerToken, Agent: tokens.Value.AgentToken, Earlier: []views.EarlierToken{}}
-	for _, one := range tokens.Value.Other {
-		shown.Earlier = append(shown.Earlier, views.EarlierToken{Token: one.Token, Hash: ops.TokenHash(one.Token)})
-	}
-	return route.Answer{Status: http.StatusOK, Body: shown}, nil
-}

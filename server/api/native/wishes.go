@@ -71,6 +71,6 @@ func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
 		return a.snapshotFiles(c, records.ClusterKey(d.Key))
 	}
 	kept, _ := a.State.RKEStates.Get(d.Key)
-	return page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
+	return route.Page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
 		func(s records.RKESnapshot) views.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
 }

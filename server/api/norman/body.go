@@ -204,6 +204,25 @@ func (in Input) Map(name string) (set map[string]string, removed []string, err e
 	return set, removed, nil
 }
 
+// Decode reads a field of a type of its own, such as a list; what is absent or null leaves the value as it is.
+// Unknown fields in it are refused, with their names.
+func (in Input) Decode(name string, into any) error {
+	raw, ok := in.fields[name]
+	if !ok || raw == nil {
+		return nil
+	}
+	text, err := json.Marshal(raw)
+	if err != nil {
+		return Invalid(InvalidFormat, name, "cannot be read")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return Invalid(InvalidFormat, name, "is not of the form that the field has: %.200s", err.Error())
+	}
+	return nil
+}
+
 // kindOf names a JSON value without showing it: it may be a secret.
 func kindOf(v any) string {
 	switch v.(type) {

@@ -28,6 +28,7 @@ const (
 	InvalidType        = "InvalidType"
 	MaxLengthExceeded  = "MaxLengthExceeded"
 	InvalidState       = "InvalidState"
+	InvalidAction      = "InvalidAction"
 	InvalidCSRFToken   = "InvalidCSRFToken"
 	MinLimitExceeded   = "MinLimitExceeded"
 	MaxLimitExceeded   = "MaxLimitExceeded"

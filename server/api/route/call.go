@@ -23,8 +23,10 @@ type Call struct {
 	// Method is the request's, after overrides.
 	Method string
 	// Who asks; the zero Identity where nobody has to be logged in.
-	Who  auth.Identity
-	URLs norman.URLs
+	Who auth.Identity
+	// Before is who they were when they were last shown something, in an answer that goes on.
+	Before auth.Identity
+	URLs   norman.URLs
 	// Limit of the body, in bytes.
 	Limit int64
 	// Row is the route that serves the request.
@@ -32,6 +34,12 @@ type Call struct {
 
 	env        *Env
 	parameters parameters
+
+	// For the audit log.
+	trail   *trail
+	code    string   // of the error that was answered
+	objects []string // see Concern
+	in, out int64    // see Carried
 }
 
 // Params are the segments of a part of the path that the pattern names.
@@ -52,11 +60,12 @@ func (c *Call) Source() string { return c.env.Origin.Source(c.R) }
 // Ctx is the context of the request.
 func (c *Call) Ctx() context.Context { return c.R.Context() }
 
-// Bind ends the request's context when the caller's token ends, until stop is called; for
-// requests that go on for as long as the caller likes.
-func (c *Call) Bind() (stop func()) {
+// Bind ends the request's context when the caller's token ends, or the caller may no longer do
+// to the object what the row is for, until stop is called; for requests that go on for as long as
+// the caller likes.
+func (c *Call) Bind(o auth.Object) (stop func()) {
 	ctx, cancel := context.WithCancel(c.Ctx())
-	release := c.env.Auth.Until(c.Who, cancel)
+	release := c.env.Auth.Until(c.Who, func(now auth.Identity) bool { return auth.May(now, c.Row.Access.Verb, o) }, cancel)
 	c.R = c.R.WithContext(ctx)
 	return func() { release(); cancel() }
 }
@@ -136,6 +145,7 @@ func (c *Call) SchemasAt(path string) {
 // Fail answers with an error.
 func (c *Call) Fail(err error) {
 	answer := Envelope(err)
+	c.code = string(answer.Code)
 	if answer.Status >= http.StatusInternalServerError {
 		say := c.env.Logger.Error
 		if answer.Status == http.StatusServiceUnavailable {
@@ -143,8 +153,8 @@ func (c *Call) Fail(err error) {
 		}
 		say("request failed", "method", c.R.Method, "path", c.R.URL.EscapedPath(), "error", err)
 	}
-	if c.Row != nil && c.Row.Access.rule == scoped {
-		SendStatus(c.W, answer.Status, statusReason(answer.Status), answer.Message)
+	if c.Row != nil && c.Row.Access.asStatus() {
+		SendStatus(c.W, statusOf(err, answer))
 		return
 	}
 	c.env.reply.Fail(c.W, c.R, answer)
@@ -153,23 +163,11 @@ func (c *Call) Fail(err error) {
 // SendTagged answers with a value that seldom changes.
 func (c *Call) SendTagged(value any) { c.env.reply.SendTagged(c.W, c.R, value) }
 
-// SendStatus answers with an error in the form of Kubernetes.
-func SendStatus(w http.ResponseWriter, code int, reason, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	body := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "reason": reason, "code": code, "message": message}
-	// The status line is out; a client that is gone is its own business.
-	_ = json.NewEncoder(w).Encode(body)
-}
-
-func statusReason(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "Unauthorized"
-	case http.StatusForbidden:
-		return "Forbidden"
-	case http.StatusNotFound:
-		return "NotFound"
-	}
-	return "BadRequest"
+// SendPlain answers with JSON as it is, for clients of Kubernetes.
+func (c *Call) SendPlain(status int, value any) {
+	h := c.W.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-cache, private")
+	c.W.WriteHeader(status)
+	_ = json.NewEncoder(c.W).Encode(value) // a client that is gone is its own business
 }

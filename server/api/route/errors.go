@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
@@ -21,6 +23,9 @@ import (
 func Envelope(err error) *norman.Error {
 	if answer, ok := norman.AsError(err); ok {
 		return answer
+	}
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return norman.Errorf(int(status.ErrStatus.Code), string(status.ErrStatus.Reason), "%s", status.ErrStatus.Message)
 	}
 	if bad, ok := errors.AsType[strictyaml.Errors](err); ok {
 		return &norman.Error{

@@ -49,6 +49,7 @@ const (
 	hidden
 	object
 	scoped
+	kubernetes
 )
 
 // Access is what a row needs.
@@ -59,10 +60,15 @@ type Access struct {
 	Kind auth.Kind
 	// Credential is what the handler itself asks for; see Own.
 	Credential string
+
+	use use // for the audit log
 }
 
 // Open is for everybody; no credential is looked at.
 func Open() Access { return Access{rule: open} }
+
+// NoCredential is the credential of protocols that ask for none.
+const NoCredential = "none"
 
 // Own is for protocols with a credential of their own, which the handler checks and
 // refuses in the protocol's own words; credential names it.
@@ -87,7 +93,8 @@ func Anyone(verb auth.Verb, kind auth.Kind) Access {
 	return Access{rule: anyone, Verb: verb, Kind: kind}
 }
 
-// May asks May about objects of the kind; others get 403.
+// May asks whether somebody may do it to an object of the kind at any place; others get 403. Of
+// objects that are in clusters the handler asks May about each.
 func May(verb auth.Verb, kind auth.Kind) Access { return Access{rule: may, Verb: verb, Kind: kind} }
 
 // Hidden is May, but others get 404, as if the path did not exist.
@@ -106,9 +113,23 @@ func Scoped(verb auth.Verb, kind auth.Kind) Access {
 	return Access{rule: scoped, Verb: verb, Kind: kind}
 }
 
+// Kubernetes is Object whose refusals have the form of Kubernetes.
+func Kubernetes(verb auth.Verb, kind auth.Kind) Access {
+	return Access{rule: kubernetes, Verb: verb, Kind: kind}
+}
+
+// KubernetesLogin is Login whose refusals have the form of Kubernetes.
+func KubernetesLogin() Access { return Access{rule: kubernetes} }
+
+// asStatus says that refusals have the form of Kubernetes.
+func (a Access) asStatus() bool { return a.rule == scoped || a.rule == kubernetes }
+
 // String names the access in documentation.
 func (a Access) String() string {
 	what := string(a.Verb) + " " + string(a.Kind)
+	if a == KubernetesLogin() {
+		return "any user"
+	}
 	switch a.rule {
 	case open:
 		return "open"
@@ -120,7 +141,7 @@ func (a Access) String() string {
 		return what + ", also without login where it is open"
 	case may, hidden:
 		return what
-	case object:
+	case object, kubernetes:
 		return what + ", by object"
 	case scoped:
 		return what + ", by object; also tokens of one cluster"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 )
 
@@ -24,7 +25,9 @@ type Env struct {
 	Origin norman.Origin
 	Now    func() time.Time
 	Logger *slog.Logger
-	reply  norman.Replier
+	// Audit is the audit log; nil records nothing.
+	Audit *audit.Log
+	reply norman.Replier
 }
 
 // Table serves requests by its rows.
@@ -70,16 +73,24 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	row := pick(group, c)
+	recorder := record(w, r)
+	c.W = recorder
 	if row != nil && row.Access.rule == own {
-		_, _ = row.Serve(c) // it answers for itself
+		t.serveOwn(c, row, recorder)
 		return
 	}
 	w.Header().Set(authHeader, "false")
-	recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-	c.W = recorder
 	if isBrowser(r) {
 		auth.EnsureForgeryCookie(c.W, r)
 	}
+	audited := row
+	if row == nil {
+		other := *group[0]
+		other.Access.Verb = "" // the method says what was tried
+		audited = &other
+	}
+	c.trail = t.follow(c, audited)
+	defer func() { c.trail.end(recorder) }() // also of what panics, as a proxy does that loses its cluster
 	if row == nil {
 		t.refuse(c, group)
 	} else {
@@ -90,6 +101,18 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.env.Logger.Info("request", "method", c.Method, "path", r.URL.EscapedPath(), "status", recorder.status,
 			"user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
 	}
+}
+
+// serveOwn serves a row that answers for itself. People come that way, too, as who they are.
+func (t *Table) serveOwn(c *Call, row *compiled, w *statusRecorder) {
+	if t.env.Audit != nil {
+		if who, err := t.env.Auth.Authenticate(c.R); err == nil {
+			c.Who = who
+		}
+		trail := t.follow(c, row)
+		defer func() { trail.end(w) }()
+	}
+	_, _ = row.Serve(c)
 }
 
 func nothingAt(r *http.Request) error {
@@ -152,11 +175,14 @@ func pick(group []*compiled, c *Call) *compiled {
 // refuse answers for a path without the request's method or action, to those whom the path
 // is for.
 func (t *Table) refuse(c *Call, group []*compiled) {
+	if group[0].Access.asStatus() {
+		c.Row = &group[0].Row
+	}
 	if rule := group[0].Access.rule; rule != open && rule != own && !c.authenticate(false) {
 		return
 	}
 	seen := slices.ContainsFunc(group, func(row *compiled) bool {
-		return row.Access.rule != hidden || auth.May(c.Who, row.Access.Verb, auth.Object{Kind: row.Access.Kind})
+		return row.Access.rule != hidden || auth.Somewhere(c.Who, row.Access.Verb, row.Access.Kind)
 	})
 	kind := cmp.Or(string(group[0].Access.Kind), "this path")
 	switch action := c.Query().Get("action"); {
@@ -174,6 +200,7 @@ func (c *Call) serve() {
 	if !c.admitted() {
 		return
 	}
+	c.trail.begin()
 	answer, err := c.Row.Serve(c)
 	switch {
 	case err != nil:
@@ -197,7 +224,7 @@ func (c *Call) admitted() bool {
 		return c.admitAnyone()
 	case leaving:
 		return !c.loggedOutAlready() && c.authenticate(false)
-	case login, object:
+	case login, object, kubernetes:
 		return c.authenticate(false)
 	case scoped:
 		return c.authenticate(true)
@@ -206,11 +233,12 @@ func (c *Call) admitted() bool {
 	if !c.authenticate(false) {
 		return false
 	}
-	if auth.May(c.Who, a.Verb, auth.Object{Kind: a.Kind}) {
+	if auth.Somewhere(c.Who, a.Verb, a.Kind) {
 		return true
 	}
 	if a.rule == hidden {
 		c.Fail(nothingAt(c.R))
+		c.code = string(norman.PermissionDenied) // for the audit log, which knows better
 	} else {
 		c.Fail(c.Denied())
 	}
@@ -268,8 +296,9 @@ func (c *Call) authenticate(scoped bool) bool {
 	return false
 }
 
-// StillAdmitted says whether the caller of a long answer may go on: the token is still good
-// and gives no less than it did.
+// StillAdmitted says whether the caller of a long answer may go on: the token is still good and no
+// kind is lost. From then on Who is what the caller may do now, by which each thing that is shown is
+// asked about.
 func (c *Call) StillAdmitted() error {
 	who, err := c.env.Auth.Authenticate(c.R)
 	if err != nil {
@@ -278,6 +307,7 @@ func (c *Call) StillAdmitted() error {
 	if auth.Lost(c.Who, who) {
 		return auth.ErrUnauthenticated
 	}
+	c.Who = who
 	return nil
 }
 
@@ -300,17 +330,3 @@ func (c *Call) loggedOutAlready() bool {
 func isBrowser(r *http.Request) bool {
 	return strings.Contains(strings.ToLower(r.UserAgent()), "mozilla") && strings.Contains(r.Header.Get("Accept"), "*/*")
 }
-
-// statusRecorder remembers the status for the log of changes.
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusRecorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach what is below: websockets, watches.
-func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

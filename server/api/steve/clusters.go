@@ -1,30 +1,23 @@
-// Clusters over /v1: the document as its owner wrote it, with its state, and the twin
-// by which the management API knows it.
+// Clusters and machines over /v1: the objects of package forms with a state, and what changes them.
 
 package steve
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
-
-	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/forms"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/clusterspec/etcdspec"
-	"github.com/drover-project/drover/server/daytwo"
-	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/patch"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -32,21 +25,22 @@ import (
 
 func (a *API) provisioningKind() *kind {
 	return &kind{
-		of:     auth.Cluster,
-		schema: Schema{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Resource: "clusters", Namespaced: true},
-		list: func(*Request) []Object {
+		of:      auth.ProvisionedCluster,
+		cluster: func(o Object) string { return o.text("status.clusterName") },
+		schema:  Schema{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Resource: "clusters", Namespaced: true},
+		list: func(c *Request) []Object {
 			machines := a.MachineCounts()
 			objects := []Object{}
 			for _, d := range a.State.Clusters.List() {
-				if !d.Value.Spec.Docker() { // those are clusters of the management API alone
+				if forms.IsProvisioned(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
 					objects = append(objects, provisioningObject(d, machines[d.Value.ID]))
 				}
 			}
 			return objects
 		},
-		get: func(_ *Request, id string) (Object, bool) {
+		get: func(c *Request, id string) (Object, bool) {
 			d, ok := a.State.Clusters.Get(id)
-			if !ok || d.Value.Spec.Docker() {
+			if !ok || !forms.IsProvisioned(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ID, auth.ProvisionedCluster)) {
 				return nil, false
 			}
 			return provisioningObject(d, a.MachineCount(d.Value.ID)), true
@@ -54,104 +48,51 @@ func (a *API) provisioningKind() *kind {
 	}
 }
 
-// metadata is that of a Kubernetes object, with the state that /v1 puts there.
-func metadata(o records.Object, revision int64, s conditions.Summary) map[string]any {
-	m := map[string]any{
-		"name": o.Name, "uid": o.UID, "resourceVersion": strconv.FormatInt(revision, 10), "generation": max(1, o.Generation),
-		"creationTimestamp": o.Created.UTC().Format(time.RFC3339), "labels": norman.Map(o.Labels), "annotations": norman.Map(o.Annotations),
-		"state": map[string]any{
-			"name": s.State, "error": s.Transitioning == "error", "transitioning": s.Transitioning == "yes", "message": s.Message,
+func (a *API) machineKind() *kind {
+	return &kind{
+		of: auth.ClusterMachine,
+		cluster: func(o Object) string {
+			d, _ := a.State.Clusters.Get(o.text("metadata.namespace") + "/" + o.text("spec.clusterName"))
+			return d.Value.ID
+		},
+		schema: Schema{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine", Resource: "machines", Namespaced: true},
+		list: func(c *Request) []Object {
+			objects := []Object{}
+			for _, d := range a.State.Machines.List() {
+				if forms.IsMachine(d.Value) && auth.May(c.Who, auth.ListAll, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
+					objects = append(objects, machineObject(d))
+				}
+			}
+			return objects
+		},
+		get: func(c *Request, id string) (Object, bool) {
+			d, ok := a.State.Machines.Get(id)
+			if !ok || !forms.IsMachine(d.Value) || !auth.May(c.Who, auth.Get, auth.In(d.Value.ClusterID, auth.ClusterMachine)) {
+				return nil, false
+			}
+			return machineObject(d), true
 		},
 	}
-	if o.Namespace != "" {
-		m["namespace"] = o.Namespace
-	}
-	if !o.Deleting.IsZero() {
-		m["deletionTimestamp"] = o.Deleting.UTC().Format(time.RFC3339)
-	}
-	return m
-}
-
-// generic is a value as its JSON: maps, lists and plain values.
-func generic(value any) Object {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return Object{} // nothing here holds what JSON cannot
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var o Object
-	if err := dec.Decode(&o); err != nil {
-		return Object{}
-	}
-	return o
-}
-
-func provisioningObject(d store.Document[records.Cluster], machines int) Object {
-	cl := d.Value
-	shown := conditions.OfCluster(cl, machines)
-	status := requested(cl)
-	maps.Copy(status, map[string]any{
-		"clusterName": cl.ID, "ready": cl.Status.Ready, "agentDeployed": cl.Status.Connected, "fleetWorkspaceName": cl.Namespace,
-		"observedGeneration": cl.Status.ObservedGeneration,
-	})
-	created := conditions.Condition{Type: "Created", Status: "True", LastUpdateTime: cl.Created.UTC().Format(time.RFC3339)}
-	status["conditions"] = append([]conditions.Condition{created}, shown...)
-	return generic(map[string]any{
-		"apiVersion": clusterspec.APIVersion, "kind": clusterspec.Kind,
-		"metadata": metadata(cl.Object, d.Revision, conditions.Cluster(cl)),
-		"spec":     cl.Spec,
-		"status":   status,
-	})
-}
-
-// requested is what became of what the document asked for once, in the words of Rancher's RKEControlPlane, which drover has none of: the
-// value that was taken and its phase, and for certificates the generation once they are renewed.
-//
-// Source: rancher/rancher pkg/apis/rke.cattle.io/v1, RKEControlPlaneStatus.
-func requested(cl records.Cluster) map[string]any {
-	status := map[string]any{}
-	for kind, field := range map[string]string{ops.KindSnapshot: "etcdSnapshotCreate", ops.KindRestore: "etcdSnapshotRestore", ops.KindKeys: "rotateEncryptionKeys"} {
-		is, ok := cl.Requests[kind]
-		if !ok {
-			continue
-		}
-		status[field], status[field+"Phase"] = json.RawMessage(is.Value), is.Phase
-		if kind == ops.KindKeys && is.Phase == daytwo.PhaseFinished {
-			status[field+"Phase"] = "Done"
-		}
-		if is.Message != "" {
-			status[field+"Message"] = is.Message
-		}
-	}
-	if is, ok := cl.Requests[ops.KindCertificates]; ok {
-		var value etcdspec.RotateCertificates
-		switch err := json.Unmarshal([]byte(is.Value), &value); {
-		case err != nil: // nobody wrote it
-		case is.Phase == daytwo.PhaseFinished:
-			status["certificateRotationGeneration"] = value.Generation
-		case is.Message != "":
-			status["certificateRotationMessage"] = is.Message
-		}
-	}
-	return status
 }
 
 func (a *API) managementKind() *kind {
 	return &kind{
-		of:     auth.Cluster,
-		schema: Schema{Group: "management.cattle.io", Version: "v3", Kind: "Cluster", Resource: "clusters"},
+		of:      auth.Cluster,
+		cluster: func(o Object) string { return o.text("metadata.name") },
+		schema:  Schema{Group: "management.cattle.io", Version: "v3", Kind: "Cluster", Resource: "clusters"},
 		list: func(c *Request) []Object {
 			machines := a.MachineCounts()
 			objects := []Object{}
 			for _, d := range a.State.Clusters.List() {
-				objects = append(objects, c.managementObject(d, machines[d.Value.ID]))
+				if auth.May(c.Who, auth.ListAll, auth.OfCluster(d.Value.ID)) {
+					objects = append(objects, c.managementObject(d, machines[d.Value.ID]))
+				}
 			}
 			return objects
 		},
 		get: func(c *Request, id string) (Object, bool) {
 			d, ok := a.ClusterByID(id)
-			if !ok {
+			if !ok || !auth.May(c.Who, auth.Get, auth.OfCluster(id)) {
 				return nil, false
 			}
 			return c.managementObject(d, a.MachineCount(id)), true
@@ -159,25 +100,29 @@ func (a *API) managementKind() *kind {
 	}
 }
 
+// withState adds the state that /v1 shows beside the Kubernetes fields.
+func withState(o map[string]any, s conditions.Summary) Object {
+	if m, ok := o["metadata"].(map[string]any); ok {
+		m["state"] = map[string]any{
+			"name": s.State, "error": s.Transitioning == "error", "transitioning": s.Transitioning == "yes", "message": s.Message,
+		}
+	}
+	return o
+}
+
+func provisioningObject(d store.Document[records.Cluster], machines int) Object {
+	return withState(forms.Cluster(d, machines), conditions.Cluster(d.Value))
+}
+
+func machineObject(d store.Document[records.Machine]) Object {
+	return withState(forms.Machine(d), conditions.Machine(d.Value))
+}
+
 func (c *Request) managementObject(d store.Document[records.Cluster], machines int) Object {
-	cl := d.Value
-	driver, provider := conditions.Driver(cl, machines)
-	about := cl.Object
-	about.Namespace, about.Name = "", cl.ID
-	o := generic(map[string]any{
-		"apiVersion": "management.cattle.io/v3", "kind": "Cluster",
-		"metadata": metadata(about, d.Revision, conditions.Cluster(cl)),
-		"spec": map[string]any{
-			"displayName": cl.Name, "description": cl.Annotations[conditions.DescriptionAnnotation], "fleetWorkspaceName": cl.Namespace, "internal": false,
-		},
-		"status": map[string]any{
-			"driver": driver, "provider": provider, "nodeCount": machines, "apiEndpoint": cl.Status.APIEndpoint,
-			"version": map[string]string{"gitVersion": cl.Status.Version}, "conditions": conditions.OfCluster(cl, machines),
-		},
-	})
+	o := withState(forms.ManagementCluster(d, machines), conditions.Cluster(d.Value))
 	o["actions"] = map[string]string{}
-	for _, action := range conditions.Actions(cl) {
-		o["actions"] = map[string]string{action: c.kubeconfigURL(cl.ID)}
+	for _, action := range conditions.Actions(d.Value) {
+		o["actions"] = map[string]string{action: c.kubeconfigURL(d.Value.ID)}
 	}
 	return o
 }
@@ -274,7 +219,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if doc.APIVersion != clusterspec.APIVersion {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{By: c.Who.UserID, Turn: turns.Replace})
+	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{By: c.Who.UserID, Turn: turns.Replace, Allow: c.mayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -289,11 +234,20 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	return a.show(c, doc.Metadata.Namespace+"/"+doc.Metadata.Name, status, nil)
 }
 
+// mayApply asks about the form of a cluster that /v1 has.
+func (c *Request) mayApply(existing *records.Cluster) error {
+	if existing == nil && auth.May(c.Who, auth.Create, auth.Object{Kind: auth.ProvisionedCluster}) ||
+		existing != nil && auth.May(c.Who, auth.Update, auth.In(existing.ID, auth.ProvisionedCluster)) {
+		return nil
+	}
+	return c.MayApply(existing)
+}
+
 // current is the cluster of the URL; version is the resourceVersion that the client
 // has, "" when it does not say.
 func (a *API) current(c *Request, version string) (store.Document[records.Cluster], error) {
 	d, ok := a.State.Clusters.Get(c.id)
-	if !ok || d.Value.Spec.Docker() {
+	if !ok || !forms.IsProvisioned(d.Value) {
 		return d, norman.Missing(c.kind.schema.ID(), c.id)
 	}
 	if now := strconv.FormatInt(d.Revision, 10); version != "" && version != now {
@@ -336,19 +290,17 @@ func (a *API) PatchCluster(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, fmt.Errorf("patch cluster %s: %w", c.id, err)
 	}
-	kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
-	if err != nil {
-		kind = ""
+	kind := patch.Type(c.R.Header.Get("Content-Type"))
+	if kind == "application/json" || kind == "" {
+		kind = patch.Merge
 	}
 	var after []byte
-	switch kind {
-	case "application/json-patch+json":
-		after, err = applyJSONPatch(before, data)
-	case "application/merge-patch+json", "application/json", "":
-		after, err = jsonpatch.MergePatch(before, data)
-	default:
-		return route.Answer{}, norman.Errorf(http.StatusUnsupportedMediaType, norman.InvalidType,
-			"%.80q is none of application/merge-patch+json, application/json-patch+json", kind)
+	apply, err := patch.Read(kind, data, clusterspec.MaxSize)
+	if errors.Is(err, patch.ErrType) {
+		return route.Answer{}, norman.Errorf(http.StatusUnsupportedMediaType, norman.InvalidType, "%.80q is none of %s, %s", kind, patch.Merge, patch.JSON)
+	}
+	if err == nil {
+		after, err = apply(before)
 	}
 	if err != nil {
 		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the patch does not fit cluster %s: %v", c.id, err)
@@ -363,16 +315,6 @@ func (a *API) PatchCluster(c *Request) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	return a.apply(c, doc, http.StatusOK)
-}
-
-func applyJSONPatch(before, data []byte) ([]byte, error) {
-	p, err := jsonpatch.DecodePatch(data)
-	if err != nil {
-		return nil, err
-	}
-	options := jsonpatch.NewApplyOptions()
-	options.AccumulatedCopySizeLimit = clusterspec.MaxSize // copies of copies grow without end
-	return p.ApplyWithOptions(before, options)
 }
 
 func (a *API) RemoveCluster(c *Request) (route.Answer, error) {

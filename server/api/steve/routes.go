@@ -78,13 +78,15 @@ func typeOf(pattern string) (string, bool) {
 // kind is a type of /v1 with its objects.
 type kind struct {
 	schema Schema
-	// list is all objects in the order of their ids; get is one of them by its id,
-	// "<namespace>/<name>" or "<name>".
+	// list is all objects that the caller may list, in the order of their ids; get is one of them by its
+	// id, "<namespace>/<name>" or "<name>", if the caller may see it.
 	list func(*Request) []Object
 	get  func(c *Request, id string) (Object, bool)
-	// of is what auth.May knows the objects by, verbs what the table has.
-	of    auth.Kind
-	verbs []auth.Verb
+	// of is what auth.May knows the objects by, and cluster the id of the cluster that one belongs to; verbs
+	// are what the table has.
+	of      auth.Kind
+	cluster func(Object) string
+	verbs   []auth.Verb
 }
 
 // methods is the schema as the caller may use it; false when there is nothing to use.
@@ -106,10 +108,18 @@ func (k *kind) methods(who auth.Identity) (Schema, bool) {
 	return s, len(s.CollectionMethods)+len(s.ResourceMethods) > 0
 }
 
-// allows says whether somebody may do something with the type, and the table has it. All
-// objects of a type are alike: they belong to nobody in particular.
+// allows says whether somebody may do something with some object of the type, and the table has it.
 func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
-	return slices.Contains(k.verbs, verb) && auth.May(who, verb, auth.Object{Kind: k.of})
+	return slices.Contains(k.verbs, verb) && auth.Somewhere(who, verb, k.of)
+}
+
+// mayIn says whether somebody may do something with the objects of the type that are in a cluster.
+func (k *kind) mayIn(who auth.Identity, verb auth.Verb, clusterID string) bool {
+	about := auth.In(clusterID, k.of)
+	if k.of == auth.Cluster {
+		about = auth.OfCluster(clusterID)
+	}
+	return auth.May(who, verb, about)
 }
 
 // Request is one to /v1.
@@ -146,7 +156,10 @@ func (c *Request) present(k *kind, o Object) Object {
 	if k.schema.Namespaced {
 		id = o.At("metadata.namespace")[0] + "/" + id
 	}
-	return k.schema.Present(c.base, o, id, Links{Update: k.allows(c.Who, auth.Update), Remove: k.allows(c.Who, auth.Remove)})
+	has := func(verb auth.Verb) bool {
+		return slices.Contains(k.verbs, verb) && k.mayIn(c.Who, verb, k.cluster(o))
+	}
+	return k.schema.Present(c.base, o, id, Links{Update: has(auth.Update), Remove: has(auth.Remove)})
 }
 
 func (a *API) kindOf(name string) *kind {
@@ -240,12 +253,16 @@ func (a *API) Type(do Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) { return do(a.start(c)) }
 }
 
-// Resource is a request to an object that exists.
+// Resource is a request to an object that exists and that the caller sees: others are told so.
 func (a *API) Resource(do Handler) route.Handler {
 	return func(call *route.Call) (route.Answer, error) {
 		c := a.start(call)
-		if _, ok := c.kind.get(c, c.id); !ok {
+		o, ok := c.kind.get(c, c.id)
+		if !ok {
 			return route.Answer{}, norman.Missing(c.kind.schema.ID(), c.id)
+		}
+		if !c.kind.mayIn(c.Who, c.Row.Access.Verb, c.kind.cluster(o)) {
+			return route.Answer{}, c.Denied()
 		}
 		return do(c)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -162,7 +163,21 @@ func (a *API) changed(c *Request, k *kind, change subscribe.Change) (id string, 
 	if o, ok := k.get(c, id); ok {
 		return id, o, true
 	}
+	if last != nil && !k.mayIn(c.Who, auth.Get, removedFrom(change)) && !k.mayIn(c.Before, auth.Get, removedFrom(change)) {
+		return "", nil, false
+	}
 	return id, last, false
+}
+
+// removedFrom is the id of the cluster that something was in which is gone.
+func removedFrom(change subscribe.Change) string {
+	switch was := change.Removed.(type) {
+	case records.Cluster:
+		return was.ID
+	case records.Machine:
+		return was.ClusterID
+	}
+	return ""
 }
 
 // usable is a type that the caller may do something with, by its name.

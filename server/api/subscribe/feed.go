@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -27,6 +28,9 @@ const (
 	Settings           = "settings"
 	Tokens             = "tokens"
 	Users              = "users"
+	GlobalRoles        = "globalroles"
+	RoleTemplates      = "roletemplates"
+	Bindings           = "bindings"
 )
 
 // Feed is the log of changes and what sessions need beside it.
@@ -52,6 +56,9 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.Settings.Observe(adding[records.Setting](f.Log, Settings)),
 		s.Tokens.Observe(adding[records.Token](f.Log, Tokens)),
 		s.Users.Observe(adding[records.User](f.Log, Users)),
+		s.GlobalRoles.Observe(adding[roles.Role](f.Log, GlobalRoles)),
+		s.RoleTemplates.Observe(adding[roles.Role](f.Log, RoleTemplates)),
+		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
 	}
 	f.Log.Begin(s.Store.Revision())
 	return f
@@ -113,8 +120,9 @@ func (f *Feed) Serve(c *route.Call, show func(*Session) func(Change) []Frame) (r
 		c.Who = who
 		return nil
 	}
+	remember(s, c)
 	over := make(chan struct{})
-	defer f.auth.Until(c.Who, func() { close(over) })()
+	defer f.auth.Until(c.Who, nil, func() { close(over) })()
 	s.Over = over
 	s.Show = show(s)
 	conn, err := Upgrade(c.W, c.R)
@@ -127,4 +135,20 @@ func (f *Feed) Serve(c *route.Call, show func(*Session) func(Change) []Frame) (r
 		f.log.Debug("websocket ended", "error", err)
 	}
 	return route.Answer{}, nil
+}
+
+// remember keeps what the caller might do before the changes that are being shown: a right that goes
+// in the same transaction as its object, or just before it is shown, still says that the client has
+// seen the object. What one transaction changed may come in two batches.
+func remember(s *Session, c *route.Call) {
+	shown, last := c.Who, int64(0)
+	c.Before = c.Who
+	s.Batch = func(revision int64, done bool) {
+		switch {
+		case done:
+			shown, last = c.Who, revision
+		case revision > last:
+			c.Before = shown
+		}
+	}
 }

@@ -94,6 +94,18 @@ func (l *Log) Since(revision int64) (Cursor, bool) {
 	return Cursor(l.first + int64(i)), true
 }
 
+// After is the place from which a client goes on that has seen everything up to the revision, which the store's
+// view has reached. False means that something may be missing: the client has to list anew.
+func (l *Log) After(revision int64) (Cursor, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if revision < l.floor {
+		return 0, false
+	}
+	i := sort.Search(len(l.changes), func(i int) bool { return l.changes[i].Revision > revision })
+	return Cursor(l.first + int64(i)), true
+}
+
 // batch bounds how many changes are taken at once.
 const batch = 500
 

@@ -61,6 +61,9 @@ type Session struct {
 	Show func(Change) []Frame
 	// Alive is asked before changes are shown and with each ping; its *EndError ends the session.
 	Alive func() error
+	// Batch is called before some changes are shown and after, with the revision of the first and of the last
+	// of them; nil is not called.
+	Batch func(revision int64, shown bool)
 	// Over is closed when Alive should be asked at once; nil never is.
 	Over <-chan struct{}
 	// Receive answers a frame of the client; nil ignores what clients send.
@@ -157,12 +160,18 @@ func (s *Session) show(changes []Change) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}
+	if s.Batch != nil {
+		s.Batch(changes[0].Revision, false)
+	}
 	for _, c := range changes {
 		for _, f := range s.Show(c) {
 			if err := s.send(c.Revision, f); err != nil {
 				return err
 			}
 		}
+	}
+	if s.Batch != nil {
+		s.Batch(changes[len(changes)-1].Revision, true)
 	}
 	return nil
 }

@@ -1,12 +1,11 @@
 // Package kubeproxy is the way of people to a cluster's Kubernetes API through the
-// server: /k8s/clusters/<cluster id>/… . The caller acts in
-// the cluster under their own name, by impersonation; no credential of the caller
-// reaches the cluster and none of the cluster reaches the caller.
+// server: /k8s/clusters/<cluster id>/… . The caller acts in the cluster under their own name: a
+// service account of the cluster that may impersonate just them sends the request. No credential
+// of the caller reaches the cluster and none of the cluster reaches the caller.
 package kubeproxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -24,15 +24,24 @@ import (
 // Prefix is the path below which clusters are found.
 const Prefix = "/k8s/clusters/"
 
+// maxRequests is how many requests of one person may be under way at once, watches among them.
+const maxRequests = 500
+
 // Proxy forwards requests to clusters.
 type Proxy struct {
 	State *state.State
-	// Until calls end once an identity's credential is no longer valid, until stop is called;
-	// nil is for tests whose credentials stay.
-	Until func(who auth.Identity, end func()) (stop func())
-	// Transport is the way to a cluster, with the administrator's credentials on it.
-	Transport func(records.ClusterKey) (http.RoundTripper, error)
-	Logger    *slog.Logger
+	// Until calls end once an identity's credential is no longer valid, or still says no of what its user
+	// may do now, until stop is called; nil is for tests whose credentials stay.
+	Until func(who auth.Identity, still func(now auth.Identity) bool, end func()) (stop func())
+	// Way is the way to a cluster, with the administrator's credentials on it or with none.
+	Way func(records.ClusterKey, downstream.Credentials) http.RoundTripper
+	// Token is a token of the account that a person has in a cluster; Refused says that the cluster
+	// did not take one.
+	Token   func(context.Context, records.ClusterKey, accounts.Person) (string, error)
+	Refused func(cluster records.ClusterKey, userID, token string)
+	Logger  *slog.Logger
+
+	busy counts
 }
 
 // Serve serves a caller who is logged in, maybe by a token of one cluster. It answers with
@@ -41,7 +50,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	id, path, rawPath := split(r.URL)
 	d, ok := p.State.ClustersByID.First(id)
 	cluster := d.Value
-	if !ok || !auth.May(caller, auth.Proxy, auth.Object{Kind: auth.Cluster, Key: id}) {
+	if !ok || !auth.May(caller, auth.Proxy, auth.OfCluster(id)) {
 		if ok && caller.ClusterID != "" && caller.ClusterID != id {
 			refuse(w, http.StatusUnauthorized, "Unauthorized", "this token is limited to cluster "+caller.ClusterID)
 			return
@@ -49,56 +58,68 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("there is no cluster %q", id))
 		return
 	}
-	for name := range r.Header {
-		if strings.HasPrefix(name, "Impersonate-") {
-			refuse(w, http.StatusForbidden, "Forbidden", "acting as somebody else through drover is not supported; leave out --as and --as-group")
-			return
-		}
-	}
-	transport, err := p.Transport(records.ClusterKey(cluster.Key()))
-	if err != nil {
-		p.unavailable(w, cluster, err)
+	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
+	wish := impersonation(r.Header)
+	if len(wish) > 0 && !owns {
+		refuse(w, http.StatusForbidden, "Forbidden", "only who owns the cluster may act as somebody else in it; leave out --as and --as-group")
 		return
 	}
+	if len(wish) > 0 && wish.Get(userHeader) == "" {
+		refuse(w, http.StatusBadRequest, "BadRequest", "header Impersonate-User is empty: as whom?")
+		return
+	}
+	done, ok := p.busy.begin(caller.UserID)
+	if !ok {
+		tooMany(w)
+		return
+	}
+	defer done()
+	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), wish: wish}
 	proxy := &httputil.ReverseProxy{
-		Transport:     transport,
+		Transport:     to,
 		FlushInterval: -1, // watches
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}
 			pr.Out.Host = ""
 			clean(pr.Out.Header)
-			impersonate(pr.Out.Header, caller, cluster.ID)
 			pr.SetXForwarded()
+			to.sign(pr.Out.Header, pr.In.Host)
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				return
-			}
-			p.Logger.Info("request to a cluster failed", "cluster", cluster.Key(), "error", err)
-			refuse(w, http.StatusBadGateway, "ServiceUnavailable", fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err))
-		},
-		ErrorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.fail(w, r, cluster, err) },
+		ErrorLog:     slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 	}
-	// A watch, a log or a shell ends with the token that it was opened by.
+	// A watch, a log or a shell ends with the token that it was opened by, and with the rights that the
+	// cluster gave it for.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if p.Until != nil {
-		defer p.Until(caller, cancel)()
+		defer p.Until(caller, func(now auth.Identity) bool {
+			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
+		}, cancel)()
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
-func (p *Proxy) unavailable(w http.ResponseWriter, cluster records.Cluster, err error) {
-	message := fmt.Sprintf("cluster %s (%s) cannot be reached: %v", cluster.ID, cluster.Name, err)
-	if !cluster.Status.Since.IsZero() && !cluster.Status.Connected {
-		message += fmt.Sprintf(" (%s since %s)", cluster.Status.State, cluster.Status.Since.UTC().Format("2006-01-02T15:04:05Z"))
+// fail answers when the cluster did not.
+func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, cluster records.Cluster, err error) {
+	if r.Context().Err() != nil {
+		return
 	}
-	var known *downstream.UnavailableError
-	if !errors.As(err, &known) {
-		p.Logger.Warn("no way to a cluster", "cluster", cluster.Key(), "error", err)
+	if _, ok := errors.AsType[*downstream.UnavailableError](err); ok {
+		message := fmt.Sprintf("cluster %s (%s) cannot be reached: %v", cluster.ID, cluster.Name, err)
+		if !cluster.Status.Since.IsZero() && !cluster.Status.Connected {
+			message += fmt.Sprintf(" (%s since %s)", cluster.Status.State, cluster.Status.Since.UTC().Format("2006-01-02T15:04:05Z"))
+		}
+		// No Retry-After: kubectl and client-go would wait for minutes and never show the cause.
+		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", message)
+		return
 	}
-	// No Retry-After: kubectl and client-go would wait for minutes and never show the cause.
-	refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", message)
+	if errors.Is(err, errRenewed) {
+		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err))
+		return
+	}
+	p.Logger.Info("request to a cluster failed", "cluster", cluster.Key(), "error", err)
+	refuse(w, http.StatusBadGateway, "ServiceUnavailable", fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err))
 }
 
 // split cuts /k8s/clusters/<id> off, in both forms of the path, so that escaped slashes stay escaped.
@@ -109,34 +130,4 @@ func split(u *url.URL) (id, path, rawPath string) {
 		rawPath = "/" + rawPath
 	}
 	return id, "/" + path, rawPath
-}
-
-// clean drops what speaks for the caller. Headers that Connection names are gone already:
-// the proxy removes them before it rewrites, so nobody can strip what impersonate sets.
-func clean(h http.Header) {
-	for name := range h {
-		if name == "Authorization" || name == "Cookie" || strings.HasPrefix(name, "Impersonate-") ||
-			strings.HasPrefix(name, "X-Remote-") || strings.HasPrefix(name, "X-Api-Tunnel-") || strings.HasPrefix(name, "X-Forwarded-") {
-			h.Del(name)
-		}
-	}
-}
-
-func impersonate(h http.Header, caller auth.Identity, cluster string) {
-	h.Set("Impersonate-User", caller.UserID)
-	h.Add("Impersonate-Group", "system:authenticated")
-	h.Add("Impersonate-Group", "system:cattle:authenticated")
-	if auth.May(caller, auth.Own, auth.Object{Kind: auth.Cluster, Key: cluster}) {
-		h.Add("Impersonate-Group", "system:masters")
-	}
-	h.Set("Impersonate-Extra-Username", caller.Username)
-	h.Set("Impersonate-Extra-Requesttokenid", caller.TokenName)
-}
-
-func refuse(w http.ResponseWriter, code int, reason, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	body := map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "reason": reason, "code": code, "message": message}
-	// The status line is out; a client that is gone is its own business.
-	_ = json.NewEncoder(w).Encode(body)
 }

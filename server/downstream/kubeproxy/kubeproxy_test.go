@@ -1,7 +1,10 @@
 package kubeproxy
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,21 +15,38 @@ import (
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/google/go-cmp/cmp"
 )
 
-// upstream records what reaches the cluster.
-type upstream struct{ request *http.Request }
-
-func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	u.request = r
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"kind":"NodeList"}`)), Request: r}, nil
+// upstream is a cluster: it records what reaches it, and as whom the way there was taken.
+type upstream struct {
+	requests []*http.Request
+	as       []downstream.Credentials
+	persons  []accounts.Person
+	refused  []string
+	// reject is a token that the cluster does not take; fails is what happens to every request, noToken to who asks for a token.
+	reject         string
+	fails, noToken error
 }
 
-func newProxy(t *testing.T, transport http.RoundTripper, transportErr error) *Proxy {
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u.fails != nil {
+		return nil, u.fails
+	}
+	u.requests = append(u.requests, r)
+	code := http.StatusOK
+	if u.reject != "" && r.Header.Get("Authorization") == "Bearer "+u.reject {
+		code = http.StatusUnauthorized
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"kind":"NodeList"}`)), Request: r}, nil
+}
+
+func newProxy(t *testing.T, u *upstream) *Proxy {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: log})
@@ -39,11 +59,19 @@ func newProxy(t *testing.T, transport http.RoundTripper, transportErr error) *Pr
 	}
 	return &Proxy{
 		State: st, Logger: log,
-		Transport: func(key records.ClusterKey) (http.RoundTripper, error) {
+		Way: func(key records.ClusterKey, as downstream.Credentials) http.RoundTripper {
 			if key != "fleet-default/harbour" {
 				t.Errorf("asked for cluster %s", key)
 			}
-			return transport, transportErr
+			u.as = append(u.as, as)
+			return u
+		},
+		Token: func(_ context.Context, key records.ClusterKey, p accounts.Person) (string, error) {
+			u.persons = append(u.persons, p)
+			return fmt.Sprint("account-", len(u.persons)), u.noToken
+		},
+		Refused: func(key records.ClusterKey, userID, token string) {
+			u.refused = append(u.refused, string(key)+" "+userID+" "+token)
 		},
 	}
 }
@@ -66,7 +94,7 @@ func get(p *Proxy, caller auth.Identity, path string, headers map[string]string)
 
 func TestTheCallerActsUnderTheirOwnName(t *testing.T) {
 	u := &upstream{}
-	w := get(newProxy(t, u, nil), admin, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/namespaces/a%2Fb/pods?watch=true", map[string]string{
+	w := get(newProxy(t, u), admin, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/namespaces/a%2Fb/pods?watch=true", map[string]string{
 		"Cookie": "R_SESS=x:y", "X-Remote-User": "root", "X-API-Tunnel-Token": "t",
 		// Whoever names our own headers here would act as the server itself if we let it pass.
 		"Connection": "Impersonate-User, Impersonate-Group, Authorization",
@@ -74,22 +102,32 @@ func TestTheCallerActsUnderTheirOwnName(t *testing.T) {
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	if got := u.request.URL.String(); got != "https://127.0.0.1:6443/api/v1/namespaces/a%2Fb/pods?watch=true" {
+	if got := u.requests[0].URL.String(); got != "https://127.0.0.1:6443/api/v1/namespaces/a%2Fb/pods?watch=true" {
 		t.Errorf("URL = %s", got)
 	}
 	want := map[string][]string{
 		"Impersonate-User":                 {"user-abcde"},
 		"Impersonate-Group":                {"system:authenticated", "system:cattle:authenticated", "system:masters"},
 		"Impersonate-Extra-Username":       {"admin"},
+		"Impersonate-Extra-Principalid":    {"local://user-abcde"},
+		"Impersonate-Extra-Requesthost":    {"drover"},
+		"Authorization":                    {"Bearer account-1"},
 		"Impersonate-Extra-Requesttokenid": {"token-fghij"},
 	}
 	for name, values := range want {
-		if diff := cmp.Diff(values, u.request.Header.Values(name)); diff != "" {
+		if diff := cmp.Diff(values, u.requests[0].Header.Values(name)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	for _, name := range []string{"Authorization", "Cookie", "X-Remote-User", "X-Api-Tunnel-Token"} {
-		if u.request.Header.Get(name) != "" {
+	person := accounts.Person{ID: "user-abcde", Groups: want["Impersonate-Group"], Extra: map[string][]string{"username": {"admin"}, "principalid": {"local://user-abcde"}}}
+	if diff := cmp.Diff([]accounts.Person{person}, u.persons); diff != "" {
+		t.Errorf("the account is for somebody else: %s", diff)
+	}
+	if diff := cmp.Diff([]downstream.Credentials{downstream.NoCredentials}, u.as); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range []string{"Cookie", "X-Remote-User", "X-Api-Tunnel-Token"} {
+		if u.requests[0].Header.Get(name) != "" {
 			t.Errorf("%s of the caller reached the cluster", name)
 		}
 	}
@@ -110,11 +148,13 @@ func TestRefusals(t *testing.T) {
 		{"somebody without rights", auth.Identity{UserID: "u-1"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
 		{"somebody without rights and a token of this cluster", auth.Identity{UserID: "u-1", ClusterID: "c-m-abcd2345"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
 		{"token of another cluster", auth.Identity{UserID: "u-1", Admin: true, ClusterID: "c-m-other234"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 401, "Unauthorized", "limited to cluster c-m-other234"},
-		{"acting as somebody else", admin, "/k8s/clusters/c-m-abcd2345/version", map[string]string{"Impersonate-User": "bob"}, nil, 403, "Forbidden", "--as"},
+		{"a member who wants to act as somebody else", member, "/k8s/clusters/c-m-abcd2345/version", map[string]string{"Impersonate-User": "user-abcde"}, nil, 403, "Forbidden", "only who owns the cluster"},
+		{"acting as nobody", admin, "/k8s/clusters/c-m-abcd2345/version", map[string]string{"Impersonate-Group": "system:masters"}, nil, 400, "BadRequest", "Impersonate-User"},
+		{"the API is down on all hosts", admin, "/k8s/clusters/c-m-abcd2345/version", nil, &downstream.UnsentError{Err: errors.New("connection refused")}, 502, "ServiceUnavailable", "connection refused"},
 		{"no tunnel", admin, "/k8s/clusters/c-m-abcd2345/version", nil, &downstream.UnavailableError{Cause: "no tunnel is open"}, 503, "ServiceUnavailable", "cluster c-m-abcd2345 (harbour) cannot be reached: no tunnel is open"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := get(newProxy(t, &upstream{}, tc.err), tc.caller, tc.path, tc.headers)
+			w := get(newProxy(t, &upstream{fails: tc.err}), tc.caller, tc.path, tc.headers)
 			var status struct {
 				Kind, Reason, Message string
 				Code                  int
@@ -132,6 +172,101 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// member is somebody who may use the cluster and does not own it.
+var member = auth.Identity{UserID: "u-bob01", Username: "bob", TokenName: "token-klmno", Grants: roles.Of([]roles.Binding{
+	{Role: "cluster-member", ClusterID: "c-m-abcd2345", Subject: roles.Subject{User: "local://u-bob01"}},
+}, roles.Builtin)}
+
+func TestAMemberIsNoMaster(t *testing.T) {
+	u := &upstream{}
+	if w := get(newProxy(t, u), member, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/pods", nil); w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	if diff := cmp.Diff([]string{"system:authenticated", "system:cattle:authenticated"}, u.requests[0].Header.Values("Impersonate-Group")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhoOwnsTheClusterMayActAsSomebodyElse(t *testing.T) {
+	u := &upstream{}
+	w := get(newProxy(t, u), admin, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/pods", map[string]string{
+		"Impersonate-User": "bob", "Impersonate-Group": "dockers", "Connection": "Impersonate-Group",
+	})
+	if w.Code != http.StatusOK || len(u.persons) != 0 {
+		t.Fatalf("status %d: %s; accounts of %v were used", w.Code, w.Body, u.persons)
+	}
+	if diff := cmp.Diff([]downstream.Credentials{downstream.AdminCredentials}, u.as); diff != "" {
+		t.Error(diff)
+	}
+	h := u.requests[0].Header
+	for _, name := range []string{"Impersonate-Extra-Username", "Authorization"} {
+		if h.Get(name) != "" {
+			t.Errorf("%s of the caller went along: %q", name, h.Get(name))
+		}
+	}
+	if h.Get("Impersonate-User") != "bob" || h.Get("Impersonate-Group") != "dockers" {
+		t.Errorf("acts as %q of %q", h.Get("Impersonate-User"), h.Values("Impersonate-Group"))
+	}
+}
+
+func TestAnAccountThatTheClusterDoesNotKnowAnyMore(t *testing.T) {
+	for _, tc := range []struct {
+		name, method string
+		body         string
+		reject       string
+		code, sent   int
+		message      string
+	}{
+		{"is made anew", http.MethodGet, "", "account-1", 200, 2, "NodeList"},
+		{"is made anew, and who has sent something repeats it", http.MethodPost, "{}", "account-1", 503, 1, "repeat the request"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			u := &upstream{reject: tc.reject}
+			var body io.Reader
+			if tc.body != "" {
+				body = strings.NewReader(tc.body)
+			}
+			w := httptest.NewRecorder()
+			newProxy(t, u).Serve(w, httptest.NewRequest(tc.method, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/pods", body), admin)
+			if w.Code != tc.code || len(u.requests) != tc.sent || !strings.Contains(w.Body.String(), tc.message) {
+				t.Errorf("%d after %d requests: %s", w.Code, len(u.requests), w.Body)
+			}
+			if diff := cmp.Diff([]string{"fleet-default/harbour user-abcde account-1"}, u.refused); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNothingIsSentWithoutAnAccount(t *testing.T) {
+	u := &upstream{noToken: errors.New("make the account of user user-abcde: forbidden")}
+	w := get(newProxy(t, u), admin, "https://drover/k8s/clusters/c-m-abcd2345/api/v1/pods", nil)
+	if w.Code != http.StatusBadGateway || len(u.requests) != 0 || !strings.Contains(w.Body.String(), "forbidden") {
+		t.Errorf("%d after %d requests: %s", w.Code, len(u.requests), w.Body)
+	}
+}
+
+func TestTooManyRequestsOfOnePerson(t *testing.T) {
+	p := newProxy(t, &upstream{})
+	var done func()
+	for range maxRequests {
+		done, _ = p.busy.begin(admin.UserID)
+	}
+	w := get(p, admin, "https://drover/k8s/clusters/c-m-abcd2345/version", nil)
+	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"retryAfterSeconds":1`) {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	other := admin
+	other.UserID = "user-other"
+	if w := get(p, other, "https://drover/k8s/clusters/c-m-abcd2345/version", nil); w.Code != http.StatusOK {
+		t.Errorf("somebody else: %d: %s", w.Code, w.Body)
+	}
+	done()
+	if w := get(p, admin, "https://drover/k8s/clusters/c-m-abcd2345/version", nil); w.Code != http.StatusOK {
+		t.Errorf("after one has ended: %d: %s", w.Code, w.Body)
+	}
+}
+
 // blocked is a cluster that answers when the request is given up.
 type blocked struct{}
 
@@ -141,9 +276,10 @@ func (blocked) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestARequestEndsWithItsToken(t *testing.T) {
-	p := newProxy(t, blocked{}, nil)
+	p := newProxy(t, &upstream{})
+	p.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return blocked{} }
 	released := false
-	p.Until = func(who auth.Identity, end func()) func() {
+	p.Until = func(who auth.Identity, _ func(auth.Identity) bool, end func()) func() {
 		if who.TokenName != admin.TokenName {
 			t.Errorf("bound to %+v", who)
 		}

@@ -189,6 +189,9 @@ func (d *decider) begins(v verb, name string, t operations.Task) {
 			t.State, t.Message = operations.TaskFailed, err.Error()
 			d.write(t)
 		}
+	case name == "seal" && !brought(d.Secrets):
+		t.State, t.Message = operations.TaskSkipped, "it has that one already"
+		d.write(t)
 	case name == "restore" && !d.Spec:
 		d.out.Respec = true
 		d.waits(m, "the cluster becomes what it was when the snapshot was taken", "")
@@ -297,6 +300,13 @@ func (d *decider) failed(v verb, name string, t operations.Task, m Machine) {
 // succeeds ends a task.
 func (d *decider) succeeds(name string, t operations.Task, m Machine) {
 	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", ""
+	if name == "newcas" {
+		next, err := d.request.reissued(m)
+		if err != nil {
+			t.State, t.Message = operations.TaskFailed, err.Error()
+		}
+		d.request, d.out.Operation = next, needing(d.out.Operation, next)
+	}
 	if name == "save" || name == "check" || name == guardVerb {
 		file, err := saved(m)
 		switch {

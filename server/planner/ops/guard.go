@@ -15,7 +15,7 @@ import (
 const guardVerb = "guard"
 
 // guardNames begin the names of the snapshots, by the kind of the operation.
-var guardNames = map[string]string{KindRestore: "before-restore"}
+var guardNames = map[string]string{KindRestore: "before-restore", KindCA: "before-rotate-ca"}
 
 // guardName is for upgrades, whose kind is not decided here.
 const guardName = "before-upgrade"

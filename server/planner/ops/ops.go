@@ -1,5 +1,5 @@
 // Package ops decides the next step of an operation on a cluster that runs: a snapshot of its etcd, a restore, a rotation
-// of certificates, of the encryption key or of the server token. It is a function: of the operation's record and of what is known of the
+// of certificates, of CAs, of the encryption key or of the server token. It is a function: of the operation's record and of what is known of the
 // machines it makes the next record and the errands that hosts get now. The record says which step was begun, and
 // the delivered plans say which errand a host has, so that a crash between the two loses nothing and repeats nothing.
 //
@@ -27,11 +27,12 @@ const (
 	KindCertificates = "rotate-certificates"
 	KindKeys         = "rotate-encryption-keys"
 	KindToken        = "rotate-server-token"
+	KindCA           = "rotate-ca"
 )
 
 // Is says whether operations of a kind are decided here.
 func Is(kind string) bool {
-	return slices.Contains([]string{KindSnapshot, KindRestore, KindCertificates, KindKeys, KindToken}, kind)
+	return slices.Contains([]string{KindSnapshot, KindRestore, KindCertificates, KindKeys, KindToken, KindCA}, kind)
 }
 
 // DefaultName begins the names of snapshots that nobody names; the distribution's own are named so.
@@ -49,14 +50,16 @@ type Request struct {
 	// machine on whose host it is, which begins the cluster anew.
 	Snapshot string `json:"snapshot,omitempty"`
 	Target   string `json:"target,omitempty"`
-	// NoSnapshot has a restore begin without a snapshot of what the cluster is now.
+	// NoSnapshot has a restore or a rotation of the CAs begin without a snapshot of what the cluster is now.
 	NoSnapshot bool `json:"noSnapshot,omitempty"`
 	// FromS3 says that Snapshot is the name of an object of Size bytes in the cluster's bucket, which Target fetches first.
 	FromS3 bool  `json:"fromS3,omitempty"`
 	Size   int64 `json:"size,omitempty"`
 	// TokenHash is that of the server token which the cluster has to have: the new one of a rotation, or the one that a
-	// restored snapshot needs, which is known when its host has looked at it. Empty is the one that it has.
+	// restored snapshot needs, which is certain when its host has looked at it. Empty is the one that it has.
 	TokenHash string `json:"tokenHash,omitempty"`
+	// CA is the SHA-256, in hex, by which servers know the new CAs of a rotation; empty until a host has made them.
+	CA string `json:"ca,omitempty"`
 	// Spec is what the cluster is to be once its servers have stopped for the restore; nil leaves it as it is.
 	Spec *clusterspec.Spec `json:"spec,omitempty"`
 }

@@ -76,6 +76,9 @@ func (b *bed) step() (begun []string, out Output) {
 	if out.Respec {
 		b.in.Spec = true
 	}
+	if out.Token != "" {
+		b.in.Secrets, _ = InForce(b.in.Secrets, out.Token)
+	}
 	for _, e := range out.Errands {
 		m := b.machine(e.Machine)
 		task := b.running(e.Machine)
@@ -462,6 +465,18 @@ func TestAMachineThatGoes(t *testing.T) {
 				t.Errorf("it is %s: %s", b.in.Operation.State, b.in.Operation.Reason)
 			}
 		})
+	}
+}
+
+// TestTheSnapshotBeforeACorrection does not wait for what is corrected: the errand comes without the instructions that have failed.
+func TestTheSnapshotBeforeACorrection(t *testing.T) {
+	for failed, want := range map[bool]Base{false: Delivered, true: Files} {
+		b := newBed(t, "upgrade", Request{}, "ecw")
+		b.in.Machines[0].Failed, b.in.Machines[0].Works = failed, !failed
+		out, _ := TakeGuard(b.in)
+		if len(out.Errands) != 1 || out.Errands[0].Base != want || len(out.Errands[0].Instructions) != 1 {
+			t.Errorf("after a plan that failed (%v): %+v, want base %v", failed, out.Errands, want)
+		}
 	}
 }
 

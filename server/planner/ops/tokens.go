@@ -100,33 +100,22 @@ func (d *decider) retokens(m Machine) error {
 // rotating are the steps of a rotation of the server token. It begins on the machine that began the cluster, if that has what it is
 // to have: those that join meet it there.
 func rotating(machines []Machine) ([]step, error) {
-	var leader *Machine
-	var servers []Machine
-	for i, m := range machines {
-		if !m.Roles.Etcd && !m.Roles.ControlPlane || !m.Plan {
-			continue
-		}
-		switch {
-		case !m.Connected:
-			return nil, fmt.Errorf("%s is a server, and %s; a server that does not get the new token cannot start again. Bring it back, or remove it by drover machines rm %s", m.Title, m.Absent, m.Name)
-		case !m.Works:
-			return nil, fmt.Errorf("%s is a server, and does not work: %s. All of them have to, as they restart with the new token", m.Title, m.Cause)
-		}
-		if m.Roles.Etcd && m.Current && leader == nil {
-			leader = &machines[i]
-		}
-		servers = append(servers, m)
+	servers, err := working(machines, "a server that does not get the new token cannot start again", "as they restart with the new token")
+	if err != nil {
+		return nil, err
 	}
-	if leader == nil {
+	i := slices.IndexFunc(servers, func(m Machine) bool { return m.Roles.Etcd && m.Current })
+	if i < 0 {
 		return nil, fmt.Errorf("no server with etcd has the plan that the cluster wants; let that change come to its end first")
 	}
-	all := []step{{"token", *leader}, {"retoken", *leader}}
+	leader := servers[i]
+	all := []step{{"token", leader}, {"retoken", leader}}
 	for _, m := range servers {
 		if m.Name != leader.Name {
 			all = append(all, step{"retoken", m})
 		}
 	}
-	return append(all, step{"prove", *leader}), nil
+	return append(all, step{"prove", leader}), nil
 }
 
 // opens are the tokens by which a server may be spoken to: it knows the one that it started with.

@@ -63,14 +63,28 @@ var verbs = map[string]verb{
 		title: "have %s write what etcd holds with the new server token", limit: 1, tries: 3, firm: true, sole: true,
 		wayOut: "; drover operations retry goes on, and looks first how far it came. Until then no server should be restarted: etcd may have the new token, with which none of them starts yet",
 	},
-	"retoken":   {title: "restart %s with the new server token", limit: 1, tries: 3, gate: true, works: true, firm: true, whole: true, mends: true},
-	"prove":     {title: "see on %s that the new server token opens the cluster", limit: 1, tries: 3, firm: true},
-	"restart":   {title: "restart %s with the new key", limit: 1, tries: 5, gate: true, works: true},
-	"fetch":     {title: "fetch the snapshot from S3 to %s", limit: 1, tries: 3},
-	"check":     {title: "look whether the snapshot can be restored on %s", limit: 1, tries: 1},
-	"stop":      {title: "stop %s", tries: 3, firm: true},
-	"restore":   {title: "restore the snapshot on %s", limit: 1, tries: 2, firm: true},
-	"start":     {title: "start %s", limit: 1, tries: 3, firm: true, whole: true},
+	"retoken": {title: "restart %s with the new server token", limit: 1, tries: 3, gate: true, works: true, firm: true, whole: true, mends: true},
+	"prove":   {title: "see on %s that the new server token opens the cluster", limit: 1, tries: 3, firm: true},
+	"newcas":  {title: "make new CAs on %s, signed by those of now", limit: 1, tries: 3, sole: true},
+	"takecas": {
+		title: "have %s take the new CAs to etcd", limit: 1, tries: 3, firm: true, sole: true,
+		wayOut: "; drover operations retry goes on. etcd may have the new CAs, with which each server comes up that starts again; both are trusted",
+	},
+	"reload": {
+		title: "restart %s with the new CAs", limit: 1, tries: 3, gate: true, works: true, firm: true, mends: true,
+		wayOut: "; drover operations retry goes on. Those that have started again and those that have not trust each other",
+	},
+	"tidy":    {title: "remove on %s what the rotation kept there", limit: 1, tries: 3, firm: true},
+	"restart": {title: "restart %s with the new key", limit: 1, tries: 5, gate: true, works: true},
+	"fetch":   {title: "fetch the snapshot from S3 to %s", limit: 1, tries: 3},
+	"check":   {title: "look whether the snapshot can be restored on %s", limit: 1, tries: 1},
+	"stop":    {title: "stop %s", tries: 3, firm: true},
+	"restore": {title: "restore the snapshot on %s", limit: 1, tries: 2, firm: true},
+	"start":   {title: "start %s", limit: 1, tries: 3, firm: true, whole: true},
+	"seal": {
+		title: "have %s write what etcd holds with the agent token of this server", limit: 1, tries: 3, firm: true,
+		wayOut: "; drover operations retry tries it again. The runtime there does not start another time before that: it finds a server/cred/passwd that is newer than what etcd holds",
+	},
 	"forget":    {title: "delete nodes of machines that are gone, on %s", limit: 1, tries: 3, works: true, firm: true},
 	"join":      {title: "have %s join again", limit: 1, tries: 3, works: true, settles: settles, firm: true, whole: true},
 	"reconnect": {title: "restart the kubelet of %s", tries: 3, works: true, away: true, further: true, firm: true},
@@ -155,6 +169,9 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 			prefix = guardName
 		}
 		e.Instructions = only(m.Host.Save(id, prefix))
+		if m.Failed && m.Errand == "" {
+			e.Base = Files // what has failed would fail again, before the snapshot that is to come before its correction
+		}
 	case "rotate", "renew":
 		e.Instructions = only(m.Host.Certificates(id, r.Services))
 	case "keys":
@@ -164,8 +181,12 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 			return e, fmt.Errorf("the new token of this rotation is not known here any more; ask for another")
 		}
 		e.Instructions = only(m.Host.Token(id, d.Secrets.Next.Token, r.TokenHash, opens(d.Secrets)))
-	case "prove":
-		e.Instructions = only(m.Host.Token(id, d.Secrets.ServerToken, r.TokenHash, []string{d.Secrets.ServerToken}))
+	case "prove", "seal":
+		e.Instructions = only(m.Host.Token(id, d.Secrets.ServerToken, TokenHash(d.Secrets.ServerToken), []string{d.Secrets.ServerToken}))
+	case "newcas", "takecas", "reload", "tidy":
+		in, err := r.reissue(name, id, m)
+		e.Instructions = only(in)
+		return e, err
 	case "restart":
 		e.Instructions = only(m.Host.Restart(id))
 	case "reconnect":
@@ -180,7 +201,7 @@ func (d *decider) errand(name, id string, m Machine) (Errand, error) {
 			e.Base = Delivered
 		}
 	case "check":
-		e.Base, e.Instructions = Files, only(m.Host.Check(id, d.fileOn(m), TokenHashes(d.Secrets)))
+		e.Base, e.Instructions = Files, only(m.Host.Check(id, d.fileOn(m), r.likely(d.Secrets)))
 		if m.Plan {
 			e.Base = Delivered
 		}
@@ -255,6 +276,8 @@ func (d *decider) steps() ([]step, error) {
 		add("restart", slices.DeleteFunc(append(both, control...), func(m Machine) bool { return m.Name == leaders[0].Name })...)
 	case KindToken:
 		return rotating(d.Machines)
+	case KindCA:
+		return d.request.reissuing(d.Machines, workers, d.guards())
 	case KindRestore:
 		return d.restoring(workers)
 	}
@@ -300,6 +323,9 @@ func (d *decider) restoring(workers []Machine) ([]step, error) {
 		all = append(all, step{"stop", m})
 	}
 	all = append(all, step{"restore", *target}, step{"start", *target})
+	if len(d.Secrets.Brought) > 0 {
+		all = append(all, step{"seal", *target})
+	}
 	forgets := target.Roles.ControlPlane
 	if forgets {
 		all = append(all, step{"forget", *target})

@@ -95,6 +95,8 @@ const (
 	Forget
 	// End the operation as State, with Reason.
 	End
+	// Hold back the operation, which waits for Wait.
+	Hold
 	// Leave the cluster alone: it is in other hands, and node agents that repair its hosts are to leave them alone, too.
 	Leave
 )
@@ -117,6 +119,8 @@ type Decision struct {
 	Config *config.Cluster
 	Before *state.State
 	Stamp  string
+	// Wait is what an operation waits for that is held back.
+	Wait *operations.Wait
 	// Again is when to look again though nothing changed; zero: not.
 	Again time.Duration
 }
@@ -210,6 +214,9 @@ func (s Snapshot) carryOn(in Input, stamp string, o operations.Operation) Decisi
 			d.Halted, d.Reason = false, "stopped; what was begun is gone on with by `"+w.Command(s.Cluster.Name)+"`"
 		}
 		return d
+	}
+	if wait, held := s.held(in, o); held {
+		return wait
 	}
 	if p.Stamp != "" && (p.Stamp == stamp || p.Wish != nil) && o.Retry <= p.Retry {
 		if !s.anyBack(p.Away) {

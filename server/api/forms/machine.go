@@ -1,44 +1,15 @@
-// Machines over /v1, in the form of Cluster API.
+// Machines in the form of Cluster API.
 
-package steve
+package forms
 
 import (
-	"time"
-
 	"github.com/drover-project/drover/server/api/conditions"
-	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
 
-func (a *API) machineKind() *kind {
-	return &kind{
-		of:     auth.Machine,
-		schema: Schema{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine", Resource: "machines", Namespaced: true},
-		list: func(*Request) []Object {
-			objects := []Object{}
-			for _, d := range a.State.Machines.List() {
-				if hasPeer(d.Value) {
-					objects = append(objects, machineObject(d))
-				}
-			}
-			return objects
-		},
-		get: func(_ *Request, id string) (Object, bool) {
-			d, ok := a.State.Machines.Get(id)
-			if !ok || !hasPeer(d.Value) {
-				return nil, false
-			}
-			return machineObject(d), true
-		},
-	}
-}
-
-// hasPeer says that a machine is what clients of /v1 know as one: Docker hosts are nodes of the management API alone,
-// and of machines without a cluster neither knows anything.
-func hasPeer(m records.Machine) bool { return m.Docker == nil && !m.InFleet() }
-
-func machineObject(d store.Document[records.Machine]) Object {
+// Machine is a cluster.x-k8s.io/v1beta1 Machine.
+func Machine(d store.Document[records.Machine]) map[string]any {
 	m := d.Value
 	about := m.Object
 	about.Labels = map[string]string{"cluster.x-k8s.io/cluster-name": m.ClusterName}
@@ -64,8 +35,8 @@ func machineObject(d store.Document[records.Machine]) Object {
 		spec["providerID"] = n.ProviderID
 	}
 	return generic(map[string]any{
-		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
-		"metadata": metadata(about, d.Revision, conditions.Machine(m)), "spec": spec, "status": status,
+		"apiVersion": MachineVersion, "kind": "Machine",
+		"metadata": metadata(about, d.Revision), "spec": spec, "status": status,
 	})
 }
 
@@ -91,7 +62,7 @@ func machinePhase(m records.Machine) string {
 
 func machineConditions(m records.Machine) []conditions.Condition {
 	s := conditions.Machine(m)
-	ready := conditions.Condition{Type: "Ready", Status: "Unknown", Message: s.Message, LastTransitionTime: m.Status.Since.UTC().Format(time.RFC3339)}
+	ready := conditions.Condition{Type: "Ready", Status: "Unknown", Message: s.Message, LastTransitionTime: stamp(m.Status.Since)}
 	switch s.Transitioning {
 	case "no":
 		ready.Status = "True"

@@ -1,0 +1,384 @@
+// drover roles, bindings and tokens.
+
+package people
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/views"
+)
+
+func (a *App) rolesCommand() *cobra.Command {
+	ls := &cobra.Command{Use: "ls", Short: "List the roles that you may see", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		rows, all := [][]string{{"ROLE", "NAME", "CONTEXT", "BUILT-IN"}}, []resource{}
+		for _, plural := range []string{"globalroles", "roletemplates"} {
+			some, err := list(cmd.Context(), c, plural, nil)
+			if err != nil {
+				return fmt.Errorf("list roles: %w", err)
+			}
+			for _, r := range some {
+				rows = append(rows, []string{r.ID, r.Name, contextOf(r), yes(r.Builtin)})
+			}
+			all = append(all, some...)
+		}
+		return a.Show(all, rows)
+	}}
+	show := &cobra.Command{Use: "show ROLE", Short: "Show what a role allows", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		r, err := a.role(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"role", r.ID}, {"name", r.Name}, {"context", contextOf(r)}}
+		for _, id := range r.RoleTemplateIDs {
+			rows = append(rows, []string{"inherits", id})
+		}
+		for _, one := range r.Rules {
+			rows = append(rows, []string{"allows", one.String()})
+		}
+		return a.Show(r, rows)
+	}}
+	rm := &cobra.Command{Use: "rm ROLE", Short: "Remove a role that nobody has", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		r, err := a.role(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		if err := c.Send(cmd.Context(), "DELETE", "/v3/"+strings.ToLower(r.Type)+"s/"+url.PathEscape(r.ID), nil, nil); err != nil {
+			return fmt.Errorf("remove role %s: %w", r.ID, err)
+		}
+		a.Say("role %s is removed", r.ID)
+		return nil
+	}}
+	return group("roles", "What people may do", ls, show, a.createRole(), rm)
+}
+
+func contextOf(r resource) string {
+	if r.Context == "" {
+		return "global"
+	}
+	return r.Context
+}
+
+// String is the rule as --allow takes it.
+func (r rule) String() string {
+	if len(r.NonResourceURLs) > 0 {
+		return strings.Join(r.Verbs, ",") + " " + strings.Join(r.NonResourceURLs, ",")
+	}
+	text := strings.Join(r.Verbs, ",") + " " + strings.Join(r.Resources, ",") + " in " + strings.Join(r.APIGroups, ",")
+	if len(r.ResourceNames) > 0 {
+		text += " named " + strings.Join(r.ResourceNames, ",")
+	}
+	return text
+}
+
+func (a *App) createRole() *cobra.Command {
+	var where, description string
+	var allow, inherits []string
+	cmd := &cobra.Command{
+		Use: "create NAME --context CONTEXT", Short: "Make a role, which allows no more than you may do", Args: a.Needs("NAME"),
+		Example: "  drover roles create \"Watch nodes\" --context cluster --allow management.cattle.io/nodes=get,list,watch",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body := map[string]any{"name": args[0], "description": description}
+			plural := "globalroles"
+			switch where {
+			case "global":
+			case "cluster", "project":
+				plural, body["context"] = "roletemplates", where
+			default:
+				return a.Usage("--context %q is none of global, cluster and project", where)
+			}
+			var rules []rule
+			for _, text := range allow {
+				name, verbs, ok := strings.Cut(text, "=")
+				if !ok || verbs == "" || name == "" {
+					return a.Usage("--allow %q is not of the form GROUP/RESOURCE=VERB,VERB", text)
+				}
+				cut := strings.Index(name, "/")
+				rules = append(rules, rule{APIGroups: []string{name[:max(cut, 0)]}, Resources: []string{name[cut+1:]}, Verbs: strings.Split(verbs, ",")})
+			}
+			if body["rules"] = rules; len(inherits) > 0 {
+				body["roleTemplateIds"] = inherits
+			}
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			var made resource
+			if err := c.Send(cmd.Context(), "POST", "/v3/"+plural, body, &made); err != nil {
+				return fmt.Errorf("create role %s: %w", args[0], err)
+			}
+			a.Say("role %s made (%s)", made.Name, made.ID)
+			return a.Show(made, nil)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&where, "context", "", "global, cluster or project")
+	f.StringVar(&description, "description", "", "what the role is for")
+	f.StringArrayVar(&allow, "allow", nil, "GROUP/RESOURCE=VERB,VERB; without a group the core one of Kubernetes (repeat)")
+	f.StringSliceVar(&inherits, "inherit", nil, "ID of a role template whose rules it has, too (repeat)")
+	return cmd
+}
+
+// wanted is which binding somebody means.
+type wanted struct{ user, group, role, globalRole, cluster, project string }
+
+func (w *wanted) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&w.user, "user", "", "whom it is for: a login name or an ID")
+	f.StringVar(&w.group, "group", "", "or the principal of a group of a directory")
+	f.StringVar(&w.role, "role", "", "role in a cluster or a project")
+	f.StringVar(&w.globalRole, "global-role", "", "or role at the whole server")
+	f.StringVar(&w.cluster, "cluster", "", "cluster of --role")
+	f.StringVar(&w.project, "project", "", "or ID of the project of --role")
+}
+
+// resolve is the type of the binding and the fields that the flags give.
+func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural string, body map[string]any, err error) {
+	body = map[string]any{}
+	switch {
+	case w.globalRole != "" && w.role+w.cluster+w.project == "":
+		plural, body["globalRoleId"] = "globalrolebindings", w.globalRole
+	case w.role != "" && w.globalRole == "" && (w.cluster == "") != (w.project == ""):
+		r, err := a.role(ctx, c, w.role)
+		switch {
+		case err == nil:
+			body["roleTemplateId"] = r.ID
+		case client.NotFound(err):
+			return "", nil, err
+		default:
+			body["roleTemplateId"] = w.role // who does not see roles may know the ID of one
+		}
+		if w.project != "" {
+			plural, body["projectId"] = "projectroletemplatebindings", w.project
+			break
+		}
+		cluster, err := a.find(ctx, c, "clusters", "name", w.cluster)
+		if err != nil {
+			return "", nil, err
+		}
+		plural, body["clusterId"] = "clusterroletemplatebindings", cluster.ID
+	default:
+		return "", nil, a.Usage("give --global-role, or --role with one of --cluster and --project")
+	}
+	switch {
+	case w.group != "" && w.user == "":
+		body["groupPrincipalId"] = w.group
+	case w.user != "" && w.group == "":
+		body["userId"], err = a.userID(ctx, c, w.user)
+	default:
+		err = a.Usage("give one of --user and --group")
+	}
+	return plural, body, err
+}
+
+// userID finds a user by login name: of those that the caller manages, or by a search for people.
+func (a *App) userID(ctx context.Context, c *client.Client, name string) (string, error) {
+	if u, err := a.find(ctx, c, "users", "username", name); err == nil {
+		return u.ID, nil
+	}
+	var page struct {
+		Data []struct {
+			ID        string `json:"id"`
+			LoginName string `json:"loginName"`
+		} `json:"data"`
+	}
+	if err := c.Send(ctx, "POST", "/v3/principals?action=search", map[string]string{"name": name, "principalType": "user"}, &page); err == nil {
+		for _, p := range page.Data {
+			if strings.EqualFold(p.LoginName, name) {
+				return strings.TrimPrefix(p.ID, "local://"), nil
+			}
+		}
+	}
+	return "", a.Absent("there is no user %q, or you may not see them", name)
+}
+
+func (a *App) bindingsCommand() *cobra.Command {
+	ls := &cobra.Command{Use: "ls", Short: "List who has which role, as far as you may see", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		rows, all := [][]string{{"BINDING", "ROLE", "FOR", "WHERE"}}, []resource{}
+		for _, plural := range []string{"globalrolebindings", "clusterroletemplatebindings", "projectroletemplatebindings"} {
+			some, err := list(cmd.Context(), c, plural, nil)
+			if err != nil {
+				return fmt.Errorf("list bindings: %w", err)
+			}
+			for _, b := range some {
+				rows = append(rows, []string{b.ID, b.GlobalRoleID + b.RoleTemplateID, b.UserID + b.Group, b.ClusterID + b.ProjectID})
+			}
+			all = append(all, some...)
+		}
+		return a.Show(all, rows)
+	}}
+	var add, gone wanted
+	give := &cobra.Command{
+		Use: "add", Short: "Give somebody a role", Args: a.Needs(),
+		Example: "  drover bindings add --cluster prod --user ann --role cluster-member\n  drover bindings add --user ann --global-role clusters-create",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			plural, body, err := a.resolve(cmd.Context(), c, add)
+			if err != nil {
+				return err
+			}
+			var made resource
+			if err := c.Send(cmd.Context(), "POST", "/v3/"+plural, body, &made); err != nil {
+				return fmt.Errorf("give the role: %w", err)
+			}
+			a.Say("binding %s made; it is in force", made.ID)
+			return a.Show(made, nil)
+		},
+	}
+	add.flags(give)
+	rm := &cobra.Command{
+		Use: "rm [BINDING...]", Short: "Take a role away: by the IDs of bindings, or by the flags of add", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.unbind(cmd.Context(), args, gone) },
+	}
+	gone.flags(rm)
+	return group("bindings", "Who has which role", ls, give, rm)
+}
+
+// unbind removes bindings by ID, or all that are as the flags say.
+func (a *App) unbind(ctx context.Context, ids []string, w wanted) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	paths := []string{}
+	for _, id := range ids {
+		plural := "globalrolebindings"
+		if strings.Contains(id, ":crtb-") {
+			plural = "clusterroletemplatebindings"
+		} else if strings.Contains(id, ":prtb-") {
+			plural = "projectroletemplatebindings"
+		}
+		paths = append(paths, plural+"/"+url.PathEscape(id))
+	}
+	if len(ids) == 0 {
+		plural, body, err := a.resolve(ctx, c, w)
+		if err != nil {
+			return err
+		}
+		query := url.Values{}
+		for field, value := range body {
+			if field != "groupPrincipalId" {
+				query.Set(field, fmt.Sprint(value))
+			}
+		}
+		found, err := list(ctx, c, plural, query)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(b resource) bool { return b.Group != w.group })
+		if len(found) == 0 {
+			return a.Absent("nobody has that role there, or you may not see it")
+		}
+		for _, b := range found {
+			paths = append(paths, plural+"/"+url.PathEscape(b.ID))
+		}
+	}
+	for _, path := range paths {
+		if err := c.Send(ctx, "DELETE", "/v3/"+path, nil, nil); err != nil {
+			return fmt.Errorf("take the role away: %w", err)
+		}
+		a.Say("binding %s is removed", path[strings.Index(path, "/")+1:])
+	}
+	return nil
+}
+
+func (a *App) tokensCommand() *cobra.Command {
+	var all bool
+	ls := &cobra.Command{Use: "ls", Short: "List your tokens, without their keys", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		var page views.List[views.Token]
+		if err := c.Get(cmd.Context(), fmt.Sprintf("/v1-drover/tokens?limit=5000&all=%t", all), &page); err != nil {
+			return fmt.Errorf("list tokens: %w", err)
+		}
+		rows := [][]string{{"TOKEN", "USER", "KIND", "ENDS", "DESCRIPTION"}}
+		for _, t := range page.Data {
+			kind, ends := "token", "never"
+			if t.Session {
+				kind = "session"
+			}
+			if !t.Expires.IsZero() {
+				ends = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
+			}
+			rows = append(rows, []string{t.Name, t.UserID, kind, ends, t.Description})
+		}
+		return a.Show(page.Data, rows)
+	}}
+	ls.Flags().BoolVar(&all, "all", false, "those of everybody, for administrators")
+	rm := &cobra.Command{Use: "rm TOKEN", Short: "End a token, and what it has open", Args: a.Needs("TOKEN"), RunE: func(cmd *cobra.Command, args []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		if err := c.Send(cmd.Context(), "DELETE", "/v1-drover/tokens/"+url.PathEscape(args[0]), nil, nil); err != nil {
+			return fmt.Errorf("end token %s: %w", args[0], err)
+		}
+		a.Say("token %s is ended", args[0])
+		return nil
+	}}
+	return group("tokens", "Your API tokens", ls, a.createToken(), rm)
+}
+
+func (a *App) createToken() *cobra.Command {
+	var description, cluster string
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make an API token of yours and print it, for the only time", Args: a.Needs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			body := map[string]any{"description": description, "ttl": ttl.Milliseconds()}
+			if cluster != "" {
+				one, err := a.find(cmd.Context(), c, "clusters", "name", cluster)
+				if err != nil {
+					return err
+				}
+				body["clusterId"] = one.ID
+			}
+			var made struct {
+				Name    string `json:"name"`
+				Token   string `json:"token"`
+				Expires string `json:"expiresAt"`
+			}
+			if err := c.Send(cmd.Context(), "POST", "/v3/tokens", body, &made); err != nil {
+				return fmt.Errorf("create a token: %w", err)
+			}
+			return a.Show(made, [][]string{{made.Token}})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&description, "description", "", "what it is for")
+	f.DurationVar(&ttl, "ttl", 0, "how long it lives, as in 720h; 0 is the server's default")
+	f.StringVar(&cluster, "cluster", "", "only for the Kubernetes API of this cluster")
+	return cmd
+}

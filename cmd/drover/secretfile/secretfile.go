@@ -1,0 +1,40 @@
+// Package secretfile reads a secret that a person gives a command: from a file that nobody else can read, or from standard input. It is
+// never an argument, which everybody on the host can read.
+package secretfile
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Max bounds a secret in bytes.
+const Max = 4 << 10
+
+// Read is the text of a file, or of in for the name "-". The error says what is wrong with the file.
+func Read(in io.Reader, name string) (string, error) {
+	called := "standard input"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("read a secret: %w", err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("read a secret: %w", err)
+		case info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+			return "", fmt.Errorf("%s has mode %04o, so others can read it: chmod 600 %s", name, info.Mode().Perm(), name)
+		}
+		in, called = f, name
+	}
+	text, err := io.ReadAll(io.LimitReader(in, Max+1))
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", called, err)
+	}
+	if len(text) > Max {
+		return "", fmt.Errorf("%s has more than %d bytes, and is not a secret", called, Max)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,208 @@
+// Package kinds is the table of resources: what each is called, what can be done with it, what people see of it
+// in a table, and what it is made of.
+package kinds
+
+import (
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-project/drover/server/api/kube/reviews"
+	"github.com/drover-project/drover/server/api/kube/schema"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/discovery"
+)
+
+// Definition is what a resource is called and how it looks.
+type Definition struct {
+	Group, Version, Kind string
+	// Plural is the resource in paths; Short are abbreviations.
+	Plural, Singular string
+	Short            []string
+	Namespaced       bool
+	// Of is what auth.May knows the objects by.
+	Of      auth.Kind
+	Verbs   metav1.Verbs
+	Columns []metav1.TableColumnDefinition
+	Schema  *schema.Schema
+}
+
+// GVK is group, version and kind.
+func (d Definition) GVK() kschema.GroupVersionKind {
+	return kschema.GroupVersionKind{Group: d.Group, Version: d.Version, Kind: d.Kind}
+}
+
+// APIVersion is that of the objects.
+func (d Definition) APIVersion() string { return d.Group + "/" + d.Version }
+
+// definitions in the order in which clients look for a name: "clusters" are those of provisioning.cattle.io.
+func definitions() []Definition {
+	return []Definition{
+		{
+			Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Plural: "clusters", Singular: "cluster", Namespaced: true, Of: auth.ProvisionedCluster,
+			Verbs:   metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+			Columns: columns("Name", "Ready", "State", "Version", "Machines#", "Age", "Id+", "Message+"), Schema: clusterSchema(),
+		},
+		{
+			Group: "management.cattle.io", Version: "v3", Kind: "Cluster", Plural: "clusters", Singular: "cluster", Of: auth.Cluster,
+			Verbs:   metav1.Verbs{"delete", "get", "list", "watch"},
+			Columns: columns("Name", "Display name", "Ready", "State", "Provider", "Version", "Machines#", "Age"), Schema: managementSchema(),
+		},
+		{
+			Group: "management.cattle.io", Version: "v3", Kind: "Setting", Plural: "settings", Singular: "setting", Of: auth.Setting,
+			Verbs:   metav1.Verbs{"get", "list", "patch", "update", "watch"},
+			Columns: columns("Name", "Value", "Source"), Schema: settingSchema(),
+		},
+		{
+			Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine", Plural: "machines", Singular: "machine", Short: []string{"ma"}, Namespaced: true, Of: auth.ClusterMachine,
+			Verbs:   metav1.Verbs{"get", "list", "watch"},
+			Columns: columns("Name", "Cluster", "Node", "Roles", "Phase", "State", "Age", "Version+", "Message+"), Schema: machineSchema(),
+		},
+	}
+}
+
+// columns by their names: those with + are shown with -o wide, and those with # are numbers.
+func columns(names ...string) []metav1.TableColumnDefinition {
+	list := make([]metav1.TableColumnDefinition, len(names))
+	for i, name := range names {
+		one := metav1.TableColumnDefinition{Name: name, Type: "string"}
+		switch name[len(name)-1] {
+		case '+':
+			one.Name, one.Priority = name[:len(name)-1], 1
+		case '#':
+			one.Name, one.Type = name[:len(name)-1], "integer"
+		}
+		if one.Name == "Name" {
+			one.Format = "name"
+		}
+		list[i] = one
+	}
+	return list
+}
+
+// Of is the definition of a resource.
+func Of(group, plural string) Definition {
+	for _, d := range definitions() {
+		if d.Group == group && d.Plural == plural {
+			return d
+		}
+	}
+	return Definition{}
+}
+
+// Groups are what discovery shows, in the order in which clients look for a name.
+func Groups() []discovery.Group {
+	var groups []discovery.Group
+	kinds := map[string][]schema.Kind{}
+	at := map[string]int{}
+	for _, d := range definitions() {
+		gv := d.Group + "/" + d.Version
+		if _, known := at[gv]; !known {
+			at[gv] = len(groups)
+			groups = append(groups, discovery.Group{Name: d.Group, Version: d.Version})
+		}
+		one := &groups[at[gv]]
+		one.Resources = append(one.Resources, metav1.APIResource{
+			Name: d.Plural, SingularName: d.Singular, Namespaced: d.Namespaced, Kind: d.Kind, ShortNames: d.Short, Verbs: d.Verbs, Categories: []string{"drover"},
+		})
+		kinds[gv] = append(kinds[gv], schema.Kind{
+			GVK: schema.GVK{Group: d.Group, Version: d.Version, Kind: d.Kind}, Plural: d.Plural, Namespaced: d.Namespaced,
+			Changes: d.changes(), Schema: d.Schema,
+		})
+		one.OpenAPI = schema.Document(kinds[gv]...)
+	}
+	return append(groups, reviews.Groups()...)
+}
+
+// changes says whether objects are written by patches.
+func (d Definition) changes() bool {
+	for _, verb := range d.Verbs {
+		if verb == "patch" {
+			return true
+		}
+	}
+	return false
+}
+
+func objectSchema(description string, more map[string]*schema.Schema) *schema.Schema {
+	s := schema.Struct(description, map[string]*schema.Schema{
+		"apiVersion": schema.Text("The group and version of the object."), "kind": schema.Text("The kind of the object."), "metadata": metadataSchema(),
+	})
+	for name, one := range more {
+		s.Properties[name] = one
+	}
+	return s
+}
+
+func metadataSchema() *schema.Schema {
+	return schema.Struct("What all objects have.", map[string]*schema.Schema{
+		"name": schema.Text("The name, which never changes."), "namespace": schema.Text("The namespace; clusters are in fleet-default unless they say otherwise."),
+		"labels": schema.Texts("Labels, which selectors match."), "annotations": schema.Texts("Annotations."),
+		"uid": schema.Text("Stable for the life of the object."), "resourceVersion": schema.Text("Changes whenever the object does."),
+		"generation": schema.Whole("Grows with each change of what is wanted."), "creationTimestamp": schema.Time("When the object was made."),
+		"deletionTimestamp": schema.Time("When its removal was asked for."), "deletionGracePeriodSeconds": schema.Whole("Not used."),
+		"finalizers":    schema.List("What has to be done before the object is gone; the server does it and keeps this list.", schema.Text("")),
+		"managedFields": schema.List("Who set which field; see server-side apply.", schema.Open("")), "ownerReferences": schema.List("Not supported.", schema.Open("")),
+		"generateName": schema.Text("Not supported: names are not generated."), "selfLink": schema.Text("Not used."),
+	})
+}
+
+func conditionsSchema() *schema.Schema {
+	return schema.List("How the object stands, one condition for each thing.", schema.Struct("", map[string]*schema.Schema{
+		"type": schema.Text("The name of the condition, such as Ready."), "status": schema.Text("True, False or Unknown."),
+		"reason": schema.Text("A word for programs."), "message": schema.Text("A sentence for people: what is waited for, or what went wrong."),
+		"lastUpdateTime": schema.Time("Since when."), "lastTransitionTime": schema.Time("Since when."),
+	}))
+}
+
+func clusterSchema() *schema.Schema {
+	spec := *schema.Of(reflect.TypeFor[clusterspec.Spec](), schema.Comments(), reflect.TypeFor[*clusterspec.RancherKubernetesEngineConfig]())
+	spec.Description = "What is wanted of the cluster."
+	return objectSchema("A cluster of k3s or RKE2 on hosts that register themselves, as its owner wants it and as it is.", map[string]*schema.Schema{
+		"spec": &spec,
+		"status": {
+			Type: "object", Description: "How the cluster is. The server writes it; what others write is left out.", Free: true,
+			Properties: map[string]*schema.Schema{
+				"clusterName": schema.Text("The id by which the management API knows the cluster."), "ready": schema.Flag("Whether the cluster's own API answers through the server."),
+				"agentDeployed": schema.Flag("Whether a tunnel to its control plane is open."), "observedGeneration": schema.Whole("The generation that the planner has looked at."),
+				"fleetWorkspaceName": schema.Text("The namespace."), "conditions": conditionsSchema(),
+			},
+		},
+	})
+}
+
+func managementSchema() *schema.Schema {
+	return objectSchema("A cluster as the management API knows it, by its id. Its document is the Cluster of provisioning.cattle.io.", map[string]*schema.Schema{
+		"spec": schema.Struct("Who it is.", map[string]*schema.Schema{
+			"displayName": schema.Text("The cluster's name."), "description": schema.Text("A few words about it."), "fleetWorkspaceName": schema.Text("Its namespace."),
+			"internal": schema.Flag("Never true."),
+		}),
+		"status": {Type: "object", Description: "How the cluster is.", Free: true, Properties: map[string]*schema.Schema{
+			"driver": schema.Text("How it is provisioned; empty before its first host joins."), "provider": schema.Text("Its distribution."), "nodeCount": schema.Whole("How many machines it has."),
+			"apiEndpoint": schema.Text("The URL of its own API, on a host."), "conditions": conditionsSchema(),
+		}},
+	})
+}
+
+func settingSchema() *schema.Schema {
+	return objectSchema("A setting of the server. All of them exist always; an empty value is the default.", map[string]*schema.Schema{
+		"value": schema.Text("What was set; empty for the default."), "default": schema.Text("What counts while nothing is set."),
+		"customized": schema.Flag("Whether the value that counts is not the default."), "source": schema.Text("Where the value that counts is from: default, db or env."),
+	})
+}
+
+func machineSchema() *schema.Schema {
+	return objectSchema("A host that registered for a cluster. Its label cluster.x-k8s.io/cluster-name is the cluster's name.", map[string]*schema.Schema{
+		"spec": {Type: "object", Description: "What it belongs to.", Free: true, Properties: map[string]*schema.Schema{
+			"clusterName": schema.Text("The cluster's name."), "providerID": schema.Text("The node's id."),
+		}},
+		"status": {Type: "object", Description: "How it is.", Free: true, Properties: map[string]*schema.Schema{
+			"phase":      schema.Text("Pending, Provisioning, Provisioned, Running, Deleting or Failed."),
+			"nodeRef":    schema.Open("The node of the cluster that it is."),
+			"addresses":  schema.List("Where it is.", schema.Open("")),
+			"conditions": conditionsSchema(),
+		}},
+	})
+}

@@ -1,0 +1,44 @@
+// Pages of lists, in drover's own API.
+
+package route
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/views"
+)
+
+// Bounds of a page.
+const (
+	defaultPage = 1000
+	maxPage     = 5000
+)
+
+// Page answers with the part of a list that the query asks for: limit is how many, continue
+// the key where it begins, as the page before gave it. The list is in the order of its keys.
+func Page[T, V any](c *Call, all []T, key func(T) string, show func(T) V) (Answer, error) {
+	limit := defaultPage
+	if given := c.Query().Get("limit"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 || n > maxPage {
+			return Answer{}, norman.Invalid(norman.InvalidOption, "limit", "%.40q is not a number from 1 to %d", given, maxPage)
+		}
+		limit = n
+	}
+	answer := views.List[V]{Data: []V{}, Total: len(all)}
+	if from := c.Query().Get("continue"); from != "" {
+		for len(all) > 0 && key(all[0]) < from {
+			all = all[1:]
+		}
+	}
+	if len(all) > limit {
+		answer.Continue = key(all[limit])
+		all = all[:limit]
+	}
+	for _, one := range all {
+		answer.Data = append(answer.Data, show(one))
+	}
+	return Answer{Status: http.StatusOK, Body: answer}, nil
+}

@@ -1,0 +1,244 @@
+// Keeping the rights of all clusters: one loop for each, which looks when a binding, a role, a user or a
+// namespace changes, when the cluster comes back, and now and then whether somebody has changed
+// something there. A cluster that hangs holds no other one.
+
+package rights
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+)
+
+const (
+	// lookEvery is when a cluster is looked at though nothing has changed at the server.
+	lookEvery = 15 * time.Minute
+	// gather is how long changes are waited for that come together.
+	gather = 100 * time.Millisecond
+	// lookLimit bounds one look, watchLimit one watch of namespaces.
+	lookLimit  = time.Minute
+	watchLimit = 5 * time.Minute
+	// retryFirst and retryLast are the pauses after a failure.
+	retryFirst = time.Second
+	retryLast  = time.Minute
+)
+
+// Options of a Keeper. All are required.
+type Options struct {
+	// Clusters are all clusters, with their management IDs.
+	Clusters func() map[records.ClusterKey]string
+	// Bindings are those of a cluster and its projects, and those of the server.
+	Bindings func(clusterID string) []roles.Binding
+	Find     roles.Lookup
+	// User is the ID of the user whom a principal stands for; false for one who is gone or disabled.
+	User func(principal string) (id string, ok bool)
+	// Uses says whether a user may use the cluster of a management ID.
+	Uses func(userID, clusterID string) bool
+	// Client is the way to a cluster with the rights of its administrator; the error says why there is none.
+	Client func(records.ClusterKey) (kubernetes.Interface, error)
+	// Sweep removes the accounts of those who may not use a cluster any more.
+	Sweep  func(ctx context.Context, cluster records.ClusterKey, stays func(userID string) bool) error
+	Logger *slog.Logger
+}
+
+// Keeper keeps the rights of all clusters.
+type Keeper struct {
+	Options
+
+	mu    sync.Mutex
+	ctx   context.Context // of the present period of work; nil when there is none
+	loops map[records.ClusterKey]*loop
+	done  sync.WaitGroup
+}
+
+// loop is what keeps one cluster.
+type loop struct {
+	key  records.ClusterKey
+	id   string
+	wake chan struct{}
+	end  context.CancelFunc
+	// reached is what was last heard of the cluster's API; the keeper's mutex guards it.
+	reached bool
+}
+
+// NewKeeper makes a Keeper; nothing happens before Start.
+func NewKeeper(o Options) *Keeper { return &Keeper{Options: o} }
+
+// Start keeps the rights until ctx ends; wait is for after that.
+func (k *Keeper) Start(ctx context.Context) (wait func()) {
+	k.mu.Lock()
+	k.ctx, k.loops = ctx, map[records.ClusterKey]*loop{}
+	k.mu.Unlock()
+	k.Match()
+	return func() {
+		k.mu.Lock()
+		k.ctx = nil
+		k.mu.Unlock()
+		k.done.Wait()
+	}
+}
+
+// Match has a loop for each cluster that there is, and none for others.
+func (k *Keeper) Match() {
+	clusters := k.Clusters()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx == nil || k.ctx.Err() != nil {
+		return
+	}
+	for key, l := range k.loops {
+		if clusters[key] != l.id {
+			l.end()
+			delete(k.loops, key)
+		}
+	}
+	for key, id := range clusters {
+		if k.loops[key] != nil {
+			continue
+		}
+		ctx, end := context.WithCancel(k.ctx)
+		l := &loop{key: key, id: id, wake: make(chan struct{}, 1), end: end}
+		l.poke()
+		k.loops[key] = l
+		k.done.Go(func() { k.keep(ctx, l) })
+		k.done.Go(func() { k.follow(ctx, l) })
+	}
+}
+
+// Reached says whether a cluster's API can be reached now; one that comes back is looked at soon.
+func (k *Keeper) Reached(key records.ClusterKey, is bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.loops[key]
+	if l == nil {
+		return
+	}
+	if is && !l.reached {
+		l.poke()
+	}
+	l.reached = is
+}
+
+// LookByID has the cluster of a management ID looked at soon, all clusters for "".
+func (k *Keeper) LookByID(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range k.loops {
+		if id == "" || l.id == id {
+			l.poke()
+		}
+	}
+}
+
+func (l *loop) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keep looks at one cluster again and again.
+func (k *Keeper) keep(ctx context.Context, l *loop) {
+	log := k.Logger.With("cluster", string(l.key))
+	pause := backoff.Backoff{Min: retryFirst, Max: retryLast, Floor: 0.5}
+	next := lookEvery
+	for {
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-l.wake:
+			timer.Stop()
+			if backoff.Wait(ctx, gather) != nil {
+				return
+			}
+		}
+		changes, err := k.look(ctx, l)
+		for _, change := range changes {
+			log.Info("rights in a cluster changed", "change", change)
+		}
+		switch {
+		case err == nil:
+			pause.Reset()
+			next = lookEvery
+		case ctx.Err() != nil:
+			return
+		default:
+			log.Debug("rights not brought to a cluster", "error", err)
+			next = pause.Next()
+		}
+	}
+}
+
+// look brings a cluster to what should be there.
+func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	client, err := k.Client(l.key)
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := namespacesOf(ctx, client, l.id)
+	if err != nil {
+		return nil, err
+	}
+	bindings := k.Bindings(l.id)
+	changes, err := Sync(ctx, client, Wanted(Snapshot{Bindings: bindings, Find: k.Find, User: k.User, Namespaces: namespaces}))
+	if err != nil {
+		return changes, err
+	}
+	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
+}
+
+// follow has a cluster looked at when one of its namespaces comes, goes, or moves to another project.
+func (k *Keeper) follow(ctx context.Context, l *loop) {
+	for pause := (backoff.Backoff{Min: retryFirst, Max: retryLast, Floor: 0.5}); ; {
+		if err := k.watch(ctx, l); err == nil {
+			pause.Reset()
+		}
+		if backoff.Wait(ctx, pause.Next()) != nil {
+			return
+		}
+	}
+}
+
+func (k *Keeper) watch(ctx context.Context, l *loop) error {
+	client, err := k.Client(l.key)
+	if err != nil {
+		return err
+	}
+	seconds := int64(watchLimit / time.Second)
+	ctx, cancel := context.WithTimeout(ctx, watchLimit+lookLimit)
+	defer cancel()
+	events, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{TimeoutSeconds: &seconds})
+	if err != nil {
+		return fmt.Errorf("watch namespaces: %w", err)
+	}
+	defer context.AfterFunc(ctx, events.Stop)()
+	defer events.Stop()
+	known := map[string]string{}
+	for event := range events.ResultChan() {
+		namespace, ok := event.Object.(*corev1.Namespace)
+		if !ok {
+			return fmt.Errorf("watch namespaces: %s", event.Type)
+		}
+		now := string(event.Type) + " " + namespace.Annotations[ProjectAnnotation]
+		if known[namespace.Name] != now {
+			known[namespace.Name] = now
+			l.poke()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+// Making a cluster have what it should: what is missing is created, what differs is put back, and
+// what nobody has any more is deleted. Only objects with our marks are ever deleted.
+
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Sync makes a cluster have the wanted objects, and returns what it did, as in "created cluster role
+// rt-abcde". It goes on after an error and returns all of them. Bindings that are not wanted go
+// first: who has lost something has lost it, whatever fails then.
+func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (changes []string, err error) {
+	s := &syncing{api: bindings{client}, client: client}
+	have, err := s.found(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range sortedNames(have.Bindings) {
+		if want.Bindings[name] == nil {
+			s.did("deleted", describe(have.Bindings[name]), gone(s.api.delete(ctx, name)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.ClusterRoles)) {
+		s.role(ctx, want.ClusterRoles[name], have.ClusterRoles[name])
+	}
+	for _, name := range sortedNames(want.Bindings) {
+		s.binding(ctx, want.Bindings[name], have.Bindings[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(have.ClusterRoles)) {
+		if want.ClusterRoles[name] == nil {
+			s.did("deleted", "cluster role "+name, gone(client.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})))
+		}
+	}
+	return s.changes, errors.Join(s.errors...)
+}
+
+type syncing struct {
+	client  kubernetes.Interface
+	api     bindings
+	changes []string
+	errors  []error
+}
+
+func (s *syncing) did(verb, what string, err error) {
+	if err != nil {
+		s.errors = append(s.errors, fmt.Errorf("%s: not %s: %w", what, verb, err))
+		return
+	}
+	s.changes = append(s.changes, verb+" "+what)
+}
+
+// found are the objects with our marks.
+func (s *syncing) found(ctx context.Context) (Objects, error) {
+	o := Objects{ClusterRoles: map[string]*rbacv1.ClusterRole{}}
+	roles, err := s.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy})
+	if err != nil {
+		return o, fmt.Errorf("list cluster roles: %w", err)
+	}
+	for i, r := range roles.Items {
+		if r.Annotations[RoleAnnotation] != "" || r.Annotations[NamespacesAnnotation] != "" || r.Name == createNamespaces {
+			o.ClusterRoles[r.Name] = &roles.Items[i]
+		}
+	}
+	o.Bindings, err = s.api.list(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy + "," + OwnerLabel})
+	return o, err
+}
+
+// role makes a cluster role what it should be. One of that name that is somebody else's becomes ours.
+func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
+	what, api := "cluster role "+want.Name, s.client.RbacV1().ClusterRoles()
+	if have == nil {
+		_, err := api.Create(ctx, want, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			s.did("created", what, err)
+			return
+		}
+		if have, err = api.Get(ctx, want.Name, metav1.GetOptions{}); err != nil {
+			s.did("taken over", what, err)
+			return
+		}
+	}
+	if marked(have.Labels, want.Labels) && marked(have.Annotations, want.Annotations) && equality.Semantic.DeepEqual(have.Rules, want.Rules) {
+		return
+	}
+	next := have.DeepCopy()
+	next.Labels, next.Annotations = with(have.Labels, want.Labels), with(have.Annotations, want.Annotations)
+	next.Rules, next.AggregationRule = want.Rules, nil
+	_, err := api.Update(ctx, next, metav1.UpdateOptions{})
+	s.did("put back", what, err)
+}
+
+// binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then.
+func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
+	what := describe(want)
+	if have == nil {
+		err := s.api.create(ctx, want)
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating") {
+			return // the namespace goes, with all that is in it
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			s.did("created", what, err)
+			return
+		}
+		if have, err = s.api.get(ctx, nameOf(want)); err != nil {
+			s.did("taken over", what, err)
+			return
+		}
+	}
+	if marked(have.Labels, want.Labels) && have.RoleRef == want.RoleRef && equality.Semantic.DeepEqual(have.Subjects, want.Subjects) {
+		return
+	}
+	if have.RoleRef == want.RoleRef {
+		next := have.DeepCopy()
+		next.Labels, next.Subjects = with(have.Labels, want.Labels), want.Subjects
+		s.did("put back", what, s.api.update(ctx, next))
+		return
+	}
+	err := gone(s.api.delete(ctx, nameOf(want)))
+	if err == nil {
+		err = s.api.create(ctx, want)
+	}
+	s.did("put back", what, err)
+}
+
+func nameOf(b *rbacv1.RoleBinding) types.NamespacedName {
+	return types.NamespacedName{Namespace: b.Namespace, Name: b.Name}
+}
+
+func describe(b *rbacv1.RoleBinding) string {
+	if b.Namespace == "" {
+		return "cluster role binding " + b.Name
+	}
+	return "role binding " + b.Namespace + "/" + b.Name
+}
+
+// gone takes it for done that there is nothing to delete.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// marked says whether marks are among others.
+func marked(have, want map[string]string) bool {
+	for key, value := range want {
+		if have[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// with are marks and further ones.
+func with(have, more map[string]string) map[string]string {
+	all := maps.Clone(have)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+func sortedNames[V any](m map[types.NamespacedName]V) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), func(a, b types.NamespacedName) int {
+		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}

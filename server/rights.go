@@ -1,0 +1,93 @@
+// What people may do in clusters, carried into the clusters by the leader: which changes of the store concern
+// which clusters.
+
+package server
+
+import (
+	"slices"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/store"
+)
+
+// peopleInClusters makes the accounts that people have in clusters, and what keeps their rights there.
+func (s *Server) peopleInClusters(p *parts) {
+	p.accounts = &accounts.Accounts{Client: p.clusters.Client, Now: s.Now}
+	p.rights = rights.NewKeeper(rights.Options{
+		Clusters: s.ruledClusters, Bindings: s.bindingsIn, Find: s.state.Role, User: s.enabledUser, Uses: s.uses,
+		Client: p.clusters.Client, Sweep: p.accounts.Sweep, Logger: s.Logger,
+	})
+	p.clusters.OnChange(func(key records.ClusterKey) { p.rights.Reached(key, p.clusters.API(key).Reachable) })
+	// Observed for as long as the store is open.
+	s.state.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Type == store.Deleted || e.Old == nil || e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
+			p.rights.Match()
+		}
+	})
+	s.state.Bindings.Observe(func(e store.Event[roles.Binding]) {
+		p.rights.LookByID(e.Value.ClusterID)
+		if e.Old != nil && e.Old.ClusterID != e.Value.ClusterID {
+			p.rights.LookByID(e.Old.ClusterID)
+		}
+	})
+	anywhere := func(store.Event[roles.Role]) { p.rights.LookByID("") }
+	s.state.RoleTemplates.Observe(anywhere)
+	s.state.GlobalRoles.Observe(anywhere)
+	s.state.Users.Observe(func(e store.Event[records.User]) {
+		if e.Type == store.Deleted || e.Old == nil || e.Old.Disabled != e.Value.Disabled || !slices.Equal(e.Old.Principals(), e.Value.Principals()) {
+			p.rights.LookByID("")
+		}
+	})
+}
+
+// kubeProxy makes the way of people to the clusters' own APIs.
+func (s *Server) kubeProxy(p *parts) *kubeproxy.Proxy {
+	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused, Logger: s.Logger}
+}
+
+// ruledClusters are the clusters that stay, with their management IDs.
+func (s *Server) ruledClusters() map[records.ClusterKey]string {
+	all := map[records.ClusterKey]string{}
+	for _, d := range s.state.Clusters.List() {
+		if d.Value.Deleting.IsZero() {
+			all[records.ClusterKey(d.Key)] = d.Value.ID
+		}
+	}
+	return all
+}
+
+// bindingsIn are those of a cluster and its projects, and those of the server.
+func (s *Server) bindingsIn(clusterID string) []roles.Binding {
+	var all []roles.Binding
+	for _, id := range []string{clusterID, ""} {
+		for _, d := range s.state.BindingsByCluster.Find(id) {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
+// enabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
+func (s *Server) enabledUser(principal string) (id string, ok bool) {
+	if id, local := roles.LocalUserID(principal); local {
+		d, ok := s.state.Users.Get(id)
+		return id, ok && !d.Value.Disabled
+	}
+	for _, d := range s.state.Users.List() {
+		if slices.Contains(d.Value.Elsewhere, principal) {
+			return d.Key, !d.Value.Disabled
+		}
+	}
+	return "", false
+}
+
+// uses says whether a user may use a cluster.
+func (s *Server) uses(userID, clusterID string) bool {
+	d, ok := s.state.Users.Get(userID)
+	return ok && !d.Value.Disabled && auth.May(s.auth.IdentityOf(d.Value, records.Token{}), auth.Proxy, auth.OfCluster(clusterID))
+}
