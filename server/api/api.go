@@ -181,7 +181,7 @@ func New(o Options) *API {
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit}, a.rows)
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp}, a.rows)
 	return a
 }
 

@@ -127,7 +127,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	case err := <-died:
 		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
 	case <-limit.C:
-		return s.tooLong(dir)
+		return tooLong(dir)
 	case <-ctx.Done():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, ctx.Err())
 	}
@@ -140,7 +140,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	case err := <-etcd.Err():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	case <-limit.C:
-		return s.tooLong(dir)
+		return tooLong(dir)
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the embedded etcd in %s: %w", dir, ctx.Err())
 	}
@@ -161,7 +161,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 
 // tooLong is that the embedded etcd does not become ready, as it waits for entries of its
 // log that are not there.
-func (s *Store) tooLong(dir string) error {
+func tooLong(dir string) error {
 	return fmt.Errorf("the embedded etcd in %s was not ready in time: its log (member/wal) may be cut short, or the disk be very slow. "+
 		"Try again if it is slow; else "+wayOut, dir, dir)
 }

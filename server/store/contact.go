@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,18 +18,21 @@ const (
 	askEvery = 2 * time.Second
 	// staleAfter is how long the view may not be known to be complete until it counts as stale.
 	staleAfter = 10 * time.Second
-	// writeLimit bounds a Commit: who waits for it has to be answered some time.
+	// writeLimit bounds a Commit, and CatchUp before it: who waits for it has to be answered some time.
 	writeLimit = 15 * time.Second
 )
+
+// errCatchUpLimit is why CatchUp was given up.
+var errCatchUpLimit = errors.New("etcd has changes that have not arrived here in time")
 
 // errWriteLimit is why a Commit that took too long was given up.
 var errWriteLimit = errors.New("etcd did not answer in time; whether this was written is not known")
 
 // contact is when the view was known to be complete.
 type contact struct {
+	upTo      progress // what the watch said that it is complete up to
 	mu        sync.Mutex
 	last      time.Time
-	revision  int64 // up to which the watch said that it is complete
 	stale     bool
 	observers []func()
 }
@@ -36,17 +40,18 @@ type contact struct {
 // heard is that the watch is complete up to a revision.
 func (c *contact) heard(revision int64) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last, c.revision = time.Now(), max(c.revision, revision)
+	c.last = time.Now()
+	c.mu.Unlock()
+	c.upTo.advance(revision)
 }
 
 // complete says whether the view, or the watch, had all of what etcd had at a moment.
 func (c *contact) complete(etcd, view int64, at time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if etcd > max(view, c.revision) {
+	if etcd > max(view, c.upTo.reached()) {
 		return false
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if at.After(c.last) {
 		c.last = at
 	}
@@ -62,6 +67,39 @@ func (s *Store) Stale() (since time.Time, stale bool) {
 	s.contact.mu.Lock()
 	defer s.contact.mu.Unlock()
 	return s.contact.last, time.Since(s.contact.last) > s.options.staleAfter
+}
+
+// CatchUp waits until the view has what an external etcd had when it was called, so that what is decided
+// next is not decided on what others have changed since: a server that was cut off for a moment, and is
+// not stale yet, answers reads before it has heard everything. It gives up when a Commit does. The
+// embedded etcd has no other writers.
+func (s *Store) CatchUp(ctx context.Context) error {
+	if len(s.options.Endpoints) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.writeLimit, errCatchUpLimit)
+	defer cancel()
+	answer, err := s.client.Get(ctx, schemaKey, clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	heard := s.contact.upTo.at(answer.Header.Revision)
+	if heard == nil {
+		return nil
+	}
+	// For what others than drover have written there, which the watch is silent about. Where the watch is
+	// just being opened again this fails, and the wait goes on all the same.
+	if err := s.client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil && ctx.Err() == nil {
+		s.log.Debug("etcd could not be asked for the progress of the watch", "error", err)
+	}
+	select {
+	case <-heard:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for revision %d of etcd: %w", answer.Header.Revision, context.Cause(ctx))
+	case <-s.alive.Done():
+		return s.Err()
+	}
 }
 
 // OnStale calls f when the view becomes stale. f must not block.

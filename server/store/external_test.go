@@ -420,6 +420,42 @@ func TestCloseWhileCutOff(t *testing.T) {
 	<-leader.Lost()
 }
 
+// TestCatchUp: after CatchUp the view has what etcd had, also what was written while the connection was cut.
+func TestCatchUp(t *testing.T) {
+	t.Parallel()
+	e := startExternalEtcd(t)
+	dir := t.TempDir()
+	writer, written, _ := e.open(t, e.address, dir)
+	defer closeStore(t, writer)
+	line := newCable(t, e.address)
+	s, seen, _ := openNotesWith(t, Options{
+		KeyFile: filepath.Join(dir, "encryption.key"), Endpoints: []string{"https://" + line.Addr().String()}, TLS: e.tls, writeLimit: 3 * time.Second,
+	})
+	defer closeStore(t, s)
+	for i, name := range []string{"a", "b", "c"} {
+		line.setCut(i > 0)
+		must(written.Create(t.Context(), name, note{Text: name}))(t)
+		line.setCut(false)
+		if err := s.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := seen.Get(name); !ok || got.Value.Text != name {
+			t.Errorf("%s: caught up, and the view has %v %v", name, got.Value, ok)
+		}
+	}
+	if _, err := e.client.Put(t.Context(), "somebody else's", "key"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CatchUp(t.Context()); err != nil {
+		t.Errorf("after a write of somebody else: %v", err)
+	}
+	thaw := line.freeze()
+	defer thaw()
+	if err := s.CatchUp(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cut off: %v", err)
+	}
+}
+
 // A server that is cut off from etcd knows it after a bounded time, as nothing that is
 // revoked meanwhile reaches it, and a write ends.
 func TestStaleWhileCutOff(t *testing.T) {

@@ -6,6 +6,7 @@ package route
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -27,7 +28,9 @@ type Env struct {
 	Logger *slog.Logger
 	// Audit is the audit log; nil records nothing.
 	Audit *audit.Log
-	reply norman.Replier
+	// CatchUp waits until this server knows all that was changed through others; nil where there are none.
+	CatchUp func(context.Context) error
+	reply   norman.Replier
 }
 
 // Table serves requests by its rows.
@@ -274,7 +277,7 @@ func (c *Call) Denied() error {
 // authenticate finds out who asks; it has answered when it returns false. A token that is
 // limited to a cluster is let in where scoped is true.
 func (c *Call) authenticate(scoped bool) bool {
-	who, err := c.env.Auth.Authenticate(c.R)
+	who, err := c.authenticated()
 	switch {
 	case errors.Is(err, auth.ErrForged):
 		c.Fail(norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidCSRFToken, "%v", err))
@@ -294,6 +297,20 @@ func (c *Call) authenticate(scoped bool) bool {
 		return true
 	}
 	return false
+}
+
+// authenticated finds out who asks. A request that changes something is decided on all that other servers
+// have changed, the caller's rights among it.
+func (c *Call) authenticated() (auth.Identity, error) {
+	who, err := c.env.Auth.Authenticate(c.R)
+	if err != nil || c.Method == http.MethodGet || c.Method == http.MethodHead || c.env.CatchUp == nil {
+		return who, err
+	}
+	if err := c.env.CatchUp(c.R.Context()); err != nil {
+		c.env.Logger.Warn("a change is refused, since this server may be behind others", "path", c.R.URL.EscapedPath(), "error", err)
+		return auth.Identity{}, auth.ErrCutOff
+	}
+	return c.env.Auth.Authenticate(c.R)
 }
 
 // StillAdmitted says whether the caller of a long answer may go on: the token is still good and no
