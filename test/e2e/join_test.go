@@ -158,9 +158,12 @@ func (w *walk) badDocuments() {
 
 func (w *walk) apply() {
 	file := filepath.Join(w.Module, "examples/k3s.yaml")
-	for _, step := range []struct{ args, want string }{
-		{"--dry-run", "created (dry run)"}, {"", "created"}, {"--dry-run", "unchanged (dry run)"}, {"", "unchanged"},
+	for i, step := range []struct{ args, want string }{
+		{"--dry-run", "created (dry run)"}, {"--dry-run", "unchanged (dry run)"}, {"", "unchanged"},
 	} {
+		if i == 1 {
+			w.kubectlApplies(file)
+		}
 		args := []string{"apply", "-f", file}
 		if step.args != "" {
 			args = append(args, step.args)
@@ -246,6 +249,7 @@ func (w *walk) active() {
 			w.Errorf("the machine was never %q", state)
 		}
 	}
+	w.kubectlWaits()
 	w.shares(m)
 	show := w.drover("machines", "show", m.MachineName())
 	for _, want := range []string{"state", "since", "Active", "history"} {
