@@ -20,8 +20,8 @@ const (
 	reviewKind    = "TokenReview"
 	// maxReview bounds a question. API servers take headers of at most 1 MiB, in which a token is.
 	maxReview = 2 << 20
-	// atOnce is how many reviews are under way; more wait.
-	atOnce = 32
+	// atOnce is how many reviews are under way; more wait. The oldest form of hashes takes 32 MiB for each.
+	atOnce = 8
 )
 
 // review is the part of a TokenReview that is a question.
