@@ -4,6 +4,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 
 	"github.com/drover-project/drover/installers"
@@ -72,4 +73,13 @@ func (s *Server) endpoints() map[records.ClusterKey]authtokens.Cluster {
 
 func endpoint(c records.Cluster) authtokens.Cluster {
 	return authtokens.Cluster{ID: c.ID, Endpoint: c.Spec.AuthEndpoint().Enabled}
+}
+
+// tokenArrived waits until a token is in a cluster. It asks the cluster, since another server may be the leader.
+func (p *parts) tokenArrived(ctx context.Context, cluster records.ClusterKey, token string) error {
+	client, err := p.clusters.Client(cluster)
+	if err != nil {
+		return err
+	}
+	return authtokens.Await(ctx, client, token)
 }

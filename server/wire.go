@@ -146,7 +146,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
-		KubeProxy: s.kubeProxy(p),
+		KubeProxy: s.kubeProxy(p), ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
