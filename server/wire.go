@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/authtokens"
 	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
@@ -52,6 +53,7 @@ type parts struct {
 	clusters     *downstream.Clusters
 	accounts     *accounts.Accounts
 	rights       *rights.Keeper
+	tokens       *authtokens.Keeper
 	nodes        *nodework.Doer
 	rke          *rke.Runner
 	mirror       *daytwo.Mirror
@@ -88,6 +90,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	s.peopleInClusters(p)
+	s.tokensInClusters(p)
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
@@ -143,7 +146,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
-		KubeProxy: s.kubeProxy(p),
+		KubeProxy: s.kubeProxy(p), ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
@@ -188,12 +191,13 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
 	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
-	people := p.rights.Start(ctx)
+	people, tokens := p.rights.Start(ctx), p.tokens.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		people()
+		tokens()
 		engine()
 		mirror()
 		certificates()

@@ -32,6 +32,7 @@ const name = "rancher-agent"
 const usage = `usage: rancher-agent [flags]           be the node agent of this Docker host
        rancher-agent loglevel [--set trace|debug|info|warn|error] [--socket-location FILE]
        rancher-agent health [--ready]   whether the agent lives, or does its work; exit code 0 or 1
+       rancher-agent kube-api-auth      in a pod: tell a cluster's API servers who a token is
        rancher-agent version | help
        rancher-agent -- COMMAND …       run a command instead
 
@@ -86,6 +87,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, instead(args[1:]))
 	case "loglevel":
 		return told1(stdout, stderr, args[1:], askLevel)
+	case "kube-api-auth":
+		log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: startLevel(nil)}))
+		if err := apiAuth(context.Background(), args[1:], log); err != nil {
+			return fail(stderr, err)
+		}
+		return 0
 	case "health":
 		return told1(stdout, stderr, args[1:], askHealth)
 	}

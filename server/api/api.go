@@ -86,6 +86,10 @@ type Options struct {
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
 	}
+	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
+	ClusterCA func(records.ClusterKey) []byte
+	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
+	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
 	// Agents serves registration, plan Secrets, tunnels, and what servers ask of each other;
@@ -146,7 +150,7 @@ func New(o Options) *API {
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,

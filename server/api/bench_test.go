@@ -61,6 +61,10 @@ var start = time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
 
 // bench is an API over a real store, with an administrator and a user without any right.
 type bench struct {
+	// clusterCA are the CAs of clusters, awaited the tokens that were waited for, and lost why they did not arrive.
+	clusterCA map[records.ClusterKey]string
+	awaited   []string
+	lost      error
 	t       testing.TB
 	st      *state.State
 	auth    *auth.Auth
@@ -223,6 +227,11 @@ func (b *bench) wire(o benchOptions) {
 	}}
 	if o.proxy != nil {
 		options.KubeProxy = proxyFunc(o.proxy)
+	}
+	options.ClusterCA = func(key records.ClusterKey) []byte { return []byte(b.clusterCA[key]) }
+	options.TokenArrived = func(_ context.Context, key records.ClusterKey, token string) error {
+		b.awaited = append(b.awaited, string(key)+" "+token)
+		return b.lost
 	}
 	b.api = New(options)
 	b.t.Cleanup(b.api.Close)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/plans/clusterauth"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -27,6 +28,9 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 	}
 	key := random.Secret()
 	t.KeyHash, t.Created, t.Expires = random.Hash(key), a.now().UTC(), time.Time{}
+	if t.ClusterID != "" {
+		t.ClusterHash = clusterauth.Hash(key)
+	}
 	if t.TTLMillis > 0 {
 		t.Expires = t.Created.Add(time.Duration(t.TTLMillis) * time.Millisecond)
 	}

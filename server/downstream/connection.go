@@ -34,6 +34,8 @@ var apiAddress = net.JoinHostPort(apiHost, fmt.Sprint(installers.APIPort))
 type connection struct {
 	subject records.Subject
 	client  *kubernetes.Clientset
+	// ca is the CA of the API, in PEM.
+	ca []byte
 	// admin and bare are for requests of people, with the administrator's credentials and with none.
 	admin, bare http.RoundTripper
 	// doubts has something when a request could not be sent over it.
@@ -99,7 +101,7 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
 	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
-	return &connection{subject: subject, client: client, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle}, nil
+	return &connection{subject: subject, client: client, ca: config.CAData, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle}, nil
 }
 
 // purposes keeps the connections apart on which a person may pause (exec, port-forward) from

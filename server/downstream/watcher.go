@@ -48,6 +48,8 @@ type watcher struct {
 	mu         sync.Mutex
 	api        observed.API
 	connection *connection
+	// ca is that of the last connection, in PEM, and stays when the connection is lost.
+	ca []byte
 	// since is when the last connection was lost; changes is closed when it is another one.
 	since   time.Time
 	changes chan struct{}
@@ -319,6 +321,7 @@ func (w *watcher) use(c *connection) {
 		w.since = w.clusters.Now()
 	}
 	if w.connection = c; c != nil {
+		w.ca = c.ca
 		w.hosts.worked()
 	}
 }

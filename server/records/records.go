@@ -494,12 +494,15 @@ type RKESnapshotOn struct {
 
 // Token is an API token. Sensitive, and its key is stored as a hash only. Key: Name.
 type Token struct {
-	Name        string    `json:"name"`
-	KeyHash     string    `json:"keyHash"` // hex SHA-256
-	UserID      string    `json:"userID"`
-	Description string    `json:"description,omitempty"`
-	ClusterID   string    `json:"clusterID,omitempty"` // limits the token to one cluster
-	Session     bool      `json:"session,omitempty"`   // made by a login
+	Name        string `json:"name"`
+	KeyHash     string `json:"keyHash"` // hex SHA-256
+	UserID      string `json:"userID"`
+	Description string `json:"description,omitempty"`
+	ClusterID   string `json:"clusterID,omitempty"` // limits the token to one cluster
+	// ClusterHash is the hash that the cluster gets which the token is limited to, in a form of clusterauth. Tokens of
+	// before there was one have none.
+	ClusterHash string    `json:"clusterHash,omitempty"`
+	Session     bool      `json:"session,omitempty"` // made by a login
 	TTLMillis   int64     `json:"ttl,omitempty"`
 	Created     time.Time `json:"created"`
 	Expires     time.Time `json:"expires,omitzero"` // zero means never

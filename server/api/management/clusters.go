@@ -112,7 +112,9 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 	if cl.Spec.Docker() {
 		object.Fields["rancherKubernetesEngineConfig"] = want.Public(cl.Spec)
 	}
-	if cl.Spec.LocalClusterAuthEndpoint != nil {
+	if e := cl.Spec.AuthEndpoint(); e.Enabled {
+		object.Fields["localClusterAuthEndpoint"] = e
+	} else if cl.Spec.LocalClusterAuthEndpoint != nil {
 		object.Fields["localClusterAuthEndpoint"] = cl.Spec.LocalClusterAuthEndpoint
 	}
 	if len(cl.Spec.AgentEnvVars) > 0 {

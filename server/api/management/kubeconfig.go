@@ -65,20 +65,39 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 		server = c.URLs.Base
 	}
 	name, _ := c.object.Fields["name"].(string)
+	// Only a token that is limited to the cluster is carried there.
+	on, ways, missing := a.endpoint(c.id, name)
+	limit := ""
+	if on {
+		limit = c.id
+	}
+	if missing != "" {
+		c.Warn("the kubeconfig leads through the server alone: " + missing)
+	}
 	token := ""
 	if a.Settings.Get("kubeconfig-generate-token").Value != "false" {
-		text, _, err := a.Auth.IssueToken(c.Ctx(), a.KubeconfigToken(c.Who.UserID, "", fmt.Sprintf("kubeconfig of cluster %s (%s) for %.100s", name, c.id, c.R.UserAgent())))
+		text, made, err := a.Auth.IssueToken(c.Ctx(), a.KubeconfigToken(c.Who.UserID, limit, fmt.Sprintf("kubeconfig of cluster %s (%s) for %.100s", name, c.id, c.R.UserAgent())))
 		if err != nil {
 			return route.Answer{}, err
 		}
 		token = text
+		if len(ways) > 0 {
+			if reason := a.arrived(c.Ctx(), c.id, made.Name); reason != "" {
+				c.Warn(reason)
+			}
+		}
 	}
-	config, err := newKubeconfig(name, c.id, server, a.Settings.CACerts(), c.Who.UserID, token)
+	k, err := newKubeconfig(name, c.id, server, a.Settings.CACerts(), c.Who.UserID, token, limit)
 	if err != nil {
 		return route.Answer{}, err
 	}
+	k.lead(ways)
+	config, err := yaml.Marshal(k)
+	if err != nil {
+		return route.Answer{}, fmt.Errorf("make a kubeconfig: %w", err)
+	}
 	return route.Answer{Status: http.StatusOK, Body: map[string]any{
-		"type": "generateKubeconfigOutput", "baseType": "generateKubeconfigOutput", "config": config,
+		"type": "generateKubeconfigOutput", "baseType": "generateKubeconfigOutput", "config": string(config),
 		"links": map[string]string{}, "actions": map[string]string{},
 	}}, nil
 }
@@ -93,8 +112,8 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 }
 
 // newKubeconfig has one cluster, one user and one context. Without a token the user is
-// one that the rancher CLI gets a token for.
-func newKubeconfig(name, clusterID, server, caCerts, userID, token string) (string, error) {
+// one that the rancher CLI gets a token for, which is limited to the cluster limit unless that is empty.
+func newKubeconfig(name, clusterID, server, caCerts, userID, token, limit string) (Kubeconfig, error) {
 	k := Kubeconfig{
 		APIVersion: "v1", Kind: "Config", CurrentContext: name,
 		Clusters: make([]namedCluster, 1), Users: make([]namedUser, 1), Contexts: make([]namedContext, 1),
@@ -109,17 +128,16 @@ func newKubeconfig(name, clusterID, server, caCerts, userID, token string) (stri
 	if token == "" {
 		u, err := url.Parse(server)
 		if err != nil {
-			return "", fmt.Errorf("make a kubeconfig: server URL %q: %w", server, err)
+			return k, fmt.Errorf("make a kubeconfig: server URL %q: %w", server, err)
 		}
 		k.Users[0].User.Exec = &execPlugin{
 			APIVersion: "client.authentication.k8s.io/v1beta1", Command: "rancher",
 			Args: []string{"token", "--server=" + u.Host, "--user=" + userID},
 		}
+		if limit != "" {
+			k.Users[0].User.Exec.Args = append(k.Users[0].User.Exec.Args, "--cluster="+limit)
+		}
 	}
 	k.Contexts[0].Name, k.Contexts[0].Context.Cluster, k.Contexts[0].Context.User = name, name, name
-	text, err := yaml.Marshal(k)
-	if err != nil {
-		return "", fmt.Errorf("make a kubeconfig: %w", err)
-	}
-	return string(text), nil
+	return k, nil
 }

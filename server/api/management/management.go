@@ -7,6 +7,7 @@
 package management
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,10 @@ type Options struct {
 	Clusters     *clusters.Applier
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
+	ClusterCA func(records.ClusterKey) []byte
+	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
+	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
 	// Kinds are types that are kept elsewhere.

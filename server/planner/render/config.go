@@ -76,7 +76,7 @@ func (r render) byRole(config map[string]any, roles records.Roles) {
 		}
 	}
 	if r.authEndpoint() {
-		config["kube-apiserver-arg"] = append(texts(config["kube-apiserver-arg"]), "authentication-token-webhook-config-file="+r.webhookFile())
+		config["kube-apiserver-arg"] = r.webhookArgs(texts(config["kube-apiserver-arg"]))
 	}
 }
 
