@@ -146,7 +146,7 @@ func New(o Options) *API {
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, RKE: o.RKE, Project: access.ProjectSchema(), Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,

@@ -172,9 +172,12 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/etcdbackups/{id}", object(auth.Get, auth.EtcdBackup), v3.Get},
 
 		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
+		{"POST", "/v3/projects", may(auth.Create, auth.Project), v3.Type(h.people.CreateProject)},
 		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/schemas/{schema}", login(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{id}", object(auth.Get, auth.Project), v3.Get},
+		{"PUT", "/v3/projects/{id}", object(auth.Update, auth.Project), v3.Resource(h.people.UpdateProject)},
+		{"DELETE", "/v3/projects/{id}", object(auth.Remove, auth.Project), v3.Resource(h.people.RemoveProject)},
 		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},

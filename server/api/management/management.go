@@ -35,6 +35,10 @@ type Options struct {
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Project is the type project; what changes one is elsewhere.
+	Project norman.Schema
+	// Inside are types of which the objects are inside clusters, and are served elsewhere.
+	Inside []norman.Schema
 	// Kinds are types that are kept elsewhere.
 	Kinds []Kind
 	// Changes are what subscribers see.

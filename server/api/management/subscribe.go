@@ -68,6 +68,12 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 			return nil
 		}
 		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.registrationTokenObject(t))}}
+	case subscribe.Projects:
+		if p, ok := change.Removed.(records.Project); ok {
+			cl, _ := a.State.ClustersByID.First(p.ClusterID)
+			return []affected{{a.kindOf("project"), p.ID, gone(ProjectObject(p, cl.Value, c.URLs))}}
+		}
+		return []affected{{a.kindOf("project"), strings.Replace(change.Key, "/", ":", 1), nil}}
 	case subscribe.Settings:
 		return []affected{{a.kindOf("setting"), change.Key, nil}} // gone from the store is back at the default
 	case subscribe.Tokens:
