@@ -3,6 +3,7 @@
 package records
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -40,4 +41,13 @@ type Differs struct {
 	// What are sentences such as "cluster role rt-abcde was changed", the first few of Count.
 	What  []string `json:"what"`
 	Count int      `json:"count"`
+}
+
+// Sentence is all of it for people.
+func (d Differs) Sentence() string {
+	text := strings.Join(d.What, "; ")
+	if more := d.Count - len(d.What); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }

@@ -126,4 +126,3 @@ func (a *API) UpdateProject(c *management.Request) (route.Answer, error) {
 func (a *API) RemoveProject(c *management.Request) (route.Answer, error) {
 	return route.Answer{Status: http.StatusNoContent}, problem(a.People.RemoveProject(c.Ctx(), c.Who, c.ID()))
 }
-
