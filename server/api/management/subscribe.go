@@ -61,7 +61,7 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		if m.InFleet() {
 			return nil
 		}
-		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(nodeObject(m))}}
+		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(a.nodeObject(m))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
 		if ofFleet(t) {
