@@ -4,6 +4,8 @@
 package server
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/drover-project/drover/server/auth"
@@ -12,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -19,7 +22,8 @@ import (
 func (s *Server) peopleInClusters(p *parts) {
 	p.accounts = &accounts.Accounts{Client: p.clusters.Client, Now: s.Now}
 	p.rights = rights.NewKeeper(rights.Options{
-		Clusters: s.ruledClusters, Bindings: s.bindingsIn, Find: s.state.Role, User: s.enabledUser, Uses: s.uses,
+		Clusters: s.ruledClusters, Bindings: s.bindingsIn, Find: s.state.Role, Projects: s.projectsIn,
+		Reports: func() bool { return s.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: s.differs, User: s.enabledUser, Uses: s.uses,
 		Client: p.clusters.Client, Sweep: p.accounts.Sweep, Logger: s.Logger,
 	})
 	p.clusters.OnChange(func(key records.ClusterKey) { p.rights.Reached(key, p.clusters.API(key).Reachable) })
@@ -33,6 +37,12 @@ func (s *Server) peopleInClusters(p *parts) {
 		p.rights.LookByID(e.Value.ClusterID)
 		if e.Old != nil && e.Old.ClusterID != e.Value.ClusterID {
 			p.rights.LookByID(e.Old.ClusterID)
+		}
+	})
+	s.state.Projects.Observe(func(e store.Event[records.Project]) { p.rights.LookByID(e.Value.ClusterID) })
+	s.state.Settings.Observe(func(e store.Event[records.Setting]) {
+		if e.Key == settings.RightsByHand {
+			p.rights.LookByID("")
 		}
 	})
 	anywhere := func(store.Event[roles.Role]) { p.rights.LookByID("") }
@@ -70,6 +80,39 @@ func (s *Server) bindingsIn(clusterID string) []roles.Binding {
 		}
 	}
 	return all
+}
+
+// projectsIn are the IDs of the projects of a cluster.
+func (s *Server) projectsIn(clusterID string) []string {
+	var ids []string
+	cl, _ := s.state.ClustersByID.First(clusterID)
+	for _, p := range s.state.ProjectsOf(cl.Value) {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// maxDiffers is how many changes by hand are named.
+const maxDiffers = 10
+
+// differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
+func (s *Server) differs(ctx context.Context, key records.ClusterKey, what []string) error {
+	named := what[:min(len(what), maxDiffers)]
+	d, ok := s.state.Clusters.Get(string(key))
+	if is := d.Value.Differs; !ok || is == nil && len(what) == 0 || is != nil && is.Count == len(what) && slices.Equal(is.What, named) {
+		return nil
+	}
+	_, err := s.state.Clusters.Modify(ctx, string(key), func(cl records.Cluster) (records.Cluster, error) {
+		cl.Differs = nil
+		if len(what) > 0 {
+			cl.Differs = &records.Differs{Since: s.Now().UTC(), What: named, Count: len(what)}
+		}
+		return cl, nil
+	})
+	if err != nil {
+		return fmt.Errorf("keep what was changed by hand in %s: %w", key.Home(), err)
+	}
+	return nil
 }
 
 // enabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.

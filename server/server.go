@@ -244,6 +244,7 @@ func (s *Server) serve(parent context.Context) error {
 		// Watches and tunnels are still open, as they are meant to be.
 		_ = web.Close()
 	}
+	p.api.Close()
 	p.hosts.Close()
 	group.Wait()
 	if cause := context.Cause(ctx); parent.Err() == nil && cause != nil {

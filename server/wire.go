@@ -64,6 +64,7 @@ type parts struct {
 	backups      *backup.Keeper
 	audit        *audit.Log
 	control      *clusters.Controller
+	api          *api.API
 	handler      http.Handler
 }
 
@@ -135,7 +136,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
-	p.handler = api.New(api.Options{
+	p.api = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
@@ -146,10 +147,11 @@ func (s *Server) wire(ctx context.Context) (err error) {
 			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
-		KubeProxy: s.kubeProxy(p), ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
+		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
+		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
-	}).Handler()
+	})
+	p.handler = p.api.Handler()
 	return nil
 }
 

@@ -14,10 +14,13 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
@@ -41,6 +44,7 @@ import (
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/hosts/relay"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
@@ -97,6 +101,9 @@ type Options struct {
 	Agents, Metrics http.Handler
 	// AskAgent sends GET path to the agent on a machine's host, by the subject of its tunnel; nil answers 503.
 	AskAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
+	// Client is the way to a cluster with the rights of its administrator, and ClusterAPI what is seen of it; nil reaches none.
+	Client     func(records.ClusterKey) (kubernetes.Interface, error)
+	ClusterAPI func(records.ClusterKey) observed.API
 	// Dial opens a connection on a machine's host, by the subject of its tunnel; nil answers 503.
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
@@ -122,6 +129,8 @@ type API struct {
 	rows  []route.Row
 	table *route.Table
 	feed  *subscribe.Feed
+	// drains run beside requests.
+	drains *inside.Drains
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
@@ -145,12 +154,14 @@ func New(o Options) *API {
 	persons := &access.API{
 		State: o.State, Auth: o.Auth, Settings: o.Settings, People: &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger},
 	}
-	a := &API{feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
+	a := &API{drains: within.Drains, feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
-			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
+			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
+			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -181,6 +192,7 @@ func New(o Options) *API {
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
+	within.V3, h.inside = h.v3, within
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
@@ -194,9 +206,10 @@ func Discovery() *discovery.Documents {
 	return discovery.New(append([]discovery.Group{planapi.Core()}, kinds.Groups()...)...)
 }
 
-// Close stops observing the state.
+// Close stops observing the state, and ends what runs beside requests.
 func (a *API) Close() {
 	a.feed.Close()
+	a.drains.Close()
 }
 
 // Handler serves every route. It must not stand behind a http.ServeMux pattern, whose

@@ -80,6 +80,10 @@ type bench struct {
 
 	admin, user string // texts of tokens
 
+	// client and clusterAPI stand for the way to the clusters; nil reaches none.
+	client     func(records.ClusterKey) (kubernetes.Interface, error)
+	clusterAPI func(records.ClusterKey) observed.API
+
 	// What stands for the way to the hosts; nil reaches none.
 	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
@@ -196,6 +200,18 @@ func (b *bench) wire(o benchOptions) {
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
+		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
+			if b.client == nil {
+				return nil, &downstream.UnavailableError{Cause: "no tunnel is open"}
+			}
+			return b.client(key)
+		},
+		ClusterAPI: func(key records.ClusterKey) observed.API {
+			if b.clusterAPI == nil {
+				return observed.API{}
+			}
+			return b.clusterAPI(key)
+		},
 		Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
@@ -41,6 +42,8 @@ type handlers struct {
 	// rehearsing is about schedules of rehearsals.
 	rehearsing *rehearsing.API
 	people     *access.API
+	// inside is about what is in clusters.
+	inside *inside.API
 	// releases are those of both distributions.
 	releases *releases.API
 	// kube has clusters, machines and settings in the form of Kubernetes.
@@ -153,6 +156,12 @@ func table(h handlers) []route.Row {
 		{"POST", "/v3/clusters/{context}/tokens", object(auth.Create, auth.Token), v3.TypeIn("cluster", v3.CreateToken)},
 		{"GET", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.List, auth.RegistrationToken).Reveals(), v3.ListIn("cluster")},
 		{"POST", "/v3/clusters/{context}/clusterregistrationtokens", object(auth.Create, auth.RegistrationToken), v3.TypeIn("cluster", v3.CreateRegistrationToken)},
+		{"GET", "/v3/clusters/{context}/namespaces", object(auth.List, auth.Namespace), h.inside.ListNamespaces},
+		{"POST", "/v3/clusters/{context}/namespaces", object(auth.Create, auth.Namespace), h.inside.CreateNamespace},
+		{"GET", "/v3/clusters/{context}/namespaces/{id}", object(auth.Get, auth.Namespace), h.inside.GetNamespace},
+		{"PUT", "/v3/clusters/{context}/namespaces/{id}", object(auth.Update, auth.Namespace), h.inside.UpdateNamespace},
+		{"DELETE", "/v3/clusters/{context}/namespaces/{id}", object(auth.Remove, auth.Namespace), h.inside.RemoveNamespace},
+		{"POST", "/v3/clusters/{context}/namespaces/{id}?action=move", object(auth.Action("move"), auth.Namespace), h.inside.MoveNamespace},
 		{"*", "/v3/clusters/{context}/{link...}", object(auth.Get, auth.Cluster), v3.UnknownIn("cluster")},
 
 		{"GET", "/v3/clusterregistrationtokens", may(auth.List, auth.RegistrationToken).Reveals(), v3.List},
@@ -162,6 +171,11 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
 		{"GET", "/v3/nodes/{id}", object(auth.Get, auth.Machine), v3.Get},
+		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(h.inside.UpdateNode)},
+		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(h.inside.Cordon)},
+		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(h.inside.Uncordon)},
+		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(h.inside.Drain)},
+		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(h.inside.StopDrain)},
 		{"DELETE", "/v3/nodes/{id}", object(auth.Remove, auth.Machine), v3.Resource(v3.RemoveNode)},
 
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
@@ -172,9 +186,12 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/etcdbackups/{id}", object(auth.Get, auth.EtcdBackup), v3.Get},
 
 		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
+		{"POST", "/v3/projects", may(auth.Create, auth.Project), v3.Type(h.people.CreateProject)},
 		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/schemas/{schema}", login(), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{id}", object(auth.Get, auth.Project), v3.Get},
+		{"PUT", "/v3/projects/{id}", object(auth.Update, auth.Project), v3.Resource(h.people.UpdateProject)},
+		{"DELETE", "/v3/projects/{id}", object(auth.Remove, auth.Project), v3.Resource(h.people.RemoveProject)},
 		{"GET", "/v3/projects/{context}/schemas", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/schemas/{schema}", object(auth.Get, auth.Project), v3.SchemasIn("project")},
 		{"GET", "/v3/projects/{context}/subscribe", object(auth.Get, auth.Project), v3.SubscribeIn("project")},

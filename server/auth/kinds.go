@@ -78,7 +78,7 @@ func actionRequest(q roles.Request, kind Kind, name string) roles.Request {
 		q.Resource, q.Verb, q.Name = "etcdbackups", "create", ""
 	case kind == Cluster && (name == "exportYaml" || name == "rotateCertificates" || name == "rotateEncryptionKey" || name == "restoreFromEtcdBackup"):
 		q.Verb = "update"
-	case kind == Machine && name == "logs":
+	case kind == Machine && (name == "logs" || name == "cordon" || name == "uncordon" || name == "drain" || name == "stopDrain"), kind == Namespace && name == "move":
 		q.Verb = "update"
 	case kind == Operation, kind == User:
 		q.Verb = "update"

@@ -328,6 +328,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	for _, b := range c.State.BindingsByCluster.Find(id) {
 		ops = append(ops, c.State.Bindings.Deleting(b.Key, b.Revision))
 	}
+	for _, p := range c.State.Projects.ListIn(id + "/") {
+		ops = append(ops, c.State.Projects.Deleting(p.Key, 0))
+	}
 	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))
 	}

@@ -68,7 +68,7 @@ func reference(node *corev1.Node) records.NodeRef {
 // details are what is kept of a node beside its reference. The maps are those of the store of
 // nodes, which are replaced and never changed.
 func details(node *corev1.Node) observed.NodeDetails {
-	d := observed.NodeDetails{Cordoned: node.Spec.Unschedulable, Labels: node.Labels, Voter: voter(node)}
+	d := observed.NodeDetails{Cordoned: node.Spec.Unschedulable, Labels: node.Labels, Voter: voter(node), Capacity: quantities(node.Status.Capacity), Allocatable: quantities(node.Status.Allocatable)}
 	for _, t := range node.Spec.Taints {
 		d.Taints = append(d.Taints, records.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 	}
@@ -78,6 +78,20 @@ func details(node *corev1.Node) observed.NodeDetails {
 		}
 	}
 	return d
+}
+
+// quantities are those that people compare clusters by.
+func quantities(list corev1.ResourceList) map[string]string {
+	if len(list) == 0 {
+		return nil
+	}
+	kept := map[string]string{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
+		if q, ok := list[name]; ok {
+			kept[string(name)] = q.String()
+		}
+	}
+	return kept
 }
 
 // voter reads the condition of k3s and RKE2. Its status False has the reasons MemberIsLearner,
@@ -105,7 +119,7 @@ func equal(a, b observed.API) bool {
 		}) &&
 		maps.EqualFunc(a.Details, b.Details, func(x, y observed.NodeDetails) bool {
 			return x.Cordoned == y.Cordoned && x.Voter == y.Voter && x.RemovedMember == y.RemovedMember &&
-				slices.Equal(x.Taints, y.Taints) && maps.Equal(x.Labels, y.Labels)
+				slices.Equal(x.Taints, y.Taints) && maps.Equal(x.Labels, y.Labels) && maps.Equal(x.Capacity, y.Capacity) && maps.Equal(x.Allocatable, y.Allocatable)
 		})
 }
 

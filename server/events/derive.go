@@ -18,6 +18,20 @@ import (
 // Held is the state of a rehearsal that is due and does not begin.
 const Held = "held up"
 
+// RightsKept and RightsDiffer are the states of the rights that are kept in a cluster.
+const (
+	RightsKept   = "as at the server"
+	RightsDiffer = "changed by hand"
+)
+
+// differ is what was changed by hand in a cluster, in a sentence; empty for nothing.
+func differ(c records.Cluster) string {
+	if c.Differs == nil {
+		return ""
+	}
+	return c.Differs.Sentence()
+}
+
 // Removed is the state of a machine that is none any more. Of a cluster that is removed no events are kept.
 const Removed = "Removed"
 
@@ -38,6 +52,16 @@ func ofCluster(e store.Event[records.Cluster], now func() time.Time) (records.Ev
 		if made.From != made.To && e.Old.Status.Since.Equal(c.Status.Since) {
 			made.At = now() // it is being removed, which the status does not say yet
 		}
+	}
+	if made.From == made.To && differ(*e.Old) != differ(c) {
+		made.Kind, made.From, made.Cause, made.At = records.EventOfRights, RightsKept, bounded(differ(c)), now()
+		if made.To = RightsKept; made.Cause != "" {
+			made.To = RightsDiffer
+		}
+		if differ(*e.Old) != "" {
+			made.From = RightsDiffer
+		}
+		return made, true
 	}
 	if w := c.Status.Warning; made.From == made.To && w.Code != "" && e.Old.Status.Warning.Code != w.Code {
 		made.Code, made.Cause, made.At = w.Code, bounded(w.Cause), now()

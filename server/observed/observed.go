@@ -30,7 +30,9 @@ type NodeDetails struct {
 	// Cordoned says that the node takes no new pods.
 	Cordoned bool
 	Labels   map[string]string
-	Taints   []records.Taint
+	// Capacity and Allocatable are of cpu, memory and pods, as quantities of Kubernetes.
+	Capacity, Allocatable map[string]string
+	Taints                []records.Taint
 	// Voter is what the node is in etcd.
 	Voter Voter
 	// RemovedMember is the name of the etcd member that the distribution took out of etcd on

@@ -47,6 +47,8 @@ const (
 	// InUse is a role that cannot go yet, and Fixed one that cannot be changed.
 	InUse
 	Fixed
+	// TooMany is one more than there may be.
+	TooMany
 )
 
 // RefusedError says why something was not done. Field is named as /v3 names it, and may be empty.

@@ -150,7 +150,7 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 		return b, nil, err
 	}
 	b.ID, b.Created, b.CreatorID = prefix+random.ID(5), p.Now().UTC(), by.UserID
-	var ops []store.Op
+	ops := p.holding(b.ProjectID)
 	if d, ok := p.State.RolesOf(kind).Get(b.Role); ok && !role.Builtin {
 		ops = append(ops, p.State.RolesOf(kind).Updating(d)) // it must still be there, and be what was checked
 	}

@@ -44,8 +44,10 @@ type Cluster struct {
 	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while nobody asked for it.
 	Owners json.RawMessage `json:"owners,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
-	Leave  Leave         `json:"leave,omitzero"`
-	Status ClusterStatus `json:"status,omitzero"`
+	Leave Leave `json:"leave,omitzero"`
+	// Differs is what was changed by hand of the rights that are kept in the cluster; nil for nothing.
+	Differs *Differs      `json:"differs,omitempty"`
+	Status  ClusterStatus `json:"status,omitzero"`
 }
 
 // Pause is who paused a cluster, and when.

@@ -20,6 +20,13 @@ import (
 // requests by the number that server-version begins with.
 const spoken = "v2.15.0"
 
+// RightsByHand says what becomes of changes that somebody makes by hand to the rights that the server keeps in clusters.
+const (
+	RightsByHand = "rights-changed-by-hand"
+	PutBack      = "put-back"
+	Report       = "report"
+)
+
 // definition is a setting that exists.
 type definition struct {
 	name  string
@@ -70,6 +77,7 @@ func definitions(d Defaults) []definition {
 		{name: "public-api-body-limit", value: "1Mi", readOnly: "the limit is built in"},
 		{name: "registration-quota", value: "10000", check: atLeast(0)},
 		{name: "registration-rate-per-minute", value: "6000", check: atLeast(0)},
+		{name: RightsByHand, value: PutBack, check: oneOf(PutBack, Report)},
 		{name: "server-image", readOnly: unused},
 		{name: "server-url", value: d.ServerURL, check: serverURL},
 		{name: "server-version", value: spokenVersion(d.Version), readOnly: "it is the release that runs"},

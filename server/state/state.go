@@ -8,6 +8,7 @@ import (
 
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -55,6 +56,8 @@ type State struct {
 	GlobalRoles   *store.Collection[roles.Role]
 	RoleTemplates *store.Collection[roles.Role]
 	Bindings      *store.Collection[roles.Binding]
+	// Projects are those that people made, encrypted and keyed "<cluster id>/p-xxxxx".
+	Projects *store.Collection[records.Project]
 	// Tokens are encrypted and keyed by name.
 	Tokens *store.Collection[records.Token]
 	// Settings are keyed by name.
@@ -123,6 +126,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		GlobalRoles:        store.NewCollection[roles.Role]("globalroles", true),
 		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
 		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
+		Projects:           store.NewCollection[records.Project]("projects", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
@@ -133,7 +137,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames, s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Tokens, s.Settings,
+		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames, s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Tokens, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
@@ -214,6 +218,30 @@ func (s *State) Roles(kind roles.Kind) []roles.Role {
 		}
 	}
 	return all
+}
+
+// ProjectsOf are the projects of a cluster: the two that every cluster has, then those that people made, by ID.
+func (s *State) ProjectsOf(cl records.Cluster) []records.Project {
+	all := projects.Builtin(cl)
+	for _, d := range s.Projects.ListIn(cl.ID + "/") {
+		all = append(all, d.Value)
+	}
+	return all
+}
+
+// Project finds a project by its ID, with its cluster.
+func (s *State) Project(id string) (records.Project, records.Cluster, bool) {
+	cl, ok := s.ClustersByID.First(roles.ClusterOf(id))
+	if !ok {
+		return records.Project{}, records.Cluster{}, false
+	}
+	for _, p := range projects.Builtin(cl.Value) {
+		if p.ID == id {
+			return p, cl.Value, true
+		}
+	}
+	d, ok := s.Projects.Get(records.ProjectKey(id))
+	return d.Value, cl.Value, ok
 }
 
 // GrantsOf is what all bindings of a user come to, those of their groups, too. A user of data from before there were bindings may

@@ -79,6 +79,8 @@ func TestCollections(t *testing.T) {
 			roles.Role{ID: "rt-1", Name: "mark-role-template", Context: roles.Cluster})},
 		{"bindings", true, "mark-binding", keeps(func(s *State) *store.Collection[roles.Binding] { return s.Bindings },
 			roles.Binding{ID: "grb-1", Role: "mark-binding", Created: noon})},
+		{"projects", true, "mark-project", keeps(func(s *State) *store.Collection[records.Project] { return s.Projects },
+			records.Project{ID: "c-m-1:p-abcde", ClusterID: "c-m-1", Name: "mark-project", Created: noon})},
 		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },
 			records.Token{Name: "token-1", KeyHash: "mark-key-hash", Created: noon})},
 		{"settings", false, "mark-setting", keeps(func(s *State) *store.Collection[records.Setting] { return s.Settings },

@@ -34,7 +34,7 @@ type App struct {
 
 // Commands are those below drover.
 func (a *App) Commands() []*cobra.Command {
-	return []*cobra.Command{a.usersCommand(), a.rolesCommand(), a.bindingsCommand(), a.tokensCommand(), a.whoamiCommand(), a.logoutCommand()}
+	return []*cobra.Command{a.usersCommand(), a.rolesCommand(), a.bindingsCommand(), a.projectsCommand(), a.tokensCommand(), a.whoamiCommand(), a.logoutCommand()}
 }
 
 // resource is what the commands read of an object of /v3.
@@ -58,6 +58,7 @@ type resource struct {
 	RoleTemplateID string `json:"roleTemplateId,omitempty"`
 	ClusterID      string `json:"clusterId,omitempty"`
 	ProjectID      string `json:"projectId,omitempty"`
+	State          string `json:"state,omitempty"`
 	UserID         string `json:"userId,omitempty"`
 	Group          string `json:"groupPrincipalId,omitempty"`
 	Created        string `json:"created,omitempty"`

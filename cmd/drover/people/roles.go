@@ -148,7 +148,7 @@ func (w *wanted) flags(cmd *cobra.Command) {
 	f.StringVar(&w.role, "role", "", "role in a cluster or a project")
 	f.StringVar(&w.globalRole, "global-role", "", "or role at the whole server")
 	f.StringVar(&w.cluster, "cluster", "", "cluster of --role")
-	f.StringVar(&w.project, "project", "", "or ID of the project of --role")
+	f.StringVar(&w.project, "project", "", "or ID or name of the project of --role")
 }
 
 // resolve is the type of the binding and the fields that the flags give.
@@ -169,6 +169,11 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 		}
 		if w.project != "" {
 			plural, body["projectId"] = "projectroletemplatebindings", w.project
+			if p, err := a.project(ctx, c, "", w.project); err == nil {
+				body["projectId"] = p.ID
+			} else if !strings.Contains(w.project, ":") {
+				return "", nil, err
+			}
 			break
 		}
 		cluster, err := a.find(ctx, c, "clusters", "name", w.cluster)

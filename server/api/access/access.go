@@ -56,7 +56,7 @@ func problem(err error) error {
 	}
 	code := map[people.Why]string{
 		people.LastAdmin: norman.InvalidState, people.Oneself: norman.InvalidAction, people.Taken: norman.NotUnique, people.Unknown: norman.InvalidReference,
-		people.Unfit: norman.InvalidOption, people.Locked: norman.InvalidState, people.InUse: norman.InvalidState, people.Fixed: norman.InvalidState,
+		people.Unfit: norman.InvalidOption, people.Locked: norman.InvalidState, people.InUse: norman.InvalidState, people.Fixed: norman.InvalidState, people.TooMany: norman.MaxLimitExceeded,
 	}[refused.Why]
 	return norman.Invalid(code, refused.Field, "%s", refused.Reason)
 }

@@ -4,7 +4,6 @@ package access
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/management"
@@ -12,7 +11,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/roles"
 )
 
@@ -174,7 +172,7 @@ func (a *API) place(c *route.Call, in norman.Input, context roles.Context, b *ro
 		}
 		b.ClusterID = roles.ClusterOf(b.ProjectID)
 		project := auth.Object{Kind: auth.Project, Key: b.ProjectID}
-		if !a.hasProject(b.ClusterID, b.ProjectID) || !auth.May(c.Who, auth.Get, project) {
+		if _, _, ok := a.State.Project(b.ProjectID); !ok || !auth.May(c.Who, auth.Get, project) {
 			return norman.Invalid(norman.InvalidReference, "projectId", "there is no project %.80q", b.ProjectID)
 		}
 		about.Project = b.ProjectID
@@ -183,14 +181,6 @@ func (a *API) place(c *route.Call, in norman.Input, context roles.Context, b *ro
 		return c.Denied()
 	}
 	return nil
-}
-
-func (a *API) hasProject(clusterID, projectID string) bool {
-	if _, ok := a.State.ClustersByID.First(clusterID); !ok {
-		return false
-	}
-	first, second := projects.IDs(clusterID)
-	return slices.Contains([]string{first, second}, projectID)
 }
 
 // UpdateBinding is PUT: labels and annotations can change, and nothing else of a binding.

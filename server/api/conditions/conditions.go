@@ -112,6 +112,9 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 	if cl.Exported != nil { // a condition of drover's own, which others do not have
 		list = append(list, Condition{Type: "Exported", Status: "True", Message: cl.Exported.Since(cl.Name)})
 	}
+	if cl.Differs != nil { // another one
+		list = append(list, Condition{Type: "RightsKept", Status: "False", Reason: "ChangedByHand", Message: cl.Differs.Sentence()})
+	}
 	at := st.Since
 	if at.IsZero() {
 		at = cl.Created

@@ -100,6 +100,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		},
 	}
 	state.Into(object.Fields)
+	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.API(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)
 		info["provisioningClusterRef"] = map[string]string{

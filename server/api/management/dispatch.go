@@ -214,6 +214,12 @@ func (a *API) context(c *route.Call, word string) (sub subAPI, id string, u norm
 	return sub, id, u, nil
 }
 
+// Context is the cluster or project, of the type of that name, in which the request is, with the URLs of what is in it.
+func (a *API) Context(c *route.Call, word string) (id string, u norman.URLs, err error) {
+	_, id, u, err = a.context(c, word)
+	return id, u, err
+}
+
 // SchemasIn is GET …/schemas in the context of a cluster or project, or of none.
 func (a *API) SchemasIn(word string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
@@ -281,6 +287,10 @@ func (a *API) subAPIs() []subAPI {
 		v := norman.Version{Group: group, Version: "v3", Path: "/v3/" + word}
 		schemas := make([]norman.Schema, len(ids))
 		for i, id := range ids {
+			if at := slices.IndexFunc(a.Inside, func(s norman.Schema) bool { return s.ID == id }); at >= 0 {
+				schemas[i] = a.Inside[at]
+				continue
+			}
 			schemas[i] = norman.Schema{
 				ID: id, Plural: plural(id), Version: v, CollectionMethods: []string{"GET"}, ResourceMethods: []string{"GET"},
 				Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}}),

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rke"
@@ -40,8 +41,16 @@ type Options struct {
 	TokenArrived func(ctx context.Context, cluster records.ClusterKey, token string) error
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// Project is the type project; what changes one is elsewhere.
+	Project norman.Schema
+	// Inside are types of which the objects are inside clusters, and are served elsewhere.
+	Inside []norman.Schema
 	// Kinds are types that are kept elsewhere.
 	Kinds []Kind
+	// API is what is seen of a cluster's own API; nil sees nothing.
+	API func(records.ClusterKey) observed.API
+	// Draining says how far the drain of a node is that somebody asked for: "draining" or "drained", or why it failed. Nil knows of none.
+	Draining func(nodeID string) (state, cause string)
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
 	Now     func() time.Time
@@ -57,6 +66,9 @@ type API struct {
 
 // New makes an API. Learn must be called before it serves.
 func New(o Options) *API {
+	if o.API == nil {
+		o.API = func(records.ClusterKey) observed.API { return observed.API{} }
+	}
 	a := &API{Options: o, verbs: map[auth.Kind][]auth.Verb{}}
 	a.kinds = []*kind{
 		a.clusterKind(), a.registrationTokenKind(), a.nodeKind(), nodePoolKind(), a.etcdBackupKind(),

@@ -25,10 +25,12 @@ func (a *API) nodeKind() *kind {
 				"customConfig": {Type: "json"}, "dockerInfo": {Type: "json"}, "appliedNodeVersion": {Type: "int"}, "info": {Type: "json"}, "nodeTaints": {Type: "array[taint]"},
 				"nodePoolId": {Type: "reference[nodePool]", Nullable: true}, "nodeTemplateId": {Type: "string", Nullable: true},
 				"droverMachine": text, "droverState": text, "cause": text, "waitingFor": text, "nextStep": text, "refused": text,
+				"capacity": {Type: "map[string]"}, "allocatable": {Type: "map[string]"}, "requested": {Type: "map[string]"},
 				"since": {Type: "date"}, "history": {Type: "array[transition]"}, "lastFailure": {Type: "json", Nullable: true},
 			}),
 			// People name a host in any of three ways; "nodes delete host-1" of the CLI relies on it.
-			Aliases: map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
+			ResourceActions: map[string]norman.Action{"cordon": {}, "uncordon": {}, "drain": {Input: "nodeDrainInput"}, "stopDrain": {}},
+			Aliases:         map[string][]string{"name": {"name", "nodeName", "requestedHostname"}},
 		},
 		list: a.listNodes,
 		get:  a.getNode,
@@ -39,7 +41,7 @@ func (a *API) listNodes(_ *route.Call) []norman.Object {
 	objects := []norman.Object{}
 	for _, d := range a.State.Machines.List() {
 		if !d.Value.InFleet() { // /v3 has no machines without a cluster
-			objects = append(objects, nodeObject(d.Value))
+			objects = append(objects, a.nodeObject(d.Value))
 		}
 	}
 	return objects
@@ -50,7 +52,7 @@ func (a *API) getNode(_ *route.Call, id string) (norman.Object, bool) {
 	if !ok {
 		return norman.Object{}, false
 	}
-	return nodeObject(m), true
+	return a.nodeObject(m), true
 }
 
 func (a *API) machine(id string) (records.Machine, bool) {
@@ -74,6 +76,46 @@ func (a *API) machine(id string) (records.Machine, bool) {
 		}
 	}
 	return records.Machine{}, false
+}
+
+// nodeObject is a machine with what is seen of its node now.
+func (a *API) nodeObject(m records.Machine) norman.Object {
+	o := nodeObject(m)
+	o.Fields["capacity"], o.Fields["allocatable"], o.Fields["requested"] = map[string]string{}, map[string]string{}, map[string]string{}
+	d, ok := a.API(m.Cluster()).Details[m.UID]
+	if !ok {
+		return o
+	}
+	o.Fields["capacity"], o.Fields["allocatable"], o.Fields["unschedulable"] = norman.Map(d.Capacity), norman.Map(d.Allocatable), d.Cordoned
+	if d.Labels != nil {
+		o.Fields["labels"] = d.Labels
+	}
+	if !m.Deleting.IsZero() {
+		return o
+	}
+	draining, cause := "", ""
+	if a.Draining != nil {
+		draining, cause = a.Draining(o.ID)
+	}
+	if cause != "" {
+		o.Fields["transitioningMessage"] = cause
+	}
+	switch {
+	case draining == "draining":
+		conditions.New(draining, "yes", "").Into(o.Fields)
+		o.Actions = []string{"stopDrain", "uncordon"}
+	case d.Cordoned && o.Fields["state"] == "active":
+		word := "cordoned"
+		if draining == "drained" {
+			word = draining
+		}
+		o.Fields["state"], o.Actions = word, []string{"uncordon", "drain"}
+	case d.Cordoned:
+		o.Actions = []string{"uncordon"}
+	case o.Fields["state"] == "active":
+		o.Actions = []string{"cordon", "drain"}
+	}
+	return o
 }
 
 func nodeObject(m records.Machine) norman.Object {

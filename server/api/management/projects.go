@@ -1,11 +1,9 @@
-// The type project: clients expect each cluster to have the projects Default and
-// System, and the CLI's context is one of them. They are made from the cluster and not
-// stored.
+// The type project as it is shown: the two that every cluster has, and those that people made. What changes
+// them is in package access.
 
 package management
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/api/conditions"
@@ -17,64 +15,55 @@ import (
 
 func (a *API) projectKind() *kind {
 	return &kind{
-		schema: norman.Schema{
-			ID: "project", Plural: "projects",
-			Fields: norman.Fields(map[string]norman.Field{
-				"name": {Type: "string"}, "description": {Type: "string"}, "clusterId": {Type: "reference[cluster]"},
-				"namespaceId": {Type: "string"}, "backingNamespace": {Type: "string"}, "conditions": {Type: "array[condition]"},
-			}),
+		schema: a.Project,
+		list: func(c *route.Call) []norman.Object {
+			var objects []norman.Object
+			for _, d := range a.State.Clusters.List() {
+				for _, p := range a.State.ProjectsOf(d.Value) {
+					objects = append(objects, ProjectObject(p, d.Value, c.URLs))
+				}
+			}
+			return objects
 		},
-		list: a.listProjects,
 		get: func(c *route.Call, id string) (norman.Object, bool) {
-			clusterID, _, _ := strings.Cut(id, ":")
-			d, ok := a.visibleCluster(c, clusterID)
+			p, cl, ok := a.State.Project(id)
 			if !ok {
 				return norman.Object{}, false
 			}
-			both := projectObjects(d.Value, c.URLs)
-			i := slices.IndexFunc(both, func(o norman.Object) bool { return o.ID == id })
-			if i < 0 {
-				return norman.Object{}, false
-			}
-			return both[i], true
+			return ProjectObject(p, cl, c.URLs), true
 		},
 	}
 }
 
-func (a *API) listProjects(c *route.Call) []norman.Object {
-	var objects []norman.Object
-	for _, d := range a.State.Clusters.List() {
-		objects = append(objects, projectObjects(d.Value, c.URLs)...)
+// projectObjects are the two that every cluster has.
+func projectObjects(cl records.Cluster, u norman.URLs) []norman.Object {
+	var both []norman.Object
+	for _, p := range projects.Builtin(cl) {
+		both = append(both, ProjectObject(p, cl, u))
 	}
-	return objects
+	return both
 }
 
-func projectObjects(cl records.Cluster, u norman.URLs) []norman.Object {
-	defaultID, systemID := projects.IDs(cl.ID)
+// ProjectObject is a project of a cluster.
+func ProjectObject(p records.Project, cl records.Cluster, u norman.URLs) norman.Object {
 	state := conditions.New("active", "no", "")
 	if !cl.Deleting.IsZero() {
 		state = conditions.New("removing", "yes", "the cluster is being removed")
 	}
-	both := make([]norman.Object, 0, 2)
-	for _, p := range []struct{ id, name, description, label string }{
-		{defaultID, "Default", "Default project created for the cluster", "authz.management.cattle.io/default-project"},
-		{systemID, "System", "System project created for the cluster", "authz.management.cattle.io/system-project"},
-	} {
-		_, short, _ := strings.Cut(p.id, ":")
-		o := norman.Object{
-			ID: p.id, Fixed: true, Kept: true,
-			Links: map[string]string{
-				"schemas":   u.Base + "/v3/project/" + p.id + "/schemas",
-				"subscribe": u.Base + "/v3/project/" + p.id + "/subscribe",
-			},
-			Fields: map[string]any{
-				"name": p.name, "description": p.description, "clusterId": cl.ID, "namespaceId": cl.ID,
-				"backingNamespace": cl.ID + "-" + short, "created": cl.Created, "creatorId": norman.Reference(cl.CreatorID), "uuid": cl.UID + "-" + short,
-				"labels": map[string]string{p.label: "true"}, "annotations": map[string]string{}, "conditions": []conditions.Condition{},
-			},
-		}
-		state.Into(o.Fields)
-		both = append(both, o)
+	o := norman.Object{
+		ID: p.ID, Fixed: p.Builtin, Kept: p.Builtin,
+		Links: map[string]string{
+			"schemas":                     u.Base + "/v3/project/" + p.ID + "/schemas",
+			"subscribe":                   u.Base + "/v3/project/" + p.ID + "/subscribe",
+			"namespaces":                  u.Base + "/v3/cluster/" + p.ClusterID + "/namespaces?projectId=" + p.ID,
+			"projectRoleTemplateBindings": u.Base + "/v3/projectroletemplatebindings?projectId=" + p.ID,
+		},
+		Fields: map[string]any{
+			"name": p.Name, "description": p.Description, "clusterId": p.ClusterID, "namespaceId": p.ClusterID,
+			"backingNamespace": strings.Replace(p.ID, ":", "-", 1), "created": p.Created, "creatorId": norman.Reference(p.CreatorID), "uuid": p.UID,
+			"labels": norman.Map(p.Labels), "annotations": norman.Map(p.Annotations), "conditions": []conditions.Condition{},
+		},
 	}
-	return both
+	state.Into(o.Fields)
+	return o
 }

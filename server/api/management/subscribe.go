@@ -61,13 +61,19 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		if m.InFleet() {
 			return nil
 		}
-		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(nodeObject(m))}}
+		return []affected{{a.kindOf("node"), conditions.NodeID(m), gone(a.nodeObject(m))}}
 	case subscribe.RegistrationTokens:
 		t, _ := change.Removed.(records.RegistrationToken)
 		if ofFleet(t) {
 			return nil
 		}
 		return []affected{{a.kindOf("clusterRegistrationToken"), strings.Replace(change.Key, "/", ":", 1), gone(a.registrationTokenObject(t))}}
+	case subscribe.Projects:
+		if p, ok := change.Removed.(records.Project); ok {
+			cl, _ := a.State.ClustersByID.First(p.ClusterID)
+			return []affected{{a.kindOf("project"), p.ID, gone(ProjectObject(p, cl.Value, c.URLs))}}
+		}
+		return []affected{{a.kindOf("project"), strings.Replace(change.Key, "/", ":", 1), nil}}
 	case subscribe.Settings:
 		return []affected{{a.kindOf("setting"), change.Key, nil}} // gone from the store is back at the default
 	case subscribe.Tokens:

@@ -31,6 +31,7 @@ const (
 	GlobalRoles        = "globalroles"
 	RoleTemplates      = "roletemplates"
 	Bindings           = "bindings"
+	Projects           = "projects"
 )
 
 // Feed is the log of changes and what sessions need beside it.
@@ -58,6 +59,7 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.Users.Observe(adding[records.User](f.Log, Users)),
 		s.GlobalRoles.Observe(adding[roles.Role](f.Log, GlobalRoles)),
 		s.RoleTemplates.Observe(adding[roles.Role](f.Log, RoleTemplates)),
+		s.Projects.Observe(adding[records.Project](f.Log, Projects)),
 		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
 	}
 	f.Log.Begin(s.Store.Revision())

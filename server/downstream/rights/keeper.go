@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,6 +41,12 @@ type Options struct {
 	// Bindings are those of a cluster and its projects, and those of the server.
 	Bindings func(clusterID string) []roles.Binding
 	Find     roles.Lookup
+	// Projects are the IDs of the projects of a cluster.
+	Projects func(clusterID string) []string
+	// Reports says whether what somebody changes by hand is reported, by Differs, and stays, instead of being put back.
+	Reports func() bool
+	// Differs gets what was changed by hand in a cluster whenever that is not what it was, nil for nothing.
+	Differs func(ctx context.Context, cluster records.ClusterKey, what []string) error
 	// User is the ID of the user whom a principal stands for; false for one who is gone or disabled.
 	User func(principal string) (id string, ok bool)
 	// Uses says whether a user may use the cluster of a management ID.
@@ -67,6 +74,11 @@ type loop struct {
 	id   string
 	wake chan struct{}
 	end  context.CancelFunc
+	// had is what was wanted when the cluster was looked at last, orphans the namespaces that named no project then, and
+	// since when; those of the loop alone.
+	had     Had
+	orphans map[string]string
+	since   time.Time
 	// reached is what was last heard of the cluster's API; the keeper's mutex guards it.
 	reached bool
 }
@@ -172,7 +184,9 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		switch {
 		case err == nil:
 			pause.Reset()
-			next = lookEvery
+			if next = lookEvery; len(l.orphans) > 0 {
+				next = orphaned
+			}
 		case ctx.Err() != nil:
 			return
 		default:
@@ -190,16 +204,44 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := namespacesOf(ctx, client, l.id)
+	namespaces, err := k.namespaces(ctx, client, l)
 	if err != nil {
 		return nil, err
 	}
-	bindings := k.Bindings(l.id)
-	changes, err := Sync(ctx, client, Wanted(Snapshot{Bindings: bindings, Find: k.Find, User: k.User, Namespaces: namespaces}))
+	want := Wanted(Snapshot{Bindings: k.Bindings(l.id), Find: k.Find, User: k.User, Namespaces: namespaces})
+	var changes, differs []string
+	if k.Reports() {
+		changes, differs, err = Report(ctx, client, want, l.had)
+	} else {
+		changes, err = Sync(ctx, client, want)
+	}
 	if err != nil {
 		return changes, err
 	}
+	l.had = HadOf(want)
+	if err := k.Differs(ctx, l.key, differs); err != nil {
+		return changes, err
+	}
 	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
+}
+
+// namespaces are those of a cluster with their projects. One whose project is gone is in none after a while.
+func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *loop) (map[string]string, error) {
+	var before map[string]string
+	if time.Since(l.since) >= orphaned {
+		before = l.orphans
+	}
+	found, err := namespacesOf(ctx, client, l.id, k.Projects(l.id), before)
+	if err != nil {
+		return nil, err
+	}
+	waiting := maps.Clone(l.orphans)
+	maps.DeleteFunc(waiting, func(name, project string) bool { return found.orphans[name] != project })
+	if before != nil || len(waiting) == 0 {
+		waiting, l.since = found.orphans, time.Now()
+	}
+	l.orphans = waiting
+	return found.of, nil
 }
 
 // follow has a cluster looked at when one of its namespaces comes, goes, or moves to another project.

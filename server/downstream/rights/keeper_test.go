@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +35,9 @@ type bed struct {
 	away     bool
 	gone     bool // the cluster was removed
 	swept    int
+	reports  bool
+	projects []string
+	differs  [][]string // each that was reported
 }
 
 func newBed(namespaces ...*corev1.Namespace) *bed {
@@ -51,7 +56,20 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 			return map[records.ClusterKey]string{harbour: cluster}
 		},
 		Bindings: func(string) []roles.Binding { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.bindings) },
-		Find:     s.Find, User: s.User, Uses: func(string, string) bool { return true },
+		Projects: func(id string) []string {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			first, second := projects.IDs(id)
+			return append([]string{first, second}, b.projects...)
+		},
+		Reports: func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.reports },
+		Differs: func(_ context.Context, _ records.ClusterKey, what []string) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.differs = append(b.differs, what)
+			return nil
+		},
+		Find: s.Find, User: s.User, Uses: func(string, string) bool { return true },
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -163,9 +181,12 @@ func TestANamespaceThatMoves(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
 	)
 	b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", defaultID)}
-	of, err := namespacesOf(t.Context(), b.client, cluster)
-	if err != nil || of["default"] != defaultID || of["kube-system"] != systemID || of["kube-public"] != "" || of["web"] != "" {
+	found, err := namespacesOf(t.Context(), b.client, cluster, []string{defaultID, systemID}, nil)
+	if of := found.of; err != nil || of["default"] != defaultID || of["kube-system"] != systemID || of["kube-public"] != "" || of["web"] != "" {
 		t.Fatalf("projects of namespaces: %v, %v", of, err)
+	}
+	if n, err := b.client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil || cluster+":"+n.Labels[ProjectAnnotation] != systemID {
+		t.Errorf("labels %v, %v", n.Labels, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -187,6 +208,83 @@ func TestANamespaceThatMoves(t *testing.T) {
 	eventually(t, "the bindings to move", func() bool { return b.bound(t, "default") == 0 && b.bound(t, "web") == 1 })
 	cancel()
 	wait()
+}
+
+// TestARemovedProject: its namespaces lose it after a while, and those of a project of another cluster do not.
+func TestARemovedProject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := func(name, project string) *corev1.Namespace {
+			_, short, _ := strings.Cut(project, ":")
+			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Annotations: map[string]string{ProjectAnnotation: project}, Labels: map[string]string{ProjectAnnotation: short},
+			}}
+		}
+		mine := cluster + ":p-mine1"
+		b := newBed(in("a", mine), in("b", "c-other:p-theirs"))
+		b.projects = []string{mine}
+		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", mine)}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		if n := b.bound(t, "a"); n != 1 {
+			t.Errorf("%d bindings in a namespace of a project of one's own", n)
+		}
+		b.set(func() { b.projects, b.bindings = nil, nil })
+		b.keeper.LookByID(cluster)
+		time.Sleep(time.Second)
+		project := func(name string) string {
+			n, err := b.client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n.Annotations[ProjectAnnotation] + "|" + n.Labels[ProjectAnnotation]
+		}
+		if got := project("a"); b.bound(t, "a") != 0 || got != mine+"|p-mine1" {
+			t.Errorf("just after the project went: %d bindings, %q", b.bound(t, "a"), got)
+		}
+		time.Sleep(2 * orphaned)
+		a, other := project("a"), project("b")
+		cancel()
+		wait()
+		if a != "|" || other != "c-other:p-theirs|p-theirs" {
+			t.Errorf("namespaces are in %q and %q", a, other)
+		}
+	})
+}
+
+// TestTheKeeperReports: by the setting, what is changed by hand stays and is reported, until the setting puts it back.
+func TestTheKeeperReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed()
+		b.reports = true
+		b.bindings = []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		if err := b.client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "crb-dzaxnipqpj", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.keeper.LookByID(cluster)
+		time.Sleep(time.Second)
+		b.set(func() {
+			want := [][]string{nil, {"cluster role binding crb-dzaxnipqpj was deleted"}}
+			if diff := cmp.Diff(want, b.differs); diff != "" {
+				t.Error(diff)
+			}
+		})
+		if n := b.bound(t, ""); n != 0 {
+			t.Errorf("%d bindings though it is to be reported alone", n)
+		}
+		b.set(func() { b.reports = false })
+		b.keeper.LookByID("")
+		time.Sleep(time.Second)
+		n, last := b.bound(t, ""), b.differs[len(b.differs)-1]
+		cancel()
+		wait()
+		if n != 1 || last != nil {
+			t.Errorf("%d bindings once it is to be put back, and %q differs", n, last)
+		}
+	})
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

@@ -24,10 +24,40 @@ import (
 // first: who has lost something has lost it, whatever fails then.
 func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (changes []string, err error) {
 	s := &syncing{api: bindings{client}, client: client}
+	err = s.all(ctx, want)
+	return s.changes, err
+}
+
+// Report is Sync, but what somebody has changed or deleted by hand stays as it is and is returned, as in "cluster role
+// rt-abcde was changed". What nobody has any more is deleted all the same. had is what was wanted when the cluster was
+// last looked at: what is not there though it was is taken for deleted by hand.
+func Report(ctx context.Context, client kubernetes.Interface, want Objects, had Had) (changes, differs []string, err error) {
+	s := &syncing{api: bindings{client}, client: client, report: true, had: had}
+	err = s.all(ctx, want)
+	return s.changes, s.differs, err
+}
+
+// Had is what was wanted in a cluster: roles with the hashes of their rules, and bindings.
+type Had map[string]string
+
+// HadOf is the memory of what is wanted now.
+func HadOf(want Objects) Had {
+	had := Had{}
+	for name, r := range want.ClusterRoles {
+		had["cluster role "+name] = r.Annotations[RulesAnnotation]
+	}
+	for _, b := range want.Bindings {
+		had[describe(b)] = ""
+	}
+	return had
+}
+
+func (s *syncing) all(ctx context.Context, want Objects) error {
 	have, err := s.found(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	client := s.client
 	for _, name := range sortedNames(have.Bindings) {
 		if want.Bindings[name] == nil {
 			s.did("deleted", describe(have.Bindings[name]), gone(s.api.delete(ctx, name)))
@@ -44,10 +74,23 @@ func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (chang
 			s.did("deleted", "cluster role "+name, gone(client.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})))
 		}
 	}
-	return s.changes, errors.Join(s.errors...)
+	return errors.Join(s.errors...)
+}
+
+// byHand says that something was changed or deleted by somebody, and is to stay so.
+func (s *syncing) byHand(what, verb string) bool {
+	if s.report {
+		s.differs = append(s.differs, what+" was "+verb)
+	}
+	return s.report
 }
 
 type syncing struct {
+	// report says that changes by hand are reported and stay; had is what was wanted before.
+	report  bool
+	had     Had
+	differs []string
+
 	client  kubernetes.Interface
 	api     bindings
 	changes []string
@@ -81,7 +124,14 @@ func (s *syncing) found(ctx context.Context) (Objects, error) {
 // role makes a cluster role what it should be. One of that name that is somebody else's becomes ours.
 func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 	what, api := "cluster role "+want.Name, s.client.RbacV1().ClusterRoles()
+	same, hash := false, want.Annotations[RulesAnnotation]
+	if before, ok := s.had[what]; ok {
+		same = before == hash
+	}
 	if have == nil {
+		if same && s.isGone(func() error { _, err := api.Get(ctx, want.Name, metav1.GetOptions{}); return err }) && s.byHand(what, "deleted") {
+			return
+		}
 		_, err := api.Create(ctx, want, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			s.did("created", what, err)
@@ -95,6 +145,9 @@ func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 	if marked(have.Labels, want.Labels) && marked(have.Annotations, want.Annotations) && equality.Semantic.DeepEqual(have.Rules, want.Rules) {
 		return
 	}
+	if (same || have.Annotations[RulesAnnotation] == hash) && s.byHand(what, "changed") {
+		return
+	}
 	next := have.DeepCopy()
 	next.Labels, next.Annotations = with(have.Labels, want.Labels), with(have.Annotations, want.Annotations)
 	next.Rules, next.AggregationRule = want.Rules, nil
@@ -105,7 +158,11 @@ func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 // binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then.
 func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
 	what := describe(want)
+	_, had := s.had[what]
 	if have == nil {
+		if had && s.isGone(func() error { _, err := s.api.get(ctx, nameOf(want)); return err }) && s.byHand(what, "deleted") {
+			return
+		}
 		err := s.api.create(ctx, want)
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating") {
 			return // the namespace goes, with all that is in it
@@ -122,6 +179,10 @@ func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
 	if marked(have.Labels, want.Labels) && have.RoleRef == want.RoleRef && equality.Semantic.DeepEqual(have.Subjects, want.Subjects) {
 		return
 	}
+	// Name and owner say all that is in a binding, so that the server itself has not changed one that is marked as its own.
+	if (had || marked(have.Labels, want.Labels)) && !sameBut(have, want) && s.byHand(what, "changed") {
+		return
+	}
 	if have.RoleRef == want.RoleRef {
 		next := have.DeepCopy()
 		next.Labels, next.Subjects = with(have.Labels, want.Labels), want.Subjects
@@ -134,6 +195,14 @@ func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
 	}
 	s.did("put back", what, err)
 }
+
+// sameBut says whether two bindings differ in their marks alone.
+func sameBut(a, b *rbacv1.RoleBinding) bool {
+	return a.RoleRef == b.RoleRef && equality.Semantic.DeepEqual(a.Subjects, b.Subjects)
+}
+
+// isGone says whether there is nothing of that name, also none without our marks. It is asked where it matters alone.
+func (s *syncing) isGone(get func() error) bool { return s.report && apierrors.IsNotFound(get()) }
 
 func nameOf(b *rbacv1.RoleBinding) types.NamespacedName {
 	return types.NamespacedName{Namespace: b.Namespace, Name: b.Name}

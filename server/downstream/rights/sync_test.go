@@ -75,6 +75,57 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// TestReport: what was changed by hand stays and is named; what the server has changed is brought.
+func TestReport(t *testing.T) {
+	client := fake.NewClientset()
+	member, reader := inCluster("crtb-bob", "cluster-member", "u-bob01"), inProject("prtb-ann", "secrets-view", "u-ann01", web)
+	synced(t, client, member, reader)
+	want := Wanted(snapshot(member, reader))
+	report := func(want Objects, had Had) []string {
+		t.Helper()
+		changes, differs, err := Report(t.Context(), client, want, had)
+		if err != nil || changes != nil {
+			t.Errorf("changes %q, %v", changes, err)
+		}
+		return differs
+	}
+	if got := report(want, nil); got != nil {
+		t.Errorf("nobody changed anything: %q", got)
+	}
+	role, err := client.RbacV1().ClusterRoles().Get(t.Context(), "secrets-view", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Rules[0].Verbs = []string{"*"}
+	if _, err := client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := client.RbacV1().ClusterRoleBindings().Get(t.Context(), "crb-dzaxnipqpj", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound.Subjects, bound.Labels = append(bound.Subjects, rbacv1.Subject{Kind: "User", Name: "mallory"}), nil
+	if _, err := client.RbacV1().ClusterRoleBindings().Update(t.Context(), bound, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.RbacV1().ClusterRoles().Delete(t.Context(), "cluster-member", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{
+		"cluster role cluster-member was deleted", "cluster role secrets-view was changed", "cluster role binding crb-dzaxnipqpj was changed",
+	}, report(want, HadOf(want))); diff != "" {
+		t.Error(diff)
+	}
+	// The role changes at the server, and a right is lost: both arrive.
+	next := Wanted(snapshot(reader))
+	next.ClusterRoles["secrets-view"].Rules[0].Verbs = []string{"list"}
+	next.ClusterRoles["secrets-view"].Annotations[RulesAnnotation] = "another"
+	changes, differs, err := Report(t.Context(), client, next, HadOf(want))
+	if diff := cmp.Diff([]string{"put back cluster role secrets-view"}, changes); diff != "" || differs != nil || err != nil {
+		t.Errorf("%s, %q, %v", diff, differs, err)
+	}
+}
+
 func TestABindingWithAnotherRoleIsMadeAnew(t *testing.T) {
 	client := fake.NewClientset(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "crb-dzaxnipqpj"}, RoleRef: roleRef("cluster-admin"), Subjects: []rbacv1.Subject{{Kind: "User", Name: "u-bob01"}},

@@ -10,6 +10,8 @@ package rights
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,7 +32,10 @@ const (
 	RoleAnnotation = "authz.cluster.cattle.io/clusterrole-owner"
 	// NamespacesAnnotation is on the roles that let members see the namespaces of a project, and names it.
 	NamespacesAnnotation = "authz.cluster.auth.io/project-namespaces"
-	// ProjectAnnotation is on a namespace and names its project: "<cluster id>:<project>".
+	// RulesAnnotation is on cluster roles: a hash of the rules that the server gave them last.
+	RulesAnnotation = "drover.dev/rules"
+	// ProjectAnnotation is on a namespace and names its project: "<cluster id>:<project>". A label of the same name
+	// has what follows the colon.
 	ProjectAnnotation = "field.cattle.io/projectId"
 
 	// createNamespaces is the cluster role of those who may create namespaces.
@@ -192,8 +197,20 @@ func lower(texts []string) []string {
 
 func (w *wanted) clusterRole(name string, annotations map[string]string, rules []rbacv1.PolicyRule) {
 	w.out.ClusterRoles[name] = &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{Managed: ManagedBy}, Annotations: annotations}, Rules: rules,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{Managed: ManagedBy}, Annotations: with(annotations, map[string]string{RulesAnnotation: hashOf(rules)}),
+		},
+		Rules: rules,
 	}
+}
+
+// hashOf is a short hash of rules, by which it is seen who changed them.
+func hashOf(rules []rbacv1.PolicyRule) string {
+	h := sha256.New()
+	for _, r := range rules {
+		fmt.Fprintf(h, "%q %q %q %q %q\n", r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
 func (w *wanted) inCluster(b roles.Binding, role string, subject rbacv1.Subject) {

@@ -1,0 +1,218 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/records"
+)
+
+// inCluster has the cluster harbour answer, with a client of Kubernetes that holds what is in it.
+func (b *bench) inCluster(objects ...*corev1.Namespace) *fake.Clientset {
+	client := fake.NewClientset()
+	for _, o := range objects {
+		if err := client.Tracker().Add(o); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.client = func(records.ClusterKey) (kubernetes.Interface, error) { return client, nil }
+	return client
+}
+
+func namespaceIn(name, project string) *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}}
+	if project != "" {
+		n.Annotations = map[string]string{"field.cattle.io/projectId": project}
+	}
+	return n
+}
+
+type typedNamespace struct {
+	typedResource
+	Description string
+	ProjectID   *string `json:"projectId"`
+}
+
+// TestNamespaces: who sees, makes, moves and removes which namespaces, with typed decoding.
+func TestNamespaces(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	annID, ann := b.person("ann", "user")
+	benID, ben := b.person("ben", "user-base")
+	project := func(name string) string {
+		return b.want(http.StatusCreated, "POST", "/v3/projects", fmt.Sprintf(`{"clusterId":%q,"name":%q}`, cl.ID, name)).text("id")
+	}
+	shop, bank := project("shop"), project("bank")
+	b.bind("projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"project-owner","userId":%q}`, shop, annID))
+	b.bind("projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"read-only","userId":%q}`, bank, annID))
+	b.bind("projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"read-only","userId":%q}`, shop, benID))
+	at := "/v3/cluster/" + cl.ID + "/namespaces"
+	if r := b.request("GET", at, ann, ""); r.status != 503 || r.text("code") != "ClusterUnavailable" || !strings.Contains(r.text("message"), "no tunnel is open") {
+		t.Errorf("of a cluster that is away: %d %s", r.status, r.raw)
+	}
+	client := b.inCluster(namespaceIn("web", shop), namespaceIn("vault", bank), namespaceIn("loose", ""), namespaceIn("lost", cl.ID+":p-gone1"))
+	status := func(token, method, target, body string, want int) result {
+		t.Helper()
+		r := b.request(method, at+target, token, body)
+		if r.status != want {
+			t.Errorf("%s %s: %d, want %d: %s", method, target, r.status, want, r.raw)
+		}
+		return r
+	}
+	if got := status(b.admin, "GET", "", "", 200).ids(); got != "loose lost vault web" {
+		t.Errorf("the administrator sees %s", got)
+	}
+	if got := status(ann, "GET", "", "", 200).ids(); got != "vault web" {
+		t.Errorf("ann sees %s", got)
+	}
+	if got := status(ann, "GET", "?projectId="+shop+"&"+listQ, "", 200).ids(); got != "web" {
+		t.Errorf("of the project ann sees %s", got)
+	}
+	var one typedNamespace
+	if err := json.Unmarshal(status(ann, "GET", "/web", "", 200).raw, &one); err != nil || one.ProjectID == nil || *one.ProjectID != shop || one.Actions["move"] == "" || one.Links["remove"] == "" {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if r := status(b.admin, "GET", "/lost", "", 200); r.body["projectId"] != nil {
+		t.Errorf("a project that is no more is shown: %s", r.raw)
+	}
+	status(ann, "GET", "/loose", "", 404)
+	status(ann, "GET", "/nothing", "", 404)
+	status(ann, "GET", "/..%2Fx", "", 404)
+	status(ben, "GET", "/vault", "", 404)
+	if r := status(ben, "GET", "/web", "", 200); r.has("links", "remove") || r.has("actions", "move") {
+		t.Errorf("ben is offered %s", r.raw)
+	}
+	status(ben, "POST", "/web?action=move", `{"projectId":null}`, 403)
+	status(ben, "DELETE", "/web", "", 403)
+
+	made := status(ann, "POST", "", fmt.Sprintf(`{"name":"web-2","projectId":%q,"description":"the next","labels":{"a":"b","field.cattle.io/projectId":"p-other"}}`, shop), 201)
+	if made.text("projectId") != shop || made.text("description") != "the next" || made.text("creatorId") != annID {
+		t.Errorf("made %s", made.raw)
+	}
+	if n, err := client.CoreV1().Namespaces().Get(t.Context(), "web-2", metav1.GetOptions{}); err != nil || cl.ID+":"+n.Labels["field.cattle.io/projectId"] != shop || n.Labels["a"] != "b" {
+		t.Errorf("in the cluster: %+v, %v", n, err)
+	}
+	status(ann, "POST", "", fmt.Sprintf(`{"name":"web-2","projectId":%q}`, shop), 409)
+	status(ann, "POST", "", `{"name":"mine"}`, 403)
+	status(ann, "POST", "", fmt.Sprintf(`{"name":"mine","projectId":%q}`, bank), 403)
+	status(ann, "POST", "", `{"name":"mine","projectId":"c-m-h4rb0r55:p-nope1"}`, 422)
+	status(ann, "POST", "", fmt.Sprintf(`{"name":"Mine!","projectId":%q}`, shop), 422)
+
+	status(ann, "POST", "/web-2?action=move", fmt.Sprintf(`{"projectId":%q}`, bank), 403)
+	status(ann, "POST", "/web-2?action=move", `{"projectId":null}`, 403)
+	if r := status(b.admin, "POST", "/web-2?action=move", fmt.Sprintf(`{"projectId":%q}`, bank), 200); r.text("projectId") != bank {
+		t.Errorf("moved to %s", r.raw)
+	}
+	status(ann, "PUT", "/web-2", `{"description":"no"}`, 403)
+	if r := status(b.admin, "POST", "/web-2?action=move", `{"projectId":null}`, 200); r.body["projectId"] != nil {
+		t.Errorf("moved to %s", r.raw)
+	}
+	if r := status(b.admin, "PUT", "/web-2", fmt.Sprintf(`{"projectId":%q,"labels":{"a":null}}`, shop), 200); r.text("projectId") != shop || r.has("labels", "a") {
+		t.Errorf("changed to %s", r.raw)
+	}
+	status(ann, "DELETE", "/web-2", "", 204)
+	status(ann, "GET", "/web-2", "", 404)
+
+	// The type is published where clients look for it.
+	r := b.get("/v3/clusters/" + cl.ID + "/schemas/namespace")
+	if r.status != 200 || !strings.Contains(string(r.raw), `"POST"`) || !strings.Contains(string(r.raw), `/v3/cluster/`+cl.ID+`/namespaces"`) {
+		t.Errorf("schema %s", r.raw)
+	}
+	if first, _ := projects.IDs(cl.ID); first == shop {
+		t.Error("a project of one's own has the ID of one of the cluster's")
+	}
+}
+
+// TestNodeActions: what is done to nodes through their cluster's API.
+func TestNodeActions(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, machines := harbour(b)
+	annID, ann := b.person("ann", "user")
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"nodes-view","userId":%q}`, cl.ID, annID))
+	m := machines[0]
+	client := b.inCluster()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.Node.Name, Labels: map[string]string{"rack": "a"}}}
+	if err := client.Tracker().Add(node); err != nil {
+		t.Fatal(err)
+	}
+	cordoned := false
+	b.clusterAPI = func(records.ClusterKey) observed.API {
+		return observed.API{Reachable: true, Details: map[string]observed.NodeDetails{m.UID: {
+			Cordoned: cordoned, Labels: map[string]string{"rack": "a"}, Capacity: map[string]string{"cpu": "4"}, Allocatable: map[string]string{"cpu": "3500m"},
+		}}}
+	}
+	at := "/v3/nodes/" + cl.ID + ":m-0f31c2aa9d10"
+	is := func() *corev1.Node {
+		t.Helper()
+		n, err := client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := b.want(200, "GET", at, "")
+	if !first.has("actions", "cordon") || !first.has("actions", "drain") || first.has("actions", "uncordon") || !first.has("capacity", "cpu") {
+		t.Errorf("offered %s", first.raw)
+	}
+	if r := b.want(200, "GET", "/v3/clusters/"+cl.ID, ""); !r.has("capacity", "cpu") || !r.has("allocatable", "cpu") {
+		t.Errorf("the cluster has %s", r.raw)
+	}
+	if r := b.request("POST", at+"?action=cordon", ann, ""); r.status != 403 {
+		t.Errorf("who may look cordons: %d", r.status)
+	}
+	b.want(200, "POST", at+"?action=cordon", "")
+	if !is().Spec.Unschedulable {
+		t.Error("not cordoned")
+	}
+	b.want(404, "POST", at+"?action=uncordon", "") // which the watch does not know of yet
+	cordoned = true
+	if r := b.want(200, "GET", at, ""); r.text("state") != "cordoned" || r.body["unschedulable"] != true || r.has("actions", "cordon") {
+		t.Errorf("cordoned: %s", r.raw)
+	}
+	b.want(200, "POST", at+"?action=uncordon", "")
+	if is().Spec.Unschedulable {
+		t.Error("still cordoned")
+	}
+	cordoned = false
+	b.want(422, "POST", at+"?action=drain", `{"timeout":0}`)
+	b.want(422, "POST", at+"?action=drain", `{"gracePeriod":-5}`)
+	if r := b.want(200, "POST", at+"?action=drain", `{"force":true,"ignoreDaemonSets":true,"timeout":5}`); r.text("state") != "draining" {
+		t.Errorf("drain: %s", r.raw)
+	}
+	cordoned = true
+	waitFor(t, func() bool { return b.get(at).text("state") == "drained" })
+	if r := b.want(200, "PUT", at, `{"labels":{"rack":"b","row":"7"},"annotations":{"x":"y"}}`); !r.has("labels", "row") {
+		t.Errorf("labels: %s", r.raw)
+	}
+	if n := is(); n.Labels["rack"] != "b" || n.Labels["row"] != "7" || n.Annotations["x"] != "y" {
+		t.Errorf("the node has %v %v", n.Labels, n.Annotations)
+	}
+	b.want(200, "PUT", at, `{"labels":{"rack":null}}`)
+	if _, ok := is().Labels["rack"]; ok {
+		t.Error("a label is not removed")
+	}
+	b.want(422, "PUT", at, `{"labels":{"rke.cattle.io/machine":"another"}}`)
+}
+
+// waitFor waits for what happens beside requests.
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}

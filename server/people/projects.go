@@ -1,0 +1,145 @@
+// Projects that people make. A project and the roles of its maker in it are one transaction, as are its end
+// and that of everybody's roles in it.
+
+package people
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/store"
+)
+
+const (
+	// maxProjects bounds the projects of a cluster.
+	maxProjects = 1000
+	// maxProjectName bounds the name of a project, in bytes.
+	maxProjectName = 253
+)
+
+// CreateProject makes a project in the cluster that the wish names, which the caller has found to exist; who
+// makes it gets the roles of a project's creator there. Its errors are *RefusedError.
+func (p *People) CreateProject(ctx context.Context, by auth.Identity, wish records.Project) (made records.Project, err error) {
+	if err := checkProject(wish); err != nil {
+		return made, err
+	}
+	err = again(func() error {
+		made = wish
+		made.ID, made.UID, made.Created, made.CreatorID = p.newProjectID(wish.ClusterID), random.UID(), p.Now().UTC(), by.UserID
+		if len(p.State.Projects.ListIn(wish.ClusterID+"/")) >= maxProjects {
+			return refuse(TooMany, "clusterId", "cluster %s has %d projects, and no more are possible", wish.ClusterID, maxProjects)
+		}
+		maker, ok := p.State.Users.Get(by.UserID)
+		if !ok {
+			return refuse(Unknown, "", "user %s is no more", by.UserID)
+		}
+		ops := []store.Op{p.State.Projects.Creating(records.ProjectKey(made.ID), made), p.State.Users.Updating(maker)}
+		for _, b := range p.creatorBindings(by, made) {
+			ops = append(ops, p.State.Bindings.Creating(b.ID, b))
+		}
+		return p.commit(ctx, by, "create project", made.ID, ops)
+	})
+	return made, err
+}
+
+// creatorBindings give the maker of a project the roles that are for that; they need not have them elsewhere.
+func (p *People) creatorBindings(by auth.Identity, made records.Project) []roles.Binding {
+	var all []roles.Binding
+	for _, r := range p.State.Roles(roles.RoleTemplate) {
+		if !r.ProjectCreatorDefault || r.Context != roles.Project || r.Locked {
+			continue
+		}
+		all = append(all, roles.Binding{
+			ID: ProjectNamespace(made.ID) + ":prtb-" + random.ID(5), Role: r.ID, Subject: roles.Subject{User: roles.LocalUser(by.UserID)},
+			ClusterID: made.ClusterID, ProjectID: made.ID, Created: made.Created, CreatorID: by.UserID,
+		})
+	}
+	return all
+}
+
+// newProjectID is one that none of the two projects has that every cluster has; the store refuses one that another has.
+func (p *People) newProjectID(clusterID string) string {
+	first, second := projects.IDs(clusterID)
+	for {
+		if id := clusterID + ":p-" + random.ID(5); id != first && id != second {
+			return id
+		}
+	}
+}
+
+func checkProject(pr records.Project) error {
+	switch {
+	case strings.TrimSpace(pr.Name) == "":
+		return refuse(Unfit, "name", "is empty; a project needs a name")
+	case len(pr.Name) > maxProjectName:
+		return refuse(Unfit, "name", "has %d bytes; at most %d are possible", len(pr.Name), maxProjectName)
+	case strings.ContainsFunc(pr.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuse(Unfit, "name", "%.80q has control characters", pr.Name)
+	}
+	return checkText("description", pr.Description)
+}
+
+// UpdateProject changes name, description, labels and annotations of a project that people made.
+func (p *People) UpdateProject(ctx context.Context, by auth.Identity, id string, change func(*records.Project) error) (pr records.Project, err error) {
+	err = again(func() error {
+		d, err := p.project(id)
+		if err != nil {
+			return err
+		}
+		pr = d.Value
+		if err := change(&pr); err != nil {
+			return err
+		}
+		if err := checkProject(pr); err != nil {
+			return err
+		}
+		d.Value = pr
+		return p.commit(ctx, by, "change project", id, []store.Op{p.State.Projects.Updating(d)})
+	})
+	return pr, err
+}
+
+// RemoveProject removes a project that people made, with all roles in it. Its namespaces stay in the cluster, and
+// belong to no project then.
+func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string) error {
+	return again(func() error {
+		d, err := p.project(id)
+		if err != nil {
+			return err
+		}
+		ops := []store.Op{p.State.Projects.Deleting(d.Key, d.Revision)}
+		for _, b := range p.State.BindingsByCluster.Find(d.Value.ClusterID) {
+			if b.Value.ProjectID == id {
+				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
+			}
+		}
+		return p.commit(ctx, by, "remove project", id, ops)
+	})
+}
+
+// project is one that people made; the others are refused.
+func (p *People) project(id string) (store.Document[records.Project], error) {
+	first, second := projects.IDs(roles.ClusterOf(id))
+	if slices.Contains([]string{first, second}, id) {
+		return store.Document[records.Project]{}, refuse(Fixed, "", "project %s comes with its cluster: it can be neither changed nor removed", id)
+	}
+	d, ok := p.State.Projects.Get(records.ProjectKey(id))
+	if !ok {
+		return d, &store.NotFoundError{Collection: "projects", Key: id}
+	}
+	return d, nil
+}
+
+// holding are the writes that have a transaction fail when the project goes at the same moment.
+func (p *People) holding(projectID string) []store.Op {
+	if d, ok := p.State.Projects.Get(records.ProjectKey(projectID)); ok && projectID != "" {
+		return []store.Op{p.State.Projects.Updating(d)}
+	}
+	return nil
+}
