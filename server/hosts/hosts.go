@@ -28,6 +28,10 @@ const (
 	SystemAgent = "system-agent"
 	// NodeAgent is the kind of the tunnels of agents of Docker hosts.
 	NodeAgent = "node-agent"
+	// ClusterAgent is the kind of the tunnels of agents that run in a cluster.
+	ClusterAgent = "cluster-agent"
+	// Steve is the kind of the second tunnels of original cluster agents, through which nothing is dialled.
+	Steve = "cluster-agent-second"
 )
 
 // Watches are the watches of agents that this server serves.
