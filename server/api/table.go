@@ -5,8 +5,6 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/jointokens"
@@ -14,7 +12,6 @@ import (
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
-	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -86,7 +83,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/connect/register", route.Own(nodeAgentToken), agents},
 		{"GET", "/v3/connect/config", route.Own(nodeAgentToken), agents},
 		{"*", "/v3/connect/machine", route.Own(machineToken), agents},
-		{"*", "/v3/import/{rest...}", open(), noManifest},
+		{"*", "/v3/import/{rest...}", open(), agents},
 		{"GET", "/v3/connect/rehearsal", route.Own(rehearsalLink), agents},
 
 		// Plan Secrets, in the form of Kubernetes.
@@ -421,12 +418,4 @@ func releaseRows(r *releases.API) []row {
 			row{"GET", at + "/channels", route.Login(), r.Channels(runtime)})
 	}
 	return rows
-}
-
-// noManifest is where kubectl fetches manifests of clusters to import, without login; it
-// shows plain text.
-func noManifest(c *route.Call) (route.Answer, error) {
-	norman.Uncached(c.W.Header())
-	http.Error(c.W, "there is no manifest at this address: this version of drover does not import clusters", http.StatusNotFound)
-	return route.Answer{}, nil
 }

@@ -74,7 +74,9 @@ func TestAnImportedClusterIsReachedByItsAgent(t *testing.T) {
 		t.Errorf("a request with its own credentials: %q, %v", got, err)
 	}
 	agent.cut()
-	await(t, m, changed, func(a observed.API) bool { return !a.Reachable && a.Cause == "the tunnel of the cluster's agent is not open" })
+	await(t, m, changed, func(a observed.API) bool {
+		return !a.Reachable && a.Cause == "the tunnel of the cluster's agent is not open"
+	})
 }
 
 // TestHostsAreTheSecondWay: the agent goes, as where the overlay is down, and the hosts' tunnels stay.

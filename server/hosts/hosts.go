@@ -97,6 +97,11 @@ func (h *Hosts) Run(ctx context.Context) error {
 			h.presence.Tunnels.Forget(string(e.Value.Subject()))
 		}
 	})()
+	defer h.state.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Type == store.Deleted {
+			h.presence.Tunnels.Forget(string(records.ClusterSubject(e.Value.ID)))
+		}
+	})()
 	defer h.state.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {
 		if e.Type == store.Deleted {
 			h.presence.Watches.Forget(e.Key)

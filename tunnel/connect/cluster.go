@@ -137,3 +137,19 @@ func EncodeCluster(c Cluster) (string, error) {
 	}
 	return base64.StdEncoding.EncodeToString(b), nil
 }
+
+// OfCluster says that a value of ParamsHeader is meant to be a cluster agent's, whether Decode takes it or not.
+func OfCluster(header string) bool {
+	if len(header) > MaxParams {
+		return false
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(header))
+	if err != nil {
+		return false
+	}
+	var p struct {
+		Cluster json.RawMessage `json:"cluster"`
+		Node    json.RawMessage `json:"node"`
+	}
+	return json.Unmarshal(b, &p) == nil && len(p.Cluster) > 0 && string(p.Cluster) != "null" && len(p.Node) == 0
+}
