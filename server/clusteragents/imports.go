@@ -4,19 +4,15 @@
 package clusteragents
 
 import (
-	"encoding/base64"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/drover-project/drover/server/clusteragents/manifest"
-	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration/joinline"
 	"github.com/drover-project/drover/server/settings"
 )
-
-// Path is where manifests are, below the server's URL.
-const Path = "/v3/import/"
 
 // cleanup is the file of a clean-up.
 var cleanup = regexp.MustCompile(`^cleanup_c-[a-z0-9-]{1,20}\.yaml$`)
@@ -26,8 +22,8 @@ const noManifest = "there is no manifest at this address: the registration token
 
 // Routes adds where manifests are fetched.
 func (a *Agents) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+Path+"{file}", a.manifest)
-	mux.HandleFunc(Path, func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusNotFound, noManifest) })
+	mux.HandleFunc("GET "+joinline.ImportPath+"{file}", a.manifest)
+	mux.HandleFunc(joinline.ImportPath, func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusNotFound, noManifest) })
 }
 
 func (a *Agents) manifest(w http.ResponseWriter, r *http.Request) {
@@ -79,32 +75,4 @@ func (a *Agents) give(w http.ResponseWriter, text []byte, err error) {
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	http.Error(w, text, status)
-}
-
-// Commands are the lines by which people import a cluster; all are empty while nobody has set the server's URL.
-type Commands struct {
-	// ManifestURL has the registration token in it.
-	ManifestURL string
-	// Command trusts what kubectl trusts, Insecure anybody, and Pinned the server's own CA alone.
-	Command, Insecure, Pinned string
-}
-
-// CommandsFor are those of a registration token. CA is the PEM of the server's own authority; empty where it is a public one.
-func CommandsFor(server, ca string, token records.RegistrationToken) Commands {
-	if server == "" {
-		return Commands{}
-	}
-	url := server + Path + token.Token + "_" + token.ClusterID + ".yaml"
-	c := Commands{
-		ManifestURL: url, Command: "kubectl apply -f " + url, Insecure: "curl --insecure -sfL " + url + " | kubectl apply -f -",
-	}
-	if c.Pinned = c.Command; ca != "" {
-		c.Pinned = "echo " + base64.StdEncoding.EncodeToString([]byte(ca)) + " | base64 -d | curl -sfL --cacert /dev/stdin " + url + " | kubectl apply -f -"
-	}
-	return c
-}
-
-// CleanupURL is where the manifest of a clean-up by hand is.
-func CleanupURL(server, clusterID string) string {
-	return server + Path + "cleanup_" + clusterID + ".yaml"
 }
