@@ -208,6 +208,7 @@ func (s *Server) serve(parent context.Context) error {
 	defer cancel(nil)
 	p := &s.parts
 	defer p.agents.Close()
+	defer p.inClusters.Close()
 	web, connections := s.web(ctx)
 	var group sync.WaitGroup
 	run := func(what string, f func(context.Context) error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/certificates"
+	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/downstream"
@@ -50,6 +51,8 @@ type parts struct {
 	plans        *planapi.API
 	hosts        *hosts.Hosts
 	agents       *nodeagents.Agents
+	inClusters   *clusteragents.Agents
+	deployed     *clusteragents.Keeper
 	clusters     *downstream.Clusters
 	accounts     *accounts.Accounts
 	rights       *rights.Keeper
@@ -86,12 +89,16 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	if p.hosts, err = s.reach(ctx, p); err != nil {
 		return err
 	}
+	p.inClusters = clusteragents.New(clusteragents.Options{
+		State: s.state, Tokens: p.register, Settings: s.settings, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
+	})
 	p.agents = nodeagents.New(nodeagents.Options{
-		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
+		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Cluster: p.inClusters.Serve, Now: s.Now, Logger: s.Logger,
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	s.peopleInClusters(p)
 	s.tokensInClusters(p)
+	s.agentsInClusters(p)
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
@@ -131,6 +138,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	p.register.Routes(agents)
 	p.plans.Routes(agents)
 	p.agents.Routes(agents)
+	p.inClusters.Routes(agents)
 	p.hosts.Routes(agents)
 	p.rehearsals.Routes(agents)
 	applier := &clusters.Applier{
@@ -193,13 +201,14 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
 	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
-	people, tokens := p.rights.Start(ctx), p.tokens.Start(ctx)
+	people, tokens, deployed := p.rights.Start(ctx), p.tokens.Start(ctx), p.deployed.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		people()
 		tokens()
+		deployed()
 		engine()
 		mirror()
 		certificates()

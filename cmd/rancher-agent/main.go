@@ -1,6 +1,7 @@
 // Rancher-agent runs on a Docker host of an RKE1 cluster, as a container or as a systemd
 // service: it opens the host's Docker engine to the server through a tunnel and keeps the
-// containers that the server wants there. It replaces the image's entry point and agent
+// containers that the server wants there. In a pod, with CATTLE_CLUSTER=true, it opens the
+// Kubernetes API of its cluster to the server instead. It replaces the image's entry point and agent
 // of the same name that Rancher ships.
 package main
 
@@ -29,7 +30,8 @@ import (
 
 const name = "rancher-agent"
 
-const usage = `usage: rancher-agent [flags]           be the node agent of this Docker host
+const usage = `usage: rancher-agent [flags]           be the node agent of this Docker host; in a pod, with
+                                       CATTLE_CLUSTER=true, the agent of its cluster
        rancher-agent loglevel [--set trace|debug|info|warn|error] [--socket-location FILE]
        rancher-agent health [--ready]   whether the agent lives, or does its work; exit code 0 or 1
        rancher-agent kube-api-auth      in a pod: tell a cluster's API servers who a token is
@@ -157,7 +159,7 @@ func askHealth(ctx context.Context, args []string) (string, error) {
 	return string(b), err
 }
 
-// agent is the node agent's life. adjust, unless it is nil, changes its options.
+// agent is the agent's life. adjust, unless it is nil, changes its options.
 func agent(args []string, adjust func(*node.Options), stderr io.Writer) int {
 	o, err := settings(args, host{os.Getenv, os.ReadFile, os.Hostname})
 	if err != nil {

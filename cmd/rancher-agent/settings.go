@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -108,8 +109,8 @@ func settings(args []string, h host) (node.Options, error) {
 	if err := t.parse(args); err != nil {
 		return node.Options{}, err
 	}
-	managed := h.getenv("CATTLE_K8S_MANAGED") == "true"
-	if managed {
+	managed, inCluster := h.getenv("CATTLE_K8S_MANAGED") == "true", h.getenv("CATTLE_CLUSTER") == "true"
+	if managed || inCluster {
 		if err := t.mounted(h.readFile); err != nil {
 			return node.Options{}, err
 		}
@@ -119,9 +120,7 @@ func settings(args []string, h host) (node.Options, error) {
 	case pin != "" && pin != "always":
 		return node.Options{}, fmt.Errorf("DROVER_CA_PIN is %.40q; set it to always, or leave it out so that --ca-checksum counts at the first start alone", pin)
 	case h.getenv("CLUSTER_CLEANUP") == "true":
-		return node.Options{}, errors.New("CLUSTER_CLEANUP is true, which asks for the clean-up of a cluster; this release has the node agent alone")
-	case h.getenv("CATTLE_CLUSTER") == "true":
-		return node.Options{}, errors.New("CATTLE_CLUSTER is true, which asks for a cluster agent; this release has the node agent alone, set it to false")
+		return node.Options{}, errors.New("CLUSTER_CLEANUP is true, which asks for the clean-up of a cluster; drover's server does that itself when a cluster is removed")
 	case t.token == "":
 		return node.Options{}, errors.New("ERROR: -- --token is a required option")
 	case t.server == "":
@@ -147,6 +146,10 @@ func settings(args []string, h host) (node.Options, error) {
 	if o.CAChecksum != "" && (len(o.CAChecksum) != 64 || strings.Trim(o.CAChecksum, "0123456789abcdef") != "") {
 		return node.Options{}, errors.New("--ca-checksum is not a SHA-256 of 64 hexadecimal digits")
 	}
+	if inCluster {
+		o.Cluster, err = clusterOf(h.getenv)
+		return o, err
+	}
 	if o.Roles, err = roles(t.roles); err != nil {
 		return node.Options{}, err
 	}
@@ -155,6 +158,19 @@ func settings(args []string, h host) (node.Options, error) {
 	}
 	o.NodeName, err = nodeName(t.nodeName, h.hostname)
 	return o, err
+}
+
+// accounts are where a pod has its service account: by the manifest of drover's servers, whose token does not end with the
+// pod, and where Kubernetes mounts it by itself.
+var accounts = []string{"/cattle-service-account", "/var/run/secrets/kubernetes.io/serviceaccount"}
+
+// clusterOf is the cluster that the pod is in, as Kubernetes tells each of them.
+func clusterOf(getenv func(string) string) (*node.InCluster, error) {
+	address, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
+	if address == "" || port == "" {
+		return nil, errors.New("CATTLE_CLUSTER is true, but KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: a cluster agent runs in a pod of its cluster; on a host, leave CATTLE_CLUSTER out")
+	}
+	return &node.InCluster{API: net.JoinHostPort(address, port), Accounts: accounts}, nil
 }
 
 // mounted takes server and token from the credentials of a pod, where these are not given otherwise.
@@ -168,7 +184,7 @@ func (t *inputs) mounted(read func(string) ([]byte, error)) error {
 		}
 		b, err := read(credentials + one.file)
 		if err != nil {
-			return fmt.Errorf("CATTLE_K8S_MANAGED is true, but the Secret with the credentials is not mounted: %w", err)
+			return fmt.Errorf("the agent is a pod by CATTLE_K8S_MANAGED or CATTLE_CLUSTER, but the Secret with the credentials is not mounted: %w", err)
 		}
 		*one.to = strings.TrimSpace(string(b))
 	}

@@ -101,7 +101,7 @@ func TestSettingsRefused(t *testing.T) {
 		{good, map[string]string{"CATTLE_ROLE": "master"}, `role "master"`},
 		{good, map[string]string{"DROVER_CA_PIN": "never"}, "DROVER_CA_PIN is"},
 		{good, map[string]string{"CLUSTER_CLEANUP": "true"}, "clean-up of a cluster"},
-		{good, map[string]string{"CATTLE_CLUSTER": "true"}, "cluster agent"},
+		{good, map[string]string{"CATTLE_CLUSTER": "true"}, "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"},
 		{"", map[string]string{"CATTLE_K8S_MANAGED": "true"}, "credentials is not mounted"},
 	} {
 		_, err := settings(strings.Fields(tc.args), machine(tc.env, nil))

@@ -42,14 +42,16 @@ type management struct {
 	ours    *tunnel.Server // set after newManagement: takes the tunnels instead
 	ca      string
 
-	mu      sync.Mutex
-	paths   []string // of tunnels that were opened
-	asked   []connect.Params
-	answer  func(w http.ResponseWriter)
-	setting func(w http.ResponseWriter)
-	conns   map[net.Conn]struct{}
-	pair    *tls.Certificate // nil for the usual one
-	prover  string           // the token that proofs are made with
+	mu    sync.Mutex
+	paths []string // of tunnels that were opened
+	asked []connect.Params
+	// announced is what each tunnel's agent said of its cluster; nil for a host's.
+	announced []*connect.Cluster
+	answer    func(w http.ResponseWriter)
+	setting   func(w http.ResponseWriter)
+	conns     map[net.Conn]struct{}
+	pair      *tls.Certificate // nil for the usual one
+	prover    string           // the token that proofs are made with
 }
 
 func newManagement(t *testing.T) *management {
@@ -109,7 +111,11 @@ func (m *management) authorize(r *http.Request) (string, bool, error) {
 	}
 	m.mu.Lock()
 	m.paths = append(m.paths, r.URL.Path)
+	m.announced = append(m.announced, p.Cluster)
 	m.mu.Unlock()
+	if p.Cluster != nil {
+		return "c-abcde", true, nil
+	}
 	return "c-abcde:" + connect.MachineName(p.Node.RequestedHostname), true, nil
 }
 
@@ -188,11 +194,7 @@ func (m *management) versions() (v []int) {
 func (m *management) ask(t *testing.T, network, address, path string) (int, string, error) {
 	t.Helper()
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		c, err := m.tunnels.Dialer("c-abcde:"+connect.MachineName("n1"))(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return lingering{c}, nil
+		return m.dial(ctx, "c-abcde:"+connect.MachineName("n1"), network, address)
 	}}}
 	answer, err := client.Get("http://host" + path)
 	if err != nil {
@@ -201,6 +203,15 @@ func (m *management) ask(t *testing.T, network, address, path string) (int, stri
 	defer answer.Body.Close()
 	b, err := io.ReadAll(answer.Body)
 	return answer.StatusCode, string(b), err
+}
+
+// dial opens a connection through the tunnel of an agent.
+func (m *management) dial(ctx context.Context, key, network, address string) (net.Conn, error) {
+	c, err := m.tunnels.Dialer(key)(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return lingering{c}, nil
 }
 
 // lingering closes a connection after the host has had time to: the library has a data

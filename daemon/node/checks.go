@@ -33,6 +33,11 @@ func (a *agent) check(ctx context.Context) error {
 	a.checkDockerSocket()
 	a.checkResolvConf("/etc/resolv.conf")
 	a.checkNames(ctx)
+	return a.watchServer(ctx)
+}
+
+// watchServer asks for ever whether the server is there.
+func (a *agent) watchServer(ctx context.Context) error {
 	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second, Floor: 0.5}
 	said := ""
 	for {

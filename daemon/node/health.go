@@ -23,9 +23,6 @@ type Health struct {
 	Conditions []Condition `json:"conditions"`
 }
 
-// ready are the conditions without which the agent does not do its work.
-var ready = map[string]bool{onDocker: true, onTunnel: true}
-
 func (a *agent) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -35,11 +32,11 @@ func (a *agent) health() http.Handler {
 		h := Health{Conditions: a.board.list()}
 		well := 0
 		for _, c := range h.Conditions {
-			if ready[c.Name] && c.OK {
+			if a.needs[c.Name] && c.OK {
 				well++
 			}
 		}
-		h.OK = well == len(ready)
+		h.OK = well == len(a.needs)
 		answer(w, h)
 	})
 	return mux

@@ -1,4 +1,4 @@
-// Package node is the node agent on a Docker host of an RKE1 cluster: the
+// Package node is the node agent on a Docker host of an RKE1 cluster, and the agent in a cluster (cluster.go): the
 // checks at its start, the tunnel to its server, the node config it pulls and the
 // containers it keeps as that says.
 //
@@ -25,7 +25,7 @@ import (
 	"github.com/drover-project/drover/tunnel/connect"
 )
 
-// Options are what an agent is made of. Server, Token and NodeName are required.
+// Options are what an agent is made of. Server, Token and, of a node agent, NodeName are required.
 type Options struct {
 	Server *url.URL // https://host[:port], without a path
 	Token  string   // of registration; a secret
@@ -49,6 +49,8 @@ type Options struct {
 	OnlyWriteCerts bool
 	// Share are directories of the host that have to be on shared mounts.
 	Share []string
+	// Cluster makes it a cluster agent, to which nothing of hosts, Docker and node configs applies; nil is a node agent.
+	Cluster *InCluster
 	// Managed says that the agent is a pod, which replaces agents that were started by hand.
 	Managed bool
 	// TakeOver is how long the pod's tunnel has to be open before they go; default 15 s.
@@ -78,6 +80,7 @@ type agent struct {
 	Options
 	board     *board
 	authority *authority
+	needs     map[string]bool // the conditions without which the agent does not do its work
 	docker    *docker
 	keeper    *keeper
 	service   *service
@@ -90,6 +93,9 @@ type agent struct {
 // Run lives until the context ends, which is not an error. Another error says why this
 // process cannot go on; *tunnel.StuckError that another one may.
 func Run(ctx context.Context, o Options) error {
+	if o.Cluster != nil {
+		return runCluster(ctx, o)
+	}
 	a, err := newAgent(ctx, o)
 	if err != nil {
 		return err
@@ -115,7 +121,7 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), connected: make(chan struct{}, 1), credential: own}
+	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onDocker: true, onTunnel: true}, connected: make(chan struct{}, 1), credential: own}
 	engine, err := client.NewClientWithOpts(client.WithHost("unix://"+o.DockerSocket), client.WithAPIVersionNegotiation(), client.WithUserAgent(o.UserAgent))
 	if err != nil {
 		return nil, fmt.Errorf("make a client of Docker: %w", err)

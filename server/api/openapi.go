@@ -61,6 +61,9 @@ func descriptions() map[string]description {
 		},
 		"/v1-drover/clusters/{namespace}/{name}/document": {summary: "Show a cluster as its owner wrote it, in the form that apply takes", answer: clusterspec.Document{}},
 		"/v1-drover/clusters/{namespace}/{name}/join":     {summary: "The command by which a host joins; flags for its roles are appended", answer: views.Join{}},
+		"/v1-drover/clusters/{namespace}/{name}/agent/forget": {
+			summary: "Believe the next agent that comes with the token of an imported cluster, whatever Kubernetes it is of; the tunnels of the one before end", answer: views.Join{},
+		},
 		"/v1-drover/clusters/{namespace}/{name}/join/rotate": {
 			summary: "Make a new registration token in place of the one before, and show the command; hosts that have joined need neither", answer: views.Join{},
 		},

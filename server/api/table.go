@@ -5,8 +5,6 @@
 package api
 
 import (
-	"net/http"
-
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/inside"
@@ -15,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
-	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -89,7 +86,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/connect/register", route.Own(nodeAgentToken), agents},
 		{"GET", "/v3/connect/config", route.Own(nodeAgentToken), agents},
 		{"*", "/v3/connect/machine", route.Own(machineToken), agents},
-		{"*", "/v3/import/{rest...}", open(), noManifest},
+		{"*", "/v3/import/{rest...}", open(), agents},
 		{"GET", "/v3/connect/rehearsal", route.Own(rehearsalLink), agents},
 
 		// Plan Secrets, in the form of Kubernetes.
@@ -138,6 +135,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/clusters/schemas", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/schemas/{schema}", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{id}", object(auth.Get, auth.Cluster), v3.Get},
+		{"POST", "/v3/clusters", may(auth.Create, auth.Cluster), v3.Type(v3.CreateCluster)},
 		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
 		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
 		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
@@ -231,6 +229,7 @@ func table(h handlers) []route.Row {
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file", object(auth.Action("downloadSnapshot"), auth.Cluster).Opens(), h.files.Download},
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/document", object(auth.Update, auth.Cluster), own.GetDocument},
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), native.JoinAPI{API: own}.Join},
+		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), native.JoinAPI{API: own}.ForgetAgent},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), h.joinTokens.Reveal},
@@ -438,12 +437,4 @@ func releaseRows(r *releases.API) []row {
 			row{"GET", at + "/channels", route.Login(), r.Channels(runtime)})
 	}
 	return rows
-}
-
-// noManifest is where kubectl fetches manifests of clusters to import, without login; it
-// shows plain text.
-func noManifest(c *route.Call) (route.Answer, error) {
-	norman.Uncached(c.W.Header())
-	http.Error(c.W, "there is no manifest at this address: this version of drover does not import clusters", http.StatusNotFound)
-	return route.Answer{}, nil
 }

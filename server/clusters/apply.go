@@ -319,7 +319,7 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 		Name: "default-token", Token: random.Secret(), Created: now,
 	}
 	ops := []store.Op{a.State.RegistrationTokens.Creating(token.Key(), token)}
-	if !doc.Spec.Docker() {
+	if !doc.Spec.Docker() && !doc.Spec.Imported() {
 		ops = append(ops, a.State.ClusterSecrets.Creating(string(key), records.ClusterSecrets{ServerToken: random.Secret(), AgentToken: random.Secret()}))
 	}
 	return cluster, append(ops, a.owners(cluster)...), nil
@@ -339,10 +339,10 @@ func (a *Applier) owners(cluster records.Cluster) []store.Op {
 	return ops
 }
 
-// newID is a management name that no cluster has. That of a cluster of Docker hosts is so
+// newID is a management name that no cluster has. That of a cluster of Docker hosts, or of an imported one, is so
 // short that the same one is drawn twice once in a while.
 func (a *Applier) newID(spec clusterspec.Spec) string {
-	if !spec.Docker() {
+	if !spec.Docker() && !spec.Imported() {
 		return "c-m-" + random.ID(8)
 	}
 	for {

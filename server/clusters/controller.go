@@ -190,6 +190,7 @@ func (c *Controller) observe() (stop func()) {
 	})
 	// An operation waits until the cluster has the token that it needs.
 	stopTokens := c.State.ClusterSecrets.Observe(func(e store.Event[records.ClusterSecrets]) { c.queue.Add(records.ClusterKey(e.Key)) })
+	stopAgents := c.State.ClusterAgents.Observe(func(e store.Event[records.ClusterAgent]) { c.queue.Add(records.ClusterKey(e.Key)) })
 	stopRKE := c.State.RKEStates.Observe(func(e store.Event[records.RKEState]) { c.queue.Add(records.ClusterKey(e.Key)) })
 	stopSettings := c.State.Settings.Observe(func(e store.Event[records.Setting]) {
 		if e.Key == "system-default-registry" || e.Key == "system-agent-installer-image" {
@@ -201,6 +202,7 @@ func (c *Controller) observe() (stop func()) {
 	stopObjects := c.observeObjects()
 	return func() {
 		stopRKE()
+		stopAgents()
 		stopTokens()
 		stopSettings()
 		stopObjects()

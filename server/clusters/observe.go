@@ -32,8 +32,14 @@ func (c *Controller) VersionsChanged(before, after *versions.Data) {
 	}
 }
 
-// TunnelChanged looks at a cluster of Docker hosts again when one of its tunnels came or went.
+// TunnelChanged looks at a cluster of Docker hosts again, or at one with an agent, when one of its tunnels came or went.
 func (c *Controller) TunnelChanged(subject records.Subject, _ bool) {
+	if id, ok := subject.ClusterID(); ok {
+		if d, ok := c.State.ClustersByID.First(id); ok {
+			c.queue.Add(records.ClusterKey(d.Key))
+		}
+		return
+	}
 	if d, ok := c.State.Machines.Get(string(subject.Machine())); ok && d.Value.Docker != nil {
 		c.queue.Add(d.Value.Cluster())
 	}

@@ -126,6 +126,12 @@ func (c *Controller) gather(cluster store.Document[records.Cluster], given ...ob
 			s.RKE1.Record = &d.Value
 		}
 	}
+	if cluster.Value.Spec.Imported() {
+		s.Import.Tunnel = c.Tunnel(records.ClusterSubject(cluster.Value.ID))
+		if d, ok := c.State.ClusterAgents.Get(string(key)); ok {
+			s.Import.Agent = &d.Value
+		}
+	}
 	g := gathered{cluster: cluster}
 	if secrets, ok := c.State.ClusterSecrets.Get(cluster.Key); ok {
 		g.secrets, s.Secrets = secrets, &secrets.Value
@@ -330,6 +336,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	}
 	for _, p := range c.State.Projects.ListIn(id + "/") {
 		ops = append(ops, c.State.Projects.Deleting(p.Key, 0))
+	}
+	if d, ok := c.State.ClusterAgents.Get(string(key)); ok {
+		ops = append(ops, c.State.ClusterAgents.Deleting(d.Key, 0))
 	}
 	if d, ok := c.State.RKEStates.Get(string(key)); ok {
 		ops = append(ops, c.State.RKEStates.Deleting(d.Key, d.Revision))

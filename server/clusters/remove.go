@@ -46,9 +46,12 @@ func (a *Applier) remove(ctx context.Context, key records.ClusterKey, leave reco
 	}
 	c.Leave = leave
 	c.Leave.Uninstall = leave.Uninstall && !leave.Force && (!c.Spec.Docker() || c.Spec.RKE1())
+	if c.Spec.Imported() {
+		c.Leave.Uninstall = !leave.Force // what the server has put there never stays without need
+	}
 	d.Value = c
 	ops := []store.Op{a.State.Clusters.Updating(d)}
-	if c.Leave.Uninstall {
+	if c.Leave.Uninstall && !c.Spec.Imported() {
 		if err := c.MayChange(); err != nil {
 			return fmt.Errorf("remove cluster %s: %w", key, err)
 		}

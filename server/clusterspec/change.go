@@ -54,6 +54,10 @@ func CheckChange(before, after Document, live Live) error {
 		refuse("apiVersion", "a cluster of that name exists and is of the other kind, which cannot be changed: %s or %s", APIVersion, DockerAPIVersion)
 		return errs
 	}
+	if before.Spec.Imported() != after.Spec.Imported() {
+		refuse("spec", "a cluster of that name exists and is of the other kind, which cannot be changed: imported, without kubernetesVersion and rkeConfig, or provisioned by the server, with both")
+		return errs
+	}
 	if before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
 		return nil
 	}

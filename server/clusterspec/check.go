@@ -42,10 +42,20 @@ func check(doc Document, text *strictyaml.Document, known *versions.Data) (stric
 		c.docker(doc)
 	case doc.Spec.Docker():
 		c.fail("spec.rancherKubernetesEngineConfig", "belongs to clusters of apiVersion %s, whose hosts run Docker", DockerAPIVersion)
+	case doc.Spec.Imported():
+		c.imported(doc)
 	default:
 		c.provisioned(doc, known)
 	}
 	return c.errs, c.notes
+}
+
+// imported are the rules of clusters that were made elsewhere.
+func (c *checker) imported(doc Document) {
+	c.environment(doc.Spec.AgentEnvVars)
+	if doc.Spec.LocalClusterAuthEndpoint != nil && *doc.Spec.LocalClusterAuthEndpoint != (LocalClusterAuthEndpoint{}) {
+		c.fail("spec.localClusterAuthEndpoint", "belongs to clusters that the server provisions: how the API servers of an imported cluster know people is not the server's to change")
+	}
 }
 
 // provisioned are the rules of clusters of k3s and RKE2.
@@ -55,7 +65,7 @@ func (c *checker) provisioned(doc Document, known *versions.Data) {
 	c.authEndpoint(doc.Spec.LocalClusterAuthEndpoint)
 	rke := doc.Spec.RKEConfig
 	if rke == nil {
-		c.fail("spec.rkeConfig", "is missing; write rkeConfig: {} for a cluster of hosts that register themselves (importing clusters is not supported by this version of drover)")
+		c.fail("spec.rkeConfig", "is missing; write rkeConfig: {} for a cluster of hosts that register themselves, or take kubernetesVersion out too for one that is imported")
 		return
 	}
 	if ok {

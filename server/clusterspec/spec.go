@@ -51,7 +51,7 @@ type Spec struct {
 	RancherKubernetesEngineConfig *RancherKubernetesEngineConfig `json:"rancherKubernetesEngineConfig,omitempty"`
 	// KubernetesVersion picks the distribution too: v1.34.4+k3s1, v1.34.4+rke2r1.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// RKEConfig drives the hosts.
+	// RKEConfig drives the hosts. Without it, and without a version, the cluster is one that is imported.
 	RKEConfig *RKEConfig `json:"rkeConfig,omitempty"`
 	// AgentEnvVars are the environment of the install instruction and the install script; empty values are skipped.
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
@@ -61,6 +61,12 @@ type Spec struct {
 
 // Docker says whether the cluster's hosts are looked after through their Docker sockets.
 func (s Spec) Docker() bool { return s.RancherKubernetesEngineConfig != nil }
+
+// Imported says whether the cluster was made elsewhere: its document asks for nothing, and the server changes nothing in it
+// but what is its own.
+func (s Spec) Imported() bool {
+	return s.RancherKubernetesEngineConfig == nil && s.RKEConfig == nil && s.KubernetesVersion == ""
+}
 
 // RancherKubernetesEngineConfig is RKE1's part of the spec.
 type RancherKubernetesEngineConfig = rke1doc.Config

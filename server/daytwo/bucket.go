@@ -79,7 +79,7 @@ func (m *Mirror) observe(hurry func(records.ClusterKey)) (stop func()) {
 			delete(last, e.Key)
 			return
 		}
-		if now := (seen{e.Value.Generation, e.Value.Status.Connected}); last[e.Key] != now && !e.Value.Spec.Docker() {
+		if now := (seen{e.Value.Generation, e.Value.Status.Connected}); last[e.Key] != now && !e.Value.Spec.Docker() && !e.Value.Spec.Imported() {
 			last[e.Key] = now
 			hurry(records.ClusterKey(e.Key))
 		}
@@ -101,7 +101,7 @@ func (m *Mirror) observe(hurry func(records.ClusterKey)) (stop func()) {
 // deliver brings the settings of a cluster's bucket to it, and takes them away when it has none any more.
 func (m *Mirror) deliver(ctx context.Context, key records.ClusterKey) error {
 	d, ok := m.State.Clusters.Get(string(key))
-	if !ok || d.Value.Spec.Docker() || !d.Value.Status.Initialized || d.Value.MayChange() != nil {
+	if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() || !d.Value.Status.Initialized || d.Value.MayChange() != nil {
 		return nil
 	}
 	place, on, err := PlaceOf(m.State, d.Value)

@@ -181,6 +181,8 @@ func (a *Asker) fits(c records.Cluster, ask *Ask) error {
 	switch {
 	case c.Spec.Docker():
 		return invalid("cluster %s is one of RKE1, for which this is not supported here", c.Name)
+	case c.Spec.Imported():
+		return invalid("cluster %s is imported: its etcd and its certificates are not this server's to change", c.Name)
 	case !c.Deleting.IsZero():
 		return invalid("cluster %s is being removed", c.Name)
 	case !c.Status.Initialized && ask.Kind == ops.KindRestore:

@@ -122,7 +122,7 @@ type listed struct {
 // Refresh brings the records of a cluster's snapshots to what the cluster lists, and its bucket. The error says who could not be asked.
 func (m *Mirror) Refresh(ctx context.Context, key records.ClusterKey) error {
 	d, ok := m.State.Clusters.Get(string(key))
-	if !ok || d.Value.Spec.Docker() {
+	if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() {
 		return nil
 	}
 	items, silent := m.ask(ctx, key)

@@ -88,7 +88,7 @@ func (r *Requests) Start(ctx context.Context) (wait func()) {
 // look does what is to be done for one cluster.
 func (r *Requests) look(ctx context.Context, key records.ClusterKey) {
 	d, ok := r.Asker.State.Clusters.Get(string(key))
-	if !ok || d.Value.Spec.Docker() {
+	if !ok || d.Value.Spec.Docker() || d.Value.Spec.Imported() {
 		return
 	}
 	if err := r.follow(ctx, d); err != nil && ctx.Err() == nil {

@@ -1,5 +1,5 @@
-// A connection to one cluster's API: credentials fetched from the control-plane
-// host, and a transport whose every dial goes through that host's tunnel.
+// A connection to one cluster's API: credentials fetched from the control-plane host, or those of
+// the cluster's agent, and a transport whose every dial goes through that one's tunnel.
 
 package downstream
 
@@ -33,7 +33,9 @@ var apiAddress = net.JoinHostPort(apiHost, fmt.Sprint(installers.APIPort))
 // connection is a working way to one cluster's API.
 type connection struct {
 	subject records.Subject
-	client  *kubernetes.Clientset
+	// place is where the API is, for errors.
+	place  string
+	client *kubernetes.Clientset
 	// ca is the CA of the API, in PEM.
 	ca []byte
 	// admin and bare are for requests of people, with the administrator's credentials and with none.
@@ -61,23 +63,23 @@ func (w *watcher) credentials(ctx context.Context, subject records.Subject) (*re
 	return config, nil
 }
 
-// connect fetches the credentials from a host and makes a client. Nothing was asked of the API yet.
+// connect gets the credentials of a way and makes a client. Nothing was asked of the API yet.
 func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connection, error) {
-	config, err := w.credentials(ctx, subject)
+	config, address, err := w.way(ctx, subject)
 	if err != nil {
 		return nil, err
 	}
-	config.Host = "https://" + apiAddress
+	config.Host = "https://" + address
 	config.Timeout = 0
 	dial := func(patient bool) func(context.Context, string, string) (net.Conn, error) {
 		return func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return w.clusters.Hosts.Dial(ctx, subject, tunnel.Target{Network: network, Address: apiAddress, Patient: patient})
+			return w.clusters.Hosts.Dial(ctx, subject, tunnel.Target{Network: network, Address: address, Patient: patient})
 		}
 	}
 	config.Dial = dial(false)
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig on %s has no usable certificate: %w", subject.Machine(), err)
+		return nil, fmt.Errorf("the credentials for the Kubernetes API %s have no usable certificate: %w", w.place(subject), err)
 	}
 	base := purposes{plain: transport(config.Dial, tlsConfig), upgrades: upgrades(dial(true), tlsConfig)}
 	// A certificate would be believed before any token of a request.
@@ -87,21 +89,23 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	credentials := &rest.Config{BearerToken: config.BearerToken, Username: config.Username, Password: config.Password}
 	wrapped, err := rest.HTTPWrappersForConfig(credentials, base)
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig on %s has no usable credentials: %w", subject, err)
+		return nil, fmt.Errorf("the credentials for the Kubernetes API %s are not usable: %w", w.place(subject), err)
 	}
 	// The server's own questions have an answer within listLimit; requests of people may wait.
 	own := transport(config.Dial, tlsConfig)
 	own.ResponseHeaderTimeout = listLimit
 	impatient, err := rest.HTTPWrappersForConfig(credentials, own)
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig on %s has no usable credentials: %w", subject, err)
+		return nil, fmt.Errorf("the credentials for the Kubernetes API %s are not usable: %w", w.place(subject), err)
 	}
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, QPS: -1}, &http.Client{Transport: impatient})
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
 	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
-	return &connection{subject: subject, client: client, ca: config.CAData, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle}, nil
+	return &connection{
+		subject: subject, place: w.place(subject), client: client, ca: config.CAData, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle,
+	}, nil
 }
 
 // purposes keeps the connections apart on which a person may pause (exec, port-forward) from

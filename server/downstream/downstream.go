@@ -1,8 +1,8 @@
 // Package downstream is the server's client of each cluster's own Kubernetes API: is it
 // there, which nodes has it, are they Ready. No host's word counts here. The API is
-// reached through the tunnel that a control-plane host opened, with the administrator's
-// certificate that the distribution left on that host; it is fetched when needed and kept
-// in memory only.
+// reached through the tunnel of the cluster's agent, by what that announced, or through the
+// tunnel that a control-plane host opened, with the administrator's certificate that the
+// distribution left on that host; it is fetched when needed and kept in memory only.
 package downstream
 
 import (
@@ -96,6 +96,13 @@ func (c *Clusters) Run(ctx context.Context) error {
 		}
 		signal()
 	})()
+	defer c.State.ClusterAgents.Observe(func(e store.Event[records.ClusterAgent]) {
+		if w := c.watcher(records.ClusterKey(e.Key)); w != nil && e.Type != store.Deleted {
+			w.announced()
+			return
+		}
+		signal()
+	})()
 	for {
 		c.match(ctx)
 		select {
@@ -128,12 +135,12 @@ func (c *Clusters) machineChanged(e store.Event[records.Machine]) (others bool) 
 	return false
 }
 
-// match has one watcher for each cluster with a control-plane machine, and none for others.
+// match has one watcher for each cluster with a control-plane machine or an agent, and none for others.
 func (c *Clusters) match(ctx context.Context) {
 	wanted := map[records.ClusterKey]bool{}
 	for _, cluster := range c.State.Clusters.List() {
 		key := records.ClusterKey(cluster.Key)
-		wanted[key] = cluster.Value.Deleting.IsZero() && len(c.State.ControlPlanes.Find(key)) > 0 && c.hasAPI(cluster)
+		wanted[key] = c.watched(cluster)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,13 +180,16 @@ func (c *Clusters) watcher(key records.ClusterKey) *watcher {
 	return c.watchers[key]
 }
 
-var errNoControlPlane = errors.New("no control-plane machine is registered")
+var (
+	errNoControlPlane = errors.New("no control-plane machine is registered")
+	errNoAgent        = errors.New("no agent of the cluster has come yet")
+)
 
 // API is what is seen of a cluster now.
 func (c *Clusters) API(key records.ClusterKey) observed.API {
 	w := c.watcher(key)
 	if w == nil {
-		return observed.API{Cause: errNoControlPlane.Error()}
+		return observed.API{Cause: c.unreached(key).Error()}
 	}
 	return w.snapshot()
 }
@@ -199,7 +209,7 @@ func (c *Clusters) Client(key records.ClusterKey) (kubernetes.Interface, error) 
 func (c *Clusters) connection(key records.ClusterKey) (*connection, error) {
 	w := c.watcher(key)
 	if w == nil {
-		return nil, &UnavailableError{Cause: errNoControlPlane.Error()}
+		return nil, &UnavailableError{Cause: c.unreached(key).Error()}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,19 +226,28 @@ func (e *UnavailableError) Error() string { return e.Cause }
 
 // tunnelChanged has the cluster of a machine looked at, whose tunnel came or went.
 func (c *Clusters) tunnelChanged(subject records.Subject) {
-	d, ok := c.State.Machines.Get(string(subject.Machine()))
-	if !ok {
-		return
+	var key records.ClusterKey
+	if id, ok := subject.ClusterID(); ok {
+		d, _ := c.State.ClustersByID.First(id)
+		key = records.ClusterKey(d.Key)
+	} else if d, ok := c.State.Machines.Get(string(subject.Machine())); ok {
+		key = d.Value.Cluster()
 	}
-	if w := c.watcher(d.Value.Cluster()); w != nil {
+	if w := c.watcher(key); w != nil {
 		w.poke()
 	}
 }
 
-// NoTunnelError says that no control-plane host has a tunnel open.
-type NoTunnelError struct{ Machines []records.Subject }
+// NoTunnelError says that neither the cluster's agent, if it has one, nor a control-plane host has a tunnel open.
+type NoTunnelError struct {
+	Agent    bool
+	Machines []records.Subject
+}
 
 func (e *NoTunnelError) Error() string {
+	if e.Agent && len(e.Machines) == 0 {
+		return "the tunnel of the cluster's agent is not open"
+	}
 	var names []string
 	for _, subject := range e.Machines {
 		names = append(names, string(subject.Machine()))

@@ -40,6 +40,8 @@ type host struct {
 	api        *httptest.Server
 	agent      *httptest.Server
 	kubeconfig string
+	// address is where an agent of the cluster has the API, and ca its authority; token is who may ask there.
+	address, ca, token string
 
 	mu     sync.Mutex
 	open   bool
@@ -68,6 +70,7 @@ func newHost(t *testing.T) *host {
 	h.api.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool(caCert), Certificates: []tls.Certificate{leaf(t, caKey, caCert, "server")}}
 	h.api.StartTLS()
 	t.Cleanup(h.api.Close)
+	h.ca = string(caPEM)
 	h.agent = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.String() != "/v1/kubeconfig?runtime=k3s" {
 			http.NotFound(w, r)
@@ -89,6 +92,14 @@ users: [{name: d, user: {client-certificate-data: %s, client-key-data: %s}}]}`,
 	return h
 }
 
+// at is where the API is dialled.
+func (h *host) at(usual string) string {
+	if h.address != "" {
+		return h.address
+	}
+	return usual
+}
+
 func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	node, change, version, frozen := h.node, h.change, fmt.Sprint(h.version), h.frozen
@@ -97,7 +108,7 @@ func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/whoami":
 		_, _ = io.WriteString(w, whoami(r))
-	case len(r.TLS.PeerCertificates) == 0:
+	case len(r.TLS.PeerCertificates) == 0 && (h.token == "" || r.Header.Get("Authorization") != "Bearer "+h.token):
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/version":
 		_, _ = io.WriteString(w, `{"gitVersion":"v1.34.4+k3s1"}`)
@@ -156,11 +167,11 @@ func (h *host) Connected(records.Subject) (time.Time, bool) {
 }
 
 func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
-	target := map[string]string{"127.0.0.1:6443": h.api.Listener.Addr().String()}[to.Address]
+	target := map[string]string{h.at("127.0.0.1:6443"): h.api.Listener.Addr().String()}[to.Address]
 	if _, open := h.Connected(subject); !open {
 		return nil, errors.New("no tunnel is open")
 	}
-	if target == "" || to.Network != "tcp" || subject.Machine().Namespace() != "fleet-default" {
+	if target == "" || to.Network != "tcp" || h.address == "" && subject.Machine().Namespace() != "fleet-default" {
 		return nil, fmt.Errorf("dialled %s %s on %s", to.Network, to.Address, subject)
 	}
 	h.mu.Lock()

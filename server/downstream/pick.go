@@ -1,4 +1,4 @@
-// Through which host a cluster's API is asked. One that works is kept. After a failure the next
+// Through which host, or whether through its agent, a cluster's API is asked. One that works is kept. After a failure the next
 // one in turn is tried, so that a host whose tunnel is open and whose API is down holds
 // nothing; and what each of them failed with is shown until one works.
 
@@ -21,26 +21,40 @@ type hosts struct {
 	failures map[records.Subject]string
 }
 
-// next is the host to be tried now: of those with an open tunnel the first one after the last
-// in the order of their names, and one that is being removed only where there is no other.
-func (h *hosts) next(staying, leaving []records.Subject, connected func(records.Subject) bool) (records.Subject, error) {
-	if len(staying)+len(leaving) == 0 {
+// next is the way to be tried now: of those with an open tunnel the first one after the last, the cluster's agent
+// before its hosts in the order of their names, and a host that is being removed only where there is no other. The agent is
+// empty for a cluster without one.
+func (h *hosts) next(agent records.Subject, staying, leaving []records.Subject, connected func(records.Subject) bool) (records.Subject, error) {
+	if len(staying)+len(leaving) == 0 && agent == "" {
 		return "", errNoControlPlane
 	}
+	var open []records.Subject
 	for _, group := range [][]records.Subject{staying, leaving} {
-		open := slices.DeleteFunc(slices.Clone(group), func(s records.Subject) bool { return !connected(s) })
-		if len(open) == 0 {
-			continue
+		if open = slices.DeleteFunc(slices.Clone(group), func(s records.Subject) bool { return !connected(s) }); len(open) > 0 {
+			break
 		}
-		slices.Sort(open)
-		i, _ := slices.BinarySearch(open, h.last+"\x00") // the first one after it
+	}
+	slices.Sort(open)
+	i, _ := slices.BinarySearch(open, h.last+"\x00") // the first one after it
+	if agent != "" && connected(agent) {
+		open = slices.Insert(open, 0, agent)
+		switch {
+		case h.last == "":
+			i = 0
+		case h.last == agent:
+			i = 1
+		default:
+			i++
+		}
+	}
+	if len(open) > 0 {
 		h.last = open[i%len(open)]
 		return h.last, nil
 	}
 	if len(staying) == 0 {
 		staying = leaving
 	}
-	return "", &NoTunnelError{Machines: staying}
+	return "", &NoTunnelError{Agent: agent != "", Machines: staying}
 }
 
 // worked forgets failures.
@@ -93,21 +107,23 @@ func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []rec
 	return staying, leaving
 }
 
-// pick is the host to be tried now.
+// pick is the way to be tried now.
 func (w *watcher) pick() (records.Subject, error) {
 	staying, leaving := w.clusters.controlPlanes(w.key)
+	agent := w.clusters.agentOf(w.key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hosts.next(staying, leaving, w.clusters.hasTunnel)
+	return w.hosts.next(agent, staying, leaving, w.clusters.hasTunnel)
 }
 
 // failed is what is shown after a failure.
 func (w *watcher) failed(err error) error {
 	staying, leaving := w.clusters.controlPlanes(w.key)
+	agent := w.clusters.agentOf(w.key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hosts.failed(err, func(s records.Subject) bool {
-		return w.clusters.hasTunnel(s) && (slices.Contains(staying, s) || slices.Contains(leaving, s))
+		return w.clusters.hasTunnel(s) && (s == agent || slices.Contains(staying, s) || slices.Contains(leaving, s))
 	})
 }
 

@@ -173,6 +173,7 @@ func TestTheNextHostInTurn(t *testing.T) {
 	for _, tc := range []struct {
 		name                   string
 		staying, leaving, open string
+		agent                  string
 		last                   string
 		want                   string // of four tries
 		err                    string
@@ -185,6 +186,13 @@ func TestTheNextHostInTurn(t *testing.T) {
 		{name: "with a tunnel only", staying: "a b c", open: "c", want: "c c c c"},
 		{name: "not one that is being removed", staying: "b", leaving: "a c", open: "a b c", want: "b b b b"},
 		{name: "one that is being removed, if there is no other", staying: "b", leaving: "a c", open: "a c", want: "a c a c"},
+		{name: "the agent first, then the hosts in turn", agent: "z", staying: "a b", open: "a b z", want: "z a b z"},
+		{name: "after the last host the agent again", agent: "z", staying: "a b", open: "a b z", last: "b", want: "z a b z"},
+		{name: "after the host in the middle the next host", agent: "z", staying: "a b", open: "a b z", last: "a", want: "b z a b"},
+		{name: "the hosts while the agent has no tunnel", agent: "z", staying: "a b", open: "a b", last: "z", want: "a b a b"},
+		{name: "an agent without hosts", agent: "z", open: "z", want: "z z z z"},
+		{name: "the agent while no host has a tunnel", agent: "z", staying: "a", open: "z", want: "z z z z"},
+		{name: "no tunnel from the agent alone", agent: "z", err: "the tunnel of the cluster's agent is not open"},
 		{name: "no tunnel", staying: "a b", leaving: "c", err: "no tunnel from a, b is open; drover's agent opens one, an agent of another make does not"},
 		{name: "no tunnel, all being removed", leaving: "c", err: "no tunnel from c is open; drover's agent opens one, an agent of another make does not"},
 		{name: "none", err: errNoControlPlane.Error()},
@@ -193,7 +201,7 @@ func TestTheNextHostInTurn(t *testing.T) {
 			h := hosts{last: records.Subject(tc.last)}
 			var got []string
 			for range 4 {
-				s, err := h.next(subjects(tc.staying), subjects(tc.leaving), func(s records.Subject) bool {
+				s, err := h.next(records.Subject(tc.agent), subjects(tc.staying), subjects(tc.leaving), func(s records.Subject) bool {
 					return slices.Contains(subjects(tc.open), s)
 				})
 				if tc.err != "" {

@@ -69,6 +69,20 @@ func (w *watcher) poke() {
 	}
 }
 
+// announced has the watcher look whether what the cluster's agent announced before still works.
+func (w *watcher) announced() {
+	w.mu.Lock()
+	suspect := w.connection
+	w.mu.Unlock()
+	if suspect != nil {
+		select {
+		case suspect.doubts <- struct{}{}:
+		default:
+		}
+	}
+	w.poke()
+}
+
 // removal has the watcher look whether its host is being removed.
 func (w *watcher) removal() {
 	select {
@@ -147,12 +161,12 @@ func (w *watcher) follow(ctx context.Context, c *connection) error {
 	for {
 		info, err := c.version(ctx)
 		if err != nil {
-			return fmt.Errorf("ask the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+			return fmt.Errorf("ask the Kubernetes API %s: %w", c.place, withoutURL(err))
 		}
 		version = info
 		// It returns nil when the API ended a watch early, and wants to be asked anew.
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-			return fmt.Errorf("watch the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+			return fmt.Errorf("watch the Kubernetes API %s: %w", c.place, withoutURL(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -178,7 +192,7 @@ func (c *connection) check(ctx context.Context) error {
 			err = c.read(ctx) // etcd may have been without a leader for some seconds
 		}
 		if err != nil {
-			return fmt.Errorf("read through the Kubernetes API on %s: %w", c.subject, withoutURL(err))
+			return fmt.Errorf("read through the Kubernetes API %s: %w", c.place, withoutURL(err))
 		}
 	}
 }

@@ -21,7 +21,7 @@ const (
 	waitLimit = 10 * time.Second
 	// retryPause is between two tries of the same connection.
 	retryPause = 200 * time.Millisecond
-	// ViaHeader names, in a response, the host that the request went through.
+	// ViaHeader names, in a response, the host that the request went through, or says cluster-agent.
 	ViaHeader = "X-Drover-Via"
 )
 
@@ -66,7 +66,7 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		response, err := w.over(c).RoundTrip(r)
 		if err == nil {
-			response.Header.Set(ViaHeader, string(c.subject.Machine()))
+			response.Header.Set(ViaHeader, w.clusters.via(w.key, c.subject))
 			return response, nil
 		}
 		if _, unsent := errors.AsType[*UnsentError](err); !unsent || patience.Err() != nil {
@@ -95,7 +95,7 @@ func (c *Clusters) awaited(ctx context.Context, key records.ClusterKey) (*connec
 	for {
 		w := c.watcher(key)
 		if w == nil {
-			return nil, &UnavailableError{Cause: errNoControlPlane.Error()}
+			return nil, &UnavailableError{Cause: c.unreached(key).Error()}
 		}
 		connection, changes, cause, lost := w.now()
 		if connection != nil {

@@ -28,6 +28,10 @@ const (
 	SystemAgent = "system-agent"
 	// NodeAgent is the kind of the tunnels of agents of Docker hosts.
 	NodeAgent = "node-agent"
+	// ClusterAgent is the kind of the tunnels of agents that run in a cluster.
+	ClusterAgent = "cluster-agent"
+	// Steve is the kind of the second tunnels of original cluster agents, through which nothing is dialled.
+	Steve = "cluster-agent-second"
 )
 
 // Watches are the watches of agents that this server serves.
@@ -91,6 +95,11 @@ func (h *Hosts) Run(ctx context.Context) error {
 	defer h.state.Machines.Observe(func(e store.Event[records.Machine]) {
 		if e.Type == store.Deleted {
 			h.presence.Tunnels.Forget(string(e.Value.Subject()))
+		}
+	})()
+	defer h.state.Clusters.Observe(func(e store.Event[records.Cluster]) {
+		if e.Type == store.Deleted {
+			h.presence.Tunnels.Forget(string(records.ClusterSubject(e.Value.ID)))
 		}
 	})()
 	defer h.state.PlanSecrets.Observe(func(e store.Event[records.PlanSecret]) {

@@ -25,7 +25,13 @@ var ports = []uint16{6443, 2379, 2380, 10250, 10248, 10256, 10257, 10259, 10251,
 
 // allowed refuses what is not to be dialled on a host.
 func (h *Hosts) allowed(peer tunnel.Peer, network, address string) error {
-	if peer.Kind != NodeAgent {
+	switch peer.Kind {
+	case ClusterAgent:
+		return h.clusterTarget(peer, network, address)
+	case Steve:
+		return errors.New("nothing is dialled through the second tunnel of a cluster agent")
+	case NodeAgent:
+	default:
 		return systemTarget(network, address)
 	}
 	d, ok := h.state.Machines.Get(string(records.Subject(peer.Subject).Machine()))
@@ -33,6 +39,18 @@ func (h *Hosts) allowed(peer tunnel.Peer, network, address string) error {
 		return fmt.Errorf("machine %s does not exist any more", peer.Subject)
 	}
 	return dockerTarget(d.Value, network, address)
+}
+
+// clusterTarget refuses what is not the API server that the cluster's agent announced.
+func (h *Hosts) clusterTarget(peer tunnel.Peer, network, address string) error {
+	cluster, ok := h.state.ClustersByID.First(peer.Subject)
+	if !ok {
+		return fmt.Errorf("cluster %s does not exist any more", peer.Subject)
+	}
+	if d, ok := h.state.ClusterAgents.Get(cluster.Key); !ok || network != "tcp" || d.Value.Address == "" || address != d.Value.Address {
+		return fmt.Errorf("%s %s is not the Kubernetes API that the agent of cluster %s announced", network, address, cluster.Value.Name)
+	}
+	return nil
 }
 
 // systemTarget refuses what is not to be dialled on a host with a system agent.

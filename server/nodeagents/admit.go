@@ -82,8 +82,11 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 	if err != nil {
 		return records.Machine{}, no(http.StatusBadRequest, "%v", err)
 	}
-	if register && (params.Node.CustomConfig == nil || params.Node.CustomConfig.Address == "") {
+	if register && params.Node != nil && (params.Node.CustomConfig == nil || params.Node.CustomConfig.Address == "") {
 		return records.Machine{}, no(http.StatusBadRequest, "node.customConfig.address is empty; give the host's address with --address")
+	}
+	if params.Node == nil {
+		return records.Machine{}, no(http.StatusBadRequest, "node is missing; a cluster agent has no node config")
 	}
 	asked := newHost(cluster, *params.Node)
 	if asked.Docker.CredentialHash, err = credential(r); err != nil {

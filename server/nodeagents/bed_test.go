@@ -102,7 +102,7 @@ func newBed(t *testing.T) *bed {
 		Logger: slog.New(slog.DiscardHandler), Now: b.clock,
 	})
 	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
-	b.Agents = New(Options{State: st, Tokens: b, Tunnel: b.hosts.Tunnel, Accept: b.hosts.Accept, Now: b.clock, Logger: slog.New(slog.DiscardHandler)})
+	b.Agents = New(Options{State: st, Tokens: b, Tunnel: b.hosts.Tunnel, Accept: b.hosts.Accept, Cluster: func(http.ResponseWriter, *http.Request) bool { return false }, Now: b.clock, Logger: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	b.Routes(mux)
 	b.web = httptest.NewUnstartedServer(mux)

@@ -46,8 +46,10 @@ type Options struct {
 	Tunnel func(records.Subject) observed.Tunnel
 	// Accept takes the websocket of an agent that was let in, and serves it until it or ctx ends.
 	Accept func(ctx context.Context, w http.ResponseWriter, r *http.Request, peer tunnel.Peer)
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Cluster serves the request of a cluster agent, which asks at the same address, and returns false for that of another one.
+	Cluster func(w http.ResponseWriter, r *http.Request) bool
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Agents serves node agents.
@@ -87,6 +89,9 @@ func (a *Agents) Routes(mux *http.ServeMux) {
 
 // connect opens a tunnel and serves it until it ends.
 func (a *Agents) connect(w http.ResponseWriter, r *http.Request, register bool) {
+	if a.Cluster(w, r) {
+		return
+	}
 	limit, done := context.WithTimeout(r.Context(), answerWithin)
 	m, err := a.admit(limit, r, register)
 	done()

@@ -54,6 +54,8 @@ type Snapshot struct {
 	Machines       []Machine
 	// RKE1 is of an RKE1 cluster; empty for others.
 	RKE1 RKE1
+	// Import is of an imported cluster; empty for others.
+	Import Import
 	// API is what is seen of the cluster's own API; not used for a cluster of Docker hosts without Kubernetes.
 	API observed.API
 	// Operation is what is under way on the cluster; nil when nothing is.
@@ -99,6 +101,8 @@ func Decide(s Snapshot) Decision {
 	switch {
 	case !s.Cluster.Deleting.IsZero() && !s.Cluster.Leave.Uninstall:
 		return removal(s)
+	case s.Cluster.Spec.Imported():
+		return decideImported(s)
 	case s.Cluster.Spec.RKE1():
 		return decideRKE1(s)
 	case s.Cluster.Spec.Docker():

@@ -42,8 +42,16 @@ func MachineOfPlanSecret(key string) MachineKey {
 }
 
 // Subject is a machine as tunnels call it: its key, with a colon instead of the slash for a
-// Docker host, as Rancher's node agents have it.
+// Docker host, as Rancher's node agents have it. The tunnels of a cluster agent are those of a cluster's ID.
 type Subject string
+
+// ClusterSubject is what the tunnels of a cluster's agent are called: the cluster's ID.
+func ClusterSubject(clusterID string) Subject { return Subject(clusterID) }
+
+// ClusterID is the ID of the cluster whose agent the subject stands for; not ok for a machine's.
+func (s Subject) ClusterID() (id string, ok bool) {
+	return string(s), s != "" && !strings.ContainsAny(string(s), "/:")
+}
 
 // Machine is the key of the machine that the subject stands for.
 func (s Subject) Machine() MachineKey { return MachineKey(strings.Replace(string(s), ":", "/", 1)) }

@@ -31,7 +31,7 @@ func (o Object) Key() string { return o.Namespace + "/" + o.Name }
 // Cluster is a cluster as its owner wants it and as it is. Sensitive. Key: Object.Key.
 type Cluster struct {
 	Object
-	// ID is the management name: c-m-xxxxxxxx, or c-xxxxx for a cluster of Docker hosts.
+	// ID is the management name: c-m-xxxxxxxx, or c-xxxxx for a cluster of Docker hosts or an imported one.
 	ID        string           `json:"id"`
 	CreatorID string           `json:"creatorID,omitempty"`
 	Spec      clusterspec.Spec `json:"spec"`
@@ -109,6 +109,25 @@ type Warning struct {
 	Cause    string `json:"cause"`
 	NextStep string `json:"nextStep,omitempty"`
 }
+
+// ClusterAgent is the way to a cluster's API that its cluster agent gives. Sensitive. Key: the cluster's key.
+type ClusterAgent struct {
+	// Address is host:port of the API server as the agent reaches it; empty while no agent has come.
+	Address string `json:"address,omitempty"`
+	// CA is the PEM of the authority that signs the API server's certificate: what tells this Kubernetes from another.
+	CA string `json:"ca"`
+	// Token is that of the agent's service account.
+	Token string `json:"token,omitempty"`
+	// Seen is when an agent was let in for the first time, or with something else to say than the one before.
+	Seen time.Time `json:"seen,omitzero"`
+	// Refused is why an agent of another Kubernetes was turned away last; empty for none since.
+	Refused string `json:"refused,omitempty"`
+	// Cleaned is when all that the server had put into a cluster that leaves was removed there; zero before.
+	Cleaned time.Time `json:"cleaned,omitzero"`
+}
+
+// Ready says that an agent has come.
+func (a ClusterAgent) Ready() bool { return a.Address != "" && a.Token != "" }
 
 // ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
 // The server token encrypts the cluster's bootstrap data and every snapshot: it is

@@ -135,6 +135,10 @@ func (g *Registration) admit(r *http.Request) (home, error) {
 			return home{}, norman.Errorf(http.StatusConflict, norman.Conflict,
 				"cluster %s is one of Docker hosts: run on the host what `drover clusters join-command %s --docker` prints", to.Name, to.Name)
 		}
+		if err == nil && to.imported() {
+			return home{}, norman.Errorf(http.StatusConflict, norman.Conflict,
+				"cluster %s is imported, so that its hosts are not this server's: apply in the cluster what `drover clusters import %s` prints", to.Name, to.Name)
+		}
 		if err == nil {
 			return to, nil
 		}

@@ -21,8 +21,8 @@ func (e *NoTokenError) Error() string {
 	return fmt.Sprintf("cluster %s has no valid registration token", e.ClusterID)
 }
 
-// JoinCommand is a registration token with the commands made of it: none for importing a
-// cluster and none for Windows, which this version of drover has no use for. Commands for hosts
+// JoinCommand is a registration token with the commands made of it: none for Windows, which this version of drover has
+// no use for. Commands for hosts
 // end where the caller appends role flags: " --etcd --controlplane --worker", for a fleet " --no-roles",
 // " --label k=v", " --node-name NAME". The insecure ones do not verify the server's
 // certificate while they fetch the script.
@@ -36,6 +36,9 @@ type JoinCommand struct {
 	// program, which other users of the host could read, and curl trusts the server's authority,
 	// which the line carries.
 	Line string
+	// Import are the lines of an imported cluster, which hosts join by none of the others: clients of Rancher's API expect them
+	// to be there.
+	Import joinline.Import
 }
 
 // JoinCommand is the join command of a cluster's default token, or of its first valid
@@ -64,12 +67,16 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 			Token: token.Token, NodeCommand: host.DockerCommand(image), InsecureNodeCommand: host.DockerCommand(image), Line: host.DockerLine(image),
 		}, nil
 	}
-	return JoinCommand{
+	command := JoinCommand{
 		Token:               token.Token,
 		NodeCommand:         host.LinuxCommand("curl -fL"),
 		InsecureNodeCommand: host.LinuxCommand("curl --insecure -fL"),
 		Line:                host.LinuxLine(g.settings.CACerts()),
-	}, nil
+	}
+	if to.imported() {
+		command.Import = host.ImportOf(token.ClusterID, g.settings.CACerts())
+	}
+	return command, nil
 }
 
 func (g *Registration) validToken(clusterID string) (records.RegistrationToken, bool) {

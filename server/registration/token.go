@@ -63,6 +63,9 @@ type home struct {
 
 func (h home) key() records.ClusterKey { return records.NewClusterKey(h.Namespace, h.Name) }
 
+// imported says that it is a cluster whose hosts are not the server's.
+func (h home) imported() bool { return !h.key().Fleet() && h.cluster.Spec.Imported() }
+
 func (h home) String() string { return h.key().Home() }
 
 // homeOf is what hosts with this registration token may join now.
@@ -85,7 +88,7 @@ func (g *Registration) homeOf(bearer string) (home, *norman.Error) {
 		return denied("this registration token is for another fleet, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
 	case !ok:
 		return denied("this registration token is for another cluster, %s (%s), which does not exist any more", found.ClusterName, found.ClusterID)
-	case !h.Deleting.IsZero() && !(h.cluster.Spec.RKE1() && h.cluster.Leave.Uninstall): // whose hosts are reached to be cleaned
+	case !h.Deleting.IsZero() && !(h.cluster.Leave.Uninstall && (h.cluster.Spec.RKE1() || h.imported())): // which is reached to be cleaned
 		return home{}, norman.Errorf(http.StatusConflict, norman.Conflict, "%s is being removed since %s and takes no machines", h, h.Deleting.Format(time.RFC3339))
 	}
 	return h, nil

@@ -40,6 +40,8 @@ func (a *Asker) able(c records.Cluster) error {
 	switch {
 	case c.Spec.Docker():
 		return invalid("cluster %s is one of RKE1, whose snapshots are not rehearsed here: bring one to a host that you can lose, and restore it there with `drover rke etcd snapshot-restore` (docs/rke1.md)", c.Name)
+	case c.Spec.Imported():
+		return invalid("cluster %s is imported, and its snapshots are not this server's", c.Name)
 	case !c.Deleting.IsZero():
 		return invalid("cluster %s is being removed", c.Name)
 	case secrets.Value.ServerToken == "":

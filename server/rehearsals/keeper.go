@@ -63,7 +63,7 @@ func (a *Asker) Start(ctx context.Context) (wait func()) {
 func (a *Asker) look(ctx context.Context) {
 	rehearsed := a.underFleets()
 	for _, d := range a.State.Clusters.List() {
-		if d.Value.Spec.Docker() || !d.Value.Deleting.IsZero() || ctx.Err() != nil {
+		if d.Value.Spec.Docker() || d.Value.Spec.Imported() || !d.Value.Deleting.IsZero() || ctx.Err() != nil {
 			continue
 		}
 		if err := a.attend(ctx, d.Value, of(d.Value, rehearsed)); err != nil && ctx.Err() == nil {

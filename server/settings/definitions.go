@@ -60,6 +60,7 @@ func definitions(d Defaults) []definition {
 		{name: "auth-user-session-idle-ttl-minutes", value: "0", readOnly: "sessions end by auth-user-session-ttl-minutes alone, used or not"},
 		{name: "auth-user-session-ttl-minutes", value: "960", check: minutes},
 		{name: "cacerts", value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
+		{name: "cluster-agent", value: "imported", check: oneOf("imported", "all")},
 		{name: "connections-per-source", value: "1000", check: atLeast(0)},
 		{name: "crt-default-grace-period-minutes", value: "0", readOnly: noExpiry},
 		{name: "crt-default-ttl-minutes", value: "0", readOnly: noExpiry},

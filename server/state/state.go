@@ -37,6 +37,8 @@ type State struct {
 	NodeConfigs *store.Collection[records.NodeConfig]
 	// RKEStates are encrypted and have the key of an RKE1 cluster.
 	RKEStates *store.Collection[records.RKEState]
+	// ClusterAgents are encrypted and have the cluster's key.
+	ClusterAgents *store.Collection[records.ClusterAgent]
 	// Objects are the Secrets and ConfigMaps that clusters refer to, encrypted and keyed "<kind>/<namespace>/<name>".
 	Objects *store.Collection[objects.Object]
 	// Operations are encrypted, as a queued one has the spec that is to come, and keyed "<subject>/<id>", the subject being the key of a cluster or a fleet.
@@ -116,6 +118,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		PlanSecrets:        store.NewCollection[records.PlanSecret]("plansecrets", true),
 		NodeConfigs:        store.NewCollection[records.NodeConfig]("nodeconfigs", true),
 		RKEStates:          store.NewCollection[records.RKEState]("rkestates", true),
+		ClusterAgents:      store.NewCollection[records.ClusterAgent]("clusteragents", true),
 		Objects:            store.NewCollection[objects.Object]("objects", true),
 		Operations:         store.NewCollection[operations.Operation]("operations", true),
 		Snapshots:          store.NewCollection[records.Snapshot]("snapshots", true),
@@ -137,7 +140,8 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	s.index()
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
-		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames, s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Tokens, s.Settings,
+		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Tokens, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err

@@ -95,6 +95,9 @@ func (u *Upgrader) Upgrade(ctx context.Context, key records.ClusterKey, r Reques
 	if c.Spec.Docker() && !c.Spec.RKE1() {
 		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s has no Kubernetes: nothing is provisioned on its hosts", c.Name)}
 	}
+	if c.Spec.Imported() {
+		return Answer{}, &InvalidError{Field: "version", Reason: fmt.Sprintf("cluster %s is imported: whoever made it upgrades it", c.Name)}
+	}
 	if c.Spec.RKE1() && r.How.NoSnapshot {
 		return Answer{}, &InvalidError{Field: "noSnapshot", Reason: fmt.Sprintf("the upgrade of an RKE1 cluster is a change of its document: annotate %s with %s: \"true\" to have it begin without a snapshot", c.Name, clusterspec.NoSnapshot)}
 	}

@@ -118,7 +118,7 @@ type Cluster struct {
 	Created            time.Time         `json:"created"`
 	CreatorID          string            `json:"creatorId,omitempty"`
 	Deleting           time.Time         `json:"deleting,omitzero"`
-	// Distribution is k3s, rke2, rke1, or docker for hosts that run Docker and nothing that the server provisioned.
+	// Distribution is k3s, rke2, rke1, imported, or docker for hosts that run Docker and nothing that the server provisioned.
 	Distribution string `json:"distribution"`
 	// KubernetesVersion is the wanted one, Version the one that runs.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
@@ -137,10 +137,11 @@ type Cluster struct {
 	Exported *records.Exported `json:"exported,omitempty"`
 }
 
-// The distributions of clusters of hosts that run Docker: RKE1's, and without one.
+// The distributions of clusters of hosts that run Docker, RKE1's and without one, and of clusters that were made elsewhere.
 const (
-	RKE1   = "rke1"
-	Docker = "docker"
+	ImportedCluster = "imported"
+	RKE1            = "rke1"
+	Docker          = "docker"
 )
 
 // OfCluster shows a cluster with so many machines.
@@ -157,7 +158,9 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 	if w := cl.Status.Warning; w.Code != "" {
 		c.Warning = &w
 	}
-	if cl.Spec.RKE1() {
+	if cl.Spec.Imported() {
+		c.Distribution = ImportedCluster
+	} else if cl.Spec.RKE1() {
 		c.Distribution, c.KubernetesVersion = RKE1, want.Version(cl.Spec)
 	} else if cl.Spec.Docker() {
 		c.Distribution = Docker
@@ -210,8 +213,20 @@ type Join struct {
 	Command string    `json:"command,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
+	// Import is of an imported cluster, whose Command is for kubectl in that cluster: it trusts the server's own authority alone.
+	Import *Import `json:"import,omitempty"`
 	// Made says that the fleet was made for this.
 	Made bool `json:"made,omitempty"`
+}
+
+// Import are the other lines of an imported cluster. All but CleanupURL have the registration token in them.
+type Import struct {
+	// Command trusts what kubectl trusts, InsecureCommand anybody.
+	Command         string `json:"command"`
+	InsecureCommand string `json:"insecureCommand"`
+	ManifestURL     string `json:"manifestUrl"`
+	// CleanupURL has the names of what is to be deleted by hand where the agent does not answer.
+	CleanupURL string `json:"cleanupUrl"`
 }
 
 // JoinTokens are what machines join a cluster's etcd and Kubernetes with. They encrypt its snapshots.

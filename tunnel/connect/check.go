@@ -28,8 +28,13 @@ func check(p Params) error {
 	if p.NodeVersion < 0 {
 		return fmt.Errorf("nodeVersion is %d, versions begin at 1", p.NodeVersion)
 	}
-	if p.Node == nil {
-		return errors.New("node is missing; only node agents are served here")
+	switch {
+	case p.Cluster != nil && p.Node != nil:
+		return errors.New("node and cluster are both there; an agent is of one of them")
+	case p.Cluster != nil:
+		return p.Cluster.check()
+	case p.Node == nil:
+		return errors.New("node and cluster are missing; an agent says there what it is on")
 	}
 	n := p.Node
 	if n.RequestedHostname == "" {

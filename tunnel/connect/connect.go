@@ -1,5 +1,5 @@
-// Package connect is what a node agent says of itself when it opens its tunnel: the
-// headers of /v3/connect, /v3/connect/register and /v3/connect/config, as the agent
+// Package connect is what a node agent or a cluster agent says of itself when it opens its
+// tunnel: the headers of /v3/connect, /v3/connect/register and /v3/connect/config, as the agent
 // writes and the server reads them.
 //
 // Wire source: rancher/rancher v2.8.5 pkg/agent/node, pkg/tunnelserver and
@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/plans/jsonfault"
 )
 
-// The headers of a node agent's requests.
+// The headers of an agent's requests.
 const (
 	// TokenHeader carries the registration token in clear text.
 	TokenHeader = "X-API-Tunnel-Token"
@@ -51,6 +51,8 @@ const (
 // Params are what an agent says of itself.
 type Params struct {
 	Node *Node `json:"node,omitempty"`
+	// Cluster is of a cluster agent, which says no more.
+	Cluster *Cluster `json:"cluster,omitempty"`
 	// NodeVersion is the version of the node config that was applied; 0 says nothing.
 	NodeVersion int `json:"nodeVersion,omitempty"`
 }
@@ -110,9 +112,12 @@ func MachineName(hostname string) string {
 	return "m-" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Encode makes the value of ParamsHeader. When it would be too long for proxies, the
+// Encode makes the value of ParamsHeader of a node agent. When it would be too long for proxies, the
 // dispensable parts of what Docker says are left out. An error says which field cannot be sent.
 func Encode(p Params) (string, error) {
+	if p.Node == nil {
+		return "", fmt.Errorf("write %s: node is missing", ParamsHeader)
+	}
 	if err := check(p); err != nil {
 		return "", fmt.Errorf("write %s: %w", ParamsHeader, err)
 	}
@@ -163,7 +168,7 @@ func decode(header string) (Params, error) {
 	header = strings.TrimSpace(header)
 	switch {
 	case header == "":
-		return Params{}, errors.New("missing; a node agent says there what host it is on")
+		return Params{}, errors.New("missing; an agent says there what host or cluster it is on")
 	case len(header) > MaxParams:
 		return Params{}, fmt.Errorf("%d bytes long, at most %d are read", len(header), MaxParams)
 	}

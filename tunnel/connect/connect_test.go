@@ -146,7 +146,14 @@ func TestRefused(t *testing.T) {
 		{"no JSON", b64("<html>secret"), "not JSON, at byte 1"},
 		{"half of it", b64(`{"node":`), "not JSON"},
 		{"a list", b64(`["secret"]`), "an object belongs"},
-		{"no node", b64(`{"cluster":{"address":"10.43.0.1:443"}}`), "node is missing"},
+		{"neither", b64(`{}`), "node and cluster are missing"},
+		{"both", b64(`{"node":{"requestedHostname":"a"},"cluster":{}}`), "node and cluster are both there"},
+		{"a cluster without token and CA", b64(`{"cluster":{"address":"10.43.0.1:443"}}`), "invalid input, address|token|caCert empty"},
+		{"a CA that is none", b64(`{"cluster":{"address":"10.43.0.1:443","token":"t","caCert":"bm9uZQ=="}}`), "cluster.caCert has no certificate"},
+		{"a CA that is not base64", b64(`{"cluster":{"address":"10.43.0.1:443","token":"t","caCert":"-----BEGIN"}}`), "cluster.caCert is not standard base64"},
+		{"a token with a line break", b64(`{"cluster":{"address":"10.43.0.1:443","token":"t\nx","caCert":"bm9uZQ=="}}`), "cluster.token has characters"},
+		{"an address without a port", b64(`{"cluster":{"address":"10.43.0.1","token":"t","caCert":"bm9uZQ=="}}`), "cluster.address is not of the form"},
+		{"a metadata service", b64(`{"cluster":{"address":"169.254.169.254:80","token":"t","caCert":"bm9uZQ=="}}`), "metadata services"},
 		{"no name", b64(`{"node":{}}`), "node.requestedHostname is empty"},
 		{"a number for a name", b64(`{"node":{"requestedHostname":7}}`), "node.requestedHostname is a number"},
 		{"a path for a name", b64(`{"node":{"requestedHostname":"../secret"}}`), "node.requestedHostname has a slash"},
@@ -209,4 +216,25 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%+v became %+v", p, again)
 		}
 	})
+}
+
+// TestClusterParamsOnTheWire holds what a cluster agent sends to the form of the original's.
+func TestClusterParamsOnTheWire(t *testing.T) {
+	ca, err := os.ReadFile(filepath.Join("testdata", "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := connect.EncodeCluster(*connect.NewCluster("fd00::1:443", "a.service.account", ca))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := base64.StdEncoding.DecodeString(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "cluster.json", raw)
+	p, err := connect.Decode(header)
+	if err != nil || p.Cluster == nil || p.Cluster.Address != "[fd00::1]:443" || p.Cluster.Token != "a.service.account" || p.Cluster.CA() != string(ca) {
+		t.Errorf("decoded %+v, %v", p.Cluster, err)
+	}
 }

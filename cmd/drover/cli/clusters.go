@@ -24,7 +24,7 @@ func clusterPath(c views.Cluster) string { return clustersPath + "/" + c.Namespa
 func (a *app) clustersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "clusters", Aliases: []string{"cluster"}, Short: "The clusters of the server"}
 	cmd.AddCommand(a.clustersList(), a.clustersShow(), a.joinCommand(), a.tokenCommand(), a.kubeconfigCommand(), a.clustersRemove(),
-		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
+		a.clustersDiff(), a.clustersPause(), a.clustersResume(), a.clustersExport(), a.clustersBring(), a.clustersImport(), a.clustersRotate(), a.clustersUpgrade(), a.clustersWindow(), a.clustersRehearsals())
 	return cmd
 }
 
@@ -184,6 +184,10 @@ func (a *app) clustersRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rm NAME --yes", Short: "Remove a cluster from the server; what runs on its hosts stays unless --uninstall", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
+			imported := one.Distribution == views.ImportedCluster
+			if !yes && imported {
+				return usage("cluster %s (%s) is imported; it runs on without the server, and what the server had put there is taken out; say --yes to do it", one.Name, one.ID)
+			}
 			if !yes {
 				return usage("cluster %s (%s) has %d machines; their records and tokens and the cluster's join tokens, which encrypt its snapshots, are deleted from the server; say --yes to do it", one.Name, one.ID, one.Machines)
 			}
@@ -191,7 +195,9 @@ func (a *app) clustersRemove() *cobra.Command {
 			if err := c.Send(ctx, "DELETE", "/v3/clusters/"+url.PathEscape(one.ID)+o.query(), nil, nil); err != nil {
 				return fmt.Errorf("remove cluster %s: %w", one.Name, err)
 			}
-			if uninstall && !o.force {
+			if imported {
+				fmt.Fprintln(a.Out, left(one, o.force))
+			} else if uninstall && !o.force {
 				fmt.Fprintf(a.Out, "cluster %s is being removed, and its hosts are left clean, workers first\n", one.Name)
 			} else {
 				fmt.Fprintf(a.Out, "cluster %s is being removed; on its hosts: %s\n", one.Name, hostCleanup)
@@ -275,6 +281,9 @@ type joinOptions struct {
 
 // fits refuses a command of the other kind of cluster.
 func (o joinOptions) fits(one views.Cluster) error {
+	if one.Distribution == views.ImportedCluster {
+		return fmt.Errorf("cluster %s is imported, so that its hosts are not the server's: `drover clusters import %s` prints what is applied in it", one.Name, one.Name)
+	}
 	switch isDocker := one.Distribution == views.Docker || one.Distribution == views.RKE1; {
 	case isDocker && !o.docker:
 		return fmt.Errorf("the hosts of cluster %s run Docker: say --docker, as in `drover clusters join-command %s --docker --all-roles`", one.Name, one.Name)

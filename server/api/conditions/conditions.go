@@ -91,7 +91,9 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		}
 	}
 	pending := Condition{Type: "Pending", Status: "True"}
-	if machines == 0 && !st.Initialized {
+	if cl.Spec.Imported() && !st.Initialized {
+		pending.Status, pending.Message = "Unknown", waiting
+	} else if machines == 0 && !st.Initialized {
 		pending.Status, pending.Message = "Unknown", "waiting for the first host to join"
 	}
 	list := []Condition{
@@ -132,12 +134,19 @@ func unless(done bool, message string) string {
 	return message
 }
 
-// Driver is "" until the first host has registered: the CLI gives out join
+// Driver is "" until the first host has registered, or the agent of an imported cluster: the CLI gives out join
 // commands for such clusters only. For Docker hosts it is known from the start.
 func Driver(cl records.Cluster, machines int) (driver, provider string) {
 	switch {
 	case cl.Spec.Docker():
 		return "rancherKubernetesEngine", "rke"
+	case cl.Spec.Imported() && cl.Status.Initialized:
+		for _, runtime := range versions.Runtimes() {
+			if strings.Contains(cl.Status.Version, "+"+string(runtime)) {
+				return "imported", string(runtime)
+			}
+		}
+		return "imported", "imported"
 	case machines == 0 || cl.Spec.KubernetesVersion == "":
 		return "", ""
 	}

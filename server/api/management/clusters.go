@@ -26,8 +26,8 @@ func (a *API) clusterKind() *kind {
 		schema: norman.Schema{
 			ID: "cluster", Plural: "clusters",
 			Fields: norman.Fields(map[string]norman.Field{
-				"name":        {Type: "dnsLabel", Update: true, Required: true},
-				"description": {Type: "string", Update: true},
+				"name":        {Type: "dnsLabel", Create: true, Update: true, Required: true},
+				"description": {Type: "string", Create: true, Update: true},
 				"driver":      text, "provider": text, "apiEndpoint": text, "fleetWorkspaceName": text,
 				"internal":  {Type: "boolean", Default: false},
 				"nodeCount": {Type: "int"},

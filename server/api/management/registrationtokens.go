@@ -72,9 +72,9 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 		}
 	}
 	o := norman.Object{ID: t.ClusterID + ":" + t.Name, Fixed: true, Fields: map[string]any{
-		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": "", "expiresAt": expires,
-		// Importing clusters and Windows hosts lead nowhere yet, and neither does a command for them.
-		"command": "", "insecureCommand": "",
+		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": join.Import.ManifestURL, "expiresAt": expires,
+		// Windows hosts lead nowhere yet, and neither does a command for them, nor one for importing what the server provisions.
+		"command": join.Import.Command, "insecureCommand": join.Import.Insecure,
 		"nodeCommand": join.NodeCommand, "insecureNodeCommand": join.InsecureNodeCommand,
 		"windowsNodeCommand": "", "insecureWindowsNodeCommand": "",
 		"created": t.Created, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},

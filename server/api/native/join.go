@@ -38,6 +38,26 @@ func (a JoinAPI) RotateJoin(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: answer}, err
 }
 
+// ForgetAgent is POST /v1-drover/clusters/{namespace}/{name}/agent/forget: what is known of the cluster's agent goes, its tunnels
+// end, and the next agent with the cluster's token is believed whatever Kubernetes it is of.
+func (a JoinAPI) ForgetAgent(c *route.Call) (route.Answer, error) {
+	d, err := a.findCluster(c)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if !d.Value.Spec.Imported() {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "cluster", "cluster %s is provisioned by this server, which knows its agent by itself", d.Value.Name)
+	}
+	if _, known := a.State.ClusterAgents.Get(d.Key); known {
+		if err := a.State.ClusterAgents.Delete(c.Ctx(), d.Key, 0); err != nil {
+			return route.Answer{}, err
+		}
+		a.Logger.Info("agent of an imported cluster forgotten", "cluster", d.Key, "user", c.Who.UserID)
+	}
+	answer, err := a.join(c, d.Value.ID, d.Value.Name, false)
+	return route.Answer{Status: http.StatusOK, Body: answer}, err
+}
+
 // join is the command of the default registration token of a cluster or a fleet, which is made anew before if rotate
 // is set.
 func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, error) {
@@ -64,6 +84,10 @@ func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, 
 		answer.Problem = "the token expired at " + token.Value.Expires.UTC().Format(time.RFC3339)
 	default:
 		answer.Command = command.Line
+	}
+	if i := command.Import; answer.Command != "" && i.Command != "" {
+		answer.Command = i.Pinned
+		answer.Import = &views.Import{Command: i.Command, InsecureCommand: i.Insecure, ManifestURL: i.ManifestURL, CleanupURL: i.CleanupURL}
 	}
 	return answer, nil
 }

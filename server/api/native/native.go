@@ -93,8 +93,12 @@ func (a *API) ListTunnels(c *route.Call) (route.Answer, error) {
 				answer.Silent[one.Server] = one.Fault
 			}
 			seen := slices.DeleteFunc(slices.Clone(one.Sessions), func(s tunnel.SessionInfo) bool {
-				d, _ := a.State.Machines.Get(string(records.Subject(s.Subject).Machine()))
-				return !auth.May(c.Who, auth.ListAll, auth.In(d.Value.ClusterID, auth.Tunnel))
+				id, ofCluster := records.Subject(s.Subject).ClusterID()
+				if !ofCluster {
+					d, _ := a.State.Machines.Get(string(records.Subject(s.Subject).Machine()))
+					id = d.Value.ClusterID
+				}
+				return !auth.May(c.Who, auth.ListAll, auth.In(id, auth.Tunnel))
 			})
 			one.Sessions = seen
 			answer.Data = append(answer.Data, views.OfTunnels(one, func(key string) (records.Machine, bool) {

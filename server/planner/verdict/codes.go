@@ -35,6 +35,7 @@ const (
 	Paused           Code = "paused"
 	Halted           Code = "halted"
 	Exported         Code = "exported"
+	ImportedTwice    Code = "imported-twice"
 
 	Delivering    Code = "delivering"
 	AgentAbsent   Code = "agent-absent"

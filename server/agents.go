@@ -1,0 +1,40 @@
+// The agents in clusters, kept by the leader: which changes concern them, and what goes when a cluster leaves.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/server/clusteragents"
+	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// agentsInClusters makes what keeps the agents in clusters.
+func (s *Server) agentsInClusters(p *parts) {
+	clear := func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
+		_, err := rights.Sync(ctx, client, rights.Objects{})
+		err = errors.Join(err, p.accounts.Sweep(ctx, key, func(string) bool { return false }))
+		if gone := client.CoreV1().Namespaces().Delete(ctx, accounts.Namespace, metav1.DeleteOptions{}); gone != nil && !apierrors.IsNotFound(gone) {
+			err = errors.Join(err, fmt.Errorf("remove namespace %s: %w", accounts.Namespace, gone))
+		}
+		return err
+	}
+	p.deployed = clusteragents.NewKeeper(p.inClusters, p.clusters.Client, clear)
+	p.clusters.OnChange(func(key records.ClusterKey) {
+		if p.clusters.API(key).Reachable {
+			p.deployed.Look()
+		}
+	})
+	// Observed for as long as the store is open.
+	s.state.Settings.Observe(func(store.Event[records.Setting]) { p.deployed.Look() })
+	s.state.RegistrationTokens.Observe(func(store.Event[records.RegistrationToken]) { p.deployed.Look() })
+}

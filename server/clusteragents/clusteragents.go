@@ -1,0 +1,157 @@
+// Package clusteragents is the server's side of cluster agents: the manifest that people apply in a Kubernetes that they
+// import, the endpoint where the agent in it opens its tunnel, and what is put into clusters and taken out of them again.
+// What the server may do in a cluster by this way is server/downstream's.
+//
+// Wire source: rancher/rancher v2.8.5 pkg/tunnelserver/mcmauthorizer, pkg/systemtemplate and pkg/agent/cluster.
+package clusteragents
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/drover-project/drover/server/clusteragents/manifest"
+	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/tunnel"
+)
+
+// Tokens are the registration tokens of clusters.
+type Tokens interface {
+	// ClusterByToken is the cluster that a registration token is for.
+	ClusterByToken(token string) (records.Cluster, error)
+	// WrongToken notes a wrong token and is how long its sender has to wait; 0 for not.
+	WrongToken(remote string) time.Duration
+}
+
+// Options are what Agents stand on. All are required.
+type Options struct {
+	State    *state.State
+	Tokens   Tokens
+	Settings *settings.Settings
+	// Accept takes the websocket of an agent that was let in, and serves it until it or ctx ends.
+	Accept func(ctx context.Context, w http.ResponseWriter, r *http.Request, peer tunnel.Peer)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Agents serves cluster agents.
+type Agents struct {
+	Options
+	stop []func()
+
+	mu   sync.Mutex
+	open map[string]map[*visit]struct{} // tunnels by the key of their cluster
+}
+
+// visit is one open tunnel.
+type visit struct{ end context.CancelCauseFunc }
+
+var errRemoved = errors.New("the cluster of this agent was removed, or is to get another agent")
+
+// New makes Agents. The tunnels of clusters that are removed are ended from now on, until Close.
+func New(o Options) *Agents {
+	a := &Agents{Options: o, open: map[string]map[*visit]struct{}{}}
+	a.stop = append(a.stop, o.State.ClusterAgents.Observe(func(e store.Event[records.ClusterAgent]) {
+		if e.Type == store.Deleted {
+			a.dismiss(e.Key)
+		}
+	}))
+	return a
+}
+
+// Close ends the observing of clusters.
+func (a *Agents) Close() {
+	for _, stop := range a.stop {
+		stop()
+	}
+}
+
+// serve takes the tunnel of an agent that was let in and serves it until it ends.
+func (a *Agents) serve(w http.ResponseWriter, r *http.Request, cluster records.Cluster, peer tunnel.Peer) {
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
+	v := &visit{end}
+	a.enter(cluster.Key(), v)
+	defer a.leave(cluster.Key(), v)
+	if _, ok := a.State.ClusterAgents.Get(cluster.Key()); !ok { // it was removed since it was let in
+		a.refuse(w, r, no(http.StatusConflict, "the agent of cluster %s was taken off the server a moment ago", cluster.Name))
+		return
+	}
+	a.Accept(ctx, w, r, peer)
+}
+
+func (a *Agents) enter(key string, v *visit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open[key] == nil {
+		a.open[key] = map[*visit]struct{}{}
+	}
+	a.open[key][v] = struct{}{}
+}
+
+func (a *Agents) leave(key string, v *visit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open[key], v)
+	if len(a.open[key]) == 0 {
+		delete(a.open, key)
+	}
+}
+
+// dismiss ends the tunnels of a cluster.
+func (a *Agents) dismiss(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for v := range a.open[key] {
+		v.end(errRemoved)
+	}
+}
+
+// Manifest is what a cluster's agent is made of, by a registration token. Namespace is the cluster's ID where the server
+// itself applies it.
+func (a *Agents) Manifest(cluster records.Cluster, server, token, namespace string) manifest.Cluster {
+	s := a.Settings
+	return manifest.Cluster{
+		Server: server, Token: token, Namespace: namespace, Checksum: s.CAChecksum(), Strict: s.StrictTLS(),
+		Image: s.Get("agent-image").Value, Registry: s.Get("system-default-registry").Value,
+		Version: s.Get("server-version").Value, Install: s.Get("install-uuid").Value, Env: cluster.Spec.AgentEnvVars,
+	}
+}
+
+// refusal is a no with a status.
+type refusal struct {
+	status int
+	text   string
+	wait   time.Duration // until it makes sense to ask again; 0 says nothing
+}
+
+func (e *refusal) Error() string { return e.text }
+
+// refuse answers as agents know it: a status and plain text.
+func (a *Agents) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	said, ok := errors.AsType[*refusal](err)
+	if !ok {
+		a.Logger.Error("cluster agent not served", "host", r.RemoteAddr, "error", err)
+		said = &refusal{status: http.StatusInternalServerError, text: "the server could not store this cluster's agent; its log says why", wait: 5 * time.Second}
+	} else {
+		a.Logger.Info("cluster agent refused", "host", r.RemoteAddr, "status", said.status, "reason", said.text)
+	}
+	if said.wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(said.wait.Seconds())))
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, said.text, said.status)
+}
+
+// peer is a cluster's agent as tunnels have it.
+func peer(cluster records.Cluster) tunnel.Peer {
+	return tunnel.Peer{Subject: string(records.ClusterSubject(cluster.ID)), Kind: hosts.ClusterAgent}
+}

@@ -1,0 +1,77 @@
+// The way through a cluster's own agent: it is tried before the hosts' tunnels, which stay as the second way in.
+
+package downstream
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// viaAgent is what ViaHeader says of a request that went through the cluster's agent.
+const viaAgent = "cluster-agent"
+
+// agentOf is the subject of a cluster's agent; empty while none has come.
+func (c *Clusters) agentOf(key records.ClusterKey) records.Subject {
+	if d, ok := c.State.ClusterAgents.Get(string(key)); !ok || !d.Value.Ready() {
+		return ""
+	}
+	cluster, _ := c.State.Clusters.Get(string(key))
+	return records.ClusterSubject(cluster.Value.ID)
+}
+
+// way is how a connection reaches an API: as whom, and where the other end of the tunnel dials.
+func (w *watcher) way(ctx context.Context, subject records.Subject) (config *rest.Config, address string, err error) {
+	if subject != w.clusters.agentOf(w.key) {
+		config, err = w.credentials(ctx, subject)
+		return config, apiAddress, err
+	}
+	d, _ := w.clusters.State.ClusterAgents.Get(string(w.key))
+	host, _, err := net.SplitHostPort(d.Value.Address)
+	if err != nil {
+		return nil, "", fmt.Errorf("read what the agent of cluster %s announced: %w", w.key, err)
+	}
+	return &rest.Config{
+		BearerToken:     d.Value.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(d.Value.CA), ServerName: host},
+	}, d.Value.Address, nil
+}
+
+// via is a host, or the cluster's agent, as people are told through what a request went.
+func (c *Clusters) via(key records.ClusterKey, subject records.Subject) string {
+	if subject == c.agentOf(key) {
+		return viaAgent
+	}
+	return string(subject.Machine())
+}
+
+// place is where the API of a connection is, in the words of an error.
+func (w *watcher) place(subject records.Subject) string {
+	if subject == w.clusters.agentOf(w.key) {
+		return "through the agent of cluster " + w.key.Name()
+	}
+	return "on " + string(subject)
+}
+
+// watched says whether a cluster may have an API that can be reached: one with a control plane, or with an agent. That of an
+// imported cluster that leaves is used until what the server had put there is removed.
+func (c *Clusters) watched(d store.Document[records.Cluster]) bool {
+	key := records.ClusterKey(d.Key)
+	if d.Value.Deleting.IsZero() && len(c.State.ControlPlanes.Find(key)) > 0 && c.hasAPI(d) {
+		return true
+	}
+	return c.agentOf(key) != "" && (d.Value.Deleting.IsZero() || d.Value.Spec.Imported() && d.Value.Leave.Uninstall)
+}
+
+// unreached is why a cluster has no watcher.
+func (c *Clusters) unreached(key records.ClusterKey) error {
+	if d, ok := c.State.Clusters.Get(string(key)); ok && d.Value.Spec.Imported() {
+		return errNoAgent
+	}
+	return errNoControlPlane
+}
