@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/server/certificates"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/rights"
@@ -31,6 +32,7 @@ import (
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/nodework"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -61,6 +63,8 @@ type parts struct {
 	events       *events.Log
 	backups      *backup.Keeper
 	audit        *audit.Log
+	people       *people.People
+	directories  *desk.Desk
 	control      *clusters.Controller
 	handler      http.Handler
 }
@@ -88,6 +92,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	s.peopleInClusters(p)
+	if err = s.outside(ctx, p); err != nil {
+		return err
+	}
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
@@ -144,7 +151,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p),
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
+		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil
@@ -188,12 +195,13 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
 	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
-	people := p.rights.Start(ctx)
+	people, directories := p.rights.Start(ctx), p.directories.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
 		nodes()
 		people()
+		directories()
 		engine()
 		mirror()
 		certificates()
