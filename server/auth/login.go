@@ -65,7 +65,7 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 
 // Attempt counts a login that something else than a password of this server decides, as a failed one until it is reported to
 // have succeeded. Its error is a *TooManyError.
-func (a *Auth) Attempt(username, source string) (succeeded func(), err error) {
+func Attempt(a *Auth, username, source string) (succeeded func(), err error) {
 	attempts, all := byUser(username, source), bySource(source)
 	if err := a.failures.begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)

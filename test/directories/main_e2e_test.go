@@ -130,15 +130,6 @@ func (d *drover) login(provider, username string) []string {
 	return []string{"login", d.url, "--ca-file", filepath.Join(d.dir, "tls", "ca.crt"), "--provider", provider, "--username", username}
 }
 
-func (d *drover) file(name, text string) string {
-	d.Helper()
-	path := filepath.Join(d.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		d.Fatal(err)
-	}
-	return path
-}
-
 // certificate is a self-signed one of 127.0.0.1.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()

@@ -39,7 +39,7 @@ func (d *Desk) Login(ctx context.Context, kind, username, password, source strin
 	if !ok || !directories.ByPassword(kind) {
 		return records.User{}, ErrUnknown
 	}
-	succeeded, err := d.Auth.Attempt(kind+"\x00"+username, source)
+	succeeded, err := auth.Attempt(d.Auth, kind+"\x00"+username, source)
 	if err != nil {
 		return records.User{}, err
 	}

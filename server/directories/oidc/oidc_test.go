@@ -26,12 +26,10 @@ import (
 type forger struct {
 	*httptest.Server
 	key      *rsa.PrivateKey
-	issuer   string         // of the ID token
 	claims   map[string]any // of the ID token, beside the usual ones
 	userinfo map[string]any
 	signer   *rsa.PrivateKey
 	hang     chan struct{}
-	code     int
 	problem  string
 }
 
