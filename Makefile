@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz k3s rke2standin rke1images e2e e2e-full lint bench quickstart setup setup-test clean
+.PHONY: build agents images test fuzz k3s rke2standin rke1images oidc e2e e2e-full lint bench quickstart setup setup-test clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -63,7 +63,13 @@ RKE1_VERSIONS ?= v1.23.17-rancher1-1
 rke1images: setup ## the images of RKE1's clusters that the end-to-end tests make, into the same cache; the first time takes a quarter of an hour
 	go run ./test/rke1images/build -versions $(RKE1_VERSIONS) $(RKE1_ADDONS)
 
-e2e: k3s rke1images ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
+PROVIDER := test/oidc/node_modules/.package-lock.json
+oidc: $(PROVIDER) ## the OpenID provider that the end-to-end tests log in at
+$(PROVIDER): test/oidc/package-lock.json
+	./test/bed/setup.sh people
+	cd test/oidc && npm ci --no-audit --no-fund
+
+e2e: k3s rke1images oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.
@@ -91,7 +97,7 @@ bench: build ## the measures of README.md, on this machine
 
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: RKE1_ADDONS = -addons
-e2e-full: k3s rke2standin rke1images ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
+e2e-full: k3s rke2standin rke1images oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C

@@ -18,6 +18,7 @@ import (
 const (
 	secretAuthority = "authority"
 	secretRelay     = "relay"
+	secretLogins    = "logins"
 	// secretChecksum is the checksum of the authority that hosts have pinned.
 	secretChecksum = "authority-checksum"
 )

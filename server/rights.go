@@ -9,9 +9,12 @@ import (
 	"slices"
 
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"
@@ -53,6 +56,17 @@ func (s *Server) peopleInClusters(p *parts) {
 			p.rights.LookByID("")
 		}
 	})
+}
+
+// outside makes what lets people of outside directories in.
+func (s *Server) outside(ctx context.Context, p *parts) error {
+	secret, err := s.shared(ctx, secretLogins, func() (string, error) { return random.Secret(), nil })
+	if err != nil {
+		return err
+	}
+	p.people = &people.People{State: s.state, Auth: s.auth, Now: s.Now, Log: s.Logger}
+	p.directories, err = desk.New(desk.Options{State: s.state, Auth: s.auth, People: p.people, Settings: s.settings, Secret: secret, Now: s.Now, Logger: s.Logger})
+	return err
 }
 
 // kubeProxy makes the way of people to the clusters' own APIs.
@@ -121,12 +135,8 @@ func (s *Server) enabledUser(principal string) (id string, ok bool) {
 		d, ok := s.state.Users.Get(id)
 		return id, ok && !d.Value.Disabled
 	}
-	for _, d := range s.state.Users.List() {
-		if slices.Contains(d.Value.Elsewhere, principal) {
-			return d.Key, !d.Value.Disabled
-		}
-	}
-	return "", false
+	d, ok := s.state.UsersByPrincipal.First(principal)
+	return d.Key, ok && !d.Value.Disabled
 }
 
 // uses says whether a user may use a cluster.

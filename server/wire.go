@@ -22,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/authtokens"
@@ -33,6 +34,7 @@ import (
 	"github.com/drover-project/drover/server/metrics"
 	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/nodework"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -66,6 +68,8 @@ type parts struct {
 	events       *events.Log
 	backups      *backup.Keeper
 	audit        *audit.Log
+	people       *people.People
+	directories  *desk.Desk
 	control      *clusters.Controller
 	api          *api.API
 	handler      http.Handler
@@ -99,6 +103,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	s.peopleInClusters(p)
 	s.tokensInClusters(p)
 	s.agentsInClusters(p)
+	if err = s.outside(ctx, p); err != nil {
+		return err
+	}
 	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
@@ -156,7 +163,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
-		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
+		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	})
 	p.handler = p.api.Handler()
@@ -201,7 +208,7 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.
 func (p *parts) perform(ctx context.Context) (wait func()) {
 	nodes, engine, mirror, requests, certificates, rehearsals := p.nodes.Start(ctx), p.rke.Start(ctx), p.mirror.Start(ctx), p.requests.Start(ctx), p.certificates.Start(ctx), p.rehearsals.Start(ctx)
-	people, tokens, deployed := p.rights.Start(ctx), p.tokens.Start(ctx), p.deployed.Start(ctx)
+	people, tokens, deployed, directories := p.rights.Start(ctx), p.tokens.Start(ctx), p.deployed.Start(ctx), p.directories.Start(ctx)
 	var backups sync.WaitGroup
 	backups.Go(func() { p.backups.Run(ctx) })
 	return func() {
@@ -209,6 +216,7 @@ func (p *parts) perform(ctx context.Context) (wait func()) {
 		people()
 		tokens()
 		deployed()
+		directories()
 		engine()
 		mirror()
 		certificates()

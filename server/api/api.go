@@ -28,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -39,6 +40,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/discovery"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
@@ -110,6 +112,10 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
+	// People changes users, roles and bindings, and Directories lets people of outside directories in; nil makes the one, and knows
+	// none of the others.
+	People      *people.People
+	Directories *desk.Desk
 	// Audit records who does what; nil records nothing, and answers 503.
 	Audit *audit.Log
 	// Backups are of the server itself; nil answers 503.
@@ -151,17 +157,19 @@ func New(o Options) *API {
 		o.VersionStatus = func() versions.Status { return versions.Status{Date: o.Versions().Date} }
 	}
 	// Made before the API that shows what it has.
-	persons := &access.API{
-		State: o.State, Auth: o.Auth, Settings: o.Settings, People: &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger},
+	if o.People == nil {
+		o.People = &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger}
 	}
+	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People}
+	directories := &outside.API{Desk: o.Directories}
 	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
-		agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
-			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: persons.Kinds(), Changes: a.feed, Now: o.Now,
+			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: append(persons.Kinds(), directories.Kind()), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -189,7 +197,7 @@ func New(o Options) *API {
 		State: o.State, Settings: o.Settings, Clusters: o.Clusters, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed, Now: o.Now,
 	})
 	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
-	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
+	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
 	within.V3, h.inside = h.v3, within

@@ -32,6 +32,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
+	outsidedesk "github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
@@ -40,6 +41,7 @@ import (
 	"github.com/drover-project/drover/server/handover"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -65,6 +67,7 @@ type bench struct {
 	clusterCA map[records.ClusterKey]string
 	awaited   []string
 	lost      error
+	outside   *outsidedesk.Desk
 	t         testing.TB
 	st        *state.State
 	auth      *auth.Auth
@@ -226,6 +229,13 @@ func (b *bench) wire(o benchOptions) {
 			return b.dial(ctx, subject, to)
 		},
 	}
+	options.People = &people.People{State: b.st, Auth: b.auth, Now: b.now, Log: log}
+	if options.Directories, err = outsidedesk.New(outsidedesk.Options{
+		State: b.st, Auth: b.auth, People: options.People, Settings: b.set, Secret: "a secret of all servers", Now: b.now, Logger: log,
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.outside = options.Directories
 	options.Files = &daytwo.Files{
 		State: b.st,
 		Tunnel: func(records.Subject) observed.Tunnel {

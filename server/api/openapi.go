@@ -122,6 +122,7 @@ func descriptions() map[string]description {
 	}
 	maps.Copy(all, serverDescriptions(page))
 	maps.Copy(all, fleetDescriptions(page))
+	maps.Copy(all, directoryDescriptions(page))
 	maps.Copy(all, handoverDescriptions())
 	maps.Copy(all, upgradeDescriptions())
 	maps.Copy(all, tokenDescriptions())
@@ -227,6 +228,19 @@ func fleetDescriptions(page []parameter) map[string]description {
 			query: []parameter{{"force", "true forgets it at once, with what is on its host"}, {"agent", "true takes drover's agent off its host too; not for a machine of a fleet"},
 				{"busy", "refuse has it refused while another operation is under way; otherwise it waits for that"}},
 		},
+	}
+}
+
+// directoryDescriptions are those of directoryRows.
+func directoryDescriptions(page []parameter) map[string]description {
+	return map[string]description{
+		"/v1-drover/directories":     {summary: "List outside directories, without their secrets", query: page, answer: views.List[views.Directory]{}},
+		"/v1-drover/directories/set": {summary: "Configure an outside directory by a document; secrets that it leaves out stay", body: "application/yaml", answer: views.Directory{}},
+		"/v1-drover/directories/{kind}/test": {
+			summary: "Ask a directory whether it answers, or, with a name and a password, whom they belong to; nothing is changed", body: "application/json", answer: views.TestedDirectory{},
+		},
+		"/v1-drover/directories/{kind}":        {summary: "Show an outside directory, without its secrets", answer: views.Directory{}},
+		"/v1-drover/directories/{kind}/remove": {summary: "Forget an outside directory; its people stay, and lose their groups of it and the sessions that it opened"},
 	}
 }
 

@@ -98,6 +98,8 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 			_, err := b.auth.Bootstrap(t.Context(), "", "")
 			return err == nil && len(b.st.Users.List()) == 0
 		}},
+		// By a person of a directory that does not answer, of whom what is known is an hour old.
+		"auth-user-info-max-age-seconds": {"1", func() bool { return b.asksAbout("u-away") }},
 		// For login pages, which read them before anybody is known.
 		"first-login": {"true", shown("first-login", "true")}, "ui-banners": {"x", shown("ui-banners", "x")}, "ui-brand": {"x", shown("ui-brand", "x")},
 		"ui-default-landing": {"x", shown("ui-default-landing", "x")}, "ui-issues": {"x", shown("ui-issues", "x")}, "ui-pl": {"x", shown("ui-pl", "x")},

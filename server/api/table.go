@@ -5,6 +5,8 @@
 package api
 
 import (
+	"strings"
+
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/inside"
@@ -13,11 +15,13 @@ import (
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
+	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -41,6 +45,8 @@ type handlers struct {
 	people     *access.API
 	// inside is about what is in clusters.
 	inside *inside.API
+	// outside are directories.
+	outside *outside.API
 	// releases are those of both distributions.
 	releases *releases.API
 	// kube has clusters, machines and settings in the form of Kubernetes.
@@ -113,7 +119,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3-public", open(), public.Root},
 		{"GET", "/v3-public/schemas", open(), public.Schemas},
 		{"GET", "/v3-public/authproviders", open(), public.Providers},
-		{"GET", "/v3-public/localproviders", open(), public.Providers},
+		{"GET", "/v3-public/localproviders", open(), public.LocalProviders},
 		{"GET", "/v3-public/authproviders/local", open(), public.Provider},
 		{"GET", "/v3-public/localproviders/local", open(), public.Provider},
 		{"POST", "/v3-public/authproviders/local?action=login", open().For(auth.Login, auth.Token), public.Login},
@@ -207,7 +213,8 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(rows, peopleRows(h.v3, h.people)...),
+	rows = append(append(rows, directoryRows(h)...), peopleRows(h.v3, h.people)...)
+	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
 		// Drover's own API.
@@ -273,6 +280,35 @@ func table(h handlers) []route.Row {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// directoryRows are outside directories, and logins by them.
+func directoryRows(h handlers) []row {
+	may, object, open := route.May, route.Object, route.Open
+	rows := []row{
+		{"GET", "/verify-auth", open(), h.login.Return},
+		{"GET", "/v3/authconfigs", may(auth.List, auth.Directory), h.v3.List},
+		{"GET", "/v3/authconfigs/{id}", object(auth.Get, auth.Directory), h.v3.Get},
+		{"POST", "/v3/users/{id}?action=refreshauthprovideraccess", object(auth.Action("refreshauthprovideraccess"), auth.User), h.v3.Resource(h.outside.Refresh)},
+		{"GET", "/v1-drover/directories", may(auth.ListAll, auth.Directory), h.outside.List},
+		{"POST", "/v1-drover/directories/set", may(auth.Update, auth.Directory), h.outside.Set},
+		{"GET", "/v1-drover/directories/{kind}", object(auth.Get, auth.Directory), h.outside.Get},
+		{"POST", "/v1-drover/directories/{kind}/remove", object(auth.Remove, auth.Directory), h.outside.Remove},
+		{"POST", "/v1-drover/directories/{kind}/test", object(auth.Update, auth.Directory), h.outside.Test},
+	}
+	for _, kind := range directories.Kinds() {
+		at := login.PathOf(kind)
+		rows = append(rows,
+			row{"GET", strings.TrimSuffix(at, "/"+kind), open(), h.login.DirectoriesOf(kind)},
+			row{"GET", at, open(), h.login.Directory(kind)},
+			row{"GET", "/v3-public/authproviders/" + kind, open(), h.login.Directory(kind)},
+			row{"POST", at + "?action=login", open().For(auth.Login, auth.Token), h.login.DirectoryLogin(kind)},
+			row{"POST", "/v3-public/authproviders/" + kind + "?action=login", open().For(auth.Login, auth.Token), h.login.DirectoryLogin(kind)})
+		if !directories.ByPassword(kind) {
+			rows = append(rows, row{"GET", at + "/begin", open(), h.login.Begin(kind)})
+		}
+	}
+	return rows
 }
 
 // peopleRows are users, roles, bindings and principals.

@@ -63,6 +63,17 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 	return user, nil
 }
 
+// Attempt counts a login that something else than a password of this server decides, as a failed one until it is reported to
+// have succeeded. Its error is a *TooManyError.
+func Attempt(a *Auth, username, source string) (succeeded func(), err error) {
+	attempts, all := byUser(username, source), bySource(source)
+	if err := a.failures.begin(a.now(), attempts, all); err != nil {
+		a.log.Warn("login refused after too many failures", "source", source)
+		return nil, err
+	}
+	return func() { a.failures.succeed(attempts, all) }, nil
+}
+
 // spend notes that the well-known password was used; false when it was before.
 func (a *Auth) spend(ctx context.Context, userID string) (bool, error) {
 	first := true

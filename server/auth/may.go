@@ -84,6 +84,8 @@ const (
 	ClusterBinding    Kind = "clusterRoleTemplateBinding"
 	ProjectBinding    Kind = "projectRoleTemplateBinding"
 	Principal         Kind = "principal"
+	// Directory is the configuration of an outside directory.
+	Directory Kind = "authConfig"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -197,7 +199,7 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project, Operation, Event,
 		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, SharedObject, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit:
+	case Tunnel, Metrics, PlanSecret, Namespace, SharedObject, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit, Directory:
 	}
 	return false
 }

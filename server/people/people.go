@@ -49,6 +49,8 @@ const (
 	Fixed
 	// TooMany is one more than there may be.
 	TooMany
+	// NotAdmitted is somebody of a directory whom its access lets not in.
+	NotAdmitted
 )
 
 // RefusedError says why something was not done. Field is named as /v3 names it, and may be empty.
@@ -110,7 +112,8 @@ func (p *People) witness(user, binding string) ([]store.Op, error) {
 	for _, b := range p.State.BindingsByRole.Find(state.RoleKey{Kind: roles.GlobalRole, ID: roles.Admin}) {
 		id, local := roles.LocalUserID(b.Value.User)
 		u, ok := p.State.Users.Get(id)
-		if !local || !ok || u.Value.Disabled || id == user || b.Key == binding {
+		outside := len(u.Value.Elsewhere) > 0 && u.Value.PasswordHash == "" // a directory can be away, or remove them
+		if !local || !ok || u.Value.Disabled || outside || id == user || b.Key == binding {
 			continue
 		}
 		return []store.Op{p.State.Users.Updating(u), p.State.Bindings.Updating(*b)}, nil

@@ -91,6 +91,8 @@ func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (r
 type UserChange struct {
 	DisplayName, Description *string
 	Enabled, MustChange      *bool
+	// Principals are those by which directories know the user; that of this server may be among them, and stays.
+	Principals *[]string
 }
 
 // UpdateUser changes a user. One who is disabled is logged out everywhere: their sessions are removed
@@ -122,6 +124,11 @@ func (p *People) UpdateUser(ctx context.Context, by auth.Identity, id string, ch
 				}
 			}
 			d.Value.Disabled = !*change.Enabled
+		}
+		if change.Principals != nil {
+			if err := p.link(&d.Value, *change.Principals); err != nil {
+				return err
+			}
 		}
 		u = d.Value
 		return p.commit(ctx, by, "change user", id, append(ops, p.State.Users.Updating(d)))
@@ -195,8 +202,13 @@ func (p *People) RemoveUser(ctx context.Context, by auth.Identity, id string) er
 		for _, t := range p.State.TokensByUser.Find(id) {
 			ops = append(ops, p.State.Tokens.Deleting(t.Key, 0))
 		}
-		for _, b := range p.State.BindingsBySubject.Find(d.Value.Principal()) {
-			ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
+		for _, principal := range append([]string{d.Value.Principal()}, d.Value.Elsewhere...) {
+			for _, b := range p.State.BindingsBySubject.Find(principal) {
+				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
+			}
+		}
+		if _, ok := p.State.DirectoryTokens.Get(id); ok {
+			ops = append(ops, p.State.DirectoryTokens.Deleting(id, 0))
 		}
 		return p.commit(ctx, by, "remove user", id, ops)
 	})

@@ -528,6 +528,8 @@ type Token struct {
 	Created     time.Time `json:"created"`
 	Expires     time.Time `json:"expires,omitzero"` // zero means never
 	Disabled    bool      `json:"disabled,omitempty"`
+	// Directory is the kind of the one that the login of a session went by; empty for this server itself.
+	Directory string `json:"directory,omitempty"`
 }
 
 // Setting is one setting that differs from its default. Key: Name.

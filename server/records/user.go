@@ -24,9 +24,11 @@ type User struct {
 	Created    time.Time `json:"created"`
 	CreatorID  string    `json:"creatorID,omitempty"`
 	// Elsewhere are the principals by which directories know the user, and Groups those of the
-	// groups that they were found in when they last logged in.
+	// groups that they were found in when a directory was last asked.
 	Elsewhere []string `json:"principals,omitempty"`
 	Groups    []string `json:"groups,omitempty"`
+	// Asked is when a directory last said so.
+	Asked time.Time `json:"asked,omitzero"`
 }
 
 // Principal is the one by which this server knows the user.

@@ -60,6 +60,9 @@ type State struct {
 	Bindings      *store.Collection[roles.Binding]
 	// Projects are those that people made, encrypted and keyed "<cluster id>/p-xxxxx".
 	Projects *store.Collection[records.Project]
+	// Directories are encrypted and keyed by kind, DirectoryTokens encrypted and keyed by the ID of a user.
+	Directories     *store.Collection[records.Directory]
+	DirectoryTokens *store.Collection[records.DirectoryToken]
 	// Tokens are encrypted and keyed by name.
 	Tokens *store.Collection[records.Token]
 	// Settings are keyed by name.
@@ -93,6 +96,8 @@ type State struct {
 	OperationsByID *store.Index[operations.Operation, string]
 	// UsersByName finds a user by the login name in lower case.
 	UsersByName *store.Index[records.User, string]
+	// UsersByPrincipal finds the user whom directories know by a principal.
+	UsersByPrincipal *store.Index[records.User, string]
 	// TokensByUser finds the tokens of a user.
 	TokensByUser *store.Index[records.Token, string]
 	// BindingsBySubject finds bindings by the principal that they are for, BindingsByCluster those of a cluster and its projects,
@@ -130,6 +135,8 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
 		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
 		Projects:           store.NewCollection[records.Project]("projects", true),
+		Directories:        store.NewCollection[records.Directory]("directories", true),
+		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
@@ -141,7 +148,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Tokens, s.Settings,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Directories, s.DirectoryTokens, s.Tokens, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
@@ -182,6 +189,7 @@ type RoleKey struct {
 // people makes the indexes over users, tokens and bindings.
 func (s *State) people() {
 	s.UsersByName = store.NewIndex(s.Users, func(u *records.User) []string { return []string{strings.ToLower(u.Username)} })
+	s.UsersByPrincipal = store.NewIndex(s.Users, func(u *records.User) []string { return u.Elsewhere })
 	s.TokensByUser = store.NewIndex(s.Tokens, func(t *records.Token) []string { return []string{t.UserID} })
 	s.BindingsBySubject = store.NewIndex(s.Bindings, func(b *roles.Binding) []string { return []string{b.Principal()} })
 	s.BindingsByCluster = store.NewIndex(s.Bindings, func(b *roles.Binding) []string { return []string{b.ClusterID} })

@@ -17,6 +17,10 @@ type WhoAmI struct {
 	Admin              bool       `json:"admin"`
 	MustChangePassword bool       `json:"mustChangePassword,omitempty"`
 	Roles              []HeldRole `json:"roles"`
+	// Principals are those by which directories know them, and Groups those of their groups, as they were at Asked.
+	Principals []string  `json:"principals,omitempty"`
+	Groups     []string  `json:"groups,omitempty"`
+	Asked      time.Time `json:"asked,omitzero"`
 }
 
 // HeldRole is a role that somebody has.

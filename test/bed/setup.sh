@@ -3,6 +3,7 @@
 #
 #   setup.sh          everything below
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
+#   setup.sh people   what logins at real directories need: OpenLDAP, and node for a provider of OpenID Connect
 #   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
 #
 # Go itself is not installed. A machine that has everything needs neither root nor a network for this script.
@@ -11,14 +12,18 @@ set -eu
 main() {
 	case "${1:-all}" in
 	test) wanted=$(test_needs) ;;
+	people) wanted=$(people_needs) ;;
 	bed) wanted=$(bed_needs) ;;
-	all) wanted=$(test_needs && bed_needs) ;;
+	all) wanted=$(test_needs && people_needs && bed_needs) ;;
 	*)
-		sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
 		exit 2
 		;;
 	esac
-	[ "${1:-all}" = test ] || watches
+	case "${1:-all}" in
+	test | people) ;;
+	*) watches ;;
+	esac
 	# Where root's PATH is short, these are still found.
 	PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -60,6 +65,14 @@ test_needs() {
 		shellcheck shellcheck
 		busybox busybox-static
 		/etc/ssl/certs/ca-certificates.crt ca-certificates
+	NEEDS
+}
+
+people_needs() {
+	cat <<-'NEEDS'
+		slapd slapd
+		node nodejs
+		npm npm
 	NEEDS
 }
 

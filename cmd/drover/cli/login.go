@@ -14,10 +14,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/signin"
 )
 
 func (a *app) loginCommand() *cobra.Command {
-	var checksum, name, username string
+	var checksum, name string
+	var how signin.How
 	cmd := &cobra.Command{
 		Use:   "login URL",
 		Short: "Remember a server and a token, and use it from now on",
@@ -25,7 +27,11 @@ func (a *app) loginCommand() *cobra.Command {
 
 The token is taken from --token, DROVER_TOKEN or standard input. With --username
 the password is read from standard input and a token is made of it. A terminal is
-asked for either, and shows nothing of what is typed. The server's
+asked for either, and shows nothing of what is typed. --provider names the outside
+directory that knows the name and the password; without it a terminal is asked where
+there are several ways. --browser prints a URL and waits until somebody has logged in
+there, at a directory that works through a browser; --paste is for a browser on another
+machine. The server's
 authority is given by --ca-file, or fetched and checked against --ca-checksum (as the
 join command shows it); without either the system's authorities decide.`,
 		Args: needs("URL"),
@@ -34,7 +40,7 @@ join command shows it); without either the system's authorities decide.`,
 			if err := a.trust(cmd, &c, checksum); err != nil {
 				return err
 			}
-			if err := a.credential(cmd, &c, username); err != nil {
+			if err := a.credential(cmd, &c, how); err != nil {
 				return err
 			}
 			return a.remember(cmd, c, name)
@@ -42,7 +48,10 @@ join command shows it); without either the system's authorities decide.`,
 	}
 	cmd.Flags().StringVar(&checksum, "ca-checksum", "", "SHA-256 of the server's authority, as the join command shows it")
 	cmd.Flags().StringVar(&name, "name", "", "name of the context (default: the server's host)")
-	cmd.Flags().StringVar(&username, "username", "", "log in with a password, read from standard input")
+	cmd.Flags().StringVar(&how.Username, "username", "", "log in with a password, read from standard input")
+	cmd.Flags().StringVar(&how.Provider, "provider", "", "log in by this directory: openldap, activedirectory, genericoidc, github, or local for a password of the server itself")
+	cmd.Flags().BoolVar(&how.Browser, "browser", false, "log in through a browser")
+	cmd.Flags().BoolVar(&how.Paste, "paste", false, "as --browser, with a browser on another machine: read the address that it ends at")
 	return cmd
 }
 
@@ -64,9 +73,9 @@ func (a *app) trust(cmd *cobra.Command, c *client.Context, checksum string) erro
 	return err
 }
 
-// credential makes sure of a token, by standard input or by a password.
-func (a *app) credential(cmd *cobra.Command, c *client.Context, username string) error {
-	if username == "" {
+// credential makes sure of a token, by standard input, by a password or through a browser.
+func (a *app) credential(cmd *cobra.Command, c *client.Context, how signin.How) error {
+	if !how.Given() {
 		if c.Token == "" {
 			line, err := a.secret("token: ")
 			if c.Token = strings.TrimSpace(line); c.Token == "" {
@@ -75,30 +84,40 @@ func (a *app) credential(cmd *cobra.Command, c *client.Context, username string)
 		}
 		return nil
 	}
-	line, err := a.secret("password of " + username + ": ")
-	password := strings.TrimRight(line, "\r\n")
-	if password == "" {
-		return errors.Join(errors.New("log in: no password on standard input"), ignoreEOF(err))
+	if err := how.Check(); err != nil {
+		return usage("%v", err)
 	}
-	guest, err := client.New(*c)
+	guest, err := client.New(client.Context{Server: c.Server, CA: c.CA})
 	if err != nil {
 		return err
 	}
-	var token struct {
-		Token string `json:"token"`
+	at := signin.At{Client: guest, Out: a.Err, Secret: a.secret}
+	if _, ok := a.terminal(); ok {
+		at.Line = a.line
 	}
-	body := map[string]string{"username": username, "password": password, "description": "drover login"}
-	if err := guest.Send(cmd.Context(), "POST", "/v3-public/localProviders/local?action=login", body, &token); err != nil {
-		return fmt.Errorf("log in as %s: %w", username, err)
+	c.Token, err = at.Token(cmd.Context(), how)
+	return err
+}
+
+// terminal is the standard input where it is one.
+func (a *app) terminal() (*os.File, bool) {
+	file, ok := a.In.(*os.File)
+	return file, ok && term.IsTerminal(int(file.Fd()))
+}
+
+// line reads a line that a terminal shows.
+func (a *app) line(prompt string) (string, error) {
+	fmt.Fprint(a.Err, prompt)
+	if a.lines == nil {
+		a.lines = bufio.NewReader(a.In) // one for all lines: it reads ahead
 	}
-	c.Token = token.Token
-	return nil
+	return a.lines.ReadString('\n')
 }
 
 // secret reads a line; a terminal is asked for it and does not show it.
 func (a *app) secret(prompt string) (string, error) {
-	file, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	file, ok := a.terminal()
+	if !ok {
 		if a.lines == nil {
 			a.lines = bufio.NewReader(a.In) // one for all lines: it reads ahead
 		}

@@ -13,7 +13,7 @@ import (
 // peopleCommands are users, roles, bindings, tokens, whoami and logout.
 func (a *app) peopleCommands() []*cobra.Command {
 	return (&people.App{
-		Client: a.client, Usage: usage, Absent: absent, Needs: needs, Secret: a.secret, Forget: a.forget,
+		Client: a.client, Usage: usage, Absent: absent, Needs: needs, Secret: a.secret, Forget: a.forget, In: a.In,
 		Show: func(value any, rows [][]string) error {
 			if rows == nil && a.tabular() {
 				return nil

@@ -1,10 +1,11 @@
-// Package people is the part of drover's command line about people: drover users, roles, bindings and
-// tokens, whoami and logout. It speaks /v3, as other clients do, and finds names there.
+// Package people is the part of drover's command line about people: drover users, roles, bindings,
+// tokens and directories, whoami and logout. It speaks /v3, as other clients do, and finds names there.
 package people
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 
@@ -23,6 +24,8 @@ type App struct {
 	Say func(format string, args ...any)
 	// Secret reads a line that a terminal does not show.
 	Secret func(prompt string) (string, error)
+	// In is the standard input.
+	In io.Reader
 	// Forget removes the current context from the file of contexts.
 	Forget func() (name string, err error)
 	// Usage is an error about the command line, Absent one about a name that nothing has, and Needs says
@@ -34,7 +37,9 @@ type App struct {
 
 // Commands are those below drover.
 func (a *App) Commands() []*cobra.Command {
-	return []*cobra.Command{a.usersCommand(), a.rolesCommand(), a.bindingsCommand(), a.projectsCommand(), a.tokensCommand(), a.whoamiCommand(), a.logoutCommand()}
+	return []*cobra.Command{
+		a.usersCommand(), a.rolesCommand(), a.bindingsCommand(), a.projectsCommand(), a.tokensCommand(), a.directoriesCommand(), a.whoamiCommand(), a.logoutCommand(),
+	}
 }
 
 // resource is what the commands read of an object of /v3.
@@ -47,6 +52,8 @@ type resource struct {
 	Enabled            *bool  `json:"enabled,omitempty"`
 	MustChangePassword bool   `json:"mustChangePassword,omitempty"`
 	Me                 bool   `json:"me,omitempty"`
+
+	PrincipalIDs []string `json:"principalIds,omitempty"`
 
 	Context         string   `json:"context,omitempty"`
 	Builtin         bool     `json:"builtin,omitempty"`

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,20 +25,53 @@ func (a *App) usersCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("list users: %w", err)
 		}
-		rows := [][]string{{"USER", "NAME", "ID", "STATE", "ME"}}
+		rows := [][]string{{"USER", "NAME", "ID", "STATE", "DIRECTORY", "ME"}}
 		for _, u := range all {
 			state := "enabled"
 			if u.Enabled != nil && !*u.Enabled {
 				state = "disabled"
 			}
-			rows = append(rows, []string{u.Username, u.Name, u.ID, state, yes(u.Me)})
+			rows = append(rows, []string{u.Username, u.Name, u.ID, state, elsewhere(u), yes(u.Me)})
 		}
 		return a.Show(all, rows)
 	}}
 	return group("users", "People and programs that log in", ls, a.createUser(),
 		a.changeUser("disable", "Keep a user from logging in, and end what they have open", map[string]any{"enabled": false}, "disabled"),
 		a.changeUser("enable", "Let a disabled user log in again", map[string]any{"enabled": true}, "enabled"),
-		a.passwordCommand(), a.removeUser())
+		a.passwordCommand(), a.linkUser(), a.refreshUser(), a.removeUser())
+}
+
+// elsewhere are the principals by which directories know a user.
+func elsewhere(u resource) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(u.PrincipalIDs), func(p string) bool { return strings.HasPrefix(p, "local://") }), ",")
+}
+
+func (a *App) linkUser() *cobra.Command {
+	return &cobra.Command{
+		Use: "link USER [PRINCIPAL...]", Short: "Say by which principals directories know a user; none parts them", Args: cobra.MinimumNArgs(1),
+		Example: "  drover users link ann openldap_user://uid=ann,ou=people,dc=example,dc=com",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUser(cmd.Context(), args[0], func(c *client.Client, u resource) error {
+				if err := c.Send(cmd.Context(), "PUT", "/v3/users/"+url.PathEscape(u.ID), map[string]any{"principalIds": args[1:]}, nil); err != nil {
+					return fmt.Errorf("link user %s: %w", u.Username, err)
+				}
+				a.Say("user %s has %d principals of directories", u.Username, len(args)-1)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *App) refreshUser() *cobra.Command {
+	return &cobra.Command{Use: "refresh USER", Short: "Ask the directories about a user's groups now", Args: a.Needs("USER"), RunE: func(cmd *cobra.Command, args []string) error {
+		return a.onUser(cmd.Context(), args[0], func(c *client.Client, u resource) error {
+			if err := c.Send(cmd.Context(), "POST", "/v3/users/"+url.PathEscape(u.ID)+"?action=refreshauthprovideraccess", nil, nil); err != nil {
+				return fmt.Errorf("refresh user %s: %w", u.Username, err)
+			}
+			a.Say("the directories were asked about user %s", u.Username)
+			return nil
+		})
+	}}
 }
 
 func (a *App) createUser() *cobra.Command {
@@ -151,6 +186,9 @@ func (a *App) onUser(ctx context.Context, name string, do func(*client.Client, r
 	return do(c, u)
 }
 
+// shownGroups is how many groups whoami shows to people.
+const shownGroups = 20
+
 func (a *App) whoamiCommand() *cobra.Command {
 	return &cobra.Command{Use: "whoami", Short: "Print who you are to the server, and your roles", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
 		c, err := a.Client()
@@ -166,6 +204,15 @@ func (a *App) whoamiCommand() *cobra.Command {
 			expires = me.Expires.UTC().Format("2006-01-02T15:04:05Z")
 		}
 		rows := [][]string{{"server", c.Server()}, {"user", me.Username + " (" + me.UserID + ")"}, {"token", me.Token + ", ends " + expires}}
+		for _, principal := range me.Principals {
+			rows = append(rows, []string{"known as", principal})
+		}
+		for _, group := range me.Groups[:min(len(me.Groups), shownGroups)] {
+			rows = append(rows, []string{"group", group})
+		}
+		if more := len(me.Groups) - shownGroups; more > 0 {
+			rows = append(rows, []string{"group", fmt.Sprintf("and %d more; -o json shows them", more)})
+		}
 		for _, r := range me.Roles {
 			where := "everywhere"
 			switch {

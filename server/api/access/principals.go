@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/views"
@@ -33,6 +34,9 @@ func (a *API) principalKind() management.Kind {
 				return nil
 			}
 			own := []norman.Object{userPrincipal(c, d.Value)}
+			for _, principal := range d.Value.Elsewhere {
+				own = append(own, outsidePrincipal(c, d.Value, principal))
+			}
 			for _, group := range d.Value.Groups {
 				own = append(own, groupPrincipal(c, group))
 			}
@@ -42,6 +46,9 @@ func (a *API) principalKind() management.Kind {
 			if local, ok := roles.LocalUserID(id); ok {
 				d, exists := a.State.Users.Get(local)
 				return userPrincipal(c, d.Value), exists
+			}
+			if d, ok := a.State.UsersByPrincipal.First(id); ok {
+				return outsidePrincipal(c, d.Value, id), true
 			}
 			d, ok := a.State.Users.Get(c.Who.UserID)
 			for _, group := range d.Value.Groups {
@@ -62,10 +69,19 @@ func userPrincipal(c *route.Call, u records.User) norman.Object {
 	}}
 }
 
+// outsidePrincipal is a person as a directory knows them.
+func outsidePrincipal(c *route.Call, u records.User, principal string) norman.Object {
+	o := userPrincipal(c, u)
+	o.ID = principal
+	o.Fields["provider"], _ = directories.KindOf(principal)
+	return o
+}
+
 func groupPrincipal(c *route.Call, group string) norman.Object {
-	scheme, name, _ := strings.Cut(group, "://")
+	_, name, _ := strings.Cut(group, "://")
+	provider, _ := directories.KindOf(group)
 	return norman.Object{ID: group, Fixed: true, Kept: true, Fields: map[string]any{
-		"name": name, "loginName": "", "principalType": "group", "provider": strings.TrimSuffix(scheme, "_group"), "me": false, "memberOf": true,
+		"name": name, "loginName": "", "principalType": "group", "provider": provider, "me": false, "memberOf": true,
 		"ownerId": c.Who.UserID, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
 }
@@ -109,6 +125,7 @@ func (a *API) WhoAmI(c *route.Call) (route.Answer, error) {
 		Admin: c.Who.Admin, MustChangePassword: c.Who.MustChangePassword, Roles: []views.HeldRole{},
 	}
 	d, _ := a.State.Users.Get(c.Who.UserID)
+	answer.Principals, answer.Groups, answer.Asked = d.Value.Elsewhere, d.Value.Groups, d.Value.Asked
 	for _, principal := range d.Value.Principals() {
 		for _, b := range a.State.BindingsBySubject.Find(principal) {
 			held := views.HeldRole{Binding: b.Key, Role: b.Value.Role, ClusterID: b.Value.ClusterID, ProjectID: b.Value.ProjectID, Group: b.Value.Group}

@@ -24,9 +24,9 @@ func (a *API) userKind() management.Kind {
 			Fields: norman.Fields(map[string]norman.Field{
 				"username": {Type: "string", Create: true, Required: true}, "name": both, "description": both, "me": {Type: "boolean"},
 				"enabled": {Type: "boolean", Default: true, Create: true, Update: true}, "mustChangePassword": {Type: "boolean", Default: false, Create: true, Update: true},
-				"password": {Type: "password", Create: true, Required: true}, "principalIds": {Type: "array[string]"},
+				"password": {Type: "password", Create: true, Required: true}, "principalIds": {Type: "array[string]", Update: true},
 			}),
-			ResourceActions:   map[string]norman.Action{"setpassword": {Input: "setPasswordInput", Output: "user"}},
+			ResourceActions:   map[string]norman.Action{"setpassword": {Input: "setPasswordInput", Output: "user"}, "refreshauthprovideraccess": {}},
 			CollectionActions: map[string]norman.Action{"changepassword": {Input: "changePasswordInput"}},
 		},
 		Owner: func(o norman.Object) string { return o.ID },
@@ -65,6 +65,9 @@ func userObject(c *route.Call, u records.User) norman.Object {
 		"principalIds": principals, "created": u.Created, "creatorId": norman.Reference(u.CreatorID),
 		"labels": map[string]string{}, "annotations": map[string]string{},
 	}}
+	if len(u.Elsewhere) > 0 {
+		o.Actions = append(o.Actions, "refreshauthprovideraccess")
+	}
 	if u.ID == c.Who.UserID {
 		o.Fields["me"] = true
 	}
@@ -136,6 +139,13 @@ func (a *API) UpdateUser(c *management.Request) (route.Answer, error) {
 		if *to, err = flag(in, name); err != nil {
 			return route.Answer{}, err
 		}
+	}
+	if in.Has("principalIds") {
+		var principals []string
+		if err := in.Decode("principalIds", &principals); err != nil {
+			return route.Answer{}, err
+		}
+		change.Principals = &principals
 	}
 	u, err := a.People.UpdateUser(c.Ctx(), c.Who, c.ID(), change)
 	if err != nil {

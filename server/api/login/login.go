@@ -13,6 +13,9 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/directories/desk"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
@@ -26,6 +29,8 @@ type API struct {
 	Tokens *management.API
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
+	// Directories lets people of outside directories in; nil knows none.
+	Directories *desk.Desk
 }
 
 // Root is GET /v3-public.
@@ -44,7 +49,7 @@ func (a *API) Root(c *route.Call) (route.Answer, error) {
 // Schemas is GET /v3-public/schemas.
 func (a *API) Schemas(c *route.Call) (route.Answer, error) {
 	data := []map[string]any{}
-	for _, id := range []string{"authProvider", "localProvider"} {
+	for _, id := range []string{"authProvider", "localProvider", typeOf(records.ActiveDirectory), typeOf(records.GenericOIDC), typeOf(records.GitHub), typeOf(records.OpenLDAP)} {
 		data = append(data, norman.Schema{
 			ID: id, Plural: id + "s", Version: norman.Version{Group: "management.cattle.io", Version: "v3public", Path: "/v3-public"},
 			CollectionMethods: []string{"GET"}, ResourceMethods: []string{"GET"}, Fields: norman.Fields(nil),
@@ -67,13 +72,22 @@ func (a *API) provider(c *route.Call) map[string]any {
 
 // Providers is GET of the types of ways to log in.
 func (a *API) Providers(c *route.Call) (route.Answer, error) {
-	return route.Answer{Status: http.StatusOK, Body: map[string]any{
-		"type": "collection", "resourceType": "authProvider", "links": map[string]string{"self": c.URLs.Base + "/v3-public/authproviders"},
-		"actions": map[string]string{}, "data": []map[string]any{a.provider(c)},
-	}}, nil
+	return a.listed(c, append([]map[string]any{a.provider(c)}, a.directories(c)...)), nil
 }
 
-// Provider is GET of the one way to log in that there is.
+// LocalProviders is GET of the type of this server's own passwords.
+func (a *API) LocalProviders(c *route.Call) (route.Answer, error) {
+	return a.listed(c, []map[string]any{a.provider(c)}), nil
+}
+
+func (a *API) listed(c *route.Call, data []map[string]any) route.Answer {
+	return route.Answer{Status: http.StatusOK, Body: map[string]any{
+		"type": "collection", "resourceType": "authProvider", "links": map[string]string{"self": c.URLs.Base + "/v3-public/authproviders"},
+		"actions": map[string]string{}, "data": data,
+	}}
+}
+
+// Provider is GET of the way to log in that is always there.
 func (a *API) Provider(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: a.provider(c)}, nil
 }
@@ -85,75 +99,127 @@ func (a *API) NoAction(*route.Call) (route.Answer, error) {
 
 // PlainProviders is GET /v1-public/authproviders.
 func (a *API) PlainProviders(*route.Call) (route.Answer, error) {
-	return route.Answer{Status: http.StatusOK, Body: map[string]any{"data": []map[string]string{{"id": "local", "type": "localProvider"}}}}, nil
+	data := []map[string]string{{"id": "local", "type": "localProvider"}}
+	for _, kind := range a.enabled() {
+		data = append(data, map[string]string{"id": kind, "type": typeOf(kind)})
+	}
+	return route.Answer{Status: http.StatusOK, Body: map[string]any{"data": data}}, nil
 }
 
 // Login is the action login of the local provider.
-func (a *API) Login(c *route.Call) (route.Answer, error) { return a.login(c, false) }
+func (a *API) Login(c *route.Call) (route.Answer, error) { return a.login(c, local) }
 
 // PlainLogin is POST /v1-public/login, whose body names the provider.
-func (a *API) PlainLogin(c *route.Call) (route.Answer, error) { return a.login(c, true) }
+func (a *API) PlainLogin(c *route.Call) (route.Answer, error) { return a.login(c, "") }
+
+// local is the way to log in with a password of this server.
+const local = "local"
 
 // loginInput is the body of a login.
 func loginInput() norman.Schema {
 	text := norman.Field{Type: "string"}
 	return norman.Schema{Fields: norman.Fields(map[string]norman.Field{
 		"username": text, "password": {Type: "password"}, "description": text, "responseType": text, "ttl": {Type: "int"},
+		"code": {Type: "password"}, "verifier": {Type: "password"},
 	})}
 }
 
-// login checks user and password and makes a token: a session, or one for a kubeconfig.
-// A ttl in the body has no effect: a session lasts as long as its setting says.
-func (a *API) login(c *route.Call, typed bool) (route.Answer, error) {
+// wish is what a body asks for.
+type wish struct{ providerType, username, description, responseType string }
+
+// login checks who somebody is and makes a token: a session, or one for a kubeconfig. A ttl in the body has no effect: a session
+// lasts as long as its setting says. Without a kind the body says the type of the provider.
+func (a *API) login(c *route.Call, kind string) (route.Answer, error) {
 	c.Limit = norman.PublicBody
 	in, err := c.JSON(loginInput())
 	if err != nil {
 		return route.Answer{}, err
 	}
-	var text [4]string
-	for i, name := range []string{"type", "username", "description", "responseType"} {
-		if text[i], err = in.String(name); err != nil {
+	var w wish
+	for name, to := range map[string]*string{"type": &w.providerType, "username": &w.username, "description": &w.description, "responseType": &w.responseType} {
+		if *to, err = in.String(name); err != nil {
 			return route.Answer{}, err
 		}
 	}
-	providerType, username, description, responseType := text[0], text[1], text[2], text[3]
-	if len(username) > auth.MaxUsername {
-		return route.Answer{}, norman.Invalid(norman.MaxLengthExceeded, "username", "has %d bytes; at most %d are possible", len(username), auth.MaxUsername)
+	if len(w.username) > auth.MaxUsername {
+		return route.Answer{}, norman.Invalid(norman.MaxLengthExceeded, "username", "has %d bytes; at most %d are possible", len(w.username), auth.MaxUsername)
 	}
-	if err := norman.CheckDescription(description); err != nil {
+	if err := norman.CheckDescription(w.description); err != nil {
 		return route.Answer{}, err
 	}
-	if typed && providerType != "localProvider" {
-		return route.Answer{}, norman.Invalid(norman.InvalidOption, "type", "%.40q is not a provider of this server; localProvider is", providerType)
+	if kind == "" {
+		if kind, err = a.kindOf(w.providerType); err != nil {
+			return route.Answer{}, err
+		}
 	}
-	password, err := in.Required("password")
+	user, err := a.who(c, kind, w.username, in)
+	if err != nil {
+		return route.Answer{}, refusal(err)
+	}
+	token, err := a.tokenForLogin(user, w.description, w.responseType)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	c.Concern(a.Auth.Known(username)) // whom somebody tries to be; what is nobody's name could be a password
-	user, err := a.Auth.Login(c.Ctx(), username, password, c.Source())
-	switch {
-	case errors.Is(err, auth.ErrWrongPassword):
-		return route.Answer{}, norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, "%v", err)
-	case errors.Is(err, auth.ErrDisabled):
-		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%v", err)
-	case err != nil:
-		return route.Answer{}, err
-	}
-	token, err := a.tokenForLogin(user, description, responseType)
-	if err != nil {
-		return route.Answer{}, err
+	if kind != local {
+		token.Directory = kind
+		c.Concern(user.ID)
 	}
 	tokenText, token, err := a.Auth.IssueToken(c.Ctx(), token)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	c.Who = a.Auth.IdentityOf(user, token)
-	if responseType == "cookie" {
+	if w.responseType == "cookie" {
 		auth.SetSession(c.W, tokenText, token.Expires)
 		return route.Answer{Status: http.StatusOK}, nil
 	}
 	return a.Tokens.Issued(c, token, tokenText), nil
+}
+
+// who is whom a name and a password belong to, or the code of a login through a browser.
+func (a *API) who(c *route.Call, kind, username string, in norman.Input) (records.User, error) {
+	if kind != local && !directories.ByPassword(kind) {
+		code, err := in.Required("code")
+		if err != nil {
+			return records.User{}, err
+		}
+		verifier, err := in.Required("verifier")
+		if err != nil {
+			return records.User{}, err
+		}
+		return a.Directories.Collect(kind, code, verifier)
+	}
+	password, err := in.Required("password")
+	if err != nil {
+		return records.User{}, err
+	}
+	c.Concern(a.Auth.Known(username)) // whom somebody tries to be; what is nobody's name could be a password
+	if kind == local {
+		return a.Auth.Login(c.Ctx(), username, password, c.Source())
+	}
+	return a.Directories.Login(c.Ctx(), kind, username, password, c.Source())
+}
+
+// refusal is an error of a login as clients see it.
+func refusal(err error) error {
+	refused, admitted := errors.AsType[*people.RefusedError](err)
+	_, away := errors.AsType[*directories.UnavailableError](err)
+	switch {
+	case errors.Is(err, auth.ErrWrongPassword):
+		return norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, "%v", err)
+	case errors.Is(err, auth.ErrDisabled):
+		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%v", err)
+	case admitted:
+		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", refused.Reason)
+	case away:
+		return norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v", desk.Public(err))
+	case errors.Is(err, desk.ErrUnknown):
+		return norman.Errorf(http.StatusNotFound, norman.NotFound, "%v", err)
+	}
+	if denied, ok := errors.AsType[*directories.DeniedError](err); ok {
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidFormat, "%s", denied.Reason)
+	}
+	return err
 }
 
 // tokenForLogin follows responseType: json and cookie give a session, kubeconfig a

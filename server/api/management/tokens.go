@@ -3,6 +3,7 @@
 package management
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -55,7 +56,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 	}
 	state := conditions.New("active", "no", "")
 	o := norman.Object{ID: t.Name, Fields: map[string]any{
-		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": "local",
+		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": cmp.Or(t.Directory, "local"),
 		"ttl": t.TTLMillis, "expiresAt": expires, "expired": auth.Expired(t, a.Now()), "enabled": !t.Disabled,
 		"current": t.Name == c.Who.TokenName, "isDerived": !t.Session, "clusterId": norman.Reference(t.ClusterID),
 		"created": t.Created, "creatorId": norman.Reference(t.UserID), "labels": map[string]string{}, "annotations": map[string]string{},

@@ -1,0 +1,378 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/test/githubstandin"
+)
+
+const verifier = "a verifier that only the command line knows, of fifty bytes"
+
+// outsiders is a bench with a GitHub whose people log in.
+func outsiders(t *testing.T, more string) (*bench, *githubstandin.GitHub) {
+	t.Helper()
+	b := newBench(t)
+	administrated(b)
+	g, stop := githubstandin.Start("https://drover.example/verify-auth", githubstandin.Person{ID: 12345, Login: "octo", Name: "Octo Cat", Orgs: []int64{9}})
+	t.Cleanup(stop)
+	b.configure(g, more)
+	return b, g
+}
+
+func (b *bench) configure(g *githubstandin.GitHub, more string) {
+	b.t.Helper()
+	b.want(http.StatusOK, "POST", "/v1-drover/directories/set", fmt.Sprintf("kind: github\n%sgithub:\n  url: %s\n  clientID: %s\n  clientSecret: %s\n  ca: %q\n",
+		more, g.URL, githubstandin.ClientID, githubstandin.ClientSecret, g.CA))
+}
+
+const githubPath = "/v3-public/githubProviders/github"
+
+// journey is a login through a browser up to where it comes back to the server.
+func (b *bench) journey(g *githubstandin.GitHub) (back, cookie string) {
+	b.t.Helper()
+	begin := url.Values{"port": {"40000"}, "challenge": {directories.Digest(verifier)}, "answer": {"mine"}}
+	r := b.request("GET", githubPath+"/begin?"+begin.Encode(), "", "")
+	if r.status != http.StatusFound || !strings.HasPrefix(r.header.Get("Location"), g.URL+"/login/oauth/authorize?") {
+		b.t.Fatalf("begin: %d %s %s", r.status, r.header.Get("Location"), r.raw)
+	}
+	set := r.header.Get("Set-Cookie")
+	for _, part := range []string{"R_OIDC_ID=", "Path=/verify-auth", "HttpOnly", "Secure", "SameSite=Lax"} {
+		if !strings.Contains(set, part) {
+			b.t.Errorf("cookie %q has no %s", set, part)
+		}
+	}
+	cookie, _, _ = strings.Cut(set, ";")
+	at, err := g.Authorize(r.header.Get("Location"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.TrimPrefix(at, "https://drover.example"), cookie
+}
+
+// arrive is where the browser ends: at the command line, with its parameters.
+func (b *bench) arrive(g *githubstandin.GitHub) url.Values {
+	b.t.Helper()
+	back, cookie := b.journey(g)
+	r := b.request("GET", back, "", "", "Cookie", cookie)
+	end, err := url.Parse(r.header.Get("Location"))
+	if r.status != http.StatusFound || err != nil || end.Scheme+"://"+end.Host+end.Path != "http://127.0.0.1:40000/" || end.Query().Get("answer") != "mine" {
+		b.t.Fatalf("return: %d %s %s", r.status, r.header.Get("Location"), r.raw)
+	}
+	return end.Query()
+}
+
+func (b *bench) collect(code, verifier string) result {
+	b.t.Helper()
+	return b.request("POST", githubPath+"?action=login", "", fmt.Sprintf(`{"code":%q,"verifier":%q}`, code, verifier))
+}
+
+// enter logs in through a browser.
+func (b *bench) enter(g *githubstandin.GitHub) (userID, token string) {
+	b.t.Helper()
+	r := b.collect(b.arrive(g).Get("code"), verifier)
+	if r.status != http.StatusCreated {
+		b.t.Fatalf("login: %d %s", r.status, r.raw)
+	}
+	return r.text("userId"), r.text("token")
+}
+
+func TestLoginThroughABrowser(t *testing.T) {
+	b, g := outsiders(t, "")
+	harbour(b)
+	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","roleTemplateId":"cluster-member","groupPrincipalId":"github_org://9"}`)
+	code := b.arrive(g).Get("code")
+	for name, r := range map[string]result{"another verifier": b.collect(code, verifier+"x"), "another code": b.collect(code+"x", verifier), "no code": b.collect("-", verifier)} {
+		if r.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", name, r.status, r.raw)
+		}
+	}
+	r := b.collect(code, verifier)
+	if r.status != http.StatusCreated || r.text("authProvider") != "github" || r.text("userId") != "u-ffq6mgr5je" {
+		t.Fatalf("login: %d %s", r.status, r.raw)
+	}
+	octo := r.text("token")
+	me := b.request("GET", "/v1-drover/whoami", octo, "")
+	for _, part := range []string{`"username":"octo"`, `"name":"Octo Cat"`, `"principals":["github_user://12345"]`, `"groups":["github_org://9"]`, `"role":"user"`, `"role":"cluster-member"`} {
+		if !strings.Contains(string(me.raw), part) {
+			t.Errorf("whoami has no %s: %s", part, me.raw)
+		}
+	}
+	if r := b.request("GET", "/v3/clusters/c-m-h4rb0r55", octo, ""); r.status != http.StatusOK {
+		t.Errorf("the role of the group: %d", r.status)
+	}
+	if r := b.request("GET", "/v3/principals/github_user:%2F%2F12345", octo, ""); r.text("provider") != "github" || r.text("loginName") != "octo" {
+		t.Errorf("principal: %s", r.raw)
+	}
+	if id, _ := b.enter(g); id != "u-ffq6mgr5je" || len(b.st.Users.List()) != 3 {
+		t.Errorf("the second login is of %s, with %d users", id, len(b.st.Users.List()))
+	}
+
+	// Out of the organization, and what it gave is gone; then the token that GitHub gave is.
+	g.Is(githubstandin.Person{ID: 12345, Login: "octo"})
+	b.want(http.StatusOK, "POST", "/v3/users/u-ffq6mgr5je?action=refreshauthprovideraccess", "")
+	if r := b.request("GET", "/v3/clusters/c-m-h4rb0r55", octo, ""); r.status != http.StatusNotFound {
+		t.Errorf("the role of a group that they left: %d", r.status)
+	}
+	own := b.token("u-ffq6mgr5je", records.Token{})
+	g.Revoke()
+	b.want(http.StatusOK, "POST", "/v3/users/u-ffq6mgr5je?action=refreshauthprovideraccess", "")
+	if r := b.request("GET", "/v3", octo, ""); r.status != http.StatusUnauthorized {
+		t.Errorf("the session, once GitHub tells nothing more: %d", r.status)
+	}
+	if r := b.request("GET", "/v3", own, ""); r.status != http.StatusOK {
+		t.Errorf("their own token: %d", r.status)
+	}
+	if r := b.request("POST", "/v3/users/u-ffq6mgr5je?action=refreshauthprovideraccess", b.admin, ""); r.status != 422 || !strings.Contains(r.text("message"), "no directory can be asked") {
+		t.Errorf("once more: %d %s", r.status, r.raw)
+	}
+}
+
+func TestBadJourneys(t *testing.T) {
+	b, g := outsiders(t, "")
+	good := url.Values{"port": {"40000"}, "challenge": {directories.Digest(verifier)}, "answer": {"mine"}}
+	for _, c := range []struct{ name, value string }{
+		{"port", "evil.example"}, {"port", "80"}, {"port", "70000"}, {"port", "40000@evil.example"}, {"challenge", "x"}, {"answer", ""}, {"answer", strings.Repeat("x", 300)},
+	} {
+		q := url.Values{"port": good["port"], "challenge": good["challenge"], "answer": good["answer"]}
+		q.Set(c.name, c.value)
+		if r := b.request("GET", githubPath+"/begin?"+q.Encode(), "", ""); r.status != 422 || r.header.Get("Location") != "" || !strings.Contains(r.text("message"), c.name) {
+			t.Errorf("%s=%.20s: %d %s", c.name, c.value, r.status, r.raw)
+		}
+	}
+	back, cookie := b.journey(g)
+	_, other := b.journey(g)
+	for name, r := range map[string]result{
+		"no cookie":      b.request("GET", back, "", ""),
+		"another's":      b.request("GET", back, "", "", "Cookie", other),
+		"changed state":  b.request("GET", strings.Replace(back, "state=", "state=x", 1), "", "", "Cookie", cookie),
+		"no state":       b.request("GET", "/verify-auth?code=x", "", "", "Cookie", cookie),
+		"markup as code": b.request("GET", "/verify-auth?code=%3Cscript%3E&state=%3Cscript%3E", "", "", "Cookie", cookie),
+	} {
+		if r.status != 422 || r.header.Get("Location") != "" || !strings.Contains(string(r.raw), "You are not logged in") || strings.Contains(string(r.raw), "<script>") {
+			t.Errorf("%s: %d %s", name, r.status, r.raw)
+		}
+	}
+	// What goes wrong after that is told to the command line, which waits.
+	told := func(back string) string {
+		r := b.request("GET", back, "", "", "Cookie", cookie)
+		u, _ := url.Parse(r.header.Get("Location"))
+		if r.status != http.StatusFound || u.Host != "127.0.0.1:40000" || u.Query().Get("code") != "" {
+			t.Errorf("%d %s", r.status, r.raw)
+		}
+		return u.Query().Get("error")
+	}
+	state := back[strings.Index(back, "state="):]
+	if got := told("/verify-auth?error=access_denied&" + state); !strings.Contains(got, `refuses the login: "access_denied"`) {
+		t.Errorf("refused: %s", got)
+	}
+	g.Refuse("fail")
+	if got := told(back); !strings.Contains(got, "does not answer as it has to: try again later") || strings.Contains(got, g.URL) {
+		t.Errorf("a directory that fails: %s", got)
+	}
+	g.Refuse("")
+	b.at = b.at.Add(11 * time.Minute)
+	if r := b.request("GET", back, "", "", "Cookie", cookie); r.status != 422 || !strings.Contains(string(r.raw), "its time is over") {
+		t.Errorf("late: %d %s", r.status, r.raw)
+	}
+	if len(b.st.Users.List()) != 2 {
+		t.Error("somebody was made")
+	}
+	b.want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":""}`)
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	b, g := outsiders(t, "")
+	harbour(b)
+	refused := func(name, want string) {
+		t.Helper()
+		if got := b.arrive(g).Get("error"); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	b.configure(g, "access: required\nallowed: ['github_org://8']\n")
+	refused("nobody's list", "the access of the directory github is required, and github_user://12345 is neither in its list")
+	b.configure(g, "access: required\nallowed: ['github_org://9']\n")
+	id, session := b.enter(g)
+	b.configure(g, "access: restricted\n")
+	refused("no member", "nor has a role in a cluster or a project")
+	// Who is not let in any more loses all tokens with the next look.
+	b.want(http.StatusOK, "POST", "/v3/users/"+id+"?action=refreshauthprovideraccess", "")
+	if r := b.request("GET", "/v3", session, ""); r.status != http.StatusUnauthorized {
+		t.Errorf("the session of somebody who is not let in: %d", r.status)
+	}
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":"c-m-h4rb0r55","roleTemplateId":"cluster-member","userId":%q}`, id))
+	_, session = b.enter(g)
+	b.want(http.StatusOK, "PUT", "/v3/users/"+id, `{"enabled":false}`)
+	refused("disabled", "this user is disabled")
+	b.want(http.StatusOK, "PUT", "/v3/users/"+id, `{"enabled":true}`)
+	if r := b.request("GET", "/v3", session, ""); r.status != http.StatusUnauthorized {
+		t.Errorf("the session of before: %d", r.status)
+	}
+
+	// A user of this server who is linked logs in as who they are; nobody has a principal twice.
+	b.want(http.StatusOK, "PUT", "/v3/users/"+id, `{"principalIds":[]}`)
+	b.want(http.StatusOK, "PUT", "/v3/users/u-bob", `{"principalIds":["local://u-bob","github_user://12345"]}`)
+	if r := b.request("PUT", "/v3/users/"+id, b.admin, `{"principalIds":["github_user://12345"]}`); r.status != 422 || r.text("code") != "NotUnique" {
+		t.Errorf("a principal twice: %d %s", r.status, r.raw)
+	}
+	for _, bad := range []string{`["local://user-admin"]`, `["github_org://9"]`, `["x"]`, `"x"`} {
+		if r := b.request("PUT", "/v3/users/u-bob", b.admin, `{"principalIds":`+bad+`}`); r.status != 422 {
+			t.Errorf("%s: %d %s", bad, r.status, r.raw)
+		}
+	}
+	b.configure(g, "")
+	if id, _ := b.enter(g); id != "u-bob" {
+		t.Errorf("the linked user is %s", id)
+	}
+	// What nobody may give away by a link is more than they have.
+	_, mia := b.person("mia", "users-manage")
+	if r := b.request("PUT", "/v3/users/user-admin", mia, `{"principalIds":["github_user://666"]}`); r.status != http.StatusForbidden {
+		t.Errorf("mia links the administrator: %d %s", r.status, r.raw)
+	}
+}
+
+func TestDirectoriesAreConfigured(t *testing.T) {
+	b, g := outsiders(t, "displayName: Our GitHub\n")
+	id, session := b.enter(g)
+	_ = id
+	for _, target := range []string{"/v1-drover/directories", "/v1-drover/directories/github", "/v3/authConfigs", "/v3/authConfigs/github"} {
+		r := b.get(target)
+		if r.status != http.StatusOK || strings.Contains(string(r.raw), githubstandin.ClientSecret) || !strings.Contains(string(r.raw), "Our GitHub") {
+			t.Errorf("%s: %d %s", target, r.status, r.raw)
+		}
+		if r := b.request("GET", target, b.user, ""); r.status == http.StatusOK && strings.Contains(string(r.raw), "github") {
+			t.Errorf("bob reads %s: %s", target, r.raw)
+		}
+	}
+	if strings.Contains(b.logs.String(), githubstandin.ClientSecret) {
+		t.Error("the log has the client's secret")
+	}
+	if r := b.get("/v3/authConfigs/openldap"); r.body["enabled"] != false {
+		t.Errorf("one that is not configured: %s", r.raw)
+	}
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1-drover/directories/set", "kind: github"}, {"POST", "/v1-drover/directories/github/remove", ""}, {"POST", "/v1-drover/directories/github/test", "{}"},
+	} {
+		if r := b.request(c.method, c.target, b.user, c.body); r.status != http.StatusForbidden && r.status != http.StatusNotFound {
+			t.Errorf("bob: %s %s: %d", c.method, c.target, r.status)
+		}
+	}
+	if r := b.request("POST", "/v1-drover/directories/set", b.admin, "kind: github\ngithub: {clientID: a, clientSecret: hunter2, ca: hunter2}\n"); r.status != 422 || !strings.Contains(r.text("message"), "github.ca: is not a certificate in PEM") || strings.Contains(string(r.raw), "hunter2") {
+		t.Errorf("a bad document: %d %s", r.status, r.raw)
+	}
+	b.want(http.StatusOK, "POST", "/v1-drover/directories/github/test", "{}")
+	if r := b.request("POST", "/v1-drover/directories/github/test", b.admin, `{"username":"a","password":"b"}`); r.status != 422 {
+		t.Errorf("a password for a browser's directory: %d %s", r.status, r.raw)
+	}
+	g.Refuse("fail")
+	if r := b.request("POST", "/v1-drover/directories/github/test", b.admin, "{}"); r.status != http.StatusServiceUnavailable || !strings.Contains(r.text("message"), "it answers 502") {
+		t.Errorf("a directory that fails: %d %s", r.status, r.raw)
+	}
+	g.Refuse("")
+	public := b.request("GET", "/v3-public/authProviders", "", "")
+	for _, part := range []string{`"id":"local"`, `"id":"github"`, `"type":"githubProvider"`, githubPath + `?action=login"`, `"redirectUrl":"https://drover.example` + githubPath + `/begin"`} {
+		if !strings.Contains(string(public.raw), part) {
+			t.Errorf("no %s in %s", part, public.raw)
+		}
+	}
+	if r := b.request("GET", "/v1-public/authproviders", "", ""); !strings.Contains(string(r.raw), `{"id":"github","type":"githubProvider"}`) {
+		t.Errorf("plain providers: %s", r.raw)
+	}
+
+	// Without it nobody has anything by it, and the administrator's password still works.
+	b.want(http.StatusNoContent, "POST", "/v1-drover/directories/github/remove", "")
+	if r := b.request("GET", "/v3", session, ""); r.status != http.StatusUnauthorized {
+		t.Errorf("a session of a directory that is gone: %d", r.status)
+	}
+	if u, _ := b.st.Users.Get("u-ffq6mgr5je"); len(u.Value.Groups) != 0 || u.Value.ID == "" {
+		t.Errorf("the user: %+v", u.Value)
+	}
+	for _, target := range []string{githubPath, githubPath + "/begin?port=40000"} {
+		if r := b.request("GET", target, "", ""); r.status != http.StatusNotFound {
+			t.Errorf("%s: %d", target, r.status)
+		}
+	}
+	if r := b.collect("x", "y"); r.status != http.StatusNotFound {
+		t.Errorf("a login by what is gone: %d", r.status)
+	}
+	b.give("user-admin", "correct horse")
+	if r := b.request("POST", loginTarget, "", `{"username":"admin","password":"correct horse"}`); r.status != http.StatusCreated {
+		t.Errorf("the administrator: %d %s", r.status, r.raw)
+	}
+}
+
+// TestOutsideAdministratorsAreNotTheLast: a directory may be away, so an administrator with a password stays.
+func TestOutsideAdministratorsAreNotTheLast(t *testing.T) {
+	b, g := outsiders(t, "")
+	id, token := b.enter(g)
+	b.bind("globalrolebindings", fmt.Sprintf(`{"globalRoleId":"admin","userId":%q}`, id))
+	if r := b.request("DELETE", "/v3/users/user-admin", token, ""); r.status != 422 || !strings.Contains(r.text("message"), "nobody would be left") {
+		t.Errorf("the last administrator with a password: %d %s", r.status, r.raw)
+	}
+}
+
+// TestDirectoryOfPasswordsThatIsDown: nobody gets in, the sentence says why, and where the directory is stays inside.
+func TestDirectoryOfPasswordsThatIsDown(t *testing.T) {
+	b := newBench(t)
+	b.want(http.StatusOK, "POST", "/v1-drover/directories/set", "kind: openldap\nldap: {url: 'ldap://127.0.0.1:1', plaintext: true, bindDN: cn=drover, bindPassword: hunter2, users: {base: dc=x}}\n")
+	const target = "/v3-public/openLdapProviders/openldap?action=login"
+	r := b.request("POST", target, "", `{"username":"ann","password":"correct horse"}`)
+	if r.status != http.StatusServiceUnavailable || !strings.Contains(r.text("message"), "directory openldap does not answer") || strings.Contains(string(r.raw), "127.0.0.1") {
+		t.Errorf("down: %d %s", r.status, r.raw)
+	}
+	if r := b.request("POST", "/v1-drover/directories/openldap/test", b.admin, "{}"); r.status != http.StatusServiceUnavailable || !strings.Contains(r.text("message"), "connection refused") || strings.Contains(string(r.raw), "hunter2") {
+		t.Errorf("test: %d %s", r.status, r.raw)
+	}
+	if r := b.request("POST", "/v1-public/login", "", `{"type":"openLdapProvider","username":"ann","password":"x"}`); r.status != http.StatusServiceUnavailable {
+		t.Errorf("by its type: %d %s", r.status, r.raw)
+	}
+	if r := b.request("POST", "/v1-public/login", "", `{"type":"githubProvider","code":"x","verifier":"x"}`); r.status != 422 || !strings.Contains(r.text("message"), "it has localProvider, openLdapProvider") {
+		t.Errorf("a type that is off: %d %s", r.status, r.raw)
+	}
+	// Guesses are counted; a directory that was away is not one.
+	for range 15 {
+		b.request("POST", target, "", `{"username":"ann","password":"x"}`)
+	}
+	if r := b.request("POST", target, "", `{"username":"ann","password":"x"}`); r.status != http.StatusServiceUnavailable {
+		t.Errorf("after logins that nobody could answer: %d", r.status)
+	}
+}
+
+// asksAbout says whether the keeper asks about a user of a directory of whom what is known is an hour old.
+func (b *bench) asksAbout(id string) bool {
+	b.t.Helper()
+	g, stop := githubstandin.Start("https://drover.example/verify-auth", githubstandin.Person{ID: 1})
+	defer stop()
+	b.configure(g, "")
+	if _, err := b.st.Users.Create(b.t.Context(), id, records.User{ID: id, Username: id, Elsewhere: []string{"github_user://1"}, Asked: b.at.Add(-30 * time.Minute)}); err == nil {
+		if _, err := b.st.DirectoryTokens.Create(b.t.Context(), id, records.DirectoryToken{Kind: records.GitHub, Token: "x"}); err != nil {
+			b.t.Fatal(err)
+		}
+		b.token(id, records.Token{})
+	}
+	b.outside.Look(b.t.Context())
+	return len(g.Asked()) > 0
+}
+
+// TestNewUserRoles: who is made by a login gets the roles that are marked, as they are at that moment.
+func TestNewUserRoles(t *testing.T) {
+	b, g := outsiders(t, "")
+	b.want(http.StatusOK, "PUT", "/v3/globalroles/user", `{"newUserDefault":false}`)
+	b.want(http.StatusOK, "PUT", "/v3/globalroles/user-base", `{"newUserDefault":true}`)
+	id, _ := b.enter(g)
+	var held []string
+	for _, d := range b.st.BindingsBySubject.Find(roles.LocalUser(id)) {
+		held = append(held, d.Value.Role)
+	}
+	if fmt.Sprint(held) != "[user-base]" {
+		t.Errorf("roles %v", held)
+	}
+}

@@ -1,0 +1,203 @@
+// Package desk is where outside directories and the people of this server meet: logins by password and through a browser, the
+// keeper that asks directories about people who are away, and the configuration.
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/directories/github"
+	"github.com/drover-project/drover/server/directories/ldap"
+	"github.com/drover-project/drover/server/directories/oidc"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// maxAsking bounds how many logins wait for directories at once: with one that is slow, others are refused instead of queued.
+const maxAsking = 32
+
+// Options are what a desk stands on.
+type Options struct {
+	State    *state.State
+	Auth     *auth.Auth
+	People   *people.People
+	Settings *settings.Settings
+	// Secret is shared by all servers of the store.
+	Secret string
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Desk is one.
+type Desk struct {
+	Options
+	sealer *directories.Sealer
+	asking chan struct{}
+}
+
+// New makes one.
+func New(o Options) (*Desk, error) {
+	sealer, err := directories.NewSealer(o.Secret, o.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Desk{Options: o, sealer: sealer, asking: make(chan struct{}, maxAsking)}, nil
+}
+
+// side is one of the two ways to ask a directory; the other is nil.
+type side struct {
+	passwords directories.Passwords
+	browsers  directories.Browsers
+}
+
+func (d *Desk) open(c records.Directory) (s side, err error) {
+	switch {
+	case c.LDAP != nil:
+		s.passwords = ldap.Open(c.Kind, *c.LDAP)
+	case c.OIDC != nil:
+		s.browsers, err = oidc.Open(*c.OIDC, d.Now)
+	case c.GitHub != nil:
+		s.browsers, err = github.Open(*c.GitHub)
+	default:
+		err = fmt.Errorf("directory %s has no configuration", c.Kind)
+	}
+	return s, err
+}
+
+// turn waits for nobody: who comes when too many ask already is refused with a *auth.BusyError.
+func (d *Desk) turn() (done func(), err error) {
+	select {
+	case d.asking <- struct{}{}:
+		return func() { <-d.asking }, nil
+	default:
+		return nil, &auth.BusyError{RetryAfter: 2 * time.Second}
+	}
+}
+
+// All are the directories, in the order of their kinds.
+func (d *Desk) All() []records.Directory {
+	var all []records.Directory
+	for _, one := range d.State.Directories.List() {
+		all = append(all, one.Value)
+	}
+	return all
+}
+
+// Get is a directory that is configured.
+func (d *Desk) Get(kind string) (records.Directory, bool) {
+	one, ok := d.State.Directories.Get(kind)
+	return one.Value, ok
+}
+
+// Enabled is a directory that lets people in.
+func (d *Desk) Enabled(kind string) (records.Directory, bool) {
+	one, ok := d.Get(kind)
+	return one, ok && !one.Disabled
+}
+
+// Set configures a directory by a document; see directories.Read for its errors. One that is disabled by it lets go of whom it
+// let in.
+func (d *Desk) Set(ctx context.Context, by auth.Identity, text []byte) (records.Directory, error) {
+	for {
+		set, err := directories.Read(text, d.Get)
+		if err != nil {
+			return set, &ConfigError{err}
+		}
+		set.Changed = d.Now().UTC()
+		before, known := d.State.Directories.Get(set.Kind)
+		if known {
+			before.Value = set
+			_, err = d.State.Directories.Update(ctx, before)
+		} else {
+			_, err = d.State.Directories.Create(ctx, set.Kind, set)
+		}
+		if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+			continue
+		}
+		if err != nil {
+			return set, fmt.Errorf("store directory %s: %w", set.Kind, err)
+		}
+		d.Logger.Info("directory configured", "directory", set.Kind, "enabled", !set.Disabled, "access", set.Access, "user", by.UserID)
+		if set.Disabled {
+			err = d.letGo(ctx, set.Kind)
+		}
+		return set, err
+	}
+}
+
+// ConfigError is what is wrong with a document.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// Remove forgets a directory, with what people have by it.
+func (d *Desk) Remove(ctx context.Context, by auth.Identity, kind string) error {
+	if err := d.State.Directories.Delete(ctx, kind, 0); err != nil {
+		return err
+	}
+	d.Logger.Info("directory removed", "directory", kind, "user", by.UserID)
+	return d.letGo(ctx, kind)
+}
+
+// letGo takes from all users what they have by a directory. They stay, with their own roles.
+func (d *Desk) letGo(ctx context.Context, kind string) error {
+	for _, u := range d.State.Users.List() {
+		if d.has(kind, u.Value) {
+			if err := d.People.Leave(ctx, kind, u.Key, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// has says whether a user has anything by a directory.
+func (d *Desk) has(kind string, u records.User) bool {
+	for _, g := range u.Groups {
+		if directories.Of(kind, g) {
+			return true
+		}
+	}
+	if kept, ok := d.State.DirectoryTokens.Get(u.ID); ok && kept.Value.Kind == kind {
+		return true
+	}
+	for _, t := range d.State.TokensByUser.Find(u.ID) {
+		if t.Value.Directory == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Test asks a directory as it is configured, also one that is disabled. With a name, which only directories of passwords take,
+// it is whom name and password belong to; nobody is let in or made. Its errors are those of directories.
+func (d *Desk) Test(ctx context.Context, c records.Directory, username, password string) (directories.Person, error) {
+	s, err := d.open(c)
+	if err != nil {
+		return directories.Person{}, err
+	}
+	done, err := d.turn()
+	if err != nil {
+		return directories.Person{}, err
+	}
+	defer done()
+	switch {
+	case s.passwords == nil && username != "":
+		return directories.Person{}, directories.Denied("people of directory %s log in with a browser, so that there is no password to test", c.Kind)
+	case s.passwords == nil:
+		return directories.Person{}, s.browsers.Check(ctx)
+	}
+	if err := s.passwords.Check(ctx); err != nil || username == "" {
+		return directories.Person{}, err
+	}
+	return s.passwords.Login(ctx, username, password)
+}

@@ -1,0 +1,114 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/test/githubstandin"
+)
+
+const redirect = "https://drover.example/verify-auth"
+
+func start(t *testing.T, p githubstandin.Person) (*Directory, *githubstandin.GitHub) {
+	t.Helper()
+	g, stop := githubstandin.Start(redirect, p)
+	t.Cleanup(stop)
+	d, err := Open(records.GitHubDirectory{URL: g.URL, CA: g.CA, ClientID: githubstandin.ClientID, ClientSecret: githubstandin.ClientSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, g
+}
+
+// code goes the way of a browser.
+func code(t *testing.T, d *Directory, trip directories.Trip) (code, state string) {
+	t.Helper()
+	at, err := d.Begin(t.Context(), trip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := *d.http
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := client.Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	u, err := url.Parse(answer.Header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get("code"), u.Query().Get("state")
+}
+
+func TestLogin(t *testing.T) {
+	var orgs []int64
+	for i := range int64(250) {
+		orgs = append(orgs, i+1)
+	}
+	d, g := start(t, githubstandin.Person{ID: 12345, Login: "octo", Name: "Octo Cat", Orgs: orgs, Teams: []int64{7}})
+	trip := directories.Trip{State: "s", Verifier: strings.Repeat("v", 50), Redirect: redirect}
+	got, state := code(t, d, trip)
+	if state != "s" {
+		t.Errorf("state %q", state)
+	}
+	who, err := d.Finish(t.Context(), trip, got)
+	if err != nil || who.Principal != "github_user://12345" || who.Login != "octo" || who.Name != "Octo Cat" || len(who.Groups) != 251 ||
+		who.Groups[0] != "github_org://1" || who.Groups[250] != "github_team://7" {
+		t.Fatalf("%+v %v", who, err)
+	}
+	if _, err := d.Finish(t.Context(), trip, got); !denied(err) {
+		t.Errorf("a code twice: %v", err)
+	}
+	got, _ = code(t, d, trip)
+	if _, err := d.Finish(t.Context(), directories.Trip{Verifier: strings.Repeat("w", 50), Redirect: redirect}, got); !denied(err) {
+		t.Errorf("a code of another login: %v", err)
+	}
+	g.Is(githubstandin.Person{ID: 12345, Login: "octo"})
+	if again, err := d.Again(t.Context(), who.Token); err != nil || len(again.Groups) != 0 {
+		t.Errorf("again: %+v %v", again, err)
+	}
+	g.Revoke()
+	if _, err := d.Again(t.Context(), who.Token); !errors.Is(err, directories.ErrLapsed) {
+		t.Errorf("with a token that was revoked: %v", err)
+	}
+}
+
+func denied(err error) bool {
+	_, ok := errors.AsType[*directories.DeniedError](err)
+	return ok
+}
+
+func TestAway(t *testing.T) {
+	d, g := start(t, githubstandin.Person{ID: 1})
+	for _, c := range []struct{ how, want string }{
+		{"fail", "502"}, {"endless", "longer than 1048576 bytes"}, {"hang", "no answer within 10 s"},
+	} {
+		g.Refuse(c.how)
+		ctx, cancel := t.Context(), func() {}
+		if c.how == "hang" { // the bound is the same whoever sets it
+			ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+		}
+		_, err := d.Again(ctx, "gho_1")
+		cancel()
+		if away, ok := errors.AsType[*directories.UnavailableError](err); !ok || !strings.Contains(away.Error(), c.want) {
+			t.Errorf("%s: %v", c.how, err)
+		}
+	}
+	d.config.ClientSecret = "hunter2"
+	g.Refuse("")
+	if _, err := d.Finish(t.Context(), directories.Trip{Redirect: redirect}, "x"); err == nil || !strings.Contains(err.Error(), "incorrect_client_credentials") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	d.api, d.site = "https://127.0.0.1:1/api/v3", "https://127.0.0.1:1"
+	if _, err := d.Again(t.Context(), "gho_1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("down: %v", err)
+	}
+}

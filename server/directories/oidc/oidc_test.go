@@ -1,0 +1,171 @@
+package oidc
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/records"
+)
+
+// forger is a provider that says what a test wants, right or wrong: what a real one never does. test/directories has the
+// logins at a real one.
+type forger struct {
+	*httptest.Server
+	key      *rsa.PrivateKey
+	claims   map[string]any // of the ID token, beside the usual ones
+	userinfo map[string]any
+	signer   *rsa.PrivateKey
+	hang     chan struct{}
+	problem  string
+}
+
+func forge(t *testing.T) (*forger, *Provider) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forger{key: key, signer: key, userinfo: map[string]any{"sub": "42"}, claims: map[string]any{}}
+	mux := http.NewServeMux()
+	reply := func(w http.ResponseWriter, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		if f.hang != nil {
+			<-f.hang
+		}
+		reply(w, map[string]any{
+			"issuer": f.URL, "authorization_endpoint": f.URL + "/auth", "token_endpoint": f.URL + "/token", "jwks_uri": f.URL + "/keys",
+			"userinfo_endpoint": f.URL + "/me", "id_token_signing_alg_values_supported": []string{"RS256"},
+		})
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: f.key.Public(), KeyID: "k", Algorithm: "RS256", Use: "sig"}}})
+	})
+	mux.HandleFunc("GET /me", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.userinfo) })
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		if f.problem != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			reply(w, map[string]string{"error": f.problem, "error_description": "hunter2"})
+			return
+		}
+		claims := map[string]any{"iss": f.URL, "sub": "42", "aud": "drover", "nonce": "n", "exp": time.Now().Add(time.Minute).Unix(), "iat": time.Now().Unix()}
+		maps.Copy(claims, f.claims)
+		text, _ := json.Marshal(claims)
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: f.signer}, (&jose.SignerOptions{}).WithHeader("kid", "k"))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		signed, err := signer.Sign(text)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		raw, _ := signed.CompactSerialize()
+		reply(w, map[string]any{"access_token": "a", "token_type": "Bearer", "refresh_token": "r2", "id_token": raw})
+	})
+	f.Server = httptest.NewTLSServer(mux)
+	t.Cleanup(f.Close)
+	p, err := Open(records.OIDCDirectory{
+		Issuer: f.URL, ClientID: "drover", ClientSecret: "hunter2", Scopes: []string{"offline_access"},
+		CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})),
+	}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, p
+}
+
+var trip = directories.Trip{State: "s", Nonce: "n", Verifier: strings.Repeat("v", 50), Redirect: "https://drover.example/verify-auth"}
+
+func TestIDTokens(t *testing.T) {
+	foreign, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]string, 10_000)
+	for i := range many {
+		many[i] = fmt.Sprint("g", i)
+	}
+	for _, c := range []struct {
+		name string
+		make func(*forger)
+		want string // of the sentence; "" lets them in
+	}{
+		{"a good one", func(*forger) {}, ""},
+		{"ten thousand groups", func(f *forger) { f.userinfo["groups"] = many }, ""},
+		{"of another client", func(f *forger) { f.claims["aud"] = "somebody-else" }, "expected audience"},
+		{"of another issuer", func(f *forger) { f.claims["iss"] = "https://elsewhere.example" }, "issued by a different provider"},
+		{"of another login", func(f *forger) { f.claims["nonce"] = "m" }, "its nonce is not that of this one"},
+		{"without a nonce", func(f *forger) { f.claims["nonce"] = "" }, "its nonce is not that of this one"},
+		{"whose time is over", func(f *forger) { f.claims["exp"] = 1 }, "token is expired"},
+		{"signed by somebody else", func(f *forger) { f.signer = foreign }, "failed to verify signature"},
+		{"of one, with the userinfo of another", func(f *forger) { f.userinfo["sub"] = "43" }, "about different people"},
+		{"groups that are numbers", func(f *forger) { f.userinfo["groups"] = []int{1} }, "not a list of texts"},
+		{"a name that is too long", func(f *forger) {
+			f.claims["sub"], f.userinfo["sub"] = strings.Repeat("x", 600), strings.Repeat("x", 600)
+		}, "longer than 512 bytes"},
+		{"a code that was used", func(f *forger) { f.problem = "invalid_grant" }, "used already"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, p := forge(t)
+			c.make(f)
+			who, err := p.Finish(t.Context(), trip, "code")
+			if c.want == "" {
+				if err != nil || who.Principal != "genericoidc_user://42" || who.Token != "r2" {
+					t.Errorf("%+v %v", who, err)
+				}
+				return
+			}
+			if denied, ok := errors.AsType[*directories.DeniedError](err); !ok || !strings.Contains(denied.Reason, c.want) || strings.Contains(denied.Reason, "hunter2") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAway(t *testing.T) {
+	f, p := forge(t)
+	f.problem = "invalid_client"
+	_, err := p.Finish(t.Context(), trip, "code")
+	if away, ok := errors.AsType[*directories.UnavailableError](err); !ok || !strings.Contains(away.Error(), "invalid_client") || strings.Contains(away.Error(), "hunter2") {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	f.problem = "invalid_grant"
+	if _, err := p.Again(t.Context(), "r"); !errors.Is(err, directories.ErrLapsed) {
+		t.Errorf("a refresh token that is over: %v", err)
+	}
+	f.problem = ""
+	f.userinfo["padding"] = strings.Repeat("x", 2<<20)
+	if _, err := p.Finish(t.Context(), trip, "code"); err == nil || !strings.Contains(err.Error(), "longer than 1048576 bytes") {
+		t.Errorf("an endless answer: %v", err)
+	}
+	f.hang = make(chan struct{})
+	defer close(f.hang)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := p.Begin(ctx, trip); err == nil || !strings.Contains(err.Error(), "no answer within 10 s") {
+		t.Errorf("slow: %v", err)
+	}
+	p.config.Issuer = "https://127.0.0.1:1"
+	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("down: %v", err)
+	}
+}
