@@ -49,6 +49,15 @@ func New(c Context) (*Client, error) {
 // Server is the server's URL.
 func (c *Client) Server() string { return c.context.Server }
 
+// CA is the PEM of the authority that is trusted; empty trusts the system's.
+func (c *Client) CA() string { return c.context.CA }
+
+// TokenName is the name of the token, which is no secret.
+func (c *Client) TokenName() string {
+	name, _, _ := strings.Cut(c.context.Token, ":")
+	return name
+}
+
 // Error is an answer that says no.
 type Error struct {
 	Status  int             `json:"status"`

@@ -3,6 +3,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/near"
 )
 
 // App is what the commands need of the program.
@@ -21,10 +23,14 @@ type App struct {
 	Show func(value any, rows [][]string) error
 	// Say prints a sentence for people, and nothing for programs.
 	Say func(format string, args ...any)
+	// Hint says what to do next, for people alone.
+	Hint func(text string)
 	// Secret reads a line that a terminal does not show.
 	Secret func(prompt string) (string, error)
 	// Forget removes the current context from the file of contexts.
 	Forget func() (name string, err error)
+	// End ends the tokens that kubectl got by the login of a client.
+	End func(ctx context.Context, c *client.Client) error
 	// Usage is an error about the command line, Absent one about a name that nothing has, and Needs says
 	// which arguments a command takes.
 	Usage  func(format string, args ...any) error
@@ -102,13 +108,30 @@ func (a *App) find(ctx context.Context, c *client.Client, plural, field, name st
 	var one resource
 	err = c.Get(ctx, "/v3/"+plural+"/"+url.PathEscape(name), &one)
 	if client.NotFound(err) {
-		return resource{}, a.Absent("there is no %s %q, or you may not see it", what, name)
+		return resource{}, a.Absent("there is no %s %q, or you may not see it%s", what, name, a.meant(ctx, c, plural, name))
 	}
 	return one, err
 }
 
+// meant is what somebody may have meant who mistyped the name of an object, behind a semicolon; "" for nothing.
+func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) string {
+	all, err := list(ctx, c, plural, nil)
+	if err != nil {
+		return ""
+	}
+	var known []string
+	for _, one := range all {
+		known = append(known, cmp.Or(one.Username, one.Name))
+	}
+	if like := near.Names(name, known); len(like) > 0 {
+		return "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return ""
+}
+
 // role finds a role by its ID, or by its name in any case, among those of both types.
 func (a *App) role(ctx context.Context, c *client.Client, name string) (resource, error) {
+	var known []string
 	for _, plural := range []string{"roletemplates", "globalroles"} {
 		all, err := list(ctx, c, plural, nil)
 		if err != nil {
@@ -118,7 +141,11 @@ func (a *App) role(ctx context.Context, c *client.Client, name string) (resource
 			if r.ID == name || strings.EqualFold(r.Name, name) {
 				return r, nil
 			}
+			known = append(known, r.ID)
 		}
+	}
+	if like := near.Names(name, known); len(like) > 0 {
+		return resource{}, a.Absent("there is no role %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)
 }

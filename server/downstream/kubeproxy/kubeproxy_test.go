@@ -165,6 +165,10 @@ func TestRefusals(t *testing.T) {
 			if w.Code != tc.code || status.Code != tc.code || status.Kind != "Status" || status.Reason != tc.reason || !strings.Contains(status.Message, tc.message) {
 				t.Errorf("%d %+v", w.Code, status)
 			}
+			// What kubectl shows of an error of its first request, which asks what there is.
+			if warning := w.Header().Get("Warning"); (tc.code >= 500) != strings.Contains(warning, tc.message) {
+				t.Errorf("warning %q", warning)
+			}
 			if w.Header().Get("Retry-After") != "" {
 				t.Error("a Retry-After makes kubectl wait for minutes instead of showing the cause")
 			}
