@@ -35,7 +35,7 @@ type part struct {
 func (a *app) read(names []string, recursive bool) (documents, error) {
 	var all documents
 	for _, name := range names {
-		if name == "-" && slices.ContainsFunc(all.parts, func(p part) bool { return p.name == name }) {
+		if name == "-" && slices.ContainsFunc(all.parts, func(p part) bool { return p.name == "standard input" }) {
 			return documents{}, usage("standard input is given twice, and can be read once")
 		}
 		files, err := filesOf(name, recursive)
@@ -99,6 +99,9 @@ func (a *app) readOne(all *documents, file string) error {
 	}
 	if len(all.text) > 0 {
 		all.text = append(bytes.TrimRight(all.text, "\n"), "\n---\n"...)
+	}
+	if file == "-" {
+		file = "standard input"
 	}
 	all.parts = append(all.parts, part{file, bytes.Count(all.text, []byte("\n")) + 1})
 	all.text = append(all.text, text...)

@@ -73,7 +73,7 @@ func (a *app) settingsCommand() *cobra.Command {
 				return err
 			}
 			if err := c.Send(cmd.Context(), "PUT", "/v3/settings/"+url.PathEscape(args[0]), map[string]string{"value": args[1]}, nil); err != nil {
-				return noSetting(cmd.Context(), c, args[0], fmt.Errorf("set %s: %w", args[0], err))
+				return noSetting(cmd.Context(), c, args[0], fmt.Errorf("nothing is changed: %w", err))
 			}
 			return nil
 		},

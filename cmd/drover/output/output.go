@@ -129,10 +129,14 @@ func (p Printer) Show(value any, fill func(*Table)) error {
 		encoder.SetIndent(2)
 		return encoder.Encode(plain)
 	case p.Format.path != nil:
-		if err := p.Format.path.Execute(p.Out, plain); err != nil {
+		var text strings.Builder
+		if err := p.Format.path.Execute(&text, plain); err != nil {
 			return fmt.Errorf("print by the template of -o: %w", err)
 		}
-		_, err := fmt.Fprintln(p.Out)
+		if !strings.HasSuffix(text.String(), "\n") {
+			text.WriteString("\n")
+		}
+		_, err := io.WriteString(p.Out, text.String())
 		return err
 	}
 	for _, name := range names(plain) {

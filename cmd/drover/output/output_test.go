@@ -34,6 +34,7 @@ func TestFormats(t *testing.T) {
 		"name":                "a\n<b>\n",
 		"jsonpath={[*].name}": "a <b>\n",
 		"jsonpath={range [*]}{.name}={.size};{end}": "a=1;<b>=12345678901;\n",
+		`jsonpath={range [*]}{.id}{"\n"}{end}`:      "1\n2\n",
 		"jsonpath={[1].more.k}":                     "v\n",
 		"jsonpath={[0].nothing}":                    "\n",
 		`jsonpath={[?(@.name=="a")].id}`:            "1\n",

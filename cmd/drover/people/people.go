@@ -131,23 +131,31 @@ func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) 
 
 // role finds a role by its ID, or by its name in any case, among those of both types.
 func (a *App) role(ctx context.Context, c *client.Client, name string) (resource, error) {
-	var known []string
-	for _, plural := range []string{"roletemplates", "globalroles"} {
-		all, err := list(ctx, c, plural, nil)
-		if err != nil {
-			return resource{}, fmt.Errorf("list roles: %w", err)
-		}
-		for _, r := range all {
-			if r.ID == name || strings.EqualFold(r.Name, name) {
-				return r, nil
-			}
-			known = append(known, r.ID)
-		}
+	r, known, err := a.roleAmong(ctx, c, name)
+	if err != nil || r.ID != "" {
+		return r, err
 	}
 	if like := near.Names(name, known); len(like) > 0 {
 		return resource{}, a.Absent("there is no role %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)
+}
+
+// roleAmong is a role by its ID or name, or the IDs of those that the caller sees.
+func (a *App) roleAmong(ctx context.Context, c *client.Client, name string) (r resource, known []string, err error) {
+	for _, plural := range []string{"roletemplates", "globalroles"} {
+		all, err := list(ctx, c, plural, nil)
+		if err != nil {
+			return resource{}, nil, fmt.Errorf("list roles: %w", err)
+		}
+		for _, r := range all {
+			if r.ID == name || strings.EqualFold(r.Name, name) {
+				return r, nil, nil
+			}
+			known = append(known, r.ID)
+		}
+	}
+	return resource{}, known, nil
 }
 
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
