@@ -123,6 +123,7 @@ var parts = [...]part{
 	{"change", (*bench).change},
 	{"cold", (*bench).coldStart},
 	{"backup", (*bench).backup},
+	{"proxy", (*bench).kubeProxy},
 }
 
 func partNames() []string {
