@@ -124,6 +124,7 @@ var parts = [...]part{
 	{"cold", (*bench).coldStart},
 	{"backup", (*bench).backup},
 	{"proxy", (*bench).kubeProxy},
+	{"rights", (*bench).rights},
 }
 
 func partNames() []string {
