@@ -43,7 +43,7 @@ func descriptions() map[string]description {
 			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
 		},
-		"/v1-drover/clusters": {summary: "List clusters", query: page, answer: views.List[views.Cluster]{}},
+		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Cluster]{}},
 		"/v1-drover/clusters/{namespace}/{name}": {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},

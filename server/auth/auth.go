@@ -30,6 +30,8 @@ var (
 	// ErrExpired is ErrUnauthenticated for whoever has the right key of a token whose time is
 	// over; they may learn that.
 	ErrExpired = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
+	// ErrUserDisabled is the same for whoever has the right key of a token whose user is disabled.
+	ErrUserDisabled = fmt.Errorf("%w: the user of this token is disabled", ErrUnauthenticated)
 	// ErrWrongPassword says that user and password of a login do not belong together.
 	ErrWrongPassword = errors.New("authentication failed")
 	// ErrDisabled says that the password is right and the user may not log in.

@@ -19,7 +19,7 @@ import (
 // all, in the cookie R_SESS. A request with the cookie that changes something needs
 // the CSRF token too.
 //
-// The errors are ErrUnauthenticated (ErrExpired among them), ErrForged, ErrOrigin and ErrCutOff.
+// The errors are ErrUnauthenticated (ErrExpired and ErrUserDisabled among them), ErrForged, ErrOrigin and ErrCutOff.
 func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
 	text, byCookie := credential(r)
 	who, err := a.Check(text)
@@ -53,8 +53,11 @@ func (a *Auth) Check(text string) (Identity, error) {
 		return Identity{}, ErrExpired
 	}
 	user, ok := a.state.Users.Get(token.Value.UserID)
-	if !ok || user.Value.Disabled {
+	if !ok {
 		return Identity{}, ErrUnauthenticated
+	}
+	if user.Value.Disabled {
+		return Identity{}, ErrUserDisabled
 	}
 	return a.IdentityOf(user.Value, token.Value), nil
 }

@@ -123,6 +123,8 @@ var parts = [...]part{
 	{"change", (*bench).change},
 	{"cold", (*bench).coldStart},
 	{"backup", (*bench).backup},
+	{"proxy", (*bench).kubeProxy},
+	{"rights", (*bench).rights},
 }
 
 func partNames() []string {

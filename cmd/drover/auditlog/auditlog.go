@@ -4,19 +4,17 @@ package auditlog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/views"
 )
@@ -25,14 +23,11 @@ import (
 type App struct {
 	// Client finds the server.
 	Client func() (*client.Client, error)
-	// Tabular says that people read the output; otherwise Print prints a value for programs.
-	Tabular func() bool
-	Print   func(value any) error
-	// Table prints rows with a heading.
-	Table func(rows [][]string) error
+	// Printer prints as was asked for.
+	Printer func() output.Printer
 	// Usage is an error about the command line.
-	Usage    func(format string, args ...any) error
-	Out, Err io.Writer
+	Usage func(format string, args ...any) error
+	Err   io.Writer
 }
 
 // path is where the server has its log.
@@ -61,7 +56,7 @@ func (w wish) query() url.Values {
 // Command is drover audit.
 func (a *App) Command(args cobra.PositionalArgs) *cobra.Command {
 	w := wish{limit: 200}
-	var follow bool
+	var goOn bool
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Who did what to which object, from where, with which result", Args: args,
 		Long: `Print the newest entries of the audit log, oldest first. Each server has a log of its own, so this is
@@ -81,8 +76,8 @@ settings audit-…, and what each field means.`,
 			if err != nil {
 				return err
 			}
-			if follow {
-				return a.follow(cmd.Context(), c, w)
+			if goOn {
+				return a.entries().Follow(cmd.Context(), stream(c, w))
 			}
 			return a.list(cmd.Context(), c, w)
 		},
@@ -95,7 +90,7 @@ settings audit-…, and what each field means.`,
 	flags.DurationVar(&w.since, "since", 0, "only entries of the time before now that is given, as in 24h")
 	flags.Lookup("since").DefValue = "" // which is not 0s
 	flags.IntVar(&w.limit, "limit", w.limit, "how many entries at most, up to 5000; of -f those before it begins")
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
+	flags.BoolVarP(&goOn, "follow", "f", false, "go on with what comes, until Ctrl-C")
 	return cmd
 }
 
@@ -104,15 +99,8 @@ func (a *App) list(ctx context.Context, c *client.Client, w wish) error {
 	if err := c.Get(ctx, path+"?"+w.query().Encode(), &answer); err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
-	if !a.Tabular() {
-		return a.Print(answer)
-	}
-	if len(answer.Data) > 0 {
-		rows := [][]string{{"TIME", "USER", "SOURCE", "VERB", "KIND", "OBJECT", "RESULT"}}
-		for _, e := range answer.Data {
-			rows = append(rows, Cells(e))
-		}
-		if err := a.Table(rows); err != nil {
+	if len(answer.Data) > 0 || !a.Printer().Format.Tabular() {
+		if err := a.entries().Print(answer.Data); err != nil {
 			return err
 		}
 	}
@@ -120,6 +108,16 @@ func (a *App) list(ctx context.Context, c *client.Client, w wish) error {
 		fmt.Fprintln(a.Err, note)
 	}
 	return nil
+}
+
+// entries are how entries are printed. Two of one id are the begin and the end of something long.
+func (a *App) entries() follow.List[audit.Entry] {
+	return follow.List[audit.Entry]{
+		Printer: a.Printer(), Errs: a.Err, What: "follow the audit log",
+		Heading: []string{"TIME", "USER", "SOURCE", "VERB", "KIND", "OBJECT", "RESULT"},
+		Cells:   func(e audit.Entry, _ time.Time) []string { return Cells(e) },
+		Key:     func(e audit.Entry) string { return e.ID + " " + string(e.Stage) },
+	}
 }
 
 // notes are what to know of a part of the log.
@@ -171,58 +169,15 @@ func result(e audit.Entry) string {
 	return strconv.Itoa(e.Status)
 }
 
-// follow prints entries until Ctrl-C. A connection that is lost is made again, and what was printed is not printed twice.
-func (a *App) follow(ctx context.Context, c *client.Client, w wish) error {
-	q, started := w.query(), time.Now()
+// stream begins with the newest entries; what happened while there was no connection is wanted, too.
+func stream(c *client.Client, w wish) follow.Open {
+	q := w.query()
 	q.Set("follow", "true")
-	printed := map[string]bool{}
-	for first := true; ; first = false {
-		if !first { // what happened while there was no connection is wanted too
-			q.Set("since", (w.since + time.Since(started)).Truncate(time.Second).String())
+	return func(ctx context.Context, again bool, gone time.Duration) (io.ReadCloser, error) {
+		if again {
+			q.Set("since", (w.since + gone).Truncate(time.Second).String())
 			q.Set("limit", "5000")
 		}
-		body, err := c.Stream(ctx, path+"?"+q.Encode())
-		refused, ok := errors.AsType[*client.Error](err)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			err = a.printStream(body, printed)
-		case first || ok && refused.Status < http.StatusInternalServerError:
-			return fmt.Errorf("follow the audit log: %w", err)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-func (a *App) printStream(body io.ReadCloser, printed map[string]bool) error {
-	defer body.Close()
-	for stream := json.NewDecoder(body); ; {
-		var e audit.Entry
-		if err := stream.Decode(&e); err != nil {
-			return err
-		}
-		key := e.ID + " " + string(e.Stage)
-		if printed[key] {
-			continue
-		}
-		printed[key] = true
-		if !a.Tabular() {
-			if err := a.Print(e); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := fmt.Fprintln(a.Out, strings.Join(Cells(e), "  ")); err != nil {
-			return err
-		}
+		return c.Stream(ctx, path+"?"+q.Encode())
 	}
 }

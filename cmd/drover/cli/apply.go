@@ -14,17 +14,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/views"
 )
 
 func (a *app) applyCommand() *cobra.Command {
 	var files []string
+	var recursive bool
 	o := applyOptions{timeout: 30 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Create or change clusters, and the Secrets and ConfigMaps that they refer to, described in YAML; all documents of all files or none",
 		Example: `  drover apply -f cluster.yaml
   drover apply -f clusters/ --dry-run
+  drover apply -R -f clusters/
   cat *.yaml | drover apply -f -
   drover apply -f cluster.yaml --wait`,
 		Args: needs(),
@@ -32,7 +35,7 @@ func (a *app) applyCommand() *cobra.Command {
 			if len(files) == 0 {
 				return usage("which clusters? give a file or a directory with -f, or -f - for standard input")
 			}
-			all, err := a.read(files)
+			all, err := a.read(files, recursive)
 			if err != nil {
 				return err
 			}
@@ -40,6 +43,7 @@ func (a *app) applyCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with clusters, directory of such files, or - for standard input (repeat)")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "take the files of directories below a directory, too")
 	o.flags(cmd)
 	return cmd
 }
@@ -104,15 +108,15 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 				action += " (dry run)"
 			}
 			if r.Kind != "" {
-				t.row(strings.ToLower(r.Kind)+" "+r.Namespace+"/"+r.Name, action)
+				t.Row(strings.ToLower(r.Kind)+" "+r.Namespace+"/"+r.Name, action)
 				continue
 			}
 			if r.Operation != "" {
 				action += " by operation " + r.Operation
 			}
-			t.row("cluster "+r.Namespace+"/"+r.Name, action)
+			t.Row("cluster "+r.Namespace+"/"+r.Name, action)
 			for _, line := range r.Hosts {
-				t.row("  " + line)
+				t.Row("  " + line)
 			}
 			if r.Preview != nil {
 				preview(t, *r.Preview)
@@ -120,6 +124,7 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 		}
 	})
 	if err != nil || o.dryRun || !o.wait {
+		a.hint(err == nil && !o.dryRun, afterApply(answer.Results))
 		return err
 	}
 	for _, r := range answer.Results {
@@ -135,6 +140,20 @@ func (a *app) apply(ctx context.Context, all documents, o applyOptions) error {
 		}
 	}
 	return nil
+}
+
+// afterApply is what to do next when clusters were made or changed, and nobody waits for them; "" for nothing.
+func afterApply(results []clusters.Result) string {
+	for _, r := range results {
+		switch {
+		case r.Kind != "":
+		case r.Action == clusters.Created:
+			return fmt.Sprintf("next: `drover clusters join-command %s --all-roles` prints what a host runs to join it, `drover clusters show %s -w` follows it", r.Name, r.Name)
+		case r.Action == clusters.Configured:
+			return fmt.Sprintf("next: `drover clusters show %s -w` follows it", r.Name)
+		}
+	}
+	return ""
 }
 
 // active says whether a cluster is, and what it waits for while it is not.

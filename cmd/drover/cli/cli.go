@@ -9,13 +9,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/cmd/drover/auditlog"
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/complete"
+	"github.com/drover-project/drover/cmd/drover/credential"
+	"github.com/drover-project/drover/cmd/drover/misuse"
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/cmd/drover/rke"
 )
 
@@ -54,7 +61,7 @@ func Main(ctx context.Context, args []string, streams Streams, environ func(stri
 		return int(code)
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(streams.Err, "error: "+strings.TrimSuffix(line, "\n"))
+		fmt.Fprintln(streams.Err, output.Error(streams.Err, environ)+" "+strings.TrimSuffix(line, "\n"))
 	}
 	return codeOf(err)
 }
@@ -68,19 +75,32 @@ const (
 )
 
 // exitCodes describes them.
-const exitCodes = `| code | meaning |
-|---|---|
-| 0 | done |
-| 1 | it could not be done; standard error has why. Of ` + "`why`" + `: something is wrong |
-| 2 | the command line is wrong |
-| 3 | the server does not take the token, or its user may not do this |
-| 4 | what was named does not exist |
-| 130 | ended by Ctrl-C |
-| other | that of the program that ` + "`machines docker`" + ` ran |
-`
+var exitCodes = [][2]string{
+	{"0", "done"},
+	{"1", "it could not be done; standard error has why. Of `why`: something is wrong"},
+	{"2", "the command line is wrong"},
+	{"3", "the server does not take the token, or its user may not do this"},
+	{"4", "what was named does not exist"},
+	{"130", "ended by Ctrl-C"},
+	{"other", "that of the program that `machines docker` ran"},
+}
+
+// about is the first that somebody reads.
+var about = func() string {
+	text := "Provision and look after Kubernetes clusters on hosts that already exist.\n\nFirst steps:\n" +
+		"  drover login https://SERVER --username NAME   log in to a server\n" +
+		"  drover apply -f cluster.yaml                  make a cluster, or change one\n" +
+		"  drover clusters join-command NAME --all-roles what a host runs to join it\n" +
+		"  drover clusters kubeconfig NAME --exec        a kubeconfig for it\n" +
+		"  drover why NAME                               why something is not active\n\nExit codes:\n"
+	for _, code := range exitCodes {
+		text += fmt.Sprintf("  %-6s %s\n", code[0], code[1])
+	}
+	return strings.TrimSuffix(text, "\n")
+}()
 
 func codeOf(err error) int {
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*misuse.Error](err); ok {
 		return codeUsage
 	}
 	if _, ok := errors.AsType[*absentError](err); ok {
@@ -97,12 +117,7 @@ func codeOf(err error) int {
 	return codeFailed
 }
 
-// usageError says what is wrong with a command line.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func usage(format string, args ...any) error { return misuse.Errorf(format, args...) }
 
 // absentError reports that nothing has the name that was given.
 type absentError struct{ text string }
@@ -111,23 +126,14 @@ func (e *absentError) Error() string { return e.text }
 
 func absent(format string, args ...any) error { return &absentError{fmt.Sprintf(format, args...)} }
 
-// needs says which arguments a command takes, in a sentence for whoever forgot them.
-func needs(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usage("%s needs %s, as in `%s`", cmd.CommandPath(), strings.Join(names[len(args):], " and "), cmd.UseLine())
-		case len(args) > len(names):
-			return usage("%s takes %d arguments, and %q is one more; `%s --help` shows how it is used", cmd.CommandPath(), len(names), args[len(names)], cmd.CommandPath())
-		}
-		return nil
-	}
-}
+// needs says which arguments a command takes.
+func needs(names ...string) cobra.PositionalArgs { return misuse.Needs(names...) }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "drover",
 		Short:         "Provision and look after Kubernetes clusters on hosts that already exist",
+		Long:          about,
 		Version:       drover.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -141,46 +147,21 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.given.CAFile, "ca-file", "", "PEM file of the authority to trust (DROVER_CA_FILE)")
 	flags.StringVar(&a.given.Context, "context", "", "context of drover login to use instead of the current one")
 	flags.StringVar(&a.given.DataDir, "data-dir", dataDir(a.environ), "data directory of a server on this host (DROVER_DATA_DIR)")
-	flags.StringVarP(&a.format, "output", "o", "table", "table, json or yaml")
+	flags.StringVarP(&a.format, "output", "o", "table", output.Usage)
 	root.AddCommand(a.serverCommand(), a.applyCommand(), a.clustersCommand(), a.fleetsCommand(), a.machinesCommand(), a.objectsCommand(), a.operationsCommand(), a.snapshotsCommand(), a.eventsCommand(), a.auditCommand(), a.whyCommand(), a.tunnelsCommand(), a.versionsCommand(), a.settingsCommand(),
-		a.loginCommand(), a.contextCommand(), a.versionCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
+		a.loginCommand(), a.contextCommand(), a.versionCommand(), a.credentialCommand(), (&rke.App{Out: a.Out, Err: a.Err, Environ: a.environ}).Command())
 	root.AddCommand(a.peopleCommands()...)
-	refuseUnknown(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
-	})
+	misuse.Unknown(root)
+	root.SetFlagErrorFunc(misuse.Flag)
 	// Asked here before the library does, whose error looks like one of the command's own.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := cmd.ValidateFlagGroups(); err != nil {
-			return usage("%v; `%s --help` shows its flags", err, cmd.CommandPath())
+		if _, err := output.Parse(a.format); err != nil {
+			return usage("%v", err)
 		}
-		return nil
+		return misuse.Together(cmd)
 	}
-	a.complete(root)
+	complete.App{Client: a.client, Outputs: output.Formats(), Contexts: a.contextNames}.Into(root)
 	return root
-}
-
-// refuseUnknown has a command that only holds others refuse what is none of them; the library
-// would show its help and call that a success. One that does something itself sees to its arguments.
-func refuseUnknown(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		refuseUnknown(sub)
-	}
-	if !cmd.HasSubCommands() || cmd.Runnable() {
-		return
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return nil
-		}
-		see := fmt.Sprintf("`%s --help` shows those there are", cmd.CommandPath())
-		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-			see = fmt.Sprintf("did you mean %s?", strings.Join(like, " or "))
-		}
-		return usage("unknown command %q of %s; %s", args[0], cmd.CommandPath(), see)
-	}
 }
 
 func dataDir(environ func(string) string) string {
@@ -201,16 +182,18 @@ func (a *app) client() (*client.Client, error) {
 }
 
 func (a *app) auditCommand() *cobra.Command {
-	return (&auditlog.App{
-		Client: a.client, Tabular: a.tabular, Print: func(v any) error { return a.show(v, nil) }, Usage: usage, Out: a.Out, Err: a.Err,
-		Table: func(rows [][]string) error {
-			return a.show(nil, func(t *table) {
-				for _, cells := range rows {
-					t.row(cells...)
-				}
-			})
-		},
-	}).Command(needs())
+	return (&auditlog.App{Client: a.client, Printer: a.printer, Usage: usage, Err: a.Err}).Command(needs())
+}
+
+// credentialCommand is drover token, which kubeconfigs of `clusters kubeconfig --exec` run.
+func (a *app) credentialCommand() *cobra.Command {
+	return (&credential.App{Client: a.client, Find: a.findCluster, Dir: a.tokenDir, Usage: usage, Out: a.Out, Now: time.Now, Parent: os.Getppid()}).Command(needs())
+}
+
+// tokenDir is where the tokens of kubectl are kept: beside the file of contexts.
+func (a *app) tokenDir() (string, error) {
+	file, err := client.FilePath(a.environ)
+	return filepath.Join(filepath.Dir(file), "tokens"), err
 }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -219,7 +202,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  needs(),
 		RunE: func(*cobra.Command, []string) error {
-			return a.show(map[string]string{"version": drover.Version}, func(t *table) { t.row(drover.Version) })
+			return a.show(map[string]string{"version": drover.Version}, func(t *table) { t.Row(drover.Version) })
 		},
 	}
 }

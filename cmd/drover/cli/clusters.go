@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/credential"
+	"github.com/drover-project/drover/cmd/drover/follow"
+	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -29,26 +32,56 @@ func (a *app) clustersCommand() *cobra.Command {
 }
 
 func (a *app) clustersList() *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List clusters", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+			clusters := follow.List[views.Cluster]{
+				Printer: a.printer(), Errs: a.Err, What: "watch clusters", Narrow: 6,
+				Heading: []string{"NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE", "NAMESPACE", "DISTRIBUTION", "WANTED", "AGE"},
+				Cells: func(one views.Cluster, now time.Time) []string {
+					return []string{one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message,
+						one.Namespace, orDash(one.Distribution), orDash(one.KubernetesVersion), ago(now, one.Created)}
+				},
+				Key:  func(one views.Cluster) string { return one.ID },
+				News: func(one views.Cluster) string { return clusterText(one) },
+				Line: func(one views.Cluster) string { return at(time.Now(), one.Name, clusterText(one)) },
+			}
+			if watch {
+				return clusters.Follow(cmd.Context(), follow.Below(c, clustersPath))
+			}
 			list, err := collect[views.Cluster](cmd.Context(), c, clustersPath)
 			if err != nil {
 				return fmt.Errorf("list clusters: %w", err)
 			}
 			a.hint(len(list) == 0, "there is no cluster yet; `drover apply -f cluster.yaml` makes one")
-			return a.show(list, func(t *table) {
-				t.row("NAME", "ID", "STATE", "VERSION", "MACHINES", "MESSAGE")
-				for _, one := range list {
-					t.row(one.Name, one.ID, one.State, orDash(one.Version), fmt.Sprint(one.Machines), one.Message)
-				}
-			})
+			return clusters.Print(list)
 		},
 	}
+	watchFlag(cmd, &watch)
+	return cmd
+}
+
+// watchFlag is -w of lists.
+func watchFlag(cmd *cobra.Command, watch *bool) {
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "print each change of state until Ctrl-C")
+}
+
+// at is a line of a list that is watched.
+func at(now time.Time, name, text string) string {
+	return now.Format(time.TimeOnly) + "  " + name + "  " + text
+}
+
+// clusterText is a cluster's state with the reason.
+func clusterText(one views.Cluster) string {
+	if one.Message == "" {
+		return one.State
+	}
+	return one.State + ": " + one.Message
 }
 
 // collect gets all pages of a list.
@@ -87,7 +120,7 @@ func (a *app) findCluster(ctx context.Context, c *client.Client, name string) (v
 	if len(known) == 0 {
 		return views.Cluster{}, absent("there is no cluster %q, and no other; `drover apply -f cluster.yaml` makes one", name)
 	}
-	return views.Cluster{}, absent("there is no cluster %q; there are: %s", name, strings.Join(known, ", "))
+	return views.Cluster{}, absent("there is no cluster %q; %s", name, near.Hint(name, known, "drover clusters ls"))
 }
 
 // onCluster is a command that does something with the cluster of its one argument.
@@ -115,7 +148,7 @@ func (a *app) clustersShow() *cobra.Command {
 				return usage("-w prints lines for people; leave -o out")
 			case watch:
 				return a.watchCluster(ctx, c, one)
-			case a.format == "yaml": // what apply takes
+			case a.printer().Format.YAML(): // what apply takes
 				var document any
 				if err := c.Get(ctx, clusterPath(one)+"/document", &document); err != nil {
 					return fmt.Errorf("show cluster %s: %w", one.Name, err)
@@ -129,7 +162,7 @@ func (a *app) clustersShow() *cobra.Command {
 				return fmt.Errorf("show cluster %s: %w", one.Name, err)
 			}
 			now := time.Now()
-			return a.show(t, func(rows *table) { t.Rows(rows.row, func(at time.Time) string { return ago(now, at) }) })
+			return a.show(t, func(rows *table) { t.Rows(rows.Row, func(at time.Time) string { return ago(now, at) }) })
 		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change, until Ctrl-C or until the cluster is removed")
@@ -248,7 +281,7 @@ input, the node agent from its environment.`,
 				return fmt.Errorf("cluster %s has no join command: %s", one.Name, join.Problem)
 			}
 			line := join.Command + flags
-			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
+			return a.show(map[string]string{"command": line}, func(t *table) { t.Row(line) })
 		}),
 	}
 	f := cmd.Flags()
@@ -340,12 +373,25 @@ func quote(s string) string {
 }
 
 func (a *app) kubeconfigCommand() *cobra.Command {
-	return &cobra.Command{
+	var exec bool
+	cmd := &cobra.Command{
 		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: needs("NAME"),
-		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes",
+		Long: `Print a kubeconfig that reaches the cluster through the server.
+
+It holds a token of yours, which lives as long as the server's setting kubeconfig-default-token-ttl-minutes says and works wherever
+the file is. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
+renews it, so the file may be shown to others and does not end.`,
+		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes\n  drover clusters kubeconfig harbour --exec > ~/.kube/harbour",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if one.Distribution == views.Docker {
 				return fmt.Errorf("cluster %s has no Kubernetes to reach: nothing is provisioned on its hosts yet", one.Name)
+			}
+			if exec {
+				text, err := credential.Kubeconfig(c, one, credential.Program(), a.given.Context, a.environ("DROVER_CONFIG"))
+				if err == nil {
+					_, err = a.Out.Write(text)
+				}
+				return err
 			}
 			var answer struct {
 				Config string `json:"config"`
@@ -357,4 +403,6 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&exec, "exec", false, "without a token: kubectl gets one of `drover token`, by your login on this host")
+	return cmd
 }

@@ -86,7 +86,7 @@ func TestExitCodes(t *testing.T) {
 		{"machines ls --nonsense", 0, 2, "--nonsense"},
 		{"machines show", 0, 2, "needs NAME"},
 		{"machines show a b", 0, 2, "one more"},
-		{"machines ls -o xml", 0, 2, "table, json and yaml"},
+		{"machines ls -o xml", 0, 2, "the formats are table, wide, json"},
 		{"machines rm pier", 0, 2, "say --yes"},
 		{"machines logs pier", 0, 2, "whose log?"},
 		{"clusters rm harbour", 0, 2, "say --yes"},

@@ -45,7 +45,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 	if o.dryRun {
 		return a.show(begun.Lines, func(t *table) {
 			for _, line := range begun.Lines {
-				t.row(line)
+				t.Row(line)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func (a *app) ask(ctx context.Context, c *client.Client, one views.Cluster, aske
 		return err
 	}
 	return a.show(begun.Operation, func(t *table) {
-		t.row(fmt.Sprintf("operation %s: %s; `drover operations wait %s` waits for its end", begun.Operation.ID, begun.Operation.Title, begun.Operation.ID))
+		t.Row(fmt.Sprintf("operation %s: %s; `drover operations wait %s` waits for its end", begun.Operation.ID, begun.Operation.Title, begun.Operation.ID))
 	})
 }
 
@@ -76,13 +76,13 @@ func (a *app) snapshotsList() *cobra.Command {
 			a.hint(len(list) == 0, "there is no snapshot of it; `drover snapshots create "+one.Name+"` takes one")
 			now := time.Now()
 			return a.show(list, func(t *table) {
-				t.row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED")
+				t.Row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED")
 				for _, s := range list {
 					can := "yes"
 					if !s.Restorable {
 						can = "no: " + s.Why
 					}
-					t.row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), can, rehearsed(now, s.Rehearsal))
+					t.Row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), can, rehearsed(now, s.Rehearsal))
 				}
 			})
 		}),

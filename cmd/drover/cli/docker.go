@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/misuse"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -40,7 +41,7 @@ The end of an input goes with it, as docker run -i needs it. Only where the host
 the original's protocol (Rancher's own agent) it does not: there a program that reads its input to
 the end waits on.`,
 		Example: "  drover machines docker n1 -- ps\n  drover machines docker n1 -- exec -it kubelet sh\n  drover machines docker n1 -- run -i --rm busybox wc -c < file",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    misuse.Between(1, "NAME", "ARGUMENTS..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if rest := args[1:]; len(rest) > 0 && rest[0] == "--" {
 				args = slices.Delete(args, 1, 2)

@@ -21,7 +21,11 @@ func Document(w io.Writer) {
 		"Generated from the commands by `go generate ./cmd/drover/cli`; `drover COMMAND --help` shows the same.\n\n"+
 		root.Short+".\n\n## Flags of all commands\n\n")
 	writeFlags(w, root.PersistentFlags())
-	fmt.Fprint(w, "\n## Exit codes\n\n"+exitCodes+"\n")
+	fmt.Fprint(w, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n")
+	for _, code := range exitCodes {
+		fmt.Fprintf(w, "| %s | %s |\n", code[0], code[1])
+	}
+	fmt.Fprintln(w)
 	document(w, root)
 }
 

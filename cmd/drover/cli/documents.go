@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,11 +31,14 @@ type part struct {
 }
 
 // read reads files, of directories those whose names end in .yaml, .yml or .json, and
-// standard input for "-".
-func (a *app) read(names []string) (documents, error) {
+// standard input for "-". Recursively they are read of directories below as well.
+func (a *app) read(names []string, recursive bool) (documents, error) {
 	var all documents
 	for _, name := range names {
-		files, err := filesOf(name)
+		if name == "-" && slices.ContainsFunc(all.parts, func(p part) bool { return p.name == "standard input" }) {
+			return documents{}, usage("standard input is given twice, and can be read once")
+		}
+		files, err := filesOf(name, recursive)
 		if err != nil {
 			return documents{}, fmt.Errorf("read clusters: %w", err)
 		}
@@ -47,24 +51,33 @@ func (a *app) read(names []string) (documents, error) {
 	return all, nil
 }
 
-func filesOf(name string) ([]string, error) {
+func filesOf(name string, recursive bool) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil
 	}
 	if info, err := os.Stat(name); err != nil || !info.IsDir() {
 		return []string{name}, nil // opening it says what is wrong with it
 	}
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, err
-	}
 	var files []string
-	for _, e := range entries { // sorted by name
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() {
-			files = append(files, filepath.Join(name, e.Name()))
+	below, root := false, strings.TrimRight(name, "/")+"/"                            // with which a link to a directory is one
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // sorted by name
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != root && (!recursive || strings.HasPrefix(e.Name(), ".")): // as .git
+			below = true
+			return filepath.SkipDir
+		case !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())):
+			files = append(files, path)
 		}
-	}
-	if len(files) == 0 {
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(files) == 0 && below && !recursive:
+		return nil, fmt.Errorf("directory %s has no file whose name ends in .yaml, .yml or .json; -R looks into the directories below it, too", name)
+	case len(files) == 0:
 		return nil, fmt.Errorf("directory %s has no file whose name ends in .yaml, .yml or .json", name)
 	}
 	return files, nil
@@ -86,6 +99,9 @@ func (a *app) readOne(all *documents, file string) error {
 	}
 	if len(all.text) > 0 {
 		all.text = append(bytes.TrimRight(all.text, "\n"), "\n---\n"...)
+	}
+	if file == "-" {
+		file = "standard input"
 	}
 	all.parts = append(all.parts, part{file, bytes.Count(all.text, []byte("\n")) + 1})
 	all.text = append(all.text, text...)

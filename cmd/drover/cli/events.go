@@ -5,17 +5,15 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -31,7 +29,7 @@ func (a *app) eventsCommand() *cobra.Command {
 server keeps 500 for each cluster or fleet, fewer where there are more than 20 of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
-			if err = cmp.Or(err, a.checkFormat()); err != nil {
+			if err != nil {
 				return err
 			}
 			query := url.Values{}
@@ -50,20 +48,23 @@ server keeps 500 for each cluster or fleet, fewer where there are more than 20 o
 			} else {
 				since = -1
 			}
+			all := follow.List[views.Event]{
+				Printer: a.printer(), Errs: a.Err, What: "follow events",
+				Heading: []string{"TIME", "CLUSTER", "OBJECT", "STATE", "CAUSE"},
+				Cells: func(e views.Event, _ time.Time) []string {
+					return []string{e.At.Local().Format(time.DateTime), orDash(e.Cluster), e.Kind + " " + e.Name, stateChange(e), orDash(causeOf(e))}
+				},
+				Key: func(e views.Event) string { return e.ID },
+			}
 			if watch {
-				return a.followEvents(cmd.Context(), c, query, since)
+				return all.Follow(cmd.Context(), eventStream(c, query, since))
 			}
 			list, err := collect[views.Event](cmd.Context(), c, eventsPath+"?"+query.Encode())
 			if err != nil {
 				return fmt.Errorf("list events: %w", err)
 			}
 			a.hint(len(list) == 0, "there is no event")
-			return a.show(list, func(t *table) {
-				t.row("TIME", "CLUSTER", "OBJECT", "STATE", "CAUSE")
-				for _, e := range list {
-					t.row(e.At.Local().Format(time.DateTime), orDash(e.Cluster), e.Kind+" "+e.Name, stateChange(e), orDash(causeOf(e)))
-				}
-			})
+			return all.Print(list)
 		},
 	}
 	flags := cmd.Flags()
@@ -89,59 +90,14 @@ func causeOf(e views.Event) string {
 	return cmp.Or(e.Cause, e.Code)
 }
 
-// followEvents prints events until Ctrl-C. A connection that is lost is made again, and what was
-// printed is not printed twice. back is how far back to begin, negative for all that there is.
-func (a *app) followEvents(ctx context.Context, c *client.Client, query url.Values, back time.Duration) error {
+// eventStream begins with events of so long ago, with all that there are for a negative time. What happened while there was
+// no connection is wanted, too.
+func eventStream(c *client.Client, query url.Values, back time.Duration) follow.Open {
 	query.Set("follow", "true")
-	printed, started := map[string]bool{}, time.Now()
-	for first := true; ; first = false {
-		if back >= 0 { // what happened while there was no connection is wanted too
-			query.Set("since", (back + time.Since(started)).Truncate(time.Second).String())
+	return func(ctx context.Context, _ bool, gone time.Duration) (io.ReadCloser, error) {
+		if back >= 0 {
+			query.Set("since", (back + gone).Truncate(time.Second).String())
 		}
-		body, err := c.Stream(ctx, eventsPath+"?"+query.Encode())
-		refused, ok := errors.AsType[*client.Error](err)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			err = a.printEvents(body, printed)
-		case first || ok && refused.Status < http.StatusInternalServerError:
-			return fmt.Errorf("follow events: %w", err)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// printEvents prints the events of a stream until it ends, but those that were printed before.
-func (a *app) printEvents(body io.ReadCloser, printed map[string]bool) error {
-	defer body.Close()
-	for stream := json.NewDecoder(body); ; {
-		var e views.Event
-		if err := stream.Decode(&e); err != nil {
-			return err
-		}
-		if printed[e.ID] {
-			continue
-		}
-		printed[e.ID] = true
-		if !a.tabular() {
-			if err := a.show(e, nil); err != nil {
-				return err
-			}
-			continue
-		}
-		line := fmt.Sprintf("%s  %s  %s %s  %s", e.At.Local().Format(time.DateTime), orDash(e.Cluster), e.Kind, e.Name, stateChange(e))
-		if cause := causeOf(e); cause != "" {
-			line += "  " + cause
-		}
-		fmt.Fprintln(a.Out, line)
+		return c.Stream(ctx, eventsPath+"?"+query.Encode())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -50,7 +51,7 @@ AT harbour cluster harbour pending -
 		{"events --since 0s", "since=0s&limit=1000", 0, table, ""},
 		{"events --since -1h", "", 2, "", "error: --since -1h0m0s is in the future; it is how far back to begin, as in 1h\n"},
 		{"events --cluster quay", "", 4, "", "error: there is no cluster \"quay\"; there are: harbour\n"},
-		{"events -o xml", "", 2, "", "error: -o xml: the formats are table, json and yaml\n"},
+		{"events -o xml", "", 2, "", "error: -o xml: the formats are " + output.Usage + "\n"},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			code, out, errs := a.run(t.Context(), strings.Fields(c.command)...)

@@ -44,9 +44,9 @@ func (a *app) fleetsList() *cobra.Command {
 			}
 			a.hint(len(list) == 0, "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it")
 			return a.show(list, func(t *table) {
-				t.row("NAME", "ID", "MACHINES", "STATES", "OPERATION")
+				t.Row("NAME", "ID", "MACHINES", "STATES", "OPERATION")
 				for _, f := range list {
-					t.row(f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f)))
+					t.Row(f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f)))
 				}
 			})
 		},
@@ -97,17 +97,17 @@ func (a *app) fleetsShow() *cobra.Command {
 			}
 			now := time.Now()
 			return a.show(f, func(t *table) {
-				t.row("name", f.Name)
-				t.row("id", f.ID)
-				t.row("made", fmt.Sprintf("%s (%s ago)", f.Created.Format(time.RFC3339), ago(now, f.Created)))
-				t.row("operation", orDash(underWay(f)))
-				t.row("machines", orDash(statesText(f)))
+				t.Row("name", f.Name)
+				t.Row("id", f.ID)
+				t.Row("made", fmt.Sprintf("%s (%s ago)", f.Created.Format(time.RFC3339), ago(now, f.Created)))
+				t.Row("operation", orDash(underWay(f)))
+				t.Row("machines", orDash(statesText(f)))
 				if len(list) > 0 {
-					t.row()
-					t.row("MACHINE", "HOST", "LABELS", "STATE", "SINCE", "WAITING FOR")
+					t.Row()
+					t.Row("MACHINE", "HOST", "LABELS", "STATE", "SINCE", "WAITING FOR")
 				}
 				for _, m := range list {
-					t.row(m.Name, orDash(node(m)), orDash(labelsText(m)), string(m.State), ago(now, m.Since), orDash(m.WaitingFor))
+					t.Row(m.Name, orDash(node(m)), orDash(labelsText(m)), string(m.State), ago(now, m.Since), orDash(m.WaitingFor))
 				}
 			})
 		}),
@@ -157,7 +157,7 @@ a fleet; its labels are what plans are given by.`,
 				return fmt.Errorf("fleet %s has no join command: %s", args[0], join.Problem)
 			}
 			line := join.Command + flags
-			return a.show(map[string]string{"command": line}, func(t *table) { t.row(line) })
+			return a.show(map[string]string{"command": line}, func(t *table) { t.Row(line) })
 		},
 	}
 	f := cmd.Flags()
@@ -249,16 +249,4 @@ func (a *app) findHome(ctx context.Context, c *client.Client, name string) (home
 		}
 	}
 	return home{}, err
-}
-
-func fleetNames(ctx context.Context, c *client.Client) []string {
-	list, err := collect[views.Fleet](ctx, c, fleetsPath)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, len(list))
-	for i, f := range list {
-		names[i] = f.Name
-	}
-	return names
 }

@@ -84,7 +84,7 @@ func (f follower) follow(ctx context.Context, wanted func(c views.Cluster, gone 
 		return waits, err
 	}
 	now := time.Now()
-	if err := f.table(func(t *table) { first.Rows(t.row, func(at time.Time) string { return ago(now, at) }) }); err != nil {
+	if err := f.table(func(t *table) { first.Rows(t.Row, func(at time.Time) string { return ago(now, at) }) }); err != nil {
 		return "", err
 	}
 	news := &tree.News{Out: f.out, Now: time.Now}

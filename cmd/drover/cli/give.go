@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/misuse"
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/plans/written"
 	"github.com/drover-project/drover/server/fleets"
@@ -38,6 +39,7 @@ func (a *app) machinesPlan() *cobra.Command {
 	o := giveOptions{timeout: 30 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "plan [NAME...] -f FILE",
+		Args:  misuse.Between(0, "NAME..."),
 		Short: "Give machines of a fleet a plan",
 		Long: `Give machines of a fleet a plan: those that are named and those that have all labels of -l, or, with --fleet
 alone, all of a fleet. The file is in YAML or JSON, in the form that hosts take from a directory. Machines that have
@@ -62,9 +64,6 @@ exit code is 0 when all machines have the plan and are Active.`,
 				}
 			}
 			c, err := a.client()
-			if err == nil {
-				err = a.checkFormat()
-			}
 			if err != nil {
 				return err
 			}
@@ -147,7 +146,7 @@ func givenRows(t *table, r fleets.Result, dryRun bool) {
 	if r.Operation != "" {
 		action += " by operation " + r.Operation
 	}
-	t.row(action)
+	t.Row(action)
 	if r.Preview != nil && r.Action != fleets.Unchanged {
 		preview(t, *r.Preview)
 	}
@@ -216,7 +215,7 @@ func (a *app) waitGiven(ctx context.Context, c *client.Client, r fleets.Result, 
 			continue
 		}
 		_ = a.show(m, func(rows *table) { // the error is that of the operation
-			rows.row("machine", m.Name)
+			rows.Row("machine", m.Name)
 			describeFailure(rows, m)
 		})
 	}

@@ -165,7 +165,7 @@ func (a *app) resume(ctx context.Context, c *client.Client, one views.Cluster, d
 		}
 		switch {
 		case dryRun:
-			return a.show(would, func(t *table) { t.row("cluster " + one.Name + " is left as it is") })
+			return a.show(would, func(t *table) { t.Row("cluster " + one.Name + " is left as it is") })
 		case !would.Same && !yes && !force:
 			return fmt.Errorf("cluster %s is not taken up: what is listed would change on its hosts; say --yes to have it done", one.Name)
 		}
@@ -174,7 +174,7 @@ func (a *app) resume(ctx context.Context, c *client.Client, one views.Cluster, d
 	if err != nil {
 		return err
 	}
-	return a.show(answer, func(t *table) { t.row("cluster " + one.Name + " goes on") })
+	return a.show(answer, func(t *table) { t.Row("cluster " + one.Name + " goes on") })
 }
 
 // importOptions name what an import reads.
@@ -341,14 +341,14 @@ func (a *app) importRKE(ctx context.Context, c *client.Client, name string, r vi
 	}
 	return a.show(answer, func(t *table) {
 		if dryRun {
-			t.row(fmt.Sprintf("cluster %s of %d hosts can be imported; nothing was stored", short, len(answer.Hosts)))
+			t.Row(fmt.Sprintf("cluster %s of %d hosts can be imported; nothing was stored", short, len(answer.Hosts)))
 			return
 		}
-		t.row(fmt.Sprintf("cluster %s of %d hosts is imported, and nothing is done on them", short, len(answer.Hosts)))
+		t.Row(fmt.Sprintf("cluster %s of %d hosts is imported, and nothing is done on them", short, len(answer.Hosts)))
 		for _, line := range lines {
-			t.row(line)
+			t.Row(line)
 		}
-		t.row("when all of them have joined, `drover clusters resume " + short + "` says what would change")
+		t.Row("when all of them have joined, `drover clusters resume " + short + "` says what would change")
 	})
 }
 

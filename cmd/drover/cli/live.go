@@ -43,7 +43,7 @@ func (a *app) output(ctx context.Context, c *client.Client, m views.Machine, pla
 	}
 	printer := feed.NewPrinter(a.Out)
 	show := printer.Print
-	if a.format == "json" {
+	if a.printer().Format.JSON() {
 		lines := json.NewEncoder(a.Out)
 		show = func(r feed.Record) { _ = lines.Encode(r) } // nobody may listen any more, which a signal reports
 	}

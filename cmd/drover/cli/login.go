@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/cmd/drover/signin"
 )
 
@@ -157,6 +158,7 @@ func (a *app) remember(cmd *cobra.Command, c client.Context, name string) error 
 		return err
 	}
 	fmt.Fprintf(a.Out, "logged in to %s; context %s is current (%s)\n", c.Server, name, path)
+	a.hint(true, "next: `drover whoami` shows your roles, `drover clusters ls` your clusters")
 	return nil
 }
 
@@ -180,13 +182,13 @@ func (a *app) contextCommand() *cobra.Command {
 			}
 			a.hint(len(rows) == 0, "no server is remembered; `drover login URL` remembers one")
 			return a.show(rows, func(t *table) {
-				t.row("CURRENT", "NAME", "SERVER")
+				t.Row("CURRENT", "NAME", "SERVER")
 				for _, r := range rows {
 					mark := ""
 					if r.Current {
 						mark = "*"
 					}
-					t.row(mark, r.Name, r.Server)
+					t.Row(mark, r.Name, r.Server)
 				}
 			})
 		},
@@ -199,7 +201,7 @@ func (a *app) contextCommand() *cobra.Command {
 				return err
 			}
 			if _, ok := f.Contexts[args[0]]; !ok {
-				return fmt.Errorf("there is no context %q; `drover context ls` shows those there are", args[0])
+				return absent("there is no context %q; %s", args[0], near.Hint(args[0], slices.Sorted(maps.Keys(f.Contexts)), "drover context ls"))
 			}
 			f.Current = args[0]
 			return client.WriteFile(path, f)
@@ -207,6 +209,14 @@ func (a *app) contextCommand() *cobra.Command {
 	}
 	cmd.AddCommand(list, use)
 	return cmd
+}
+
+func (a *app) contextNames() []string {
+	f, _, err := a.contexts()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(f.Contexts))
 }
 
 func (a *app) contexts() (client.File, string, error) {

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -14,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
+	"github.com/drover-project/drover/cmd/drover/misuse"
+	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
@@ -91,68 +92,31 @@ func (a *app) machinesList() *cobra.Command {
 				}
 				path += "?cluster=" + url.QueryEscape(one.id)
 			}
+			machines := follow.List[views.Machine]{
+				Printer: a.printer(), Errs: a.Err, What: "watch machines", Narrow: 8,
+				Heading: []string{"NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR", "CAUSE", "OS", "AGE"},
+				Cells: func(m views.Machine, now time.Time) []string {
+					return []string{m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor),
+						orDash(m.Cause), orDash(m.OS), ago(now, m.Created)}
+				},
+				Key:  func(m views.Machine) string { return m.ID },
+				News: stateText,
+				Line: func(m views.Machine) string { return at(time.Now(), m.Name, stateText(m)) },
+			}
 			if watch {
-				return a.follow(cmd.Context(), c, path)
+				return machines.Follow(cmd.Context(), follow.Below(c, path))
 			}
 			list, err := collect[views.Machine](cmd.Context(), c, path)
 			if err != nil {
 				return fmt.Errorf("list machines: %w", err)
 			}
 			a.hint(len(list) == 0, "no machine has joined yet; `drover clusters join-command NAME` prints what makes a host join")
-			now := time.Now()
-			return a.show(list, func(t *table) {
-				t.row("NAME", "NODE", "ADDRESS", "CLUSTER", "ROLES", "STATE", "SINCE", "WAITING FOR")
-				for _, m := range list {
-					t.row(m.Name, orDash(node(m)), orDash(address(m)), m.Cluster, roles(m.Roles), string(m.State), ago(now, m.Since), orDash(m.WaitingFor))
-				}
-			})
+			return machines.Print(list)
 		},
 	}
 	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster or fleet")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print each change of state until Ctrl-C")
+	watchFlag(cmd, &watch)
 	return cmd
-}
-
-// follow prints a line for each machine and for each change of its state.
-func (a *app) follow(ctx context.Context, c *client.Client, path string) error {
-	last := map[string]string{}
-	sign := "?"
-	if strings.Contains(path, "?") {
-		sign = "&"
-	}
-	for {
-		body, err := c.Stream(ctx, path+sign+"follow=true")
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("watch machines: %w", err)
-		}
-		if err == nil {
-			err = a.changes(body, last)
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		fmt.Fprintf(a.Err, "the server's answer ended (%v); asked again\n", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// changes prints what is new of machines until their stream ends.
-func (a *app) changes(body io.ReadCloser, last map[string]string) error {
-	defer body.Close()
-	for stream := json.NewDecoder(body); ; {
-		var m views.Machine
-		if err := stream.Decode(&m); err != nil {
-			return err
-		}
-		if line := stateText(m); last[m.ID] != line {
-			last[m.ID] = line
-			fmt.Fprintf(a.Out, "%s  %s  %s\n", time.Now().Format(time.TimeOnly), m.Name, line)
-		}
-	}
 }
 
 // machinesPath is where the server lists machines, and below it where each of them is.
@@ -166,10 +130,15 @@ func (a *app) findMachine(ctx context.Context, c *client.Client, name string) (v
 	if err != nil {
 		return views.Machine{}, fmt.Errorf("find machine %s: %w", name, err)
 	}
+	var known []string
 	for _, m := range list {
 		if slices.Contains([]string{m.Name, m.ID, m.NodeID, m.NodeName, node(m)}, name) {
 			return m, nil
 		}
+		known = append(known, firstOf(m.NodeName, m.Name))
+	}
+	if like := near.Names(name, known); len(like) > 0 {
+		return views.Machine{}, absent("there is no machine %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
 	return views.Machine{}, absent("there is no machine %q; `drover machines ls` shows those there are", name)
 }
@@ -220,39 +189,39 @@ func hostWaits(ctx context.Context, c *client.Client, m views.Machine) []string 
 
 // describe shows a machine; onHost is what its agent says that it waits for.
 func describe(t *table, m views.Machine, onHost []string, now time.Time) {
-	t.row("name", m.Name)
-	t.row("node", orDash(node(m)))
+	t.Row("name", m.Name)
+	t.Row("node", orDash(node(m)))
 	if m.Fleet {
-		t.row("fleet", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
-		t.row("labels", orDash(labelsText(m)))
+		t.Row("fleet", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
+		t.Row("labels", orDash(labelsText(m)))
 	} else {
-		t.row("cluster", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
-		t.row("roles", roles(m.Roles))
+		t.Row("cluster", fmt.Sprintf("%s (%s)", m.Cluster, m.ClusterID))
+		t.Row("roles", roles(m.Roles))
 	}
-	t.row("address", orDash(address(m)))
+	t.Row("address", orDash(address(m)))
 	if d := m.Docker; d != nil {
-		t.row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.StorageDriver), orDash(d.CgroupDriver)))
-		t.row("system", fmt.Sprintf("%s, kernel %s", orDash(d.OperatingSystem), orDash(d.KernelVersion)))
+		t.Row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.StorageDriver), orDash(d.CgroupDriver)))
+		t.Row("system", fmt.Sprintf("%s, kernel %s", orDash(d.OperatingSystem), orDash(d.KernelVersion)))
 	}
-	t.row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
-	t.row("state", string(m.State))
-	t.row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
-	t.row("cause", orDash(m.Cause))
-	t.row("waiting for", orDash(m.WaitingFor))
+	t.Row("registered", fmt.Sprintf("%s (%s ago)", m.Created.Format(time.RFC3339), ago(now, m.Created)))
+	t.Row("state", string(m.State))
+	t.Row("since", fmt.Sprintf("%s (%s)", m.Since.Format(time.RFC3339), ago(now, m.Since)))
+	t.Row("cause", orDash(m.Cause))
+	t.Row("waiting for", orDash(m.WaitingFor))
 	for _, line := range onHost {
-		t.row("on the host", status.Printable(line))
+		t.Row("on the host", status.Printable(line))
 	}
 	if m.NextStep != "" {
-		t.row("next step", m.NextStep)
+		t.Row("next step", m.NextStep)
 	}
 	if m.Refused != "" {
-		t.row("refused", m.Refused)
+		t.Row("refused", m.Refused)
 	}
 	if now.Before(m.RejoinUntil) {
-		t.row("rejoin", "one registration without the machine's token is allowed until "+m.RejoinUntil.Format(time.RFC3339))
+		t.Row("rejoin", "one registration without the machine's token is allowed until "+m.RejoinUntil.Format(time.RFC3339))
 	}
 	for _, h := range m.History {
-		t.row("history", h.At.Format(time.RFC3339)+"  "+string(h.State))
+		t.Row("history", h.At.Format(time.RFC3339)+"  "+string(h.State))
 	}
 	if m.LastFailure != nil {
 		describeFailure(t, m)
@@ -265,13 +234,13 @@ func describeFailure(t *table, m views.Machine) {
 	if f.Instruction != "" {
 		what = "instruction " + f.Instruction + " of " + what
 	}
-	t.row("last failure", fmt.Sprintf("%s  %s", f.At.Format(time.RFC3339), what))
+	t.Row("last failure", fmt.Sprintf("%s  %s", f.At.Format(time.RFC3339), what))
 	if !m.NextRetry.IsZero() {
-		t.row("next try", fmt.Sprintf("%s (number %d)", m.NextRetry.Format(time.RFC3339), m.Retries+1))
+		t.Row("next try", fmt.Sprintf("%s (number %d)", m.NextRetry.Format(time.RFC3339), m.Retries+1))
 	}
 	lines := strings.Split(strings.TrimRight(f.Output, "\n"), "\n")
 	for _, line := range lines[max(0, len(lines)-20):] {
-		t.row("output", strings.ReplaceAll(line, "\t", "    "))
+		t.Row("output", strings.ReplaceAll(line, "\t", "    "))
 	}
 }
 
@@ -289,7 +258,7 @@ have, or this one after its disk was replaced.`,
 				return fmt.Errorf("allow machine %s to join again: %w", m.Name, err)
 			}
 			return a.show(m, func(t *table) {
-				t.row(fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s",
+				t.Row(fmt.Sprintf("the next registration of machine %s needs no token of it, until %s; run the join command on its host: drover %s",
 					m.Name, m.RejoinUntil.Format(time.RFC3339), joinedBy(m)))
 			})
 		}),
@@ -298,7 +267,7 @@ have, or this one after its disk was replaced.`,
 
 func (a *app) machinesLabel() *cobra.Command {
 	return &cobra.Command{
-		Use: "label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Args: cobra.MinimumNArgs(2),
+		Use: "label NAME KEY=VALUE|KEY-...", Short: "Change the labels of a machine's node; KEY- takes one off", Args: misuse.Between(2, "NAME", "KEY=VALUE..."),
 		Long: `Change the labels of a machine's node: KEY=VALUE sets one, KEY- takes one off. The node gets them
 through the cluster's API and nothing restarts for it. Selectors of the cluster's document, as in
 machineSelectorConfig, see them as well: what they select then is a change like any other.`,
@@ -314,8 +283,8 @@ machineSelectorConfig, see them as well: what they select then is a change like 
 					return fmt.Errorf("label machine %s: %w", m.Name, err)
 				}
 				return a.show(labelled, func(t *table) {
-					t.row("MACHINE", "LABELS OF ITS NODE")
-					t.row(labelled.Name, orDash(labelText(labelled.NodeLabels)))
+					t.Row("MACHINE", "LABELS OF ITS NODE")
+					t.Row(labelled.Name, orDash(labelText(labelled.NodeLabels)))
 				})
 			})(cmd, args[:1])
 		},

@@ -30,9 +30,9 @@ func (a *app) objectsCommand() *cobra.Command {
 			}
 			a.hint(len(all) == 0, "there is no Secret or ConfigMap; `drover apply -f` takes them in beside clusters")
 			return a.show(all, func(t *table) {
-				t.row("KIND", "NAMESPACE", "NAME", "TYPE")
+				t.Row("KIND", "NAMESPACE", "NAME", "TYPE")
 				for _, o := range all {
-					t.row(o.Kind, o.Namespace, o.Name, orDash(o.Type))
+					t.Row(o.Kind, o.Namespace, o.Name, orDash(o.Type))
 				}
 			})
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/views"
 )
@@ -39,6 +40,7 @@ func (a *app) operationsCommand() *cobra.Command {
 
 func (a *app) operationsList() *cobra.Command {
 	var clusterName string
+	var watch bool
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List operations, the newest first, those that have ended too", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,23 +60,48 @@ func (a *app) operationsList() *cobra.Command {
 				}
 				path += "?cluster=" + url.QueryEscape(key)
 			}
+			all := follow.List[views.OperationSummary]{
+				Printer: a.printer(), Errs: a.Err, What: "watch operations", Narrow: 8,
+				Heading: []string{"ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR", "TITLE", "REASON"},
+				Cells: func(o views.OperationSummary, now time.Time) []string {
+					return []string{o.ID, o.Cluster, o.Kind, string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)), orDash(o.Title), orDash(o.Reason)}
+				},
+				Key:  func(o views.OperationSummary) string { return o.ID },
+				News: operationText,
+				Line: func(o views.OperationSummary) string { return at(time.Now(), o.ID, operationText(o)) },
+			}
+			if watch {
+				return all.Follow(cmd.Context(), follow.Below(c, path))
+			}
 			list, err := collect[views.OperationSummary](cmd.Context(), c, path)
 			if err != nil {
 				return fmt.Errorf("list operations: %w", err)
 			}
 			newestFirst(list)
 			a.hint(len(list) == 0, "there is no operation")
-			now := time.Now()
-			return a.show(list, func(t *table) {
-				t.row("ID", "CLUSTER", "KIND", "STATE", "DONE", "BY", "AGE", "WAITING FOR")
-				for _, o := range list {
-					t.row(o.ID, o.Cluster, o.Kind, string(o.State), doneText(o), orDash(o.By), ago(now, o.Created), orDash(waitText(o.Wait)))
-				}
-			})
+			return all.Print(list)
 		},
 	}
+	watchFlag(cmd, &watch)
 	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster or fleet; of one that is removed by NAMESPACE/NAME")
 	return cmd
+}
+
+// operationText is an operation's state with how far it is.
+func operationText(o views.OperationSummary) string {
+	text := fmt.Sprintf("%s of %s is %s, %s tasks done", o.Kind, o.Cluster, o.State, doneText(o))
+	if why := firstOf(o.Reason, stoppedBy(o.Wait)); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// stoppedBy is what is waited for, without how long, which is another one at each look.
+func stoppedBy(w *operations.Wait) string {
+	if w == nil {
+		return ""
+	}
+	return waitText(&operations.Wait{Object: w.Object, Host: w.Host, Cause: w.Cause})
 }
 
 func newestFirst(list []views.OperationSummary) {
@@ -143,52 +170,52 @@ func (a *app) operationsShow() *cobra.Command {
 func describeOperation(t *table, o views.Operation, now time.Time) {
 	at := func(what string, when time.Time) {
 		if !when.IsZero() {
-			t.row(what, fmt.Sprintf("%s (%s ago)", when.Format(time.RFC3339), ago(now, when)))
+			t.Row(what, fmt.Sprintf("%s (%s ago)", when.Format(time.RFC3339), ago(now, when)))
 		}
 	}
-	t.row("id", o.ID)
-	t.row("cluster", o.Cluster)
-	t.row("kind", o.Kind)
-	t.row("title", orDash(o.Title))
-	t.row("asked for by", orDash(o.By))
-	t.row("state", string(o.State))
+	t.Row("id", o.ID)
+	t.Row("cluster", o.Cluster)
+	t.Row("kind", o.Kind)
+	t.Row("title", orDash(o.Title))
+	t.Row("asked for by", orDash(o.By))
+	t.Row("state", string(o.State))
 	if o.Reason != "" {
-		t.row("reason", o.Reason)
+		t.Row("reason", o.Reason)
 	}
 	at("created", o.Created)
 	at("started", o.Started)
 	at("ended", o.Ended)
 	if o.Abort != nil {
-		t.row("abort", fmt.Sprintf("asked for by %s at %s", orDash(o.Abort.By), o.Abort.At.Format(time.RFC3339)))
+		t.Row("abort", fmt.Sprintf("asked for by %s at %s", orDash(o.Abort.By), o.Abort.At.Format(time.RFC3339)))
 	}
 	if o.Retries > 0 {
-		t.row("retries", fmt.Sprint(o.Retries))
+		t.Row("retries", fmt.Sprint(o.Retries))
 	}
 	if o.Hurry != nil {
-		t.row("maintenance window", "is not waited for, as "+orDash(o.Hurry.By)+" asked")
+		t.Row("maintenance window", "is not waited for, as "+orDash(o.Hurry.By)+" asked")
 	}
 	if o.Back != "" {
-		t.row("way back", o.Back)
+		t.Row("way back", o.Back)
 	}
-	t.row("done", doneText(o.OperationSummary))
+	t.Row("done", doneText(o.OperationSummary))
 	if w := o.Wait; w != nil {
-		t.row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
-		t.row("cause", orDash(w.Cause))
-		t.row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
-		t.row("next step", orDash(w.NextStep))
+		t.Row("waiting for", orDash(waitText(&operations.Wait{Object: w.Object, Host: w.Host, Until: w.Until})))
+		t.Row("cause", orDash(w.Cause))
+		t.Row("since", fmt.Sprintf("%s (%s)", w.Since.Format(time.RFC3339), ago(now, w.Since)))
+		t.Row("next step", orDash(w.NextStep))
 	}
 	if len(o.Tasks) > 0 {
-		t.row()
-		t.row("TASK", "STATE", "HOST", "SINCE", "ATTEMPTS", "PROGRESS")
+		t.Row()
+		t.Row("TASK", "STATE", "HOST", "SINCE", "ATTEMPTS", "PROGRESS")
 	}
 	for _, task := range o.Tasks {
-		t.row(task.ID, string(task.State), orDash(task.Host), ago(now, task.Since), fmt.Sprint(task.Attempts), orDash(cmp.Or(task.Message, task.Progress)))
+		t.Row(task.ID, string(task.State), orDash(task.Host), ago(now, task.Since), fmt.Sprint(task.Attempts), orDash(cmp.Or(task.Message, task.Progress)))
 	}
 	if len(o.Log) > 0 {
-		t.row()
+		t.Row()
 	}
 	for _, line := range o.Log[max(0, len(o.Log)-shownLines):] {
-		t.row(line.At.Format(time.RFC3339) + "  " + line.Text)
+		t.Row(line.At.Format(time.RFC3339) + "  " + line.Text)
 	}
 }
 
@@ -201,7 +228,7 @@ operation has succeeded and 1 when it failed, was aborted, or has not ended in t
 -o json and -o yaml only the operation is printed, when it has ended.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.client()
-			if err = cmp.Or(err, a.checkFormat()); err != nil {
+			if err != nil {
 				return err
 			}
 			_, err = a.awaitOperation(cmd.Context(), c, args[0], timeout, func(views.Operation) {})
@@ -292,7 +319,7 @@ func (a *app) operationsAsk(what, short string) *cobra.Command {
 				if !o.State.Ended() {
 					text += fmt.Sprintf("; `drover operations wait %s` waits for its end", o.ID)
 				}
-				t.row(text)
+				t.Row(text)
 			})
 		},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
@@ -289,8 +290,8 @@ func TestOperationsAsk(t *testing.T) {
 		{"abort op-3", 4, "", "error: abort an operation: the server says 404\n"},
 		{"show op-3", 4, "", "error: show operation op-3: the server says 404\n"},
 		{"wait op-3", 4, "", "error: follow operation op-3: the server says 404\n"},
-		{"wait op-3 -o xml", 2, "", "error: -o xml: the formats are table, json and yaml\n"},
-		{"wait", 2, "", "error: drover operations wait needs ID, as in `drover operations wait ID [flags]`\n"},
+		{"wait op-3 -o xml", 2, "", "error: -o xml: the formats are " + output.Usage + "\n"},
+		{"wait", 2, "", "error: drover operations wait needs ID, as in `drover operations wait ID`\n"},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			code, out, errs := a.run(t.Context(), append([]string{"operations"}, strings.Fields(c.command)...)...)

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/credential"
 	"github.com/drover-project/drover/cmd/drover/people"
 )
 
@@ -14,16 +16,24 @@ import (
 func (a *app) peopleCommands() []*cobra.Command {
 	return (&people.App{
 		Client: a.client, Usage: usage, Absent: absent, Needs: needs, Secret: a.secret, Forget: a.forget, In: a.In,
+		End: func(ctx context.Context, c *client.Client) error {
+			dir, err := a.tokenDir()
+			if err != nil {
+				return err
+			}
+			return credential.Forget(ctx, c, dir)
+		},
 		Show: func(value any, rows [][]string) error {
 			if rows == nil && a.tabular() {
 				return nil
 			}
 			return a.show(value, func(t *table) {
 				for _, row := range rows {
-					t.row(row...)
+					t.Row(row...)
 				}
 			})
 		},
+		Hint: func(text string) { a.hint(true, text) },
 		Say: func(format string, args ...any) {
 			if a.tabular() {
 				fmt.Fprintf(a.Out, format+"\n", args...)

@@ -21,10 +21,10 @@ func preview(t *table, p planner.Preview) {
 		becomes += ": " + p.Message
 	}
 	if becomes != "" { // a fleet is in no state
-		t.row("  the cluster becomes " + becomes)
+		t.Row("  the cluster becomes " + becomes)
 	}
 	if len(p.Machines) == 0 {
-		t.row("  no host gets a new plan")
+		t.Row("  no host gets a new plan")
 	}
 	for i, m := range p.Machines {
 		host := m.ID
@@ -34,32 +34,32 @@ func preview(t *table, p planner.Preview) {
 		number := fmt.Sprintf("  %d. ", i+1)
 		switch {
 		case m.Remove:
-			t.row(number + "host " + host + " is removed")
+			t.Row(number + "host " + host + " is removed")
 			continue
 		case m.Plan == "":
-			t.row(number + "host " + host + " joins when there is a server to join")
+			t.Row(number + "host " + host + " joins when there is a server to join")
 			continue
 		}
 		gets := " gets plan "
 		if m.Again {
 			gets = " tries again plan "
 		}
-		t.row(number + strings.TrimSpace(m.Tier+" host ") + " " + host + gets + m.Plan + "; " + when(m))
+		t.Row(number + strings.TrimSpace(m.Tier+" host ") + " " + host + gets + m.Plan + "; " + when(m))
 		for _, change := range m.Changes {
-			t.row("       " + change)
+			t.Row("       " + change)
 		}
 		for _, f := range m.Files {
-			t.row("       " + f.Path + ":")
+			t.Row("       " + f.Path + ":")
 			for line := range strings.Lines(f.Diff) {
-				t.row("         " + strings.TrimRight(line, "\n"))
+				t.Row("         " + strings.TrimRight(line, "\n"))
 			}
 		}
 	}
 	if p.Alone > 0 {
-		t.row(fmt.Sprintf("  %d machines are left alone", p.Alone))
+		t.Row(fmt.Sprintf("  %d machines are left alone", p.Alone))
 	}
 	if p.Restarts+p.Drains > 0 {
-		t.row(fmt.Sprintf("  %d are restarted, %d are drained first", p.Restarts, p.Drains))
+		t.Row(fmt.Sprintf("  %d are restarted, %d are drained first", p.Restarts, p.Drains))
 	}
 }
 
@@ -80,7 +80,7 @@ func (a *app) clustersDiff() *cobra.Command {
 		Use: "diff NAME [-f FILE]", Short: "Show what is still to be done on a cluster's machines, or what its document in a file would bring about", Args: needs("NAME"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if len(files) > 0 {
-				all, err := a.read(files)
+				all, err := a.read(files, false)
 				if err != nil {
 					return err
 				}
@@ -106,9 +106,9 @@ func (a *app) clustersPause() *cobra.Command {
 				return fmt.Errorf("pause cluster %s: %w", one.Name, err)
 			}
 			return a.show(answer, func(t *table) {
-				t.row("cluster " + one.Name + " is paused")
+				t.Row("cluster " + one.Name + " is paused")
 				if len(answer.Finishing) > 0 {
-					t.row("what has begun is finished first on " + strings.Join(answer.Finishing, ", "))
+					t.Row("what has begun is finished first on " + strings.Join(answer.Finishing, ", "))
 				}
 			})
 		}),

@@ -81,7 +81,7 @@ end of the last one, whoever asked for that. One that cannot begin is an event w
 				}
 				now := time.Now()
 				return a.show(r, func(t *table) {
-					tree.Rehearsals(t.row, one.Name, r, now, func(at time.Time) string { return ago(now, at) })
+					tree.Rehearsals(t.Row, one.Name, r, now, func(at time.Time) string { return ago(now, at) })
 				})
 			})(cmd, args)
 		},
@@ -103,9 +103,9 @@ func (a *app) showRehearsal(ctx context.Context, c *client.Client, one views.Clu
 	for _, s := range list {
 		if s.Rehearsal != nil && s.Name == path.Base(snapshot) {
 			return a.show(s.Rehearsal, func(t *table) {
-				t.row(fmt.Sprintf("snapshot %s can be restored: %s, counted in %ds on %s", s.Name, planner.Counted(*s.Rehearsal), s.Rehearsal.Seconds, s.Rehearsal.Machine))
+				t.Row(fmt.Sprintf("snapshot %s can be restored: %s, counted in %ds on %s", s.Name, planner.Counted(*s.Rehearsal), s.Rehearsal.Seconds, s.Rehearsal.Machine))
 				if s.Rehearsal.Unread != "" {
-					t.row("not listed, as pods of the cluster convert them: " + s.Rehearsal.Unread)
+					t.Row("not listed, as pods of the cluster convert them: " + s.Rehearsal.Unread)
 				}
 			})
 		}

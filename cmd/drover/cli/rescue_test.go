@@ -31,7 +31,7 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 	}{
 		{args: "clusters upgrade harbour", code: 2, errs: "to which version? --to VERSION; `drover versions ls --cluster harbour` lists them"},
 		{args: "clusters upgrade nothing --to v1", code: 4, errs: `there is no cluster "nothing"; there are: harbour`},
-		{args: "clusters upgrade harbour --to v1 --queue --replace", code: 2, errs: "[queue replace]"},
+		{args: "clusters upgrade harbour --to v1 --queue --replace", code: 2, errs: "takes one of --queue and --replace, not both"},
 		{
 			args: "clusters upgrade harbour --to v1.34.4+k3s1 --accept disk-space --accept removed-apis --now --no-snapshot",
 			answer: `{"type": "upgrade", "from": "v1.34.3+k3s1", "to": "v1.34.4+k3s1", "findings": [{"level": "warned", "code": "disk-space", "text": "pier is full", "wayOut": "make room"}],` +
@@ -56,7 +56,7 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 		{args: "clusters rehearsals harbour --every 24h --fleet spare", answer: `{"every": "24h0m0s", "fleet": "spare"}`, sent: "POST " + harbour + `/rehearsals/set {"every":"24h","fleet":"spare"}`, out: "every 24h0m0s on fleet spare"},
 		{args: "clusters rehearsals harbour --off", answer: `{}`, sent: "POST " + harbour + `/rehearsals/set {"every":""}`, out: "schedule +none: "},
 		{args: "clusters rehearsals harbour --every 24h", code: 2, errs: "--every and --fleet stand together"},
-		{args: "clusters rehearsals harbour --every 24h --fleet spare --off", code: 2, errs: "[every off]"},
+		{args: "clusters rehearsals harbour --every 24h --fleet spare --off", code: 2, errs: "takes one of --every and --off, not both"},
 		{args: "clusters window harbour", answer: `{"window": "", "open": true}`, sent: "GET " + harbour + "/window", out: "^cluster harbour has no maintenance window: its machines may restart at any time\n$"},
 		{args: "clusters window harbour", answer: `{"window": "daily 00:00-24:00 UTC", "open": true}`, sent: "GET " + harbour + "/window", out: "^daily 00:00-24:00 UTC: always open\n$"},
 		{args: "clusters window harbour", answer: `{"window": "Sat 22:00-04:00 UTC", "open": true, "change": "2200-01-01T00:00:00Z"}`, sent: "GET " + harbour + "/window", out: `^Sat 22:00-04:00 UTC: open, closes in \d+h\d\dm\n$`},
@@ -66,7 +66,7 @@ func TestCommandsOfRunningClusters(t *testing.T) {
 		},
 		{args: "clusters window harbour --clear", answer: `{"window": "", "open": true}`, sent: "POST " + harbour + `/window/set {"window":""}`, out: "has no maintenance window"},
 		{args: "clusters window harbour --set=", code: 2, errs: "--set needs a window; --clear takes it off"},
-		{args: "clusters window harbour --set x --clear", code: 2, errs: "[clear set]"},
+		{args: "clusters window harbour --set x --clear", code: 2, errs: "takes one of --clear and --set, not both"},
 		{args: "clusters window harbour --set x", status: 422, code: 1, answer: `{"type": "error", "status": 422, "code": "X", "message": "\"x\" is not of the form"}`,
 			sent: "POST " + harbour + `/window/set {"window":"x"}`, errs: `maintenance window of cluster harbour: "x" is not of the form`},
 

@@ -1,13 +1,17 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/near"
 )
 
 type setting struct {
@@ -35,13 +39,14 @@ func (a *app) settingsCommand() *cobra.Command {
 				return fmt.Errorf("list settings: %w", err)
 			}
 			return a.show(answer.Data, func(t *table) {
-				t.row("NAME", "VALUE", "SOURCE")
+				wide := t.Wide(3)
+				t.Row("NAME", "VALUE", "SOURCE", "DEFAULT")
 				for _, s := range answer.Data {
 					value := s.Value
-					if len(value) > 60 {
-						value = value[:57] + "..."
+					if len(value) > 60 && !wide {
+						value = strings.ToValidUTF8(value[:57], "") + "..."
 					}
-					t.row(s.Name, fmt.Sprintf("%q", value), s.Source)
+					t.Row(s.Name, fmt.Sprintf("%q", value), s.Source, fmt.Sprintf("%q", s.Default))
 				}
 			})
 		},
@@ -53,15 +58,11 @@ func (a *app) settingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var raw json.RawMessage
-			if err := c.Get(cmd.Context(), "/v3/settings/"+url.PathEscape(args[0]), &raw); err != nil {
-				return fmt.Errorf("get setting %s: %w", args[0], err)
-			}
 			var s setting
-			if err := json.Unmarshal(raw, &s); err != nil {
-				return fmt.Errorf("read setting %s: %w", args[0], err)
+			if err := c.Get(cmd.Context(), "/v3/settings/"+url.PathEscape(args[0]), &s); err != nil {
+				return noSetting(cmd.Context(), c, args[0], fmt.Errorf("get setting %s: %w", args[0], err))
 			}
-			return a.show(raw, func(t *table) { t.row(s.Value) })
+			return a.show(s, func(t *table) { t.Row(s.Value) })
 		},
 	}
 	set := &cobra.Command{
@@ -72,13 +73,28 @@ func (a *app) settingsCommand() *cobra.Command {
 				return err
 			}
 			if err := c.Send(cmd.Context(), "PUT", "/v3/settings/"+url.PathEscape(args[0]), map[string]string{"value": args[1]}, nil); err != nil {
-				return fmt.Errorf("set %s: %w", args[0], err)
+				return noSetting(cmd.Context(), c, args[0], fmt.Errorf("nothing is changed: %w", err))
 			}
 			return nil
 		},
 	}
 	cmd.AddCommand(list, get, set)
 	return cmd
+}
+
+// noSetting says of a name that no setting has which may have been meant.
+func noSetting(ctx context.Context, c *client.Client, name string, err error) error {
+	var answer struct {
+		Data []setting `json:"data"`
+	}
+	if !client.NotFound(err) || c.Get(ctx, "/v3/settings?limit=-1", &answer) != nil {
+		return err
+	}
+	var known []string
+	for _, s := range answer.Data {
+		known = append(known, s.Name)
+	}
+	return absent("there is no setting %q; %s", name, near.Hint(name, known, "drover settings ls"))
 }
 
 // ignoreEOF drops the error that an input without a last line break ends with.

@@ -60,9 +60,6 @@ output as it comes, and not opened.
 It holds all Secrets of the cluster, and the server's log says who took it.`,
 		Example: "  drover snapshots download harbour on-demand-pier-1-1763850000 --to /mnt/safe/\n  drover snapshots download harbour on-demand-pier-1-1763850000 --to - | age --encrypt -r age1… > snapshot.age",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkFormat(); err != nil {
-				return err
-			}
 			return a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 				return a.downloadSnapshot(ctx, c, one, args[1], o)
 			})(cmd, args)
@@ -117,8 +114,8 @@ func (a *app) downloadSnapshot(ctx context.Context, c *client.Client, one views.
 	}
 	got = got.with(done)
 	return a.show(got, func(t *table) {
-		t.row(got.sentence(got.File))
-		t.row(got.warning())
+		t.Row(got.sentence(got.File))
+		t.Row(got.warning())
 	})
 }
 

@@ -39,10 +39,10 @@ it on a server, in server/token of their data directory.`,
 				return fmt.Errorf("reveal the join tokens of cluster %s: %w", one.Name, err)
 			}
 			return a.show(tokens, func(t *table) {
-				t.row("server", tokens.Server)
-				t.row("agent", tokens.Agent)
+				t.Row("server", tokens.Server)
+				t.Row("agent", tokens.Agent)
 				for _, one := range tokens.Earlier {
-					t.row("server, of snapshots with "+one.Hash, one.Token)
+					t.Row("server, of snapshots with "+one.Hash, one.Token)
 				}
 			})
 		}),
@@ -64,9 +64,9 @@ func (a *app) addToken(ctx context.Context, c *client.Client, one views.Cluster,
 	}
 	return a.show(added, func(t *table) {
 		if added.Known {
-			t.row(fmt.Sprintf("cluster %s has this token already; its snapshots have the hash %s", one.Name, added.Hash))
+			t.Row(fmt.Sprintf("cluster %s has this token already; its snapshots have the hash %s", one.Name, added.Hash))
 			return
 		}
-		t.row(fmt.Sprintf("cluster %s has a server token more; its snapshots with the hash %s can be read now", one.Name, added.Hash))
+		t.Row(fmt.Sprintf("cluster %s has a server token more; its snapshots with the hash %s can be read now", one.Name, added.Hash))
 	})
 }

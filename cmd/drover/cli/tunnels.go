@@ -30,9 +30,9 @@ func (a *app) tunnelsCommand() *cobra.Command {
 			a.hint(len(answer.Data) == 0, "no host has a tunnel open; `drover machines ls` shows where the machines stand")
 			now := time.Now()
 			return a.show(answer.Data, func(t *table) {
-				t.row("SUBJECT", "HOST", "KIND", "SERVER", "OPEN FOR", "LAST HEARD", "CONNECTIONS", "IN", "OUT", "DIALS", "FAILED")
+				t.Row("SUBJECT", "HOST", "KIND", "SERVER", "OPEN FOR", "LAST HEARD", "CONNECTIONS", "IN", "OUT", "DIALS", "FAILED")
 				for _, one := range answer.Data {
-					t.row(one.Subject, orDash(one.Host), one.Kind, one.Server, ago(now, one.Since), ago(now, one.LastHeard), fmt.Sprint(one.Connections),
+					t.Row(one.Subject, orDash(one.Host), one.Kind, one.Server, ago(now, one.Since), ago(now, one.LastHeard), fmt.Sprint(one.Connections),
 						size(one.BytesIn), size(one.BytesOut), fmt.Sprint(one.Dials), fmt.Sprint(one.Failures))
 				}
 			})

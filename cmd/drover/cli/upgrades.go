@@ -68,22 +68,22 @@ func (a *app) upgrade(ctx context.Context, c *client.Client, one views.Cluster, 
 	}
 	err := a.show(answer, func(t *table) {
 		for _, f := range answer.Findings {
-			t.row(findingText(f))
+			t.Row(findingText(f))
 		}
 		switch {
 		case r == nil:
 		case o.dryRun:
-			t.row(fmt.Sprintf("cluster %s would go from %s to %s", one.Name, answer.From, answer.To))
+			t.Row(fmt.Sprintf("cluster %s would go from %s to %s", one.Name, answer.From, answer.To))
 			for _, line := range r.Hosts {
-				t.row("  " + line)
+				t.Row("  " + line)
 			}
 			if r.Preview != nil {
 				preview(t, *r.Preview)
 			}
 		case r.Operation != "":
-			t.row(fmt.Sprintf("operation %s: upgrade cluster %s from %s to %s; `drover operations show %s -w` follows it", r.Operation, one.Name, answer.From, answer.To, r.Operation))
+			t.Row(fmt.Sprintf("operation %s: upgrade cluster %s from %s to %s; `drover operations show %s -w` follows it", r.Operation, one.Name, answer.From, answer.To, r.Operation))
 		default:
-			t.row(fmt.Sprintf("cluster %s: %s, from %s to %s; `drover clusters show %s -w` follows it", one.Name, r.Action, answer.From, answer.To, one.Name))
+			t.Row(fmt.Sprintf("cluster %s: %s, from %s to %s; `drover clusters show %s -w` follows it", one.Name, r.Action, answer.From, answer.To, one.Name))
 		}
 	})
 	switch {
@@ -143,7 +143,7 @@ restores, rotations, removals) do not wait. ` + "`drover operations hurry ID`" +
 				if err != nil {
 					return fmt.Errorf("maintenance window of cluster %s: %w", one.Name, err)
 				}
-				return a.show(w, func(t *table) { t.row(windowText(one.Name, w, time.Now())) })
+				return a.show(w, func(t *table) { t.Row(windowText(one.Name, w, time.Now())) })
 			})(cmd, args)
 		},
 	}

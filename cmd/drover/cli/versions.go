@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/views"
 )
@@ -51,7 +49,7 @@ func (a *app) versionsList() *cobra.Command {
 			}
 			a.versionSource(answer.Source)
 			a.hint(len(answer.Data) == 0 && cluster != "", fmt.Sprintf("the server knows no version that cluster %s (at %s) may be upgraded to; give it newer data with --version-data", cluster, answer.From))
-			return a.show(answer, func(t *table) { versionsTable(t, answer) })
+			return a.show(answer.Data, func(t *table) { versionsTable(t, answer) })
 		},
 	}
 	cmd.Flags().StringVar(&runtime, "runtime", "", "only versions of k3s or rke2")
@@ -69,7 +67,7 @@ func (a *app) versionSource(s views.VersionSource) {
 		if s.Date != "" {
 			age = "dated " + s.Date + ", " + age
 		}
-		a.hint(true, fmt.Sprintf("version data of %s (%s) over the built-in ones", s.Location, age))
+		fmt.Fprintf(a.Err, "version data of %s (%s) over the built-in ones\n", s.Location, age)
 	}
 	if s.Fault != "" {
 		fmt.Fprintf(a.Err, "warning: the version data could not be renewed: %s\n", s.Fault)
@@ -78,16 +76,16 @@ func (a *app) versionSource(s views.VersionSource) {
 
 func versionsTable(t *table, answer views.Versions) {
 	if answer.From != "" {
-		t.row("VERSION", "RUNTIME", "DEFAULT", "FROM")
+		t.Row("VERSION", "RUNTIME", "DEFAULT", "FROM")
 	} else {
-		t.row("VERSION", "RUNTIME", "DEFAULT", "UPGRADES TO")
+		t.Row("VERSION", "RUNTIME", "DEFAULT", "UPGRADES TO")
 	}
 	for _, v := range answer.Data {
 		last := answer.From
 		if last == "" {
 			last = orDash(strings.Join(newestOfLines(v.Upgrades), ", "))
 		}
-		t.row(v.Version, string(v.Runtime), yesOrDash(v.Default), last)
+		t.Row(v.Version, string(v.Runtime), yesOrDash(v.Default), last)
 	}
 }
 
@@ -122,7 +120,7 @@ func (a *app) versionsShow() *cobra.Command {
 				return fmt.Errorf("show version %s: %w", args[0], err)
 			}
 			return a.show(one, func(t *table) {
-				t.row("SETTING", "OF", "TYPE", "DEFAULT", "VALUES")
+				t.Row("SETTING", "OF", "TYPE", "DEFAULT", "VALUES")
 				for _, part := range []struct {
 					of   string
 					args map[string]versions.Arg
@@ -133,25 +131,13 @@ func (a *app) versionsShow() *cobra.Command {
 						if arg.Default != nil {
 							value = fmt.Sprint(arg.Default)
 						}
-						t.row(key, part.of, string(arg.Type), value, orDash(strings.Join(arg.Options, " ")))
+						t.Row(key, part.of, string(arg.Type), value, orDash(strings.Join(arg.Options, " ")))
 					}
 				}
 				for _, name := range slices.Sorted(maps.Keys(one.Charts)) {
-					t.row(name, "chart", "-", orDash(one.Charts[name].Version), "-")
+					t.Row(name, "chart", "-", orDash(one.Charts[name].Version), "-")
 				}
 			})
 		},
 	}
-}
-
-func versionNames(ctx context.Context, c *client.Client) []string {
-	var answer views.Versions
-	if err := c.Get(ctx, versionsPath, &answer); err != nil {
-		return nil
-	}
-	names := make([]string, len(answer.Data))
-	for i, v := range answer.Data {
-		names[i] = v.Version
-	}
-	return names
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,12 +14,8 @@ import (
 )
 
 func (a *app) whyCommand() *cobra.Command {
-	names := func(ctx context.Context, c *client.Client) []string {
-		return slices.Concat(clusterNames(ctx, c), fleetNames(ctx, c), machineNames(ctx, c))
-	}
 	return &cobra.Command{
-		ValidArgsFunction: a.firstArgument(names),
-		Use:               "why NAME", Short: "Say why a cluster, a fleet or a machine is not active, first cause first, and what to do about it", Args: needs("NAME"),
+		Use: "why NAME", Short: "Say why a cluster, a fleet or a machine is not active, first cause first, and what to do about it", Args: needs("NAME"),
 		Long: `Say why a cluster, a fleet or a machine is not active: what failed, what is lost, what is being done and what
 waits for others, in that order, each with what to do about it, the last output of what failed and the end of
 the log on its host, where that can be asked. The codes are explained in docs/troubleshooting.md.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -36,10 +37,10 @@ func TestWhy(t *testing.T) {
 		{"why host-1", 0, "nothing is wrong with host-1\n", ""},
 		{"why harbour -o json", 1, `"code": "plan-failed"`, ""},
 		{"why pier -o yaml", 0, "well: true", ""},
-		{"why harbour -o xml", 2, "", "error: -o xml: the formats are table, json and yaml\n"},
+		{"why harbour -o xml", 2, "", "error: -o xml: the formats are " + output.Usage + "\n"},
 		{"why quay", 1, "", "error: ask why quay is not active: the server says 500\n"},
 		{"why nobody", 4, "", "error: there is no cluster, no fleet and no machine \"nobody\"; `drover clusters ls` and `drover machines ls` show those there are\n"},
-		{"why", 2, "", "error: drover why needs NAME, as in `drover why NAME [flags]`\n"},
+		{"why", 2, "", "error: drover why needs NAME, as in `drover why harbour`\n"},
 		{"__complete why h", 0, "harbour\nhost-1\nharbour\n", "Completion ended"},
 	} {
 		t.Run(c.command, func(t *testing.T) {

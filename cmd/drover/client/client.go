@@ -49,6 +49,15 @@ func New(c Context) (*Client, error) {
 // Server is the server's URL.
 func (c *Client) Server() string { return c.context.Server }
 
+// CA is the PEM of the authority that is trusted; empty trusts the system's.
+func (c *Client) CA() string { return c.context.CA }
+
+// TokenName is the name of the token, which is no secret.
+func (c *Client) TokenName() string {
+	name, _, _ := strings.Cut(c.context.Token, ":")
+	return name
+}
+
 // Error is an answer that says no.
 type Error struct {
 	Status  int             `json:"status"`
@@ -57,11 +66,13 @@ type Error struct {
 	Details json.RawMessage `json:"errors,omitempty"`
 	// Findings are what was found before an upgrade; see server/upgrades.
 	Findings json.RawMessage `json:"findings,omitempty"`
+	// Server is the URL of who says it.
+	Server string `json:"-"`
 }
 
 func (e *Error) Error() string {
 	if e.Status == http.StatusUnauthorized && e.Code != "" {
-		return e.Message + "; `drover login URL --username NAME` gets one that is good"
+		return e.Message + "; type: drover login " + e.Server + " --username NAME"
 	}
 	if e.Message == "" {
 		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
@@ -89,7 +100,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 		return fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	}
 	if response.StatusCode >= 300 {
-		return refusal(response.StatusCode, answer)
+		return c.refusal(response.StatusCode, answer)
 	}
 	if into == nil || len(answer) == 0 {
 		return nil
@@ -129,12 +140,12 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 }
 
 // refusal is what an answer that says no says.
-func refusal(status int, answer []byte) error {
+func (c *Client) refusal(status int, answer []byte) error {
 	e := &Error{}
 	if json.Unmarshal(answer, e) != nil {
 		e = &Error{Message: strings.TrimSpace(string(answer[:min(len(answer), 300)]))}
 	}
-	e.Status = status
+	e.Status, e.Server = status, c.context.Server
 	if status == http.StatusUnauthorized && e.Message == "must authenticate" {
 		e.Message = "the server does not know this token"
 	}
@@ -181,7 +192,7 @@ func (c *Client) accepted(response *http.Response, statuses ...int) (*http.Respo
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	}
-	return nil, refusal(response.StatusCode, answer)
+	return nil, c.refusal(response.StatusCode, answer)
 }
 
 // Fetch sends JSON and gets an answer that is not: its content and its header.
@@ -202,7 +213,7 @@ func (c *Client) Fetch(ctx context.Context, method, path string, body any) ([]by
 	case err != nil:
 		return nil, nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	case response.StatusCode >= 300:
-		return nil, nil, refusal(response.StatusCode, answer)
+		return nil, nil, c.refusal(response.StatusCode, answer)
 	case len(answer) > maxAnswer:
 		return nil, nil, fmt.Errorf("read the answer of %s to %s: it has more than %d bytes", c.context.Server, path, maxAnswer)
 	}

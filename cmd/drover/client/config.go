@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,7 +108,7 @@ func Resolve(given Given, environ func(string) string) (Context, error) {
 		}
 		return ""
 	}
-	c := Context{Server: first(given.Server, environ("DROVER_SERVER")), Token: first(given.Token, environ("DROVER_TOKEN"))}
+	c := Context{Server: strings.TrimRight(first(given.Server, environ("DROVER_SERVER")), "/"), Token: first(given.Token, environ("DROVER_TOKEN"))}
 	if file := first(given.CAFile, environ("DROVER_CA_FILE")); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
@@ -118,6 +119,7 @@ func Resolve(given Given, environ func(string) string) (Context, error) {
 	if c.Server != "" && c.Token != "" {
 		return withCA(c, environ), nil
 	}
+	given.Server = c.Server
 	sources := []func(Given, func(string) string) (Context, bool, error){fromFile, fromDataDir}
 	if given.DataDirAsked && given.Context == "" {
 		slices.Reverse(sources)
@@ -136,9 +138,9 @@ func Resolve(given Given, environ func(string) string) (Context, error) {
 		return Context{Server: found.Server, Token: first(c.Token, found.Token), CA: first(c.CA, found.CA)}, nil
 	}
 	if c.Server != "" {
-		return c, fmt.Errorf("no token for %s; run `drover login %s --token …` or set DROVER_TOKEN", c.Server, c.Server)
+		return c, fmt.Errorf("there is no login to %s; type: drover login %s --username NAME, or set DROVER_TOKEN", c.Server, c.Server)
 	}
-	return c, errors.New("no server is known; run `drover login https://SERVER --token …`, or set DROVER_SERVER and DROVER_TOKEN, or run this on the server's host as root")
+	return c, errors.New("no server is known; type: drover login https://SERVER --username NAME, or set DROVER_SERVER and DROVER_TOKEN, or run this on the server's host as root")
 }
 
 // withCA adds the authority that a context remembers of the same server, where none was given.
@@ -176,6 +178,14 @@ func fromFile(given Given, environ func(string) string) (Context, bool, error) {
 		name = given.Context
 	}
 	c, ok := f.Contexts[name]
+	if given.Context == "" && given.Server != "" && c.Server != given.Server {
+		// The current login is to another server; there may be one to this.
+		for _, other := range slices.Sorted(maps.Keys(f.Contexts)) {
+			if f.Contexts[other].Server == given.Server {
+				return f.Contexts[other], true, nil
+			}
+		}
+	}
 	if !ok && given.Context != "" {
 		return c, false, fmt.Errorf("there is no context %q in %s; `drover context ls` shows those there are", given.Context, path)
 	}

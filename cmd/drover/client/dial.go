@@ -48,7 +48,7 @@ func (c *Client) Dial(ctx context.Context, machine, target string) (io.ReadWrite
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	}
-	return nil, refusal(answer.StatusCode, text)
+	return nil, c.refusal(answer.StatusCode, text)
 }
 
 // upgraded is the body of an answer that is a connection.

@@ -3,6 +3,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/near"
 )
 
 // App is what the commands need of the program.
@@ -22,12 +24,16 @@ type App struct {
 	Show func(value any, rows [][]string) error
 	// Say prints a sentence for people, and nothing for programs.
 	Say func(format string, args ...any)
+	// Hint says what to do next, for people alone.
+	Hint func(text string)
 	// Secret reads a line that a terminal does not show.
 	Secret func(prompt string) (string, error)
 	// In is the standard input.
 	In io.Reader
 	// Forget removes the current context from the file of contexts.
 	Forget func() (name string, err error)
+	// End ends the tokens that kubectl got by the login of a client.
+	End func(ctx context.Context, c *client.Client) error
 	// Usage is an error about the command line, Absent one about a name that nothing has, and Needs says
 	// which arguments a command takes.
 	Usage  func(format string, args ...any) error
@@ -110,25 +116,54 @@ func (a *App) find(ctx context.Context, c *client.Client, plural, field, name st
 	var one resource
 	err = c.Get(ctx, "/v3/"+plural+"/"+url.PathEscape(name), &one)
 	if client.NotFound(err) {
-		return resource{}, a.Absent("there is no %s %q, or you may not see it", what, name)
+		return resource{}, a.Absent("there is no %s %q, or you may not see it%s", what, name, a.meant(ctx, c, plural, name))
 	}
 	return one, err
 }
 
+// meant is what somebody may have meant who mistyped the name of an object, behind a semicolon; "" for nothing.
+func (a *App) meant(ctx context.Context, c *client.Client, plural, name string) string {
+	all, err := list(ctx, c, plural, nil)
+	if err != nil {
+		return ""
+	}
+	var known []string
+	for _, one := range all {
+		known = append(known, cmp.Or(one.Username, one.Name))
+	}
+	if like := near.Names(name, known); len(like) > 0 {
+		return "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return ""
+}
+
 // role finds a role by its ID, or by its name in any case, among those of both types.
 func (a *App) role(ctx context.Context, c *client.Client, name string) (resource, error) {
+	r, known, err := a.roleAmong(ctx, c, name)
+	if err != nil || r.ID != "" {
+		return r, err
+	}
+	if like := near.Names(name, known); len(like) > 0 {
+		return resource{}, a.Absent("there is no role %q; did you mean %s?", name, strings.Join(like, " or "))
+	}
+	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)
+}
+
+// roleAmong is a role by its ID or name, or the IDs of those that the caller sees.
+func (a *App) roleAmong(ctx context.Context, c *client.Client, name string) (r resource, known []string, err error) {
 	for _, plural := range []string{"roletemplates", "globalroles"} {
 		all, err := list(ctx, c, plural, nil)
 		if err != nil {
-			return resource{}, fmt.Errorf("list roles: %w", err)
+			return resource{}, nil, fmt.Errorf("list roles: %w", err)
 		}
 		for _, r := range all {
 			if r.ID == name || strings.EqualFold(r.Name, name) {
-				return r, nil
+				return r, nil, nil
 			}
+			known = append(known, r.ID)
 		}
 	}
-	return resource{}, a.Absent("there is no role %q, or you may not see it; `drover roles ls` shows those there are", name)
+	return resource{}, known, nil
 }
 
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {

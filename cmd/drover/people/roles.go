@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -158,12 +159,12 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 	case w.globalRole != "" && w.role+w.cluster+w.project == "":
 		plural, body["globalRoleId"] = "globalrolebindings", w.globalRole
 	case w.role != "" && w.globalRole == "" && (w.cluster == "") != (w.project == ""):
-		r, err := a.role(ctx, c, w.role)
-		switch {
-		case err == nil:
+		r, known, err := a.roleAmong(ctx, c, w.role)
+		switch like := near.Names(w.role, known); {
+		case err == nil && r.ID != "":
 			body["roleTemplateId"] = r.ID
-		case client.NotFound(err):
-			return "", nil, err
+		case len(like) > 0:
+			return "", nil, a.Absent("there is no role %q; did you mean %s?", w.role, strings.Join(like, " or "))
 		default:
 			body["roleTemplateId"] = w.role // who does not see roles may know the ID of one
 		}

@@ -4,6 +4,7 @@ package people
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/misuse"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -101,6 +103,7 @@ func (a *App) createUser() *cobra.Command {
 				}
 			}
 			a.Say("user %s made (%s)", made.Username, made.ID)
+			a.Hint(fmt.Sprintf("next: `drover bindings add --cluster NAME --user %s --role cluster-member` gives them a cluster", made.Username))
 			return a.Show(made, nil)
 		},
 	}
@@ -126,7 +129,7 @@ func (a *App) changeUser(verb, short string, change map[string]any, done string)
 
 func (a *App) passwordCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "passwd [USER]", Short: "Give a user another password, or yourself; their other sessions end", Args: cobra.MaximumNArgs(1),
+		Use: "passwd [USER]", Short: "Give a user another password, or yourself; their other sessions end", Args: misuse.Between(0, "USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return a.onUser(cmd.Context(), args[0], func(c *client.Client, u resource) error {
@@ -232,19 +235,19 @@ func (a *App) whoamiCommand() *cobra.Command {
 
 func (a *App) logoutCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout", Short: "End the session of the current context and forget its token", Args: a.Needs(),
+		Use: "logout", Short: "End the session of the current context with the tokens that kubectl got by it, and forget it", Args: a.Needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.Client()
 			if err != nil {
 				return err
 			}
-			ended := c.Send(cmd.Context(), "POST", "/v3/tokens?action=logout", nil, nil)
+			ended := errors.Join(a.End(cmd.Context(), c), c.Send(cmd.Context(), "POST", "/v3/tokens?action=logout", nil, nil))
 			name, err := a.Forget()
 			if err != nil {
 				return err
 			}
 			if ended != nil {
-				a.Say("the session could not be ended: %v", ended)
+				a.Say("not all could be ended at the server: %v", ended)
 			}
 			a.Say("context %s is forgotten", name)
 			return nil

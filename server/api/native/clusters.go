@@ -87,8 +87,16 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.Applied{Results: results, DryRun: how.DryRun}}, nil
 }
 
-// ListClusters is GET /v1-drover/clusters.
+// ListClusters is GET /v1-drover/clusters?follow=true.
 func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
+	if c.Query().Get("follow") == "true" {
+		return follow(a, c, followed[records.Cluster]{
+			collection: subscribe.Clusters, list: a.State.Clusters.List, get: a.State.Clusters.Get,
+			wanted: func(records.Cluster) bool { return true },
+			about:  func(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) },
+			show:   func(d store.Document[records.Cluster]) any { return views.OfCluster(d, a.MachineCount(d.Value.ID)) },
+		})
+	}
 	machines := a.MachineCounts()
 	seen := slices.DeleteFunc(a.State.Clusters.List(), func(d store.Document[records.Cluster]) bool {
 		return !auth.May(c.Who, auth.Get, auth.OfCluster(d.Value.ID))

@@ -5,6 +5,7 @@
 package kubeproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
@@ -40,6 +42,9 @@ type Proxy struct {
 	Token   func(context.Context, records.ClusterKey, accounts.Person) (string, error)
 	Refused func(cluster records.ClusterKey, userID, token string)
 	Logger  *slog.Logger
+	// Patience is how long a cluster may take to begin an answer that is not of a long-running request, and Stalled how long
+	// a watcher may take nothing; 0 is defaultPatience and defaultStalled.
+	Patience, Stalled time.Duration
 
 	busy counts
 }
@@ -55,7 +60,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			refuse(w, http.StatusUnauthorized, "Unauthorized", "this token is limited to cluster "+caller.ClusterID)
 			return
 		}
-		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("there is no cluster %q", id))
+		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("there is no cluster %q: it was removed, or is of another server, or you may not see it", id))
 		return
 	}
 	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
@@ -97,6 +102,9 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
 		}, cancel)()
 	}
+	if watches(r) {
+		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
+	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -112,6 +120,10 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, cluster records.Clu
 		}
 		// No Retry-After: kubectl and client-go would wait for minutes and never show the cause.
 		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", message)
+		return
+	}
+	if errors.Is(err, errHangs) {
+		refuse(w, http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("cluster %s (%s) has taken the request and not answered it for %s: its API server may hang", cluster.ID, cluster.Name, cmp.Or(p.Patience, defaultPatience)))
 		return
 	}
 	if errors.Is(err, errRenewed) {

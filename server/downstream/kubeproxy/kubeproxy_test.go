@@ -145,6 +145,7 @@ func TestRefusals(t *testing.T) {
 		message string
 	}{
 		{"unknown cluster", admin, "/k8s/clusters/c-m-zzzzzzzz/version", nil, nil, 404, "NotFound", `there is no cluster "c-m-zzzzzzzz"`},
+		{"a kubeconfig of a cluster that was removed", auth.Identity{UserID: "u-1", ClusterID: "c-m-gone2345"}, "/k8s/clusters/c-m-gone2345/version", nil, nil, 404, "NotFound", `there is no cluster "c-m-gone2345": it was removed`},
 		{"somebody without rights", auth.Identity{UserID: "u-1"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
 		{"somebody without rights and a token of this cluster", auth.Identity{UserID: "u-1", ClusterID: "c-m-abcd2345"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 404, "NotFound", "there is no cluster"},
 		{"token of another cluster", auth.Identity{UserID: "u-1", Admin: true, ClusterID: "c-m-other234"}, "/k8s/clusters/c-m-abcd2345/version", nil, nil, 401, "Unauthorized", "limited to cluster c-m-other234"},
@@ -164,6 +165,10 @@ func TestRefusals(t *testing.T) {
 			}
 			if w.Code != tc.code || status.Code != tc.code || status.Kind != "Status" || status.Reason != tc.reason || !strings.Contains(status.Message, tc.message) {
 				t.Errorf("%d %+v", w.Code, status)
+			}
+			// What kubectl shows of an error of its first request, which asks what there is.
+			if warning := w.Header().Get("Warning"); (tc.code >= 500) != strings.Contains(warning, tc.message) {
+				t.Errorf("warning %q", warning)
 			}
 			if w.Header().Get("Retry-After") != "" {
 				t.Error("a Retry-After makes kubectl wait for minutes instead of showing the cause")

@@ -95,7 +95,7 @@ func (d *destination) sign(h http.Header, host string) {
 func (d *destination) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := records.ClusterKey(d.cluster.Key())
 	if len(d.wish) > 0 {
-		return d.proxy.Way(key, downstream.AdminCredentials).RoundTrip(r)
+		return d.proxy.impatient(d.proxy.Way(key, downstream.AdminCredentials), r)
 	}
 	for again := r.Body == nil || r.Body == http.NoBody; ; again = false {
 		token, err := d.proxy.Token(r.Context(), key, d.person)
@@ -104,7 +104,7 @@ func (d *destination) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		sent := r.Clone(r.Context())
 		sent.Header.Set("Authorization", "Bearer "+token)
-		response, err := d.proxy.Way(key, downstream.NoCredentials).RoundTrip(sent)
+		response, err := d.proxy.impatient(d.proxy.Way(key, downstream.NoCredentials), sent)
 		if err != nil || response.StatusCode != http.StatusUnauthorized {
 			return response, err
 		}

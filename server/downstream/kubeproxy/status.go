@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	apinet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // status is a Kubernetes Status.
@@ -40,6 +42,13 @@ func tooMany(w http.ResponseWriter) {
 func send(w http.ResponseWriter, s status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", "Failure"
 	w.Header().Set("Content-Type", "application/json")
+	if s.Code >= http.StatusInternalServerError {
+		// kubectl asks for what there is first, and of an error of that request shows a sentence of its own and none of ours.
+		// What it shows of any answer, once, are warnings.
+		if warning, err := apinet.NewWarningHeader(299, "drover", s.Message); err == nil {
+			w.Header().Set("Warning", warning)
+		}
+	}
 	w.WriteHeader(s.Code)
 	// The status line is out; a client that is gone is its own business.
 	_ = json.NewEncoder(w).Encode(s)
