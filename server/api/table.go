@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -42,6 +43,8 @@ type handlers struct {
 	// rehearsing is about schedules of rehearsals.
 	rehearsing *rehearsing.API
 	people     *access.API
+	// ext are tokens and kubeconfigs in the form of Kubernetes.
+	ext *ext.API
 	// inside is about what is in clusters.
 	inside *inside.API
 	// releases are those of both distributions.
@@ -135,6 +138,7 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/subscribe", login(), v3.Subscribe},
 
 		{"GET", "/v3/clusters", may(auth.List, auth.Cluster), v3.List},
+		{"POST", "/v3/clusters", may(auth.Create, auth.Cluster), v3.Type(v3.CreateCluster)},
 		{"GET", "/v3/clusters/schemas", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/schemas/{schema}", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{id}", object(auth.Get, auth.Cluster), v3.Get},
@@ -263,7 +267,7 @@ func table(h handlers) []route.Row {
 	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
-	rows = append(rows, kubeRows(h.kube, h.agents)...)
+	rows = append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...)
 	rows = append(rows,
 		// The clusters' own APIs.
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
@@ -373,6 +377,18 @@ func steveRows(v1 *steve.API) []row {
 		rows = append(rows, one)
 	}
 	return rows
+}
+
+// extRows are tokens and kubeconfigs in the form of Kubernetes.
+func extRows(e *ext.API) []row {
+	is, made := route.Kubernetes, auth.Token
+	return []row{
+		{"GET", "/apis/ext.cattle.io/v1/tokens", is(auth.List, made), e.List},
+		{"POST", "/apis/ext.cattle.io/v1/tokens", is(auth.Create, made), e.Create},
+		{"GET", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Get, made), e.Get},
+		{"DELETE", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Remove, made), e.Remove},
+		{"POST", "/apis/ext.cattle.io/v1/kubeconfigs", is(auth.Create, made), e.Kubeconfig},
+	}
 }
 
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets

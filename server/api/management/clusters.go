@@ -3,6 +3,7 @@
 package management
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
@@ -26,14 +28,14 @@ func (a *API) clusterKind() *kind {
 		schema: norman.Schema{
 			ID: "cluster", Plural: "clusters",
 			Fields: norman.Fields(map[string]norman.Field{
-				"name":        {Type: "dnsLabel", Update: true, Required: true},
-				"description": {Type: "string", Update: true},
+				"name":        {Type: "dnsLabel", Create: true, Update: true, Required: true},
+				"description": {Type: "string", Create: true, Update: true},
 				"driver":      text, "provider": text, "apiEndpoint": text, "fleetWorkspaceName": text,
 				"internal":  {Type: "boolean", Default: false},
 				"nodeCount": {Type: "int"},
 				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
 				"appliedSpec": {Type: "json", Nullable: true}, "failedSpec": {Type: "json", Nullable: true}, "certificatesExpiration": {Type: "json"},
-				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Nullable: true}, "agentEnvVars": {Type: "array[envVar]"},
+				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Create: true, Nullable: true}, "agentEnvVars": {Type: "array[envVar]", Create: true},
 				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
 			}),
 			ResourceActions: actions,
@@ -125,6 +127,80 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		object.Fields["removed"] = cl.Deleting
 	}
 	return object
+}
+
+// CreateCluster is POST of the type with {"name": "quarry", "rancherKubernetesEngineConfig": {…}}: a cluster of RKE1. It is
+// the document that drover apply takes, so that the same is checked of it.
+func (a *API) CreateCluster(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	data, err := newCluster(in)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	docs, err := clusterspec.Parse(data, a.Versions())
+	if err != nil {
+		return route.Answer{}, norman.Invalid(norman.InvalidBodyContent, "rancherKubernetesEngineConfig", "%v", err)
+	}
+	results, err := a.ApplyDocuments(c.Ctx(), docs, clusters.Request{By: c.Who.UserID, Allow: func(existing *records.Cluster) error {
+		if existing != nil {
+			return fmt.Errorf("create cluster %s: %w", existing.Name, clusters.ErrNotUnique)
+		}
+		return c.MayApply(nil)
+	}})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if len(results) != 1 {
+		return route.Answer{}, norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the cluster was not made")
+	}
+	c.renew(a.Auth) // whoever made it may do more with it than when they asked
+	d, ok := a.ClusterByID(results[0].ID)
+	if !ok {
+		return route.Answer{}, norman.Missing("cluster", results[0].ID)
+	}
+	return a.shown(c, http.StatusCreated, a.clusterObject(d.Value, 0, c.URLs), nil), nil
+}
+
+// newCluster is the document of a new cluster, of the fields of a body whose types are checked.
+func newCluster(in norman.Input) ([]byte, error) {
+	name, err := in.Required("name")
+	if err != nil {
+		return nil, err
+	}
+	description, err := describe(in)
+	if err != nil {
+		return nil, err
+	}
+	labels, _, err := in.Map("labels")
+	if err != nil {
+		return nil, err
+	}
+	annotations, _, err := in.Map("annotations")
+	if err != nil {
+		return nil, err
+	}
+	if description != "" {
+		annotations = mapEdit{given: true, set: map[string]string{conditions.DescriptionAnnotation: description}}.apply(annotations)
+	}
+	if !in.Has("rancherKubernetesEngineConfig") {
+		return nil, norman.Invalid(norman.MissingRequired, "rancherKubernetesEngineConfig", "a cluster that is made here is one of RKE1; clusters of k3s and RKE2 are made over /v1 or by drover apply")
+	}
+	spec := map[string]any{}
+	for _, field := range []string{"rancherKubernetesEngineConfig", "agentEnvVars", "localClusterAuthEndpoint"} {
+		var value any
+		if err := in.Decode(field, &value); err != nil {
+			return nil, err
+		}
+		if value != nil {
+			spec[field] = value
+		}
+	}
+	return json.Marshal(map[string]any{
+		"apiVersion": "management.cattle.io/v3", "kind": clusterspec.Kind, "metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations}, "spec": spec,
+	})
 }
 
 // UpdateCluster is PUT: name has to be there and cannot change, the description and the

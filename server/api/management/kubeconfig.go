@@ -60,10 +60,6 @@ type namedContext struct {
 
 // GenerateKubeconfig makes a kubeconfig for the caller, with a token of its own.
 func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
-	server := a.Settings.ServerURL()
-	if server == "" {
-		server = c.URLs.Base
-	}
 	name, _ := c.object.Fields["name"].(string)
 	token := ""
 	if a.Settings.Get("kubeconfig-generate-token").Value != "false" {
@@ -73,7 +69,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 		}
 		token = text
 	}
-	config, err := newKubeconfig(name, c.id, server, a.Settings.CACerts(), c.Who.UserID, token)
+	config, err := a.KubeconfigText(c.Call, []KubeconfigCluster{{Name: name, ID: c.id}}, name, token)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -92,19 +88,18 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 	}
 }
 
-// newKubeconfig has one cluster, one user and one context. Without a token the user is
-// one that the rancher CLI gets a token for.
-func newKubeconfig(name, clusterID, server, caCerts, userID, token string) (string, error) {
-	k := Kubeconfig{
-		APIVersion: "v1", Kind: "Config", CurrentContext: name,
-		Clusters: make([]namedCluster, 1), Users: make([]namedUser, 1), Contexts: make([]namedContext, 1),
+// KubeconfigCluster is a cluster of a kubeconfig.
+type KubeconfigCluster struct{ Name, ID string }
+
+// KubeconfigText is a kubeconfig of the caller for clusters, with a context of the same name for each and one user of the
+// name of the current one. Without a token the user is one that the rancher CLI gets a token for.
+func (a *API) KubeconfigText(c *route.Call, clusters []KubeconfigCluster, current, token string) (string, error) {
+	server := a.Settings.ServerURL()
+	if server == "" {
+		server = c.URLs.Base
 	}
-	k.Clusters[0].Name = name
-	k.Clusters[0].Cluster.Server = server + "/k8s/clusters/" + clusterID
-	if caCerts != "" {
-		k.Clusters[0].Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(caCerts))
-	}
-	k.Users[0].Name = name
+	k := Kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: current, Users: make([]namedUser, 1)}
+	k.Users[0].Name = current
 	k.Users[0].User.Token = token
 	if token == "" {
 		u, err := url.Parse(server)
@@ -113,10 +108,18 @@ func newKubeconfig(name, clusterID, server, caCerts, userID, token string) (stri
 		}
 		k.Users[0].User.Exec = &execPlugin{
 			APIVersion: "client.authentication.k8s.io/v1beta1", Command: "rancher",
-			Args: []string{"token", "--server=" + u.Host, "--user=" + userID},
+			Args: []string{"token", "--server=" + u.Host, "--user=" + c.Who.UserID},
 		}
 	}
-	k.Contexts[0].Name, k.Contexts[0].Context.Cluster, k.Contexts[0].Context.User = name, name, name
+	for _, one := range clusters {
+		cluster, context := namedCluster{Name: one.Name}, namedContext{Name: one.Name}
+		cluster.Cluster.Server = server + "/k8s/clusters/" + one.ID
+		if ca := a.Settings.CACerts(); ca != "" {
+			cluster.Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(ca))
+		}
+		context.Context.Cluster, context.Context.User = one.Name, current
+		k.Clusters, k.Contexts = append(k.Clusters, cluster), append(k.Contexts, context)
+	}
 	text, err := yaml.Marshal(k)
 	if err != nil {
 		return "", fmt.Errorf("make a kubeconfig: %w", err)
