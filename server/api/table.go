@@ -175,11 +175,6 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
 		{"GET", "/v3/nodes/{id}", object(auth.Get, auth.Machine), v3.Get},
-		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(h.inside.UpdateNode)},
-		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(h.inside.Cordon)},
-		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(h.inside.Uncordon)},
-		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(h.inside.Drain)},
-		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(h.inside.StopDrain)},
 		{"DELETE", "/v3/nodes/{id}", object(auth.Remove, auth.Machine), v3.Resource(v3.RemoveNode)},
 
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
@@ -213,7 +208,7 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(rows, peopleRows(h.v3, h.people)...),
+	rows = append(append(append(rows, nodeRows(h.v3, h.inside)...), peopleRows(h.v3, h.people)...),
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
 		// Drover's own API.
@@ -278,6 +273,18 @@ func table(h handlers) []route.Row {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// nodeRows are what is done to nodes through the API of their cluster.
+func nodeRows(v3 *management.API, in *inside.API) []row {
+	object := route.Object
+	return []row{
+		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(in.UpdateNode)},
+		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(in.Cordon)},
+		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(in.Uncordon)},
+		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(in.Drain)},
+		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(in.StopDrain)},
+	}
 }
 
 // peopleRows are users, roles, bindings and principals.

@@ -3,12 +3,13 @@
 package management
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 
+	"github.com/drover-project/drover/server/api/capacity"
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/making"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -102,7 +103,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		},
 	}
 	state.Into(object.Fields)
-	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.API(records.ClusterKey(cl.Key())))
+	object.Fields["capacity"], object.Fields["allocatable"] = capacity.Sums(a.API(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)
 		info["provisioningClusterRef"] = map[string]string{
@@ -136,7 +137,7 @@ func (a *API) CreateCluster(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	data, err := newCluster(in)
+	data, err := making.Document(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -162,45 +163,6 @@ func (a *API) CreateCluster(c *Request) (route.Answer, error) {
 		return route.Answer{}, norman.Missing("cluster", results[0].ID)
 	}
 	return a.shown(c, http.StatusCreated, a.clusterObject(d.Value, 0, c.URLs), nil), nil
-}
-
-// newCluster is the document of a new cluster, of the fields of a body whose types are checked.
-func newCluster(in norman.Input) ([]byte, error) {
-	name, err := in.Required("name")
-	if err != nil {
-		return nil, err
-	}
-	description, err := describe(in)
-	if err != nil {
-		return nil, err
-	}
-	labels, _, err := in.Map("labels")
-	if err != nil {
-		return nil, err
-	}
-	annotations, _, err := in.Map("annotations")
-	if err != nil {
-		return nil, err
-	}
-	if description != "" {
-		annotations = mapEdit{given: true, set: map[string]string{conditions.DescriptionAnnotation: description}}.apply(annotations)
-	}
-	if !in.Has("rancherKubernetesEngineConfig") {
-		return nil, norman.Invalid(norman.MissingRequired, "rancherKubernetesEngineConfig", "a cluster that is made here is one of RKE1; clusters of k3s and RKE2 are made over /v1 or by drover apply")
-	}
-	spec := map[string]any{}
-	for _, field := range []string{"rancherKubernetesEngineConfig", "agentEnvVars", "localClusterAuthEndpoint"} {
-		var value any
-		if err := in.Decode(field, &value); err != nil {
-			return nil, err
-		}
-		if value != nil {
-			spec[field] = value
-		}
-	}
-	return json.Marshal(map[string]any{
-		"apiVersion": "management.cattle.io/v3", "kind": clusterspec.Kind, "metadata": map[string]any{"name": name, "labels": labels, "annotations": annotations}, "spec": spec,
-	})
 }
 
 // UpdateCluster is PUT: name has to be there and cannot change, the description and the
