@@ -20,6 +20,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -167,7 +168,7 @@ func New(o Options) *API {
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
-			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters,
+			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
 			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: append(persons.Kinds(), directories.Kind()), Changes: a.feed, Now: o.Now,
 		}),
@@ -200,6 +201,7 @@ func New(o Options) *API {
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
+	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, Now: o.Now}
 	within.V3, h.inside = h.v3, within
 	h.releases = &releases.API{Versions: o.Versions}
 	a.rows = table(h)

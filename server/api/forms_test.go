@@ -83,6 +83,7 @@ func TestURLSpace(t *testing.T) {
 func TestLinksCanBeFollowed(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
+	b.inCluster()
 	followed := 0
 	for _, target := range []string{
 		"/v3", "/v3/clusters", "/v3/nodes", "/v3/projects", "/v3/settings", "/v3/tokens", "/v3/users", "/v3/clusterregistrationtokens", "/v3/schemas",

@@ -126,12 +126,12 @@ func TestSchemas(t *testing.T) {
 	b := newBench(t)
 	for target, want := range map[string][]string{
 		"/v3/schemas": {
-			"cluster [GET] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET DELETE]", "nodePool [GET] [GET]",
-			"etcdBackup [GET POST] [GET]", "project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET POST] [GET PUT DELETE]",
+			"cluster [GET POST] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET PUT DELETE]", "nodePool [GET] [GET]",
+			"etcdBackup [GET POST] [GET]", "project [GET POST] [GET PUT DELETE]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET POST] [GET PUT DELETE]",
 			"globalRole [GET POST] [GET PUT DELETE]", "globalRoleBinding [GET POST] [GET DELETE]", "roleTemplate [GET POST] [GET PUT DELETE]",
 			"clusterRoleTemplateBinding [GET POST] [GET PUT DELETE]", "projectRoleTemplateBinding [GET POST] [GET PUT DELETE]", "principal [GET] [GET]", "authConfig [GET] [GET]",
 		},
-		"/v3/cluster/schemas": {"namespace [GET] [GET]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},
+		"/v3/cluster/schemas": {"namespace [GET POST] [GET PUT DELETE]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},
 		"/v3/project/schemas": {"namespacedSecret [GET] [GET]", "secret [GET] [GET]", "workload [GET] [GET]"},
 	} {
 		var got []string

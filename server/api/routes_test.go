@@ -94,6 +94,10 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		values["{version}"], values["{rest...}"] = "v1", "apis/provisioning.cattle.io/v1"
 	case strings.HasPrefix(pattern, "/v3/nodes"):
 		values["{id}"] = "c-m-h4rb0r55:m-0f31c2aa9d10"
+	case strings.HasPrefix(pattern, "/v3/clusters/{context}/namespaces/{id}"):
+		values["{id}"] = "default"
+	case strings.HasPrefix(pattern, "/apis/ext.cattle.io"):
+		values["{name}"] = "token-admin"
 	case strings.HasPrefix(pattern, "/v3/projects"):
 		values["{id}"] = b.get("/v3/projects").data()[0]["id"].(string)
 		values["{context}"] = values["{id}"]
@@ -128,6 +132,7 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 	}
 	name := fmt.Sprintf("made-%d-%d", b.st.Store.Revision(), n)
 	switch {
+	case strings.HasPrefix(pattern, "/v3/clusters/{context}/namespaces"):
 	case method == "DELETE" && strings.Contains(pattern, "clusters"):
 		cl := b.addCluster(name, fmt.Sprintf("c-m-%08d", b.st.Store.Revision()), nil)
 		values["{id}"], values["{name}"] = cl.ID, name
@@ -137,6 +142,8 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		if strings.Contains(pattern, "tokens") {
 			values["{id}"] += ":default-token"
 		}
+	case method == "DELETE" && strings.HasPrefix(pattern, "/apis/ext.cattle.io"):
+		values["{name}"] = strings.Split(b.token("user-admin", records.Token{}), ":")[0]
 	case method == "DELETE" && strings.HasPrefix(pattern, "/v3/nodes"):
 		d, _ := b.st.Clusters.Get("fleet-default/harbour")
 		short := fmt.Sprintf("%012x", b.st.Store.Revision())
@@ -155,6 +162,12 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		body = `{"spec":{"resourceAttributes":{"verb":"get","resource":"secrets"}}}`
 	case strings.HasPrefix(pattern, "/v1/provisioning") && method == "POST" || strings.HasPrefix(pattern, "/apis/provisioning") && method == "POST" || strings.HasSuffix(pattern, "apply"):
 		body = `{"apiVersion":"provisioning.cattle.io/v1","kind":"Cluster","metadata":{"name":"` + name + `"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`
+	case pattern == "/v3/clusters" && method == "POST":
+		body = `{"name":"` + name + `","rancherKubernetesEngineConfig":{}}`
+	case pattern == "/v3/projects" && method == "POST":
+		body = `{"clusterId":"c-m-h4rb0r55","name":"shop"}`
+	case strings.Contains(pattern, "kubeconfigs"):
+		body = `{"spec":{"clusters":["c-m-h4rb0r55"]}}`
 	case strings.Contains(pattern, "clusterregistrationtokens"):
 		body = `{"clusterId":"c-m-h4rb0r55"}`
 	}

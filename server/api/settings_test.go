@@ -79,11 +79,12 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 			b.request("DELETE", "/v3/clusters/nothing", b.admin, "")
 			return recorded() == before
 		}},
-		// What follows from these is held by the tests of server/audit, server/registration, server/guard and server/planner/render.
+		// What follows from these is held by the tests of server/audit, server/downstream/rights, server/registration, server/guard and server/planner/render.
 		"audit-max-days":               {"7", func() bool { return b.set.Get("audit-max-days").Value == "7" }},
 		"audit-max-file-mib":           {"7", func() bool { return b.set.Get("audit-max-file-mib").Value == "7" }},
 		"audit-max-files":              {"7", func() bool { return b.set.Get("audit-max-files").Value == "7" }},
 		"connections-per-source":       {"7", func() bool { return b.set.Get("connections-per-source").Value == "7" }},
+		"rights-changed-by-hand":       {"report", func() bool { return b.set.Get("rights-changed-by-hand").Value == "report" }},
 		"registration-quota":           {"7", func() bool { return b.set.Get("registration-quota").Value == "7" }},
 		"registration-rate-per-minute": {"7", func() bool { return b.set.Get("registration-rate-per-minute").Value == "7" }},
 		"server-url":                   {"https://elsewhere.example", func() bool { return strings.Contains(join(), "--server https://elsewhere.example") }},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
+	"github.com/drover-project/drover/server/api/ext"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -43,6 +44,8 @@ type handlers struct {
 	// rehearsing is about schedules of rehearsals.
 	rehearsing *rehearsing.API
 	people     *access.API
+	// ext are tokens and kubeconfigs in the form of Kubernetes.
+	ext *ext.API
 	// inside is about what is in clusters.
 	inside *inside.API
 	// outside are directories.
@@ -138,10 +141,10 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/subscribe", login(), v3.Subscribe},
 
 		{"GET", "/v3/clusters", may(auth.List, auth.Cluster), v3.List},
+		{"POST", "/v3/clusters", may(auth.Create, auth.Cluster), v3.Type(v3.CreateCluster)},
 		{"GET", "/v3/clusters/schemas", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/schemas/{schema}", login(), v3.SchemasIn("cluster")},
 		{"GET", "/v3/clusters/{id}", object(auth.Get, auth.Cluster), v3.Get},
-		{"POST", "/v3/clusters", may(auth.Create, auth.Cluster), v3.Type(v3.CreateCluster)},
 		{"PUT", "/v3/clusters/{id}", object(auth.Update, auth.Cluster), v3.Resource(v3.UpdateCluster)},
 		{"DELETE", "/v3/clusters/{id}", object(auth.Remove, auth.Cluster), v3.Resource(v3.RemoveCluster)},
 		{"POST", "/v3/clusters/{id}?action=generateKubeconfig", object(kubeconfig, auth.Cluster), v3.Resource(v3.GenerateKubeconfig)},
@@ -175,11 +178,6 @@ func table(h handlers) []route.Row {
 
 		{"GET", "/v3/nodes", may(auth.List, auth.Machine), v3.List},
 		{"GET", "/v3/nodes/{id}", object(auth.Get, auth.Machine), v3.Get},
-		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(h.inside.UpdateNode)},
-		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(h.inside.Cordon)},
-		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(h.inside.Uncordon)},
-		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(h.inside.Drain)},
-		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(h.inside.StopDrain)},
 		{"DELETE", "/v3/nodes/{id}", object(auth.Remove, auth.Machine), v3.Resource(v3.RemoveNode)},
 
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
@@ -213,7 +211,7 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(rows, directoryRows(h)...), peopleRows(h.v3, h.people)...)
+	rows = append(append(append(rows, nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -269,7 +267,7 @@ func table(h handlers) []route.Row {
 	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
-	rows = append(rows, kubeRows(h.kube, h.agents)...)
+	rows = append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...)
 	rows = append(rows,
 		// The clusters' own APIs.
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
@@ -309,6 +307,18 @@ func directoryRows(h handlers) []row {
 		}
 	}
 	return rows
+}
+
+// nodeRows are what is done to nodes through the API of their cluster.
+func nodeRows(v3 *management.API, in *inside.API) []row {
+	object := route.Object
+	return []row{
+		{"PUT", "/v3/nodes/{id}", object(auth.Update, auth.Machine), v3.Resource(in.UpdateNode)},
+		{"POST", "/v3/nodes/{id}?action=cordon", object(auth.Action("cordon"), auth.Machine), v3.Resource(in.Cordon)},
+		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(in.Uncordon)},
+		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(in.Drain)},
+		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(in.StopDrain)},
+	}
 }
 
 // peopleRows are users, roles, bindings and principals.
@@ -408,6 +418,18 @@ func steveRows(v1 *steve.API) []row {
 		rows = append(rows, one)
 	}
 	return rows
+}
+
+// extRows are tokens and kubeconfigs in the form of Kubernetes.
+func extRows(e *ext.API) []row {
+	is, made := route.Kubernetes, auth.Token
+	return []row{
+		{"GET", "/apis/ext.cattle.io/v1/tokens", is(auth.List, made), e.List},
+		{"POST", "/apis/ext.cattle.io/v1/tokens", is(auth.Create, made), e.Create},
+		{"GET", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Get, made), e.Get},
+		{"DELETE", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Remove, made), e.Remove},
+		{"POST", "/apis/ext.cattle.io/v1/kubeconfigs", is(auth.Create, made), e.Kubeconfig},
+	}
 }
 
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets

@@ -125,6 +125,9 @@ func (o Object) place() roles.Place {
 	return at
 }
 
+// In is the management id of the cluster that the object is or is in; empty for none.
+func (o Object) In() string { return o.place().Cluster }
+
 // May says whether somebody may do something to an object. It is a function of its
 // arguments alone. Everybody includes those without a credential: the zero Identity.
 func May(who Identity, verb Verb, o Object) bool {

@@ -197,3 +197,27 @@ func TestRehearsals(t *testing.T) {
 		})
 	}
 }
+
+// TestRightsChangedByHand: an event when something begins to differ, and when nothing does any more.
+func TestRightsChangedByHand(t *testing.T) {
+	kept := records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-1", Status: records.ClusterStatus{State: "active", Since: at(1)}}
+	changed := kept
+	changed.Differs = &records.Differs{Since: at(5), What: []string{"cluster role rt-1 was changed"}, Count: 3}
+	now := func() time.Time { return at(60) }
+	for name, c := range map[string]struct {
+		before, after   records.Cluster
+		from, to, cause string
+	}{
+		"it differs":        {kept, changed, RightsKept, RightsDiffer, "cluster role rt-1 was changed; and 2 more"},
+		"it is as it was":   {changed, kept, RightsDiffer, RightsKept, ""},
+		"nothing new of it": {changed, changed, "", "", ""},
+	} {
+		e, ok := ofCluster(store.Event[records.Cluster]{Type: store.Put, Key: "fleet-default/harbour", Revision: 7, Value: c.after, Old: &c.before}, now)
+		if ok != (c.to != "") {
+			t.Errorf("%s: an event %v", name, ok)
+		}
+		if ok && (e.Kind != records.EventOfRights || e.From != c.from || e.To != c.to || e.Cause != c.cause || !e.At.Equal(at(60))) {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}

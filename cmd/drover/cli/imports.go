@@ -60,7 +60,7 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 			}
 			return a.show(map[string]string{
 				"command": join.Import.Command, "insecureCommand": join.Import.InsecureCommand, "pinnedCommand": join.Command, "manifestUrl": join.Import.ManifestURL,
-			}, func(t *table) { t.row(line) })
+			}, func(t *table) { t.Row(line) })
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "believe the next agent whatever Kubernetes it is of: the cluster was made anew, or has another authority")

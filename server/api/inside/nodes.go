@@ -59,13 +59,13 @@ func (d *Drains) State(nodeID string) (state, cause string) {
 }
 
 // begin runs a drain that no other one of the node runs beside.
-func (d *Drains) begin(nodeID string, timeout time.Duration, run func(context.Context) error) bool {
+func (d *Drains) begin(ctx context.Context, nodeID string, timeout time.Duration, run func(context.Context) error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed || d.of[nodeID] != nil && !d.of[nodeID].ended {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout) // it outlives the request
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout) // it outlives the request
 	one := &draining{cancel: cancel}
 	if d.of == nil {
 		d.of = map[string]*draining{}
@@ -228,7 +228,7 @@ func (a *API) Drain(c *management.Request) (route.Answer, error) {
 		}
 		return nil
 	}
-	if !a.Drains.begin(c.ID(), timeout, run) {
+	if !a.Drains.begin(c.Ctx(), c.ID(), timeout, run) {
 		return route.Answer{}, norman.Invalid(norman.InvalidAction, "", "node %s is being drained already", c.ID())
 	}
 	return a.shown(c, map[string]any{"unschedulable": true, "state": "draining", "transitioning": "yes"}), nil

@@ -7,10 +7,13 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/drover-project/drover/server/api/capacity"
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/making"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
@@ -33,7 +36,7 @@ func (a *API) clusterKind() *kind {
 				"nodeCount": {Type: "int"},
 				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
 				"appliedSpec": {Type: "json", Nullable: true}, "failedSpec": {Type: "json", Nullable: true}, "certificatesExpiration": {Type: "json"},
-				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Nullable: true}, "agentEnvVars": {Type: "array[envVar]"},
+				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Create: true, Nullable: true}, "agentEnvVars": {Type: "array[envVar]", Create: true},
 				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
 			}),
 			ResourceActions: actions,
@@ -100,7 +103,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		},
 	}
 	state.Into(object.Fields)
-	object.Fields["capacity"], object.Fields["allocatable"] = sums(a.API(records.ClusterKey(cl.Key())))
+	object.Fields["capacity"], object.Fields["allocatable"] = capacity.Sums(a.API(records.ClusterKey(cl.Key())))
 	if !cl.Spec.Docker() { // which are clusters of the management API alone
 		info, _ := object.Fields["info"].(map[string]any)
 		info["provisioningClusterRef"] = map[string]string{
@@ -127,6 +130,49 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 		object.Fields["removed"] = cl.Deleting
 	}
 	return object
+}
+
+// CreateCluster is POST of the type: with {"name": "quarry", "rancherKubernetesEngineConfig": {…}} a cluster of RKE1, with
+// the name alone one that exists already and is imported.
+func (a *API) CreateCluster(c *Request) (route.Answer, error) {
+	in, err := c.Input(c.kind.schema)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if in.Has("rancherKubernetesEngineConfig") {
+		return a.createRKE1(c, in)
+	}
+	return a.importCluster(c, in)
+}
+
+// createRKE1 makes a cluster of RKE1. It is the document that drover apply takes, so that the same is checked of it.
+func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
+	data, err := making.Document(in)
+	if err != nil {
+		return route.Answer{}, err
+	}
+	docs, err := clusterspec.Parse(data, a.Versions())
+	if err != nil {
+		return route.Answer{}, norman.Invalid(norman.InvalidBodyContent, "rancherKubernetesEngineConfig", "%v", err)
+	}
+	results, err := a.ApplyDocuments(c.Ctx(), docs, clusters.Request{By: c.Who.UserID, Allow: func(existing *records.Cluster) error {
+		if existing != nil {
+			return fmt.Errorf("create cluster %s: %w", existing.Name, clusters.ErrNotUnique)
+		}
+		return c.MayApply(nil)
+	}})
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if len(results) != 1 {
+		return route.Answer{}, norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the cluster was not made")
+	}
+	c.renew(a.Auth) // whoever made it may do more with it than when they asked
+	d, ok := a.ClusterByID(results[0].ID)
+	if !ok {
+		return route.Answer{}, norman.Missing("cluster", results[0].ID)
+	}
+	return a.shown(c, http.StatusCreated, a.clusterObject(d.Value, 0, c.URLs), nil), nil
 }
 
 // UpdateCluster is PUT: name has to be there and cannot change, the description and the

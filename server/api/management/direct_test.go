@@ -61,10 +61,8 @@ func TestDirectly(t *testing.T) {
 
 // TestGoldenKubeconfig holds the text of a kubeconfig with ways that do not lead through the server.
 func TestGoldenKubeconfig(t *testing.T) {
-	k, err := newKubeconfig("harbour", "c-m-h4rb0r55", "https://drover.example", "SERVER CA", "u-ann", "kubeconfig-u-ann12345:key", "c-m-h4rb0r55")
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := newKubeconfig("https://drover.example", "SERVER CA", []KubeconfigCluster{{"harbour", "c-m-h4rb0r55"}}, "harbour")
+	k.Users[0].User.Token = "kubeconfig-u-ann12345:key"
 	k.lead([]direct{{"harbour-one", "https://10.0.0.1:6443", "CLUSTER CA"}, {"harbour-fqdn", "https://k8s.lan", ""}})
 	got, err := yaml.Marshal(k)
 	if err != nil {
@@ -83,8 +81,7 @@ func TestGoldenKubeconfig(t *testing.T) {
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Error(diff)
 	}
-	k, err = newKubeconfig("harbour", "c-m-h4rb0r55", "https://drover.example", "", "u-ann", "", "c-m-h4rb0r55")
-	if err != nil || k.Users[0].User.Exec == nil || k.Users[0].User.Exec.Args[3] != "--cluster=c-m-h4rb0r55" {
-		t.Errorf("%+v, %v", k.Users, err)
+	if plugin, err := rancherPlugin("https://drover.example", "u-ann", "c-m-h4rb0r55"); err != nil || plugin.Args[3] != "--cluster=c-m-h4rb0r55" {
+		t.Errorf("%+v, %v", plugin, err)
 	}
 }

@@ -32,6 +32,13 @@ func (r *Request) Object() norman.Object { return r.object }
 // Schema is that of the type.
 func (r *Request) Schema() norman.Schema { return r.kind.schema }
 
+// renew looks anew at what the caller may do, after they have made something that is theirs.
+func (r *Request) renew(a *auth.Auth) {
+	if who, err := a.Authenticate(r.R); err == nil {
+		r.Who = who
+	}
+}
+
 // Shown is the answer that shows a resource as it is now.
 func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
 	return a.shown(r, status, o, nil)

@@ -13,14 +13,10 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 )
 
-// CreateCluster makes a cluster that waits for its agent. Clusters that the server provisions are documents of
-// provisioning.cattle.io, or come with hosts of Docker.
-func (a *API) CreateCluster(c *Request) (route.Answer, error) {
-	in, err := c.Input(c.kind.schema)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	for _, other := range []string{"rancherKubernetesEngineConfig", "k3sConfig", "rke2Config"} {
+// importCluster makes a cluster that waits for its agent. Clusters of k3s and RKE2 that the server provisions are documents
+// of provisioning.cattle.io.
+func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
+	for _, other := range []string{"k3sConfig", "rke2Config"} {
 		if in.Has(other) {
 			return route.Answer{}, norman.Invalid(norman.InvalidOption, other,
 				"%s asks for a cluster that the server provisions, which is not made here: apply its document (drover apply -f, or POST /v1/provisioning.cattle.io.clusters); a cluster that is imported comes without it", other)
@@ -63,5 +59,6 @@ func (a *API) CreateCluster(c *Request) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	c.Concern(results[0].ID)
+	c.renew(a.Auth) // whoever made it may do more with it than when they asked
 	return a.shown(c, http.StatusCreated, a.clusterObject(results[0].Cluster, 0, c.URLs), nil), nil
 }

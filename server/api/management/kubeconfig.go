@@ -60,10 +60,6 @@ type namedContext struct {
 
 // GenerateKubeconfig makes a kubeconfig for the caller, with a token of its own.
 func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
-	server := a.Settings.ServerURL()
-	if server == "" {
-		server = c.URLs.Base
-	}
 	name, _ := c.object.Fields["name"].(string)
 	// Only a token that is limited to the cluster is carried there.
 	on, ways, missing := a.endpoint(c.id, name)
@@ -87,7 +83,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 			}
 		}
 	}
-	k, err := newKubeconfig(name, c.id, server, a.Settings.CACerts(), c.Who.UserID, token, limit)
+	k, err := a.kubeconfig(c.Call, []KubeconfigCluster{{Name: name, ID: c.id}}, name, token, limit)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -111,33 +107,68 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 	}
 }
 
-// newKubeconfig has one cluster, one user and one context. Without a token the user is
-// one that the rancher CLI gets a token for, which is limited to the cluster limit unless that is empty.
-func newKubeconfig(name, clusterID, server, caCerts, userID, token, limit string) (Kubeconfig, error) {
-	k := Kubeconfig{
-		APIVersion: "v1", Kind: "Config", CurrentContext: name,
-		Clusters: make([]namedCluster, 1), Users: make([]namedUser, 1), Contexts: make([]namedContext, 1),
+// KubeconfigCluster is a cluster of a kubeconfig.
+type KubeconfigCluster struct{ Name, ID string }
+
+// KubeconfigText is a kubeconfig of the caller for clusters, with a context of the same name for each and one user of the
+// name of the current one. Without a token the user is one that the rancher CLI gets a token for.
+func (a *API) KubeconfigText(c *route.Call, clusters []KubeconfigCluster, current, token string) (string, error) {
+	k, err := a.kubeconfig(c, clusters, current, token, "")
+	if err != nil {
+		return "", err
 	}
-	k.Clusters[0].Name = name
-	k.Clusters[0].Cluster.Server = server + "/k8s/clusters/" + clusterID
-	if caCerts != "" {
-		k.Clusters[0].Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(caCerts))
+	text, err := yaml.Marshal(k)
+	if err != nil {
+		return "", fmt.Errorf("make a kubeconfig: %w", err)
 	}
-	k.Users[0].Name = name
+	return string(text), nil
+}
+
+// kubeconfig is KubeconfigText before it is text; a token that the rancher CLI is to get is limited to the cluster limit
+// unless that is empty.
+func (a *API) kubeconfig(c *route.Call, clusters []KubeconfigCluster, current, token, limit string) (Kubeconfig, error) {
+	server := a.Settings.ServerURL()
+	if server == "" {
+		server = c.URLs.Base
+	}
+	k := newKubeconfig(server, a.Settings.CACerts(), clusters, current)
 	k.Users[0].User.Token = token
-	if token == "" {
-		u, err := url.Parse(server)
-		if err != nil {
-			return k, fmt.Errorf("make a kubeconfig: server URL %q: %w", server, err)
-		}
-		k.Users[0].User.Exec = &execPlugin{
-			APIVersion: "client.authentication.k8s.io/v1beta1", Command: "rancher",
-			Args: []string{"token", "--server=" + u.Host, "--user=" + userID},
-		}
-		if limit != "" {
-			k.Users[0].User.Exec.Args = append(k.Users[0].User.Exec.Args, "--cluster="+limit)
-		}
+	if token != "" {
+		return k, nil
 	}
-	k.Contexts[0].Name, k.Contexts[0].Context.Cluster, k.Contexts[0].Context.User = name, name, name
-	return k, nil
+	plugin, err := rancherPlugin(server, c.Who.UserID, limit)
+	k.Users[0].User.Exec = plugin
+	return k, err
+}
+
+// newKubeconfig has a context of the same name for each cluster, and one user, who has no credential yet.
+func newKubeconfig(server, caCerts string, clusters []KubeconfigCluster, current string) Kubeconfig {
+	k := Kubeconfig{APIVersion: "v1", Kind: "Config", CurrentContext: current, Users: make([]namedUser, 1)}
+	k.Users[0].Name = current
+	for _, one := range clusters {
+		cluster, context := namedCluster{Name: one.Name}, namedContext{Name: one.Name}
+		cluster.Cluster.Server = server + "/k8s/clusters/" + one.ID
+		if caCerts != "" {
+			cluster.Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(caCerts))
+		}
+		context.Context.Cluster, context.Context.User = one.Name, current
+		k.Clusters, k.Contexts = append(k.Clusters, cluster), append(k.Contexts, context)
+	}
+	return k
+}
+
+// rancherPlugin has kubectl ask the rancher CLI for a token.
+func rancherPlugin(server, userID, limit string) (*execPlugin, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, fmt.Errorf("make a kubeconfig: server URL %q: %w", server, err)
+	}
+	plugin := &execPlugin{
+		APIVersion: "client.authentication.k8s.io/v1beta1", Command: "rancher",
+		Args: []string{"token", "--server=" + u.Host, "--user=" + userID},
+	}
+	if limit != "" {
+		plugin.Args = append(plugin.Args, "--cluster="+limit)
+	}
+	return plugin, nil
 }

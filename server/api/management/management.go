@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -24,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/versions"
 )
 
 // Options are what /v3 stands on.
@@ -33,6 +35,9 @@ type Options struct {
 	Settings     *settings.Settings
 	Registration *registration.Registration
 	Clusters     *clusters.Applier
+	// Versions are those that documents may name, and ApplyDocuments takes documents in.
+	Versions       func() *versions.Data
+	ApplyDocuments func(context.Context, []clusterspec.Document, clusters.Request) ([]clusters.Result, error)
 	// ClusterByID finds a cluster by its management id.
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.

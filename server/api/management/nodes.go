@@ -120,7 +120,7 @@ func (a *API) nodeObject(m records.Machine) norman.Object {
 
 func nodeObject(m records.Machine) norman.Object {
 	state := conditions.Machine(m)
-	o := norman.Object{ID: conditions.NodeID(m), Fields: map[string]any{
+	o := norman.Object{ID: conditions.NodeID(m), Fixed: m.Status.Node == nil, Fields: map[string]any{
 		"name": m.NodeName, "nodeName": "", "requestedHostname": m.NodeName, "hostname": m.NodeName,
 		"clusterId": m.ClusterID, "namespaceId": m.ClusterID, "nodePoolId": nil, "nodeTemplateId": nil,
 		"created": m.Created, "uuid": m.UID, "creatorId": nil, "annotations": norman.Map(m.Annotations), "labels": norman.Map(m.NodeLabels),

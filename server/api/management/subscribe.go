@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
 )
 
 // affected is a resource that a change is about.
@@ -137,9 +138,31 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 					frames = append(frames, f)
 				}
 			}
-			return frames
+			return append(frames, a.lost(c, change, kinds)...)
 		}
 	})
+}
+
+// lost are the resources that the caller saw until a binding went: whoever follows them learns that they are not theirs to
+// see any more, and no more than that.
+func (a *API) lost(c *route.Call, change subscribe.Change, kinds []*kind) []subscribe.Frame {
+	b, ok := change.Removed.(roles.Binding)
+	if !ok || b.ClusterID == "" || c.Who.Grants.Contain(c.Before.Grants) {
+		return nil
+	}
+	var frames []subscribe.Frame
+	for _, k := range kinds {
+		if k.owner != nil {
+			continue
+		}
+		for _, o := range k.list(c) {
+			about := k.about(o)
+			if about.In() == b.ClusterID && auth.May(c.Before, auth.Get, about) && !auth.May(c.Who, auth.Get, about) {
+				frames = append(frames, subscribe.Frame{Name: "resource.remove", Data: map[string]any{"id": o.ID, "type": k.schema.ID}})
+			}
+		}
+	}
+	return frames
 }
 
 // frameOf shows a resource as it is now, or its removal; nothing when the caller cannot

@@ -1,0 +1,260 @@
+package api
+
+// The request sequences of the original CLI's commands about people, projects and namespaces, and of Terraform's
+// resources, with values decoded into the types that those clients have.
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/projects"
+)
+
+type typedRole struct {
+	typedResource
+	Description, Context    string
+	Builtin, Locked, Hidden bool
+	RoleTemplateIDs         []string `json:"roleTemplateIds"`
+	Rules                   []struct{ APIGroups, Resources, Verbs, ResourceNames []string }
+}
+
+type typedBinding struct {
+	typedResource
+	ClusterID, ProjectID, RoleTemplateID, UserID, UserPrincipalID, GroupPrincipalID string
+}
+
+type typedPrincipal struct {
+	typedResource
+	LoginName, PrincipalType, Provider string
+	Me, MemberOf                       bool
+}
+
+// as decodes an answer into the type of a client; a field of another type fails the test.
+func as[T any](t *testing.T, r result, status int) T {
+	t.Helper()
+	var value T
+	if r.status != status {
+		t.Fatalf("status %d, want %d: %s", r.status, status, r.raw)
+	}
+	if len(r.raw) > 0 {
+		if err := json.Unmarshal(r.raw, &value); err != nil {
+			t.Fatalf("%v: %s", err, r.raw)
+		}
+	}
+	return value
+}
+
+// path is a link as a target of a request.
+func path(t *testing.T, link string) string {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil || u.Path == "" {
+		t.Fatalf("link %q: %v", link, err)
+	}
+	return u.RequestURI()
+}
+
+// TestCLIMembers: add-member-role, list-members, list-roles and delete-member-role of clusters and projects.
+func TestCLIMembers(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	project, _ := projects.IDs(cl.ID)
+	annID, _ := b.person("ann", "user")
+	for _, of := range []struct{ plural, context, field, id, role string }{
+		{"clusterroletemplatebindings", "cluster", "clusterId", cl.ID, "cluster-member"},
+		{"projectroletemplatebindings", "project", "projectId", project, "read-only"},
+	} {
+		t.Run(of.context, func(t *testing.T) {
+			roles := as[typedCollection[typedRole]](t, b.get("/v3/roletemplates?context="+of.context+"&hidden=false&"+listQ), 200)
+			if len(roles.Data) < 5 || roles.Data[0].Context != of.context || roles.Data[0].Name == "" {
+				t.Errorf("roles %+v", roles.Data)
+			}
+			found := as[typedCollection[typedPrincipal]](t, b.get("/v3/principals?ID=nonsense&"+listQ), 200)
+			people := as[typedCollection[typedPrincipal]](t, b.request("POST", path(t, found.Actions["search"]), b.admin, `{"name":"ann"}`), 200)
+			if len(people.Data) != 1 || people.Data[0].PrincipalType != "user" || people.Data[0].LoginName != "ann" {
+				t.Fatalf("found %+v", people.Data)
+			}
+			body := fmt.Sprintf(`{"links":null,"actions":null,%q:%q,"roleTemplateId":%q,"userPrincipalId":%q}`, of.field, of.id, of.role, people.Data[0].ID)
+			made := as[typedBinding](t, b.request("POST", "/v3/"+of.plural, b.admin, body), 201)
+			if made.UserID != annID || made.Created == nil {
+				t.Errorf("made %+v", made)
+			}
+			all := as[typedCollection[typedBinding]](t, b.get("/v3/"+of.plural+"?"+of.field+"="+url.QueryEscape(of.id)+"&"+listQ), 200)
+			if len(all.Data) != 1 || all.Data[0].RoleTemplateID != of.role {
+				t.Fatalf("members %+v", all.Data)
+			}
+			who := as[typedPrincipal](t, b.get("/v3/principals/"+url.PathEscape(all.Data[0].UserPrincipalID)), 200)
+			if who.Name != "ann" && who.LoginName != "ann" {
+				t.Errorf("member %+v", who)
+			}
+			mine := b.get("/v3/" + of.plural + "?" + of.field + "=" + url.QueryEscape(of.id) + "&roleTemplateId=" + of.role + "&userPrincipalId=" + url.QueryEscape(made.UserPrincipalID) + "&" + listQ)
+			for _, one := range as[typedCollection[typedBinding]](t, mine, 200).Data {
+				as[struct{}](t, b.request("DELETE", path(t, one.Links["remove"]), b.admin, ""), 204)
+			}
+			as[struct{}](t, b.request("GET", path(t, made.Links["self"]), b.admin, ""), 404)
+		})
+	}
+}
+
+// TestCLIProjects: projects create, ls and delete, and namespaces ls, create, move and delete.
+func TestCLIProjects(t *testing.T) {
+	b := newBench(t)
+	cl, _ := harbour(b)
+	first, _ := projects.IDs(cl.ID)
+	b.inCluster(namespaceIn("web", first))
+	c := newCLI(b, b.admin)
+	c.context = cl.ID + ":" + strings.TrimPrefix(first, cl.ID+":")
+	if err := c.preamble(); err != nil {
+		t.Fatal(err)
+	}
+	collection := func(name string) string {
+		t.Helper()
+		s, err := c.schema(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Links["collection"]
+	}
+	made, err := c.one("POST", collection("project"), fmt.Sprintf(`{"links":null,"actions":null,"clusterId":%q,"name":"shop","description":"x"}`, cl.ID))
+	if err != nil || made.Name != "shop" || made.ClusterID != cl.ID {
+		t.Fatalf("%+v %v", made, err)
+	}
+	if list, err := c.list(collection("project") + "?clusterId=" + cl.ID + "&" + listQ); err != nil || len(list) != 3 {
+		t.Errorf("%d projects, %v", len(list), err)
+	}
+	all, err := c.list(collection("namespace") + "?" + listQ)
+	if err != nil || len(all) != 1 || all[0].Name != "web" || all[0].State != "active" {
+		t.Fatalf("%+v %v", all, err)
+	}
+	if n, err := c.one("POST", collection("namespace"), fmt.Sprintf(`{"links":null,"actions":null,"name":"web-2","projectId":%q,"description":""}`, first)); err != nil || n.ID != "web-2" {
+		t.Fatalf("%+v %v", n, err)
+	}
+	found, err := c.lookup("web-2", "namespace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := c.lookup("shop", "project")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.one("POST", found.Actions["move"], fmt.Sprintf(`{"projectId":%q}`, target.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.do("DELETE", found.Links["self"], ""); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, _, err := c.do("DELETE", target.Links["self"], ""); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := c.lookup("shop", "project"); err == nil {
+		t.Error("the project is still there")
+	}
+}
+
+// TestTerraformResources: the steps of Terraform's resources in their order.
+func TestTerraformResources(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	ask := func(method, target, body string) result { return b.request(method, target, b.admin, body) }
+	t.Run("client start", func(t *testing.T) {
+		if r := ask("GET", "/ping", ""); string(r.raw) != "pong" {
+			t.Errorf("%q", r.raw)
+		}
+		root := ask("GET", "/v3", "")
+		as[typedCollection[typedSchema]](t, ask("GET", path(t, root.header.Get("X-API-Schemas")), ""), 200)
+		as[typedSetting](t, ask("GET", "/v3/settings/k8s-version", ""), 200)
+		if v := as[typedSetting](t, ask("GET", "/v3/settings/server-version", ""), 200); !strings.HasPrefix(v.Value, "v2.") {
+			t.Errorf("server-version %q", v.Value)
+		}
+		as[struct{}](t, ask("GET", "/v3/clusters/local", ""), 404)
+	})
+	t.Run("token", func(t *testing.T) {
+		made := as[typedToken](t, ask("POST", "/v3/tokens", `{"description":"tf","ttl":60000}`), 201)
+		read := as[typedToken](t, ask("GET", "/v3/tokens/"+made.ID, ""), 200)
+		if !read.Enabled || read.Expired || made.Token == "" || read.TTL != 60000 {
+			t.Errorf("%+v %+v", made, read)
+		}
+		as[struct{}](t, ask("DELETE", "/v3/tokens/"+made.ID, ""), 204)
+		as[struct{}](t, ask("GET", "/v3/tokens/"+made.ID, ""), 404)
+	})
+	t.Run("cluster (rke)", func(t *testing.T) {
+		made := as[typedCluster](t, ask("POST", "/v3/clusters", `{"type":"cluster","name":"quarry","rancherKubernetesEngineConfig":{"network":{"plugin":"canal"}}}`), 201)
+		read := as[typedCluster](t, ask("GET", "/v3/clusters/"+made.ID, ""), 200)
+		if read.State != "pending" && read.State != "provisioning" {
+			t.Errorf("state %s", read.State)
+		}
+		if tok := as[typedRegistrationToken](t, ask("GET", "/v3/clusterregistrationtokens/"+made.ID+":default-token", ""), 200); tok.NodeCommand == "" {
+			t.Error("no node command")
+		}
+		as[struct{}](t, ask("POST", "/v3/clusterregistrationtokens", fmt.Sprintf(`{"clusterId":%q,"name":"default-token"}`, made.ID)), 409)
+		if two := as[typedCollection[typedProject]](t, ask("GET", "/v3/projects?clusterId="+made.ID, ""), 200); len(two.Data) != 2 {
+			t.Errorf("projects %+v", two.Data)
+		}
+		as[typedCluster](t, ask("PUT", "/v3/clusters/"+made.ID, `{"name":"quarry","description":"stones"}`), 200)
+		if r := ask("DELETE", "/v3/clusters/"+made.ID, ""); r.status != 200 && r.status != 204 {
+			t.Errorf("delete: %d", r.status)
+		}
+	})
+	cl, _ := harbour(b)
+	t.Run("project, namespace and binding", func(t *testing.T) {
+		made := as[typedProject](t, ask("POST", "/v3/projects", fmt.Sprintf(`{"type":"project","clusterId":%q,"name":"tf"}`, cl.ID)), 201)
+		if read := as[typedProject](t, ask("GET", "/v3/projects/"+made.ID, ""), 200); read.State != "active" {
+			t.Errorf("state %s", read.State)
+		}
+		as[typedProject](t, ask("PUT", "/v3/projects/"+made.ID, `{"name":"tf","description":"y"}`), 200)
+		b.inCluster()
+		at := "/v3/cluster/" + cl.ID + "/namespaces"
+		n := as[typedNamespace](t, ask("POST", at, fmt.Sprintf(`{"type":"namespace","name":"tf","projectId":%q}`, made.ID)), 201)
+		if n.ProjectID == nil || *n.ProjectID != made.ID || n.State != "active" {
+			t.Errorf("%+v", n)
+		}
+		user := as[typedUser](t, ask("POST", "/v3/users", `{"type":"user","username":"tf-user","password":"correct horse battery","name":"TF"}`), 201)
+		as[typedBinding](t, ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"globalRoleId":"user","userId":%q}`, user.ID)), 201)
+		role := as[typedRole](t, ask("POST", "/v3/roletemplates", `{"type":"roleTemplate","name":"tf","context":"project","rules":[{"type":"policyRule","apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`), 201)
+		bound := as[typedBinding](t, ask("POST", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":%q,"userId":%q}`, made.ID, role.ID, user.ID)), 201)
+		as[struct{}](t, ask("DELETE", "/v3/projectroletemplatebindings/"+bound.ID, ""), 204)
+		as[struct{}](t, ask("DELETE", "/v3/roletemplates/"+role.ID, ""), 204)
+		as[struct{}](t, ask("DELETE", at+"/tf", ""), 204)
+		as[struct{}](t, ask("GET", at+"/tf", ""), 404)
+		as[struct{}](t, ask("DELETE", "/v3/projects/"+made.ID, ""), 204)
+		as[struct{}](t, ask("GET", "/v3/projects/"+made.ID, ""), 404)
+		as[struct{}](t, ask("DELETE", "/v3/users/"+user.ID, ""), 204)
+	})
+	t.Run("cluster_sync", func(t *testing.T) {
+		read := as[typedCluster](t, ask("GET", "/v3/clusters/"+cl.ID, ""), 200)
+		connected := false
+		for _, one := range read.Conditions {
+			if one.Type == "Connected" && one.Status == "True" && one.LastUpdateTime != "" {
+				connected = true
+			}
+		}
+		if read.State != "active" || !connected {
+			t.Errorf("state %s, connected %v", read.State, connected)
+		}
+		as[typedCollection[typedProject]](t, ask("GET", "/v3/projects?clusterId="+cl.ID, ""), 200)
+		if nodes := as[typedCollection[typedNode]](t, ask("GET", "/v3/nodes?clusterId="+cl.ID, ""), 200); len(nodes.Data) != 9 {
+			t.Errorf("%d nodes", len(nodes.Data))
+		}
+	})
+}
+
+// TestSubscribeTellsOfALostRight: who loses a role is told which resources are not theirs to see any more, by id and type
+// alone.
+func TestSubscribeTellsOfALostRight(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	annID, ann := b.person("ann", "user-base")
+	id := b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, annID))
+	conn, _ := b.socket(serveBench(b), "/v3/subscribe?resourceTypes=cluster", ann)
+	b.want(http.StatusNoContent, "DELETE", "/v3/clusterroletemplatebindings/"+id, "")
+	f := read(t, conn)
+	if f.Name != "resource.remove" || f.Data["id"] != cl.ID || f.Data["type"] != "cluster" || len(f.Data) != 2 {
+		t.Errorf("%+v", f)
+	}
+}
