@@ -147,7 +147,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p), ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
-		Agents:    agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
+		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	}).Handler()
 	return nil

@@ -65,15 +65,15 @@ type bench struct {
 	clusterCA map[records.ClusterKey]string
 	awaited   []string
 	lost      error
-	t       testing.TB
-	st      *state.State
-	auth    *auth.Auth
-	set     *settings.Settings
-	api     *API
-	events  *events.Log
-	audit   *audit.Log
-	handler http.Handler
-	logs    *syncBuffer
+	t         testing.TB
+	st        *state.State
+	auth      *auth.Auth
+	set       *settings.Settings
+	api       *API
+	events    *events.Log
+	audit     *audit.Log
+	handler   http.Handler
+	logs      *syncBuffer
 
 	mu sync.Mutex
 	at time.Time

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/server/views"
@@ -330,9 +331,31 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// otherContexts are the contexts of a kubeconfig that are not its current one.
+func otherContexts(text string) []string {
+	var k struct {
+		Current  string `yaml:"current-context"`
+		Contexts []struct {
+			Name string `yaml:"name"`
+		} `yaml:"contexts"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &k); err != nil {
+		return nil // whoever uses it is told
+	}
+	var names []string
+	for _, c := range k.Contexts {
+		if c.Name != k.Current {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 func (a *app) kubeconfigCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: needs("NAME"),
+		Long: "Print a kubeconfig that reaches the cluster through the server. That of a cluster with an authorized endpoint has further contexts,\n" +
+			"which lead straight to its control-plane hosts with the same token.",
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
 			if one.Distribution == views.Docker {
@@ -345,6 +368,11 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 				return fmt.Errorf("make a kubeconfig of cluster %s: %w", one.Name, err)
 			}
 			fmt.Fprint(a.Out, answer.Config)
+			if others := otherContexts(answer.Config); len(others) > 0 {
+				fmt.Fprintf(a.Err, "contexts that lead to %s without the server: %s\n", one.Name, strings.Join(others, ", "))
+			} else if one.AuthorizedEndpoint != nil {
+				fmt.Fprintf(a.Err, "no context leads to %s without the server yet: its CA is known once the server has reached it, and its hosts once they have joined\n", one.Name)
+			}
 			return nil
 		}),
 	}

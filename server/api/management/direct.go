@@ -52,7 +52,9 @@ func directly(name string, e clusterspec.LocalClusterAuthEndpoint, machines []re
 	if len(ways) == 0 {
 		return nil, "no control-plane machine of the cluster has an address"
 	}
-	slices.SortFunc(ways, func(a, b direct) int { return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.server, b.server)) })
+	slices.SortFunc(ways, func(a, b direct) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.server, b.server))
+	})
 	return slices.CompactFunc(ways, func(a, b direct) bool { return a.name == b.name }), ""
 }
 

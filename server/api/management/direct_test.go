@@ -27,7 +27,9 @@ func controlPlane(name string, change func(*records.Machine)) records.Machine {
 func TestDirectly(t *testing.T) {
 	on := clusterspec.LocalClusterAuthEndpoint{Enabled: true}
 	machines := []records.Machine{
-		controlPlane("harbour-two", func(m *records.Machine) { m.Address, m.InternalAddress = []string{"203.0.113.2"}, []string{"10.0.0.2", "fd00::2"} }),
+		controlPlane("harbour-two", func(m *records.Machine) {
+			m.Address, m.InternalAddress = []string{"203.0.113.2"}, []string{"10.0.0.2", "fd00::2"}
+		}),
 		controlPlane("one", func(m *records.Machine) { m.InternalAddress = []string{"fd00::1"} }),
 		controlPlane("", nil),
 		controlPlane("worker", func(m *records.Machine) { m.Roles = records.Roles{Etcd: true, Worker: true} }),
