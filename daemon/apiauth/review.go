@@ -114,7 +114,7 @@ func (w *webhook) status(ctx context.Context, text string) status {
 	}
 	who, err := c.who(k, w.now())
 	if err != nil {
-		w.log.Info("a token is refused", "reason", err.Error())
+		w.log.Debug("a token is refused", "reason", err.Error())
 		return status{Error: err.Error()}
 	}
 	w.uses.note(c, k)

@@ -135,6 +135,14 @@ type Cluster struct {
 	Machines  int              `json:"machines"`
 	// Exported is set while the server does not touch the cluster.
 	Exported *records.Exported `json:"exported,omitempty"`
+	// AuthorizedEndpoint is set when people reach the cluster's API without the server, too.
+	AuthorizedEndpoint *AuthorizedEndpoint `json:"authorizedEndpoint,omitempty"`
+}
+
+// AuthorizedEndpoint is the way to a cluster's API without the server.
+type AuthorizedEndpoint struct {
+	// FQDN stands for the API servers; without it each control-plane host is a way of its own.
+	FQDN string `json:"fqdn,omitempty"`
 }
 
 // The distributions of clusters of hosts that run Docker, RKE1's and without one, and of clusters that were made elsewhere.
@@ -157,6 +165,9 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 	}
 	if w := cl.Status.Warning; w.Code != "" {
 		c.Warning = &w
+	}
+	if e := cl.Spec.AuthEndpoint(); e.Enabled {
+		c.AuthorizedEndpoint = &AuthorizedEndpoint{FQDN: e.FQDN}
 	}
 	if cl.Spec.Imported() {
 		c.Distribution = ImportedCluster

@@ -157,7 +157,7 @@ func (w *walk) badDocuments() {
 }
 
 func (w *walk) apply() {
-	file := filepath.Join(w.Module, "examples/k3s.yaml")
+	file := w.document("")
 	for i, step := range []struct{ args, want string }{
 		{"--dry-run", "created (dry run)"}, {"--dry-run", "unchanged (dry run)"}, {"", "unchanged"},
 	} {
@@ -211,6 +211,7 @@ func (w *walk) badJoins() {
 }
 
 func (w *walk) joins() {
+	w.carryEndpointImage()
 	w.joined = time.Now()
 	out := w.sh(w.join)
 	w.T.Logf("joined in %s:\n%s", time.Since(w.joined).Round(time.Millisecond), tail(strings.TrimSpace(out), 3))
@@ -424,11 +425,7 @@ func (w *walk) ranOnce() {
 
 // changesConfig applies the cluster with another setting of its API server.
 func (w *walk) changesConfig() {
-	text, err := os.ReadFile(filepath.Join(w.Module, "examples/k3s.yaml"))
-	must(w.T, err)
-	file := filepath.Join(w.Dir, "changed.yaml")
-	changed := strings.TrimRight(string(text), "\n") + "\n      kube-apiserver-arg: [max-requests-inflight=401]\n"
-	must(w.T, os.WriteFile(file, []byte(changed), 0o600))
+	file := w.document("      kube-apiserver-arg: [max-requests-inflight=401]\n")
 	before, started := w.k3sStarts(), time.Now()
 	w.drover("apply", "-f", file)
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -437,7 +434,7 @@ func (w *walk) changesConfig() {
 		_, err := w.host.Sh(ctx, "grep -q max-requests-inflight=401 /etc/rancher/k3s/config.yaml.d/50-rancher.yaml && test $(systemctl show -P ActiveState k3s) = active")
 		return err
 	}))
-	_, err = w.Await(w.ctx, "Active", nil)
+	_, err := w.Await(w.ctx, "Active", nil)
 	must(w.T, err)
 	w.Logf("from the changed config to Active: %s", time.Since(started).Round(100*time.Millisecond))
 	if after := w.k3sStarts(); after != before+1 {

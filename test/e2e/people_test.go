@@ -58,6 +58,8 @@ func (w *walk) people() {
 	}
 	must(w.T, ann.may("get", "namespace", "default"))
 
+	w.withoutTheServer(ann, bob, cluster)
+
 	// A namespace that moves into the project takes its readers along.
 	config := w.kubeconfig()
 	for _, args := range [][]string{{"create", "namespace", "web"}, {"annotate", "namespace", "web", "field.cattle.io/projectId=" + project}} {
@@ -79,6 +81,7 @@ func (w *walk) people() {
 	if err := bob.may("get", "persistentvolumes"); err == nil || !strings.Contains(err.Error(), "Unauthorized") && !strings.Contains(err.Error(), "must authenticate") {
 		w.Errorf("bob, who is disabled, gets: %v", err)
 	}
+	w.goneDirectly(bob, "get", "persistentvolumes")
 }
 
 // within waits until something is so and prints how long that took.

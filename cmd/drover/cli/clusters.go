@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/credential"
@@ -372,11 +373,32 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// otherContexts are the contexts of a kubeconfig that are not its current one.
+func otherContexts(text string) []string {
+	var k struct {
+		Current  string `yaml:"current-context"`
+		Contexts []struct {
+			Name string `yaml:"name"`
+		} `yaml:"contexts"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &k); err != nil {
+		return nil // whoever uses it is told
+	}
+	var names []string
+	for _, c := range k.Contexts {
+		if c.Name != k.Current {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 func (a *app) kubeconfigCommand() *cobra.Command {
 	var exec bool
 	cmd := &cobra.Command{
 		Use: "kubeconfig NAME", Short: "Print a kubeconfig that reaches the cluster through the server", Args: needs("NAME"),
-		Long: `Print a kubeconfig that reaches the cluster through the server.
+		Long: `Print a kubeconfig that reaches the cluster through the server. That of a cluster with an authorized endpoint has further
+contexts, which lead straight to its control-plane hosts with the same token.
 
 It holds a token of yours, which lives as long as the server's setting kubeconfig-default-token-ttl-minutes says and works wherever
 the file is. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
@@ -400,6 +422,11 @@ renews it, so the file may be shown to others and does not end.`,
 				return fmt.Errorf("make a kubeconfig of cluster %s: %w", one.Name, err)
 			}
 			fmt.Fprint(a.Out, answer.Config)
+			if others := otherContexts(answer.Config); len(others) > 0 {
+				fmt.Fprintf(a.Err, "contexts that lead to %s without the server: %s\n", one.Name, strings.Join(others, ", "))
+			} else if one.AuthorizedEndpoint != nil {
+				fmt.Fprintf(a.Err, "no context leads to %s without the server yet: its CA is known once the server has reached it, and its hosts once they have joined\n", one.Name)
+			}
 			return nil
 		}),
 	}

@@ -38,6 +38,9 @@ func (c Cluster) Rows(row func(cells ...string), ago func(time.Time) string) {
 	if i := slices.IndexFunc(c.Of, func(m views.Machine) bool { return m.Init && m.JoinURL != "" }); i >= 0 {
 		row("joins at", c.Of[i].JoinURL)
 	}
+	if e := c.AuthorizedEndpoint; e != nil {
+		row("without the server", cmp.Or(e.FQDN, "through each control-plane host"))
+	}
 	if c.Operation != nil {
 		row("operation", operationText(*c.Operation))
 	}

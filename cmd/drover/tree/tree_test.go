@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,13 @@ func TestRows(t *testing.T) {
 	Cluster{Cluster: views.Cluster{Name: "quay", ID: "c-m-2", State: "pending"}}.Rows(rows, ago)
 	if diff := cmp.Diff([]string{"name|quay", "id|c-m-2", "state|pending", "message|-", "version|-", "machines|0"}, got); diff != "" {
 		t.Error("without machines:", diff)
+	}
+	for fqdn, want := range map[string]string{"": "without the server|through each control-plane host", "k8s.lan": "without the server|k8s.lan"} {
+		got = nil
+		Cluster{Cluster: views.Cluster{Name: "quay", AuthorizedEndpoint: &views.AuthorizedEndpoint{FQDN: fqdn}}}.Rows(rows, ago)
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
 	}
 }
 

@@ -3,67 +3,21 @@ package management
 import (
 	"flag"
 	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/api/ways"
 )
 
 var update = flag.Bool("update", false, "write golden files")
-
-func controlPlane(name string, change func(*records.Machine)) records.Machine {
-	m := records.Machine{Object: records.Object{Name: "custom-" + name}, NodeName: name, Roles: records.Roles{ControlPlane: true}, InternalAddress: []string{"10.0.0.1"}}
-	if change != nil {
-		change(&m)
-	}
-	return m
-}
-
-func TestDirectly(t *testing.T) {
-	on := clusterspec.LocalClusterAuthEndpoint{Enabled: true}
-	machines := []records.Machine{
-		controlPlane("harbour-two", func(m *records.Machine) {
-			m.Address, m.InternalAddress = []string{"203.0.113.2"}, []string{"10.0.0.2", "fd00::2"}
-		}),
-		controlPlane("one", func(m *records.Machine) { m.InternalAddress = []string{"fd00::1"} }),
-		controlPlane("", nil),
-		controlPlane("worker", func(m *records.Machine) { m.Roles = records.Roles{Etcd: true, Worker: true} }),
-		controlPlane("leaving", func(m *records.Machine) { m.Deleting = time.Unix(1, 0) }),
-		controlPlane("nowhere", func(m *records.Machine) { m.InternalAddress = nil }),
-		controlPlane("one", nil), // the name of a host that has not been renewed
-	}
-	for name, test := range map[string]struct {
-		e        clusterspec.LocalClusterAuthEndpoint
-		machines []records.Machine
-		ca       string
-		want     []direct
-		missing  string
-	}{
-		"off":           {machines: machines, ca: "CA"},
-		"hosts":         {on, machines, "CA", []direct{{"harbour-custom-", "https://10.0.0.1:6443", "CA"}, {"harbour-one", "https://10.0.0.1:6443", "CA"}, {"harbour-two", "https://203.0.113.2:6443", "CA"}}, ""},
-		"one host":      {on, machines[1:2], "CA", []direct{{"harbour-one", "https://[fd00::1]:6443", "CA"}}, ""},
-		"no CA yet":     {on, machines, "", nil, "has not reached the cluster"},
-		"no hosts":      {on, machines[3:5], "CA", nil, "no control-plane machine"},
-		"a name":        {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []direct{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
-		"a name and CA": {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan", CACerts: "PEM"}, nil, "CA", []direct{{"harbour-fqdn", "https://k8s.lan", "PEM"}}, ""},
-	} {
-		got, missing := directly("harbour", test.e, test.machines, test.ca)
-		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(direct{})); diff != "" || !strings.Contains(missing, test.missing) || (missing == "") != (test.missing == "") {
-			t.Errorf("%s: %q %s", name, missing, diff)
-		}
-	}
-}
 
 // TestGoldenKubeconfig holds the text of a kubeconfig with ways that do not lead through the server.
 func TestGoldenKubeconfig(t *testing.T) {
 	k := newKubeconfig("https://drover.example", "SERVER CA", []KubeconfigCluster{{"harbour", "c-m-h4rb0r55"}}, "harbour")
 	k.Users[0].User.Token = "kubeconfig-u-ann12345:key"
-	k.lead([]direct{{"harbour-one", "https://10.0.0.1:6443", "CLUSTER CA"}, {"harbour-fqdn", "https://k8s.lan", ""}})
+	k.lead([]ways.Way{{Context: "harbour-one", Server: "https://10.0.0.1:6443", CA: "CLUSTER CA"}, {Context: "harbour-fqdn", Server: "https://k8s.lan"}})
 	got, err := yaml.Marshal(k)
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ type namedContext struct {
 func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 	name, _ := c.object.Fields["name"].(string)
 	// Only a token that is limited to the cluster is carried there.
-	on, ways, missing := a.endpoint(c.id, name)
+	on, direct, missing := a.endpoint(c.id, name)
 	limit := ""
 	if on {
 		limit = c.id
@@ -77,7 +77,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 			return route.Answer{}, err
 		}
 		token = text
-		if len(ways) > 0 {
+		if len(direct) > 0 {
 			if reason := a.arrived(c.Ctx(), c.id, made.Name); reason != "" {
 				c.Warn(reason)
 			}
@@ -87,7 +87,7 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	k.lead(ways)
+	k.lead(direct)
 	config, err := yaml.Marshal(k)
 	if err != nil {
 		return route.Answer{}, fmt.Errorf("make a kubeconfig: %w", err)

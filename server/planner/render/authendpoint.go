@@ -18,13 +18,13 @@ func (r render) authEndpoint() bool {
 
 func (r render) webhookFile() string { return path.Join(r.dataDir, "kube-api-authn-webhook.yaml") }
 
-// webhookArgs are the arguments of the API server with those of the webhook. The API server remembers for ten
+// webhookArgs are the arguments of the API server with those of a webhook's file. The API server remembers for ten
 // seconds who a token was, whatever it is told; what it remembers of the webhook's answers, two minutes
 // by default, comes on top of that, so that a disabled token would count for longer. Who has said
 // otherwise is heard.
-func (r render) webhookArgs(user []string) []string {
+func webhookArgs(user []string, file string) []string {
 	const memory = "authentication-token-webhook-cache-ttl="
-	args := append(slices.Clone(user), "authentication-token-webhook-config-file="+r.webhookFile())
+	args := append(slices.Clone(user), "authentication-token-webhook-config-file="+file)
 	if slices.ContainsFunc(user, func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), memory) }) {
 		return args
 	}

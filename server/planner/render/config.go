@@ -76,7 +76,7 @@ func (r render) byRole(config map[string]any, roles records.Roles) {
 		}
 	}
 	if r.authEndpoint() {
-		config["kube-apiserver-arg"] = r.webhookArgs(texts(config["kube-apiserver-arg"]))
+		config["kube-apiserver-arg"] = webhookArgs(texts(config["kube-apiserver-arg"]), r.webhookFile())
 	}
 }
 
