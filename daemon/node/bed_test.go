@@ -42,16 +42,16 @@ type management struct {
 	ours    *tunnel.Server // set after newManagement: takes the tunnels instead
 	ca      string
 
-	mu      sync.Mutex
-	paths   []string // of tunnels that were opened
-	asked   []connect.Params
+	mu    sync.Mutex
+	paths []string // of tunnels that were opened
+	asked []connect.Params
 	// announced is what each tunnel's agent said of its cluster; nil for a host's.
 	announced []*connect.Cluster
-	answer  func(w http.ResponseWriter)
-	setting func(w http.ResponseWriter)
-	conns   map[net.Conn]struct{}
-	pair    *tls.Certificate // nil for the usual one
-	prover  string           // the token that proofs are made with
+	answer    func(w http.ResponseWriter)
+	setting   func(w http.ResponseWriter)
+	conns     map[net.Conn]struct{}
+	pair      *tls.Certificate // nil for the usual one
+	prover    string           // the token that proofs are made with
 }
 
 func newManagement(t *testing.T) *management {
