@@ -31,7 +31,7 @@ func TestImportedCluster(t *testing.T) {
 		{name: "its API does not answer any more", agent: agent, tunnel: open, api: observed.API{Cause: "unauthorized"}, before: records.ClusterStatus{Initialized: true, State: ClusterActive}, state: ClusterUnavailable, text: "unauthorized"},
 		{name: "its agent is gone", agent: agent, tunnel: lost, before: records.ClusterStatus{Initialized: true, State: ClusterActive}, state: ClusterUnavailable, text: "its agent is not connected since 2026-05-01T11:00:00Z (no answer); in the cluster: kubectl"},
 		{name: "its agent is gone since a moment", agent: agent, tunnel: observed.Tunnel{Since: now.Add(-time.Second)}, before: records.ClusterStatus{Initialized: true, State: ClusterActive, Ready: true}, state: ClusterActive},
-		{name: "its agent came and went before it was reached", agent: agent, tunnel: lost, state: ClusterPending, text: "prints` again"},
+		{name: "its agent came and went before it was reached", agent: agent, tunnel: lost, state: ClusterPending, text: "prints again"},
 		{name: "it leaves, and nobody ever came", deleting: true, removed: true},
 		{name: "it leaves, and its agent cleans up", agent: agent, tunnel: open, api: reached, deleting: true, state: ClusterRemoving, text: "being removed by its agent"},
 		{name: "it leaves, and is clean", agent: &records.ClusterAgent{CA: "ca", Cleaned: now}, tunnel: open, deleting: true, removed: true},
