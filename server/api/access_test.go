@@ -34,7 +34,7 @@ func TestAccess(t *testing.T) {
 		{"GET", cluster + "/nodes", "", 401, 404, 200},
 		{"GET", cluster + "/namespaces", "", 401, 404, 404},
 		{"GET", cluster + "/nothing", "", 401, 404, 404},
-		{"POST", "/v3/clusters", `{"name":"x"}`, 401, 405, 405},
+		{"POST", "/v3/clusters", `{"name":"x"}`, 401, 403, 422},
 		{"PATCH", cluster, `{}`, 401, 405, 405},
 		{"PUT", cluster, `{"name":"harbour"}`, 401, 404, 200},
 		{"POST", cluster + "?action=generateKubeconfig", "", 401, 404, 200},
