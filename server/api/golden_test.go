@@ -126,7 +126,7 @@ func TestSchemas(t *testing.T) {
 	b := newBench(t)
 	for target, want := range map[string][]string{
 		"/v3/schemas": {
-			"cluster [GET] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET DELETE]", "nodePool [GET] [GET]",
+			"cluster [GET POST] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET DELETE]", "nodePool [GET] [GET]",
 			"etcdBackup [GET POST] [GET]", "project [GET] [GET]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET POST] [GET PUT DELETE]",
 			"globalRole [GET POST] [GET PUT DELETE]", "globalRoleBinding [GET POST] [GET DELETE]", "roleTemplate [GET POST] [GET PUT DELETE]",
 			"clusterRoleTemplateBinding [GET POST] [GET PUT DELETE]", "projectRoleTemplateBinding [GET POST] [GET PUT DELETE]", "principal [GET] [GET]",
