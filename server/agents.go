@@ -14,9 +14,20 @@ import (
 	"github.com/drover-project/drover/server/clusteragents"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/rights"
+	"github.com/drover-project/drover/server/nodeagents"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
+
+// tunnelAgents makes what lets the agents of Docker hosts and of clusters in, which come to the same address.
+func (s *Server) tunnelAgents(p *parts) {
+	p.inClusters = clusteragents.New(clusteragents.Options{
+		State: s.state, Tokens: p.register, Settings: s.settings, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
+	})
+	p.agents = nodeagents.New(nodeagents.Options{
+		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Cluster: p.inClusters.Serve, Now: s.Now, Logger: s.Logger,
+	})
+}
 
 // agentsInClusters makes what keeps the agents in clusters.
 func (s *Server) agentsInClusters(p *parts) {

@@ -93,12 +93,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	if p.hosts, err = s.reach(ctx, p); err != nil {
 		return err
 	}
-	p.inClusters = clusteragents.New(clusteragents.Options{
-		State: s.state, Tokens: p.register, Settings: s.settings, Accept: p.hosts.Accept, Now: s.Now, Logger: s.Logger,
-	})
-	p.agents = nodeagents.New(nodeagents.Options{
-		State: s.state, Tokens: p.register, Tunnel: p.hosts.Tunnel, Accept: p.hosts.Accept, Cluster: p.inClusters.Serve, Now: s.Now, Logger: s.Logger,
-	})
+	s.tunnelAgents(p)
 	p.clusters = downstream.New(downstream.Options{State: s.state, Hosts: p.hosts, Logger: s.Logger, Now: s.Now})
 	s.peopleInClusters(p)
 	s.tokensInClusters(p)

@@ -79,7 +79,9 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 			b.request("DELETE", "/v3/clusters/nothing", b.admin, "")
 			return recorded() == before
 		}},
-		// What follows from these is held by the tests of server/audit, server/downstream/rights, server/registration, server/guard and server/planner/render.
+		// What follows from these is held by the tests of server/audit, server/downstream/rights, server/registration, server/guard, server/clusteragents and
+		// server/planner/render.
+		"cluster-agent":                {"all", func() bool { return b.set.Get("cluster-agent").Value == "all" }},
 		"audit-max-days":               {"7", func() bool { return b.set.Get("audit-max-days").Value == "7" }},
 		"audit-max-file-mib":           {"7", func() bool { return b.set.Get("audit-max-file-mib").Value == "7" }},
 		"audit-max-files":              {"7", func() bool { return b.set.Get("audit-max-files").Value == "7" }},

@@ -1,0 +1,321 @@
+package clusteragents
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/hosts"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/connect"
+)
+
+// bed is the endpoints behind TLS, over a real store and a real tunnel server. It has two clusters: office, which is imported
+// (token "good"), and harbour, which the server provisions (token "k3s").
+type bed struct {
+	*testing.T
+	*Agents
+	state   *state.State
+	hosts   *hosts.Hosts
+	web     *httptest.Server
+	changes chan string
+
+	mu    sync.Mutex
+	wrong int
+}
+
+const office, harbour = "fleet-default/office", "fleet-default/harbour"
+
+// ClusterByToken knows the tokens of both clusters.
+func (b *bed) ClusterByToken(token string) (records.Cluster, error) {
+	key, ok := map[string]string{"good": office, "k3s": harbour}[token]
+	d, there := b.state.Clusters.Get(key)
+	if !ok || !there {
+		return records.Cluster{}, errors.New("no such token")
+	}
+	return d.Value, nil
+}
+
+// WrongToken lets three pass.
+func (b *bed) WrongToken(string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wrong++; b.wrong > 3 {
+		return 7 * time.Second
+	}
+	return 0
+}
+
+type noWatches struct{}
+
+func (noWatches) Watching(string) (time.Time, bool) { return time.Time{}, false }
+func (noWatches) OnPresence(func(string, bool))     {}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	tunnel.LogTo(log)
+	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, state: st, changes: make(chan string, 100)}
+	for key, c := range map[string]records.Cluster{
+		office:  {Object: records.Object{Namespace: "fleet-default", Name: "office"}, ID: "c-abcde"},
+		harbour: {Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-abcdefgh", Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}}},
+	} {
+		if _, err := st.Clusters.Create(t.Context(), key, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.hosts = hosts.New(hosts.Options{
+		State: st, Machine: func(string) (records.MachineKey, bool) { return "", false }, Until: func(*http.Request, func()) func() { return func() {} }, Watches: noWatches{}, Alone: true,
+		Logger: log, Now: time.Now,
+	})
+	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
+	set := settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
+	b.Agents = New(Options{State: st, Tokens: b, Settings: set, Accept: b.hosts.Accept, Now: time.Now, Logger: log})
+	mux := http.NewServeMux()
+	b.Routes(mux)
+	mux.HandleFunc("GET "+connect.Path, func(w http.ResponseWriter, r *http.Request) {
+		if !b.Serve(w, r) {
+			http.Error(w, "not of a cluster", http.StatusTeapot)
+		}
+	})
+	b.web = httptest.NewTLSServer(mux)
+	t.Cleanup(func() {
+		b.hosts.Close()
+		b.web.Close()
+		b.Agents.Close()
+		_ = st.Close()
+	})
+	return b
+}
+
+// authority is the PEM of a new one.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func (b *bed) headers(token, address string, ca []byte) http.Header {
+	b.Helper()
+	params, err := connect.EncodeCluster(*connect.NewCluster(address, "account-token", ca))
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := http.Header{}
+	h.Set(connect.TokenHeader, token)
+	h.Set(connect.ParamsHeader, params)
+	return h
+}
+
+func (b *bed) get(path string, header http.Header) (int, string) {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, b.web.URL+path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header = header
+	answer, err := b.web.Client().Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// agent runs a tunnel client that dials whatever it is told.
+func (b *bed) agent(header http.Header) (stop func()) {
+	b.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(b.web.Certificate())
+	client := tunnel.NewClient(tunnel.ClientOptions{
+		URL: "wss" + strings.TrimPrefix(b.web.URL, "https") + connect.Path, Header: func() http.Header { return header }, TLS: &tls.Config{RootCAs: roots},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = client.Run(ctx)
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-ended })
+	b.Cleanup(stop)
+	return stop
+}
+
+func (b *bed) await(want string) {
+	b.Helper()
+	select {
+	case got := <-b.changes:
+		if got != want {
+			b.Fatalf("tunnels reported %s, want %s", got, want)
+		}
+	case <-time.After(time.Minute):
+		b.Fatalf("no tunnel reported, want %s", want)
+	}
+}
+
+// TestAManifestAppliedToTwoClusters: the first one stays, also where its manifest is applied again; the second is told so.
+func TestAManifestAppliedToTwoClusters(t *testing.T) {
+	b := newBed(t)
+	first, second := authority(t), authority(t)
+	stop := b.agent(b.headers("good", "10.43.0.1:443", first))
+	b.await("c-abcde true")
+	before, _ := b.state.ClusterAgents.Get(office)
+	if before.Value.Address != "10.43.0.1:443" || before.Value.Token != "account-token" || before.Value.CA != string(first) {
+		t.Errorf("kept: %+v", before.Value)
+	}
+	b.agent(b.headers("good", "10.43.0.1:443", first)) // the second replica
+	status, text := b.get(connect.Path, b.headers("good", "10.43.0.1:443", second))
+	if status != http.StatusConflict || !strings.Contains(text, "its manifest was applied to two clusters") || !strings.Contains(text, "drover clusters import office --replace") {
+		t.Errorf("another Kubernetes: %d %s", status, text)
+	}
+	after, _ := b.state.ClusterAgents.Get(office)
+	if after.Value.CA != string(first) || !strings.Contains(after.Value.Refused, "another Kubernetes") || strings.Contains(text+after.Value.Refused, "account-token") {
+		t.Errorf("kept after that: %+v", after.Value)
+	}
+	if _, ok := b.hosts.Connected("c-abcde"); !ok {
+		t.Error("the first one lost its tunnel")
+	}
+	revision := after.Revision
+	stop()
+	b.agent(b.headers("good", "10.43.0.1:443", append(second, first...))) // an authority that is being replaced
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if d, _ := b.state.ClusterAgents.Get(office); d.Revision != revision && strings.Contains(d.Value.CA, string(second)) {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("a bundle with the old authority in it is not taken")
+		}
+	}
+}
+
+// TestTheServerDialsNothingElse: whatever an agent would let it.
+func TestTheServerDialsNothingElse(t *testing.T) {
+	b := newBed(t)
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the API") }))
+	defer api.Close()
+	b.agent(b.headers("good", api.Listener.Addr().String(), authority(t)))
+	b.await("c-abcde true")
+	if conn, err := b.hosts.Dial(t.Context(), "c-abcde", tunnel.Target{Network: "tcp", Address: api.Listener.Addr().String()}); err != nil {
+		t.Errorf("the API server: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+	for _, to := range []tunnel.Target{{Network: "tcp", Address: b.web.Listener.Addr().String()}, {Network: "unix", Address: hosts.DockerSocket}, {Network: "tcp", Address: "169.254.169.254:80"}} {
+		if _, err := b.hosts.Dial(t.Context(), "c-abcde", to); err == nil || !strings.Contains(err.Error(), "is not the Kubernetes API that the agent of cluster office announced") {
+			t.Errorf("%v: %v", to, err)
+		}
+	}
+}
+
+func TestWhoIsRefused(t *testing.T) {
+	b := newBed(t)
+	ca := authority(t)
+	if status, _ := b.get(connect.Path, http.Header{connect.TokenHeader: {"good"}}); status != http.StatusTeapot {
+		t.Errorf("a node agent is served as a cluster's: %d", status)
+	}
+	malformed := b.headers("good", "10.43.0.1:443", ca)
+	malformed.Set(connect.ParamsHeader, "eyJjbHVzdGVyIjp7fX0=")
+	for _, tc := range []struct {
+		name   string
+		header http.Header
+		status int
+		text   string
+	}{
+		{"no token", b.headers("", "10.43.0.1:443", ca), http.StatusUnauthorized, "failed authentication"},
+		{"a wrong token", b.headers("bad", "10.43.0.1:443", ca), http.StatusBadRequest, "cluster not found"},
+		{"nothing in the params", malformed, http.StatusBadRequest, "invalid input, address|token|caCert empty"},
+		{"a cluster of the server's own", b.headers("k3s", "10.43.0.1:443", ca), http.StatusConflict, "deploys the agent of such a cluster itself"},
+		{"the second tunnel before the first", http.Header{"Authorization": {"Bearer stv-cluster-good"}}, http.StatusConflict, "taken off the server"},
+	} {
+		status, text := b.get(connect.Path, tc.header)
+		if status != tc.status || !strings.Contains(text, tc.text) {
+			t.Errorf("%s: %d %s", tc.name, status, text)
+		}
+	}
+}
+
+// TestOriginalsSecondTunnel is accepted, and leads nowhere.
+func TestOriginalsSecondTunnel(t *testing.T) {
+	b := newBed(t)
+	b.agent(b.headers("good", "10.43.0.1:443", authority(t)))
+	b.await("c-abcde true")
+	b.agent(http.Header{"Authorization": {"Bearer stv-cluster-good"}})
+	b.await("stv-cluster-c-abcde true")
+	if _, err := b.hosts.Dial(t.Context(), "stv-cluster-c-abcde", tunnel.Target{Network: "tcp", Address: "10.43.0.1:443"}); err == nil || !strings.Contains(err.Error(), "nothing is dialled") {
+		t.Errorf("dialled: %v", err)
+	}
+}
+
+func TestTheTunnelOfAForgottenAgentEnds(t *testing.T) {
+	b := newBed(t)
+	stop := b.agent(b.headers("good", "10.43.0.1:443", authority(t)))
+	b.await("c-abcde true")
+	if err := b.state.ClusterAgents.Delete(t.Context(), office, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.await("c-abcde false")
+	stop()
+}
+
+func TestManifestForKubectl(t *testing.T) {
+	b := newBed(t)
+	status, text := b.get("/v3/import/good_c-abcde.yaml", nil)
+	if again, same := b.get("/v3/import/good_c-abcde.yaml", nil); status != http.StatusOK || again != status || same != text || !strings.Contains(text, "name: cattle-cluster-agent") || !strings.Contains(text, "https://drover.example.com") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := b.get("/v3/import/cleanup_c-abcde.yaml", nil); status != http.StatusOK || !strings.Contains(text, "cattle-admin-binding") {
+		t.Errorf("clean-up: %d %s", status, text)
+	}
+	if status, text := b.get("/v3/import/k3s_c-m-abcdefgh.yaml", nil); status != http.StatusConflict || !strings.Contains(text, "nothing to import") {
+		t.Errorf("a provisioned cluster: %d %s", status, text)
+	}
+	for _, path := range []string{"good_c-m-abcdefgh.yaml", "bad_c-abcde.yaml", "good_c-abcde"} {
+		if status, text := b.get("/v3/import/"+path, nil); status != http.StatusNotFound || !strings.Contains(text, "there is no manifest at this address") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, _ := b.get("/v3/import/bad_c-abcde.yaml", nil); status != http.StatusTooManyRequests {
+		t.Errorf("after many wrong tokens: %d", status)
+	}
+}
