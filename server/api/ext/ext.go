@@ -106,7 +106,7 @@ func (a *API) find(c *route.Call) (records.Token, error) {
 	name := c.Param("name")
 	t, ok := a.Auth.Token(name)
 	if !ok || !sees(c.Who, t) {
-		return t, listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("tokens.ext.cattle.io %.80q not found", name))
+		return t, listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "tokens.ext.cattle.io %.80q not found", name)
 	}
 	return t, nil
 }
@@ -129,7 +129,7 @@ func (a *API) Remove(c *route.Call) (route.Answer, error) {
 	}
 	switch {
 	case !auth.May(c.Who, auth.Action("revoke"), auth.Object{Kind: auth.Token, Key: t.Name, Owner: t.UserID}):
-		return route.Answer{}, listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "user "+c.Who.Username+" may not delete this token")
+		return route.Answer{}, listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "user %s may not delete this token", c.Who.Username)
 	case t.Name == c.Who.TokenName && c.Who.Session:
 		return route.Answer{}, invalid("this is the token of the session that asks: log out instead")
 	}
@@ -141,7 +141,7 @@ func (a *API) Remove(c *route.Call) (route.Answer, error) {
 }
 
 func invalid(format string, args ...any) error {
-	return listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, fmt.Sprintf(format, args...))
+	return listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
 }
 
 // read reads a body; what it does not know is left out, as clients send whole objects.
