@@ -278,9 +278,10 @@ func TestTheKeeperReports(t *testing.T) {
 		b.set(func() { b.reports = false })
 		b.keeper.LookByID("")
 		time.Sleep(time.Second)
-		n, last := b.bound(t, ""), b.differs[len(b.differs)-1]
+		n := b.bound(t, "")
 		cancel()
 		wait()
+		last := b.differs[len(b.differs)-1]
 		if n != 1 || last != nil {
 			t.Errorf("%d bindings once it is to be put back, and %q differs", n, last)
 		}
