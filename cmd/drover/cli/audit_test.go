@@ -38,7 +38,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, errs)
 		}
 	}
-	if code, out, errs := a.run(t.Context(), "audit", "-o", "json"); code != 0 || errs != "" || !strings.Contains(out, `"username": "anna"`) {
+	if code, out, errs := a.run(t.Context(), "audit", "-o", "json"); code != 0 || !strings.Contains(errs, "2 entries could not be written") || !strings.HasPrefix(out, "[\n") || !strings.Contains(out, `"username": "anna"`) {
 		t.Errorf("json: %d %s %s", code, out, errs)
 	}
 	for _, args := range [][]string{{"--since", "-1h"}, {"--limit", "0"}, {"one"}} {
