@@ -118,10 +118,11 @@ type API struct {
 	rows  []route.Row
 	table *route.Table
 	feed  *subscribe.Feed
+	stop  func() // ends what tells the page of changes
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
-func New(o Options) *API {
+func New(o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -177,12 +178,17 @@ func New(o Options) *API {
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
+	var err error
 	h.releases = &releases.API{Versions: o.Versions}
+	if h.page, a.stop, err = o.page(); err != nil {
+		a.feed.Close()
+		return nil, err
+	}
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp}, a.rows)
-	return a
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.Refuse}, a.rows)
+	return a, nil
 }
 
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
@@ -192,6 +198,7 @@ func Discovery() *discovery.Documents {
 
 // Close stops observing the state.
 func (a *API) Close() {
+	a.stop()
 	a.feed.Close()
 }
 

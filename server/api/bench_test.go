@@ -224,7 +224,9 @@ func (b *bench) wire(o benchOptions) {
 	if o.proxy != nil {
 		options.KubeProxy = proxyFunc(o.proxy)
 	}
-	b.api = New(options)
+	if b.api, err = New(options); err != nil {
+		b.t.Fatal(err)
+	}
 	b.t.Cleanup(b.api.Close)
 	b.handler = b.api.Handler()
 }
