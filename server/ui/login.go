@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 
@@ -208,7 +209,7 @@ func loginURL(r *http.Request) string {
 // local is an address of the page, or its begin for anything else: nobody is led to another server.
 func local(to string) string {
 	at, err := url.Parse(to)
-	if err != nil || at.Scheme != "" || at.Host != "" || !strings.HasPrefix(at.Path, Home) || strings.Contains(to, "\\") || strings.Contains(at.Path, "//") {
+	if err != nil || at.Scheme != "" || at.Host != "" || !strings.HasPrefix(at.Path, Home) || strings.Contains(to, "\\") || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/") {
 		return Home + "clusters"
 	}
 	return at.RequestURI()

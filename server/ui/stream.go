@@ -18,8 +18,10 @@ import (
 const (
 	// leastGap is between two pictures of a page: five a second at most.
 	leastGap = 200 * time.Millisecond
-	// restFactor is how many times longer than it took to make a picture the server rests before the next one.
-	restFactor = 20
+	// A server that takes long to make a picture rests longer before the next one: restFactor times as long, and mostGap at most,
+	// so that a change is on the screen half a second after it was made.
+	restFactor = 4
+	mostGap    = 350 * time.Millisecond
 	// heartbeat is how often something is sent that nobody sees, by which both ends know of each other.
 	heartbeat = 10 * time.Second
 	// patience is how long a client may take to accept what it is sent.
@@ -78,7 +80,7 @@ func (u *UI) follow(c *route.Call, page Page) (route.Answer, error) {
 				return route.Answer{}, nil
 			}
 			seen, due = now, false
-			rest = time.After(max(leastGap, restFactor*time.Since(began)))
+			rest = time.After(min(max(leastGap, restFactor*time.Since(began)), mostGap))
 		}
 		select {
 		case <-c.Ctx().Done():

@@ -3,7 +3,8 @@
 #
 #   setup.sh          everything below
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
-#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
+#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with;
+#                   and Chromium and npm, by which the page is tested
 #
 # Go itself is not installed. A machine that has everything needs neither root nor a network for this script.
 set -eu
@@ -14,7 +15,7 @@ main() {
 	bed) wanted=$(bed_needs) ;;
 	all) wanted=$(test_needs && bed_needs) ;;
 	*)
-		sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
 		exit 2
 		;;
 	esac
@@ -74,6 +75,8 @@ bed_needs() {
 		tar tar
 		pkg-config pkg-config
 		/usr/include/seccomp.h libseccomp-dev
+		chromium chromium
+		npm npm
 	NEEDS
 	# Where the kernel enforces AppArmor, Docker cannot start containers without this.
 	if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then

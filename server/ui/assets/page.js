@@ -31,7 +31,11 @@
 	setInterval(() => { if (!document.hidden) times(document); }, 10000);
 
 	// Merging: nodes stay the same, so that focus, scroll, selection and what people opened stay, too.
-	function keyOf(node) { return node.nodeType === 1 && node.id ? node.nodeName + "#" + node.id : null; }
+	function keyOf(node) {
+		const name = node.nodeType === 1 ? node.id || node.getAttribute("aria-labelledby") : "";
+		return name ? node.nodeName + "#" + name : null;
+	}
+	function alike(a, b) { return !keyOf(a) && a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.className === b.className; }
 	function merge(old, next) {
 		const kept = new Map();
 		for (const node of old.childNodes) { const key = keyOf(node); if (key) kept.set(key, node); }
@@ -40,9 +44,8 @@
 			const key = keyOf(wanted);
 			let found = key ? kept.get(key) : null;
 			if (!found && !key) {
-				let like = at;
-				while (like && keyOf(like)) like = like.nextSibling;
-				if (like && like.nodeType === wanted.nodeType && like.nodeName === wanted.nodeName) found = like;
+				found = at;
+				while (found && !alike(found, wanted)) found = found.nextSibling;
 			}
 			if (!found) { old.insertBefore(wanted, at); continue; }
 			if (found !== at) old.insertBefore(found, at); else at = at.nextSibling;
