@@ -64,6 +64,7 @@ rke1images: setup ## the images of RKE1's clusters that the end-to-end tests mak
 	go run ./test/rke1images/build -versions $(RKE1_VERSIONS) $(RKE1_ADDONS)
 
 e2e: k3s rke1images ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
+	./test/bed/setup.sh page
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.

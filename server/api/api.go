@@ -196,6 +196,15 @@ func Discovery() *discovery.Documents {
 	return discovery.New(append([]discovery.Group{planapi.Core()}, kinds.Groups()...)...)
 }
 
+// Handler serves all routes for as long as the state is open.
+func Handler(o Options) (http.Handler, error) {
+	a, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return a.Handler(), nil
+}
+
 // Close stops observing the state.
 func (a *API) Close() {
 	a.stop()

@@ -266,7 +266,7 @@ func TestLogIn(t *testing.T) {
 		}
 	}
 	r := b.send("login", "", fields(first), "Sec-Fetch-Site", "same-origin")
-	session := regexp.MustCompile(auth.SessionCookie+`=([^;]+)`).FindStringSubmatch(strings.Join(r.header["Set-Cookie"], "\n"))
+	session := regexp.MustCompile(auth.SessionCookie + `=([^;]+)`).FindStringSubmatch(strings.Join(r.header["Set-Cookie"], "\n"))
 	if r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/password" || session == nil {
 		t.Fatalf("status %d, to %q: %s", r.status, r.header.Get("Location"), r.raw)
 	}
@@ -443,7 +443,9 @@ func TestStream(t *testing.T) {
 	}
 	b.addMachine(other, "00000000abcd", nil)
 	again.none() // the page has what it showed, and nothing of it changed
-	touch("fleet-default/custom-0f31c2aa9d10", func(m *records.Machine) { m.Status.State, m.Status.Cause = records.Unavailable, "the <b>cable</b> is out" })
+	touch("fleet-default/custom-0f31c2aa9d10", func(m *records.Machine) {
+		m.Status.State, m.Status.Cause = records.Unavailable, "the <b>cable</b> is out"
+	})
 	for _, one := range []*stream{f, again} {
 		if now := one.next("main"); now == first || !strings.Contains(now, "the &lt;b&gt;cable&lt;/b&gt; is out") {
 			t.Errorf("the change is not shown: %s", now)

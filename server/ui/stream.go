@@ -102,7 +102,7 @@ func (u *UI) follow(c *route.Call, page Page) (route.Answer, error) {
 
 // look sends what a page shows now, unless the client has seen it; again is false when the stream is over.
 func (u *UI) look(c *route.Call, page Page, open *live.Page, seen string) (now string, again bool) {
-	if err := c.Again(); err != nil {
+	if err := route.Again(c); err != nil {
 		u.end(c)
 		return "", false
 	}
@@ -144,7 +144,7 @@ func event(id string, body []byte) string {
 
 // end says why a stream is over: the session, or something that may be different in a moment.
 func (u *UI) end(c *route.Call) {
-	switch err := c.Again(); {
+	switch err := route.Again(c); {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		_ = tell(c, "over", loginURL(c.R))
 	case err != nil:

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what drover's tests and the quick start need on a Debian or Ubuntu machine, and only what is missing.
 #
-#   setup.sh          everything below
+#   setup.sh          everything below but the last
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
-#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with;
-#                   and Chromium and npm, by which the page is tested
+#   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
+#   setup.sh page     what the tests of the page need, which no other has: Chromium, and npm for what checks it
 #
 # Go itself is not installed. A machine that has everything needs neither root nor a network for this script.
 set -eu
@@ -13,13 +13,14 @@ main() {
 	case "${1:-all}" in
 	test) wanted=$(test_needs) ;;
 	bed) wanted=$(bed_needs) ;;
+	page) wanted=$(page_needs) ;;
 	all) wanted=$(test_needs && bed_needs) ;;
 	*)
 		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
 		exit 2
 		;;
 	esac
-	[ "${1:-all}" = test ] || watches
+	case "${1:-all}" in test | page) ;; *) watches ;; esac
 	# Where root's PATH is short, these are still found.
 	PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -64,6 +65,13 @@ test_needs() {
 	NEEDS
 }
 
+page_needs() {
+	cat <<-'NEEDS'
+		chromium chromium
+		npm npm
+	NEEDS
+}
+
 bed_needs() {
 	cat <<-'NEEDS'
 		dockerd docker.io
@@ -75,8 +83,6 @@ bed_needs() {
 		tar tar
 		pkg-config pkg-config
 		/usr/include/seccomp.h libseccomp-dev
-		chromium chromium
-		npm npm
 	NEEDS
 	# Where the kernel enforces AppArmor, Docker cannot start containers without this.
 	if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then

@@ -332,7 +332,7 @@ func (c *Call) StillAdmitted() error {
 
 // Again asks for the caller and the access of the row once more, for answers that go on for as long as the
 // client likes; unlike StillAdmitted it lets callers stay whose rights have changed. What Handlers ask May about they ask again.
-func (c *Call) Again() error {
+func Again(c *Call) error {
 	who, err := c.env.Auth.Authenticate(c.R)
 	if err != nil {
 		return err
