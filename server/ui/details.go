@@ -130,7 +130,7 @@ func (u *UI) Join(r Request) (View, error) {
 		v.Line = j.Command + flags
 	}
 	return View{
-		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, Topics: []string{TopicCluster(key)},
+		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, // without topics: each look at it is in the audit log
 		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), clusterURL(key)}},
 	}, nil
 }
