@@ -70,6 +70,7 @@ $(PROVIDER): test/oidc/package-lock.json
 	cd test/oidc && npm ci --no-audit --no-fund
 
 e2e: k3s rke1images oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
+	./test/bed/setup.sh page
 	go test -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.

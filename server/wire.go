@@ -146,7 +146,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
-	p.api = api.New(api.Options{
+	p.api, err = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		Clusters: applier,
 		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
@@ -161,6 +161,9 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	})
+	if err != nil {
+		return err
+	}
 	p.handler = p.api.Handler()
 	return nil
 }

@@ -138,10 +138,11 @@ type API struct {
 	feed  *subscribe.Feed
 	// drains run beside requests.
 	drains *inside.Drains
+	stop   func() // ends what tells the page of changes
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
-func New(o Options) *API {
+func New(o Options) (*API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -203,12 +204,17 @@ func New(o Options) *API {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, Now: o.Now}
 	within.V3, h.inside = h.v3, within
+	var err error
 	h.releases = &releases.API{Versions: o.Versions}
+	if h.page, a.stop, err = o.page(); err != nil {
+		a.feed.Close()
+		return nil, err
+	}
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)
-	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp}, a.rows)
-	return a
+	a.table = route.NewTable(&route.Env{Auth: o.Auth, Origin: o.Origin, Now: o.Now, Logger: o.Logger, Audit: o.Audit, CatchUp: o.State.Store.CatchUp, Refuse: h.page.Refuse}, a.rows)
+	return a, nil
 }
 
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
@@ -216,8 +222,18 @@ func Discovery() *discovery.Documents {
 	return discovery.New(append([]discovery.Group{planapi.Core()}, kinds.Groups()...)...)
 }
 
+// Handler serves all routes for as long as the state is open.
+func Handler(o Options) (http.Handler, error) {
+	a, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return a.Handler(), nil
+}
+
 // Close stops observing the state, and ends what runs beside requests.
 func (a *API) Close() {
+	a.stop()
 	a.feed.Close()
 	a.drains.Close()
 }

@@ -259,7 +259,9 @@ func (b *bench) wire(o benchOptions) {
 		b.awaited = append(b.awaited, string(key)+" "+token)
 		return b.lost
 	}
-	b.api = New(options)
+	if b.api, err = New(options); err != nil {
+		b.t.Fatal(err)
+	}
 	b.t.Cleanup(b.api.Close)
 	b.handler = b.api.Handler()
 }

@@ -82,6 +82,8 @@ func (b *bench) example(t *testing.T, method, pattern string, n int) (target, bo
 		"{group}": "provisioning.cattle.io", "{schema}": "cluster", "{version}": "v1.34.4+k3s1", "{rest...}": "nothing", "{link...}": "nothing",
 	}
 	switch {
+	case strings.HasPrefix(pattern, "/dashboard/assets"):
+		values["{name}"] = "style.css"
 	case strings.Contains(pattern, "machines/"):
 		values["{name}"] = "custom-0f31c2aa9d10"
 	case strings.Contains(pattern, "secrets"):

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -54,6 +55,8 @@ type handlers struct {
 	releases *releases.API
 	// kube has clusters, machines and settings in the form of Kubernetes.
 	kube kube.API
+	// page is for people with a browser.
+	page *ui.UI
 
 	agents, metrics, proxy route.Handler
 }
@@ -134,7 +137,7 @@ func table(h handlers) []route.Row {
 		{"POST", "/v1/logout", route.Leaving().For(logout, auth.Token), v3.Type(v3.Logout)},
 
 		// The management API.
-		{"GET", "/", open(), v3.Roots},
+		{"GET", "/", open(), h.page.Root(v3.Roots)},
 		{"GET", "/v3", login(), v3.Root},
 		{"GET", "/v3/schemas", login(), v3.Schemas},
 		{"GET", "/v3/schemas/{schema}", login(), v3.Schemas},
@@ -267,7 +270,7 @@ func table(h handlers) []route.Row {
 	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
-	rows = append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...)
+	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...), pageRows(h.page)...)
 	rows = append(rows,
 		// The clusters' own APIs.
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},

@@ -66,6 +66,16 @@ func forgeryToken(session string) string {
 	return hex.EncodeToString(mac.Sum(nil))[:forgeryLength]
 }
 
+// FormToken is what a form that a server renders repeats in the parameter CSRF of its address, in the session that the
+// request comes from; empty without one.
+func FormToken(r *http.Request) string {
+	session, err := r.Cookie(SessionCookie)
+	if err != nil {
+		return ""
+	}
+	return forgeryToken(session.Value)
+}
+
 // setForgery replaces one that the answer has already: browsers take the last, scripts the first.
 func setForgery(w http.ResponseWriter, value string) {
 	set := w.Header()["Set-Cookie"]

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what drover's tests and the quick start need on a Debian or Ubuntu machine, and only what is missing.
 #
-#   setup.sh          everything below
+#   setup.sh          everything below but the last
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
 #   setup.sh people   what logins at real directories need: OpenLDAP, and node for a provider of OpenID Connect
 #   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
+#   setup.sh page     what the tests of the page need, which no other has: Chromium, and npm for what checks it
 #
 # Go itself is not installed. A machine that has everything needs neither root nor a network for this script.
 set -eu
@@ -14,6 +15,7 @@ main() {
 	test) wanted=$(test_needs) ;;
 	people) wanted=$(people_needs) ;;
 	bed) wanted=$(bed_needs) ;;
+	page) wanted=$(page_needs) ;;
 	all) wanted=$(test_needs && people_needs && bed_needs) ;;
 	*)
 		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
@@ -21,7 +23,7 @@ main() {
 		;;
 	esac
 	case "${1:-all}" in
-	test | people) ;;
+	test | people | page) ;;
 	*) watches ;;
 	esac
 	# Where root's PATH is short, these are still found.
@@ -72,6 +74,13 @@ people_needs() {
 	cat <<-'NEEDS'
 		slapd slapd
 		node nodejs
+		npm npm
+	NEEDS
+}
+
+page_needs() {
+	cat <<-'NEEDS'
+		chromium chromium
 		npm npm
 	NEEDS
 }

@@ -134,9 +134,10 @@ func leave(ctx context.Context, j *journey.Journey, h *host.Host, out io.Writer,
 	fmt.Fprintf(out, `
 The cluster works.
   server      %s
+  page        %s/dashboard/    user admin; the password of the first login is in %s
   kubeconfig  %s
   commands    DROVER_DATA_DIR=%s bin/drover machines ls
-`, j.URL, file, j.DataDir)
+`, j.URL, j.URL, j.ServerLog(), file, j.DataDir)
 	if !j.Released {
 		fmt.Fprintf(out, "  kubectl     %s --kubeconfig %s get nodes\n", j.K3s.Kubectl(), file)
 	}

@@ -71,7 +71,7 @@ func (p *Replier) send(w http.ResponseWriter, r *http.Request, status int, value
 			return
 		}
 	}
-	if len(body) >= compressFrom && acceptsGzip(r) {
+	if len(body) >= compressFrom && AcceptsGzip(r) {
 		body = p.compress(body)
 		h.Set("Content-Encoding", "gzip")
 	}
@@ -93,7 +93,8 @@ func (p *Replier) compress(body []byte) []byte {
 	return out.Bytes()
 }
 
-func acceptsGzip(r *http.Request) bool {
+// AcceptsGzip says whether a client takes answers that are compressed.
+func AcceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		coding, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {

@@ -93,7 +93,7 @@ func classOf(c *Call, row *compiled) audit.Class {
 func lasts(r *http.Request) bool {
 	q := r.URL.Query()
 	on := func(name string) bool { v := q.Get(name); return v == "true" || v == "1" }
-	return r.Header.Get("Upgrade") != "" || on("watch") || on("follow")
+	return r.Header.Get("Upgrade") != "" || strings.Contains(r.Header.Get("Accept"), "text/event-stream") || on("watch") || on("follow")
 }
 
 // begin writes the entry at the begin of a request that lasts, once the caller is let in.

@@ -157,6 +157,10 @@ func (c *Call) Fail(err error) {
 		SendStatus(c.W, statusOf(err, answer))
 		return
 	}
+	if c.Row != nil && c.Row.Access.page && c.env.Refuse != nil {
+		c.env.Refuse(c, answer)
+		return
+	}
 	c.env.reply.Fail(c.W, c.R, answer)
 }
 

@@ -61,7 +61,8 @@ type Access struct {
 	// Credential is what the handler itself asks for; see Own.
 	Credential string
 
-	use use // for the audit log
+	use  use // for the audit log
+	page bool
 }
 
 // Open is for everybody; no credential is looked at.
@@ -120,6 +121,9 @@ func Kubernetes(verb auth.Verb, kind auth.Kind) Access {
 
 // KubernetesLogin is Login whose refusals have the form of Kubernetes.
 func KubernetesLogin() Access { return Access{rule: kubernetes} }
+
+// Page says that refusals are pages for people, by Env.Refuse.
+func (a Access) Page() Access { a.page = true; return a }
 
 // asStatus says that refusals have the form of Kubernetes.
 func (a Access) asStatus() bool { return a.rule == scoped || a.rule == kubernetes }

@@ -30,7 +30,9 @@ type Env struct {
 	Audit *audit.Log
 	// CatchUp waits until this server knows all that was changed through others; nil where there are none.
 	CatchUp func(context.Context) error
-	reply   norman.Replier
+	// Refuse answers for rows of pages with what is wrong; nil answers as all other rows do.
+	Refuse func(*Call, *norman.Error)
+	reply  norman.Replier
 }
 
 // Table serves requests by its rows.
@@ -178,7 +180,7 @@ func pick(group []*compiled, c *Call) *compiled {
 // refuse answers for a path without the request's method or action, to those whom the path
 // is for.
 func (t *Table) refuse(c *Call, group []*compiled) {
-	if group[0].Access.asStatus() {
+	if group[0].Access.asStatus() || group[0].Access.page {
 		c.Row = &group[0].Row
 	}
 	if rule := group[0].Access.rule; rule != open && rule != own && !c.authenticate(false) {
@@ -325,6 +327,20 @@ func (c *Call) StillAdmitted() error {
 		return auth.ErrUnauthenticated
 	}
 	c.Who = who
+	return nil
+}
+
+// Again asks for the caller and the access of the row once more, for answers that go on for as long as the
+// client likes; unlike StillAdmitted it lets callers stay whose rights have changed. What Handlers ask May about they ask again.
+func Again(c *Call) error {
+	who, err := c.env.Auth.Authenticate(c.R)
+	if err != nil {
+		return err
+	}
+	c.Who = who
+	if a := c.Row.Access; (a.rule == may || a.rule == hidden) && !auth.Somewhere(who, a.Verb, a.Kind) {
+		return c.Denied()
+	}
 	return nil
 }
 

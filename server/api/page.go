@@ -1,0 +1,59 @@
+// The web page: its routes, and what it shows.
+
+package api
+
+import (
+	"time"
+
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/facts"
+	"github.com/drover-project/drover/server/ui/live"
+)
+
+// page makes the page over the state of the server; stop ends what tells it of changes.
+func (o Options) page() (page *ui.UI, stop func(), err error) {
+	source := &facts.Source{
+		State: o.State, Settings: o.Settings, Registration: o.Registration, DayTwo: o.DayTwo, Events: o.Events, Audit: o.Audit,
+		Versions: o.Versions, VersionStatus: o.VersionStatus, Now: o.Now,
+	}
+	changes := &live.Hub{}
+	page, err = ui.New(ui.Options{
+		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
+		Session: func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") }, Now: o.Now,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return page, source.Watch(changes), nil
+}
+
+// pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream
+// gets the stream of a page.
+func pageRows(u *ui.UI) []row {
+	may, object, login := route.May, route.Object, route.Login
+	return []row{
+		{"GET", "/dashboard/assets/{name}", route.Open(), u.Asset},
+		{"GET", "/dashboard/login", route.Open().Page(), u.Login},
+		{"POST", "/dashboard/login", route.Open().For(auth.Login, auth.Token).Page(), u.LogIn},
+		{"POST", "/dashboard/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token).Page(), u.Logout},
+		{"GET", "/dashboard/password", login().Page(), u.Password},
+		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), u.ChangePassword},
+
+		{"GET", "/dashboard", route.Open(), u.Lead(ui.Home + "clusters")},
+		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Serve(u.Clusters)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Serve(u.Cluster)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals().Page(), u.Serve(u.Join)},
+		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
+		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
+		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},
+		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Serve(u.Fleets)},
+		{"GET", "/dashboard/versions", login().Page(), u.Serve(u.Versions)},
+		{"GET", "/dashboard/tokens", may(auth.List, auth.Token).Page(), u.Serve(u.Tokens)},
+		{"GET", "/dashboard/users", may(auth.List, auth.User).Page(), u.Serve(u.Users)},
+		{"GET", "/dashboard/settings", may(auth.List, auth.Setting).Page(), u.Serve(u.Settings)},
+		{"GET", "/dashboard/audit", may(auth.ListAll, auth.Audit).Page(), u.Serve(u.Audit)},
+		{"GET", "/dashboard/{rest...}", login().Page(), u.Serve(u.Nothing)},
+	}
+}

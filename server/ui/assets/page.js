@@ -1,0 +1,162 @@
+// What the page does beyond what the server renders: it follows its stream and merges what comes into what is there, shows
+// times as ages, copies commands and remembers the colours. Without it everything can be read.
+"use strict";
+
+(() => {
+	const root = document.documentElement, main = document.getElementById("main"), away = document.getElementById("away");
+	root.classList.add("scripted");
+
+	// Times: the server's clock counts, as that of this machine may be wrong.
+	let ahead = Date.now() - Number(document.body.dataset.now);
+	const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+	function age(at) {
+		const seconds = Math.round((Date.now() - ahead - at) / 1000), far = Math.abs(seconds);
+		if (far < 5) return "now";
+		const i = units.findIndex(([size]) => far >= size);
+		let text = Math.floor(far / units[i][0]) + units[i][1];
+		if (i < 3 && far < 10 * units[i][0]) {
+			const rest = Math.floor((far % units[i][0]) / units[i + 1][0]);
+			if (rest) text += rest + units[i + 1][1];
+		}
+		return seconds < 0 ? "in " + text : text + " ago";
+	}
+	function times(within) {
+		for (const t of within.querySelectorAll("time[datetime]")) {
+			const text = age(Date.parse(t.dateTime));
+			if (t.textContent !== text) t.textContent = text;
+			if (!t.title) t.title = t.dateTime;
+		}
+	}
+	times(document);
+	setInterval(() => { if (!document.hidden) times(document); }, 10000);
+
+	// Merging: nodes stay the same, so that focus, scroll, selection and what people opened stay, too.
+	function keyOf(node) {
+		const name = node.nodeType === 1 ? node.id || node.getAttribute("aria-labelledby") : "";
+		return name ? node.nodeName + "#" + name : null;
+	}
+	function alike(a, b) { return !keyOf(a) && a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.className === b.className; }
+	function merge(old, next) {
+		const kept = new Map();
+		for (const node of old.childNodes) { const key = keyOf(node); if (key) kept.set(key, node); }
+		let at = old.firstChild;
+		for (const wanted of [...next.childNodes]) {
+			const key = keyOf(wanted);
+			let found = key ? kept.get(key) : null;
+			if (!found && !key) {
+				found = at;
+				while (found && !alike(found, wanted)) found = found.nextSibling;
+			}
+			if (!found) { old.insertBefore(wanted, at); continue; }
+			if (found !== at) old.insertBefore(found, at); else at = at.nextSibling;
+			same(found, wanted);
+		}
+		while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+	}
+	function same(old, next) {
+		if (old.nodeType !== 1) { if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue; return; }
+		const touched = old.nodeName === "INPUT" || old.nodeName === "SELECT" || old.nodeName === "TEXTAREA";
+		for (const { name } of [...old.attributes]) {
+			if (!next.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS") && name !== "title") old.removeAttribute(name);
+		}
+		for (const { name, value } of next.attributes) {
+			if (touched && (name === "value" || name === "checked")) continue; // it is the person's
+			if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+		}
+		if (old.nodeName === "TIME" && old.dateTime === next.dateTime) return;
+		if (old.nodeName === "SELECT") return;
+		const down = old.hasAttribute("data-follow") && old.scrollTop + old.clientHeight >= old.scrollHeight - 4;
+		merge(old, next);
+		if (down) old.scrollTop = old.scrollHeight;
+	}
+	function show(html) {
+		const next = document.createElement("template");
+		next.innerHTML = html;
+		merge(main, next.content);
+		times(main);
+		const head = main.querySelector("[data-title]");
+		if (head) document.title = head.dataset.title;
+	}
+	for (const log of document.querySelectorAll("[data-follow]")) log.scrollTop = log.scrollHeight;
+
+	// The stream. When it breaks it is tried again until it is there; the page says so when that takes longer than a moment.
+	let stream = null, tries = 0, later = 0, lost = 0, silence = 0;
+	function say(text) {
+		if (away.textContent !== text) away.textContent = text;
+		away.hidden = !text;
+	}
+	function heard() {
+		clearTimeout(silence);
+		silence = setTimeout(() => broke("the server is silent"), 25000);
+	}
+	function broke(why) {
+		if (stream) stream.close();
+		stream = null;
+		clearTimeout(silence);
+		if (!lost) lost = Date.now();
+		const since = new Date(lost).toLocaleTimeString();
+		setTimeout(() => { if (lost) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Date.now() - lost > 1500 ? 0 : 1500);
+		clearTimeout(later);
+		later = setTimeout(open, Math.min(5000, 300 * 2 ** tries++) * (0.7 + 0.6 * Math.random()));
+	}
+	function open() {
+		clearTimeout(later);
+		if (stream || document.hidden) return;
+		const at = new URL(location.href);
+		at.hash = "";
+		at.searchParams.set("seen", main.dataset.seen);
+		stream = new EventSource(at);
+		const mine = stream;
+		stream.addEventListener("hello", (e) => {
+			const [build, now] = e.data.split(" ");
+			if (build !== document.body.dataset.build) { location.reload(); return; }
+			ahead = Date.now() - Number(now);
+			tries = 0;
+			lost = 0;
+			say("");
+			heard();
+		});
+		stream.addEventListener("main", (e) => { heard(); show(e.data); main.dataset.seen = e.lastEventId; });
+		stream.addEventListener("beat", heard);
+		stream.addEventListener("over", (e) => { mine.close(); location.assign(e.data); });
+		stream.addEventListener("away", (e) => { if (mine === stream) broke(e.data); });
+		stream.onerror = () => { if (mine === stream) broke("the server does not answer"); };
+	}
+	// Pages in the background have no stream: browsers open only a few connections to a server.
+	let hidden = 0;
+	if (main.hasAttribute("data-live")) {
+		document.addEventListener("visibilitychange", () => {
+			clearTimeout(hidden);
+			if (!document.hidden) { open(); return; }
+			hidden = setTimeout(() => { if (stream) { stream.close(); stream = null; clearTimeout(silence); } }, 5000);
+		});
+		addEventListener("pagehide", () => { if (stream) { stream.close(); stream = null; } clearTimeout(later); clearTimeout(silence); });
+		addEventListener("pageshow", (e) => { if (e.persisted) open(); });
+		open();
+	}
+
+	// Copying.
+	document.addEventListener("click", async (e) => {
+		const button = e.target.closest("[data-copy]");
+		if (!button) return;
+		const text = button.textContent;
+		try { await navigator.clipboard.writeText(button.dataset.copy); button.textContent = "copied"; } catch { button.textContent = "not allowed"; }
+		setTimeout(() => { button.textContent = text; }, 1500);
+	});
+	// Forms that show something as soon as something is ticked.
+	document.addEventListener("change", (e) => { const form = e.target.form; if (form && form.hasAttribute("data-send")) form.requestSubmit(); });
+
+	// Colours: of the system, dark or light.
+	const button = document.querySelector("[data-look-next]"), looks = ["", "dark", "light"];
+	function look(now) {
+		if (now) root.dataset.look = now; else delete root.dataset.look;
+		button.textContent = { "": "as the system", dark: "dark", light: "light" }[now];
+		button.setAttribute("aria-label", "Colours: " + button.textContent);
+	}
+	look(root.dataset.look || "");
+	button.addEventListener("click", () => {
+		const next = looks[(looks.indexOf(root.dataset.look || "") + 1) % 3];
+		document.cookie = "drover-look=" + next + "; path=/dashboard; max-age=" + (next ? 31536000 : 0) + "; secure; samesite=lax";
+		look(next);
+	});
+})();

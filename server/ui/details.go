@@ -1,0 +1,234 @@
+// The pages of one thing: a cluster, how hosts join it, a machine, an operation.
+
+package ui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// tier is the machines of a cluster that change together, as a picture.
+type tier struct {
+	Title string
+	Tiles []tile
+	// More is how many machines there is no room for; all of them are well.
+	More int
+	// Small tiles have no text: there are many.
+	Small bool
+}
+
+type tile struct {
+	Name, URL, State, Text string
+	Since                  time.Time
+}
+
+// Bounds of a picture: with more machines tiles are small, and with many more the rest is a number.
+const (
+	largeTiles = 48
+	mostTiles  = 600
+)
+
+// picture is the machines of a cluster by tier, those that are not well first.
+func picture(machines []views.Machine) []tier {
+	tiers := make([]tier, len(views.Tiers))
+	for i, title := range views.Tiers {
+		tiers[i].Title = title
+	}
+	machines = slices.Clone(machines)
+	slices.SortStableFunc(machines, func(a, b views.Machine) int {
+		return cmp.Or(compareStates(string(a.State), string(b.State)), strings.Compare(hostOf(a), hostOf(b)))
+	})
+	for _, m := range machines {
+		t := &tiers[views.TierOf(m.Init, m.Roles)]
+		if len(t.Tiles) >= mostTiles {
+			t.More++
+			continue
+		}
+		t.Tiles = append(t.Tiles, tile{Name: hostOf(m), URL: machineURL(m.ID), State: string(m.State), Text: cmp.Or(m.WaitingFor, m.Cause), Since: m.Since})
+	}
+	tiers = slices.DeleteFunc(tiers, func(t tier) bool { return len(t.Tiles) == 0 })
+	for i := range tiers {
+		tiers[i].Small = len(tiers[i].Tiles) > largeTiles
+	}
+	return tiers
+}
+
+// clusterView is the page of a cluster.
+type clusterView struct {
+	Cluster
+	Tiers []tier
+	// UnderWay is the operation that is worked on; nil when none is.
+	UnderWay *views.Operation
+	// Quorum is how many members of etcd have to be well.
+	Quorum int
+	Etcd   []tile
+	Path   string
+}
+
+// Cluster is the page of a cluster.
+func (u *UI) Cluster(r Request) (View, error) {
+	key := r.Param("namespace") + "/" + r.Param("name")
+	c, ok := u.Facts.Cluster(r.Who, key)
+	if !ok {
+		return View{}, norman.Missing("cluster", key)
+	}
+	v := clusterView{Cluster: c, Tiers: picture(c.Machines), UnderWay: c.underWay(), Quorum: c.Members/2 + 1, Path: r.Query.Path}
+	for _, m := range c.Machines {
+		if m.Roles.Etcd {
+			v.Etcd = append(v.Etcd, tile{Name: hostOf(m), URL: machineURL(m.ID), State: string(m.State)})
+		}
+	}
+	topics := []string{TopicCluster(key)}
+	return View{
+		Title: c.Name, Template: "cluster", Data: v, Section: "clusters", Trail: []Link{{"Clusters", Home + "clusters"}},
+		Command: "drover clusters show " + quoted(c.Name), Topics: topics,
+	}, nil
+}
+
+// joinView is how a host joins a cluster.
+type joinView struct {
+	views.Join
+	Path                       string
+	Etcd, ControlPlane, Worker bool
+	Labels, Taints, NodeName   string
+	// Line is the whole command; empty where Fault says why.
+	Line, Fault string
+	Docker      bool
+}
+
+// Join is the page with the command by which hosts join a cluster. The address has the roles, labels and taints.
+func (u *UI) Join(r Request) (View, error) {
+	key := r.Param("namespace") + "/" + r.Param("name")
+	j, docker, ok := u.Facts.Join(r.Who, key)
+	if !ok {
+		return View{}, norman.Missing("registration token of cluster", key)
+	}
+	on := func(name string) bool { return r.Query.Get(name) == "on" }
+	v := joinView{
+		Join: j, Path: r.Query.Path, Etcd: on("etcd"), ControlPlane: on("controlplane"), Worker: on("worker"), Docker: docker,
+		Labels: r.Query.Get("labels"), Taints: r.Query.Get("taints"), NodeName: strings.TrimSpace(r.Query.Get("node-name")), Fault: j.Problem,
+	}
+	if len(r.Query.Values) == 0 || len(r.Query.Values) == 1 && r.Query.Has("seen") {
+		v.Etcd, v.ControlPlane, v.Worker = true, true, true
+	}
+	flags := v.flags()
+	command := "drover clusters join-command " + quoted(r.Param("name")) + flags
+	switch {
+	case v.Fault != "":
+	case docker:
+		v.Fault = "The hosts of this cluster run Docker; their command is printed by: drover clusters join-command " + quoted(r.Param("name")) + " --docker" + flags
+	case !v.Etcd && !v.ControlPlane && !v.Worker:
+		v.Fault = "A host needs at least one role."
+	default:
+		v.Line = j.Command + flags
+	}
+	return View{
+		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, // without topics: each look at it is in the audit log
+		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), clusterURL(key)}},
+	}, nil
+}
+
+// flags are the roles, labels and taints of the host, as the join command has them.
+func (v joinView) flags() string {
+	text := ""
+	for _, role := range []struct {
+		on   bool
+		flag string
+	}{{v.Etcd, " --etcd"}, {v.ControlPlane, " --controlplane"}, {v.Worker, " --worker"}} {
+		if role.on {
+			text += role.flag
+		}
+	}
+	if v.NodeName != "" {
+		text += " --node-name " + quoted(v.NodeName)
+	}
+	for _, label := range strings.Fields(v.Labels) {
+		text += " --label " + quoted(label)
+	}
+	for _, taint := range strings.Fields(v.Taints) {
+		text += " --taint " + quoted(taint)
+	}
+	return text
+}
+
+// machineView is the page of a machine.
+type machineView struct {
+	Machine
+	Host string
+	// Home is the page of its cluster; empty for one of a fleet.
+	Home string
+	// Walked are the states that it went through, newest first.
+	Walked []walked
+}
+
+type walked struct {
+	State string
+	At    time.Time
+	// For is how long it had the state; zero for the one that it has.
+	For time.Duration
+}
+
+// Machine is the page of a machine.
+func (u *UI) Machine(r Request) (View, error) {
+	key := r.Param("namespace") + "/" + r.Param("name")
+	m, ok := u.Facts.Machine(r.Who, key)
+	if !ok {
+		return View{}, norman.Missing("machine", key)
+	}
+	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History)}
+	trail := []Link{{"Fleets", Home + "fleets"}}
+	if !m.Fleet && m.Docker == nil {
+		v.Home = clusterURL(m.Namespace + "/" + m.Cluster)
+		trail = []Link{{"Clusters", Home + "clusters"}, {m.Cluster, v.Home}}
+	} else if !m.Fleet {
+		trail = []Link{{"Clusters", Home + "clusters"}}
+	}
+	return View{
+		Title: v.Host, Template: "machine", Data: v, Section: "machines", Trail: trail,
+		Command: "drover machines show " + quoted(m.Name), Topics: []string{TopicMachine(key)},
+	}, nil
+}
+
+// walk is the history of a machine, newest first.
+func walk(history []records.Transition) []walked {
+	all := make([]walked, 0, len(history))
+	for i := len(history) - 1; i >= 0; i-- {
+		w := walked{State: string(history[i].State), At: history[i].At}
+		if i+1 < len(history) {
+			w.For = history[i+1].At.Sub(w.At)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// operationView is the page of an operation.
+type operationView struct {
+	views.Operation
+	Home string
+}
+
+// Operation is the page of an operation.
+func (u *UI) Operation(r Request) (View, error) {
+	id := r.Param("id")
+	o, ok := u.Facts.Operation(r.Who, id)
+	if !ok {
+		return View{}, norman.Missing("operation", id)
+	}
+	v := operationView{Operation: o, Home: clusterURL(o.Cluster)}
+	_, name, _ := strings.Cut(o.Cluster, "/")
+	return View{
+		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: "clusters",
+		Trail: []Link{{"Clusters", Home + "clusters"}, {name, v.Home}}, Command: "drover operations show " + quoted(id), Topics: []string{TopicOperation(id)},
+	}, nil
+}
+
+// ended says that an operation is over.
+func ended(s operations.State) bool { return s.Ended() }

@@ -1,0 +1,164 @@
+// What pages show: values, and the functions that give them to whoever asks.
+
+package ui
+
+import (
+	"context"
+	"time"
+
+	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// Facts are where the pages get what they show. Each function leaves out what who may not see; ok is false for what
+// does not exist, or not for them.
+type Facts struct {
+	Clusters func(who auth.Identity) []ClusterRow
+	Cluster  func(who auth.Identity, key string) (c Cluster, ok bool)
+	// Join is how a host joins the cluster; it holds the registration token.
+	Join func(who auth.Identity, key string) (j views.Join, docker, ok bool)
+	// Machines are those of one cluster or fleet by its id, or all for "".
+	Machines  func(who auth.Identity, clusterID string) []views.Machine
+	Machine   func(who auth.Identity, key string) (m Machine, ok bool)
+	Operation func(who auth.Identity, id string) (o views.Operation, ok bool)
+	Fleets    func(who auth.Identity) []views.Fleet
+	Versions  func() views.Versions
+	Tokens    func(who auth.Identity) []views.Token
+	Users     func(who auth.Identity) []User
+	Settings  func(who auth.Identity) []Setting
+	Audit     func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
+}
+
+// Topics of changes. Of one thing it is the kind, a slash and the key.
+const (
+	TopicClusters = "clusters"
+	TopicMachines = "machines"
+	TopicFleets   = "fleets"
+	TopicTokens   = "tokens"
+	TopicUsers    = "users"
+	TopicSettings = "settings"
+	// TopicRights is what users may do.
+	TopicRights = "rights"
+)
+
+// TopicCluster is a cluster or a fleet, by its key, with all that belongs to it.
+func TopicCluster(key string) string { return "cluster/" + key }
+
+// TopicMachine is a machine with its plan and its connections.
+func TopicMachine(key string) string { return "machine/" + key }
+
+// TopicOperation is an operation.
+func TopicOperation(id string) string { return "operation/" + id }
+
+// ClusterRow is a cluster in the list.
+type ClusterRow struct {
+	views.Cluster
+	// States is how many machines are in each state.
+	States []Count
+	// Operation is what is under way; nil when nothing is.
+	Operation *views.OperationSummary
+	// Certificate is the one that ends first, and Snapshot when the last one was taken; zero where that is not known.
+	Certificate records.CertificateEnd
+	Snapshot    time.Time
+}
+
+// Count is how many things have a state.
+type Count struct {
+	State string
+	N     int
+}
+
+// Cluster is a cluster with all that its page shows.
+type Cluster struct {
+	ClusterRow
+	Machines []views.Machine
+	Why      views.Why
+	// Operations are those of the cluster, newest first; only those that have not ended have tasks.
+	Operations []views.Operation
+	// Events are the newest ones, newest first.
+	Events []views.Event
+	// Snapshots are the newest ones, newest first, of so many.
+	Snapshots     []views.Snapshot
+	SnapshotCount int
+	// Members are the machines with etcd that have joined, and Voices how many of them are well.
+	Members, Voices int
+	// MayJoin says that who asks may see the command by which hosts join.
+	MayJoin bool
+}
+
+// Machine is a machine with all that its page shows.
+type Machine struct {
+	views.Machine
+	Certificate records.CertificateEnd
+	Why         views.Why
+	// Plan is nil where there is none, or who asks may not see it.
+	Plan *Plan
+	// Tunnels are the open ones, Watches those of its agent on its plan.
+	Tunnels, Watches []Connection
+}
+
+// Connection is one of a host to a server.
+type Connection struct {
+	// Server is its URL, Version its release.
+	Server, Version string
+	Since           time.Time
+}
+
+// Plan is the plan that a machine has, with secrets masked.
+type Plan struct {
+	// State is where the agent is with it, and Checksum names it.
+	State, Checksum string
+	Applied         time.Time
+	Files           []PlanFile
+	Instructions    []PlanInstruction
+	Probes          []PlanProbe
+}
+
+// PlanFile is a file of a plan. Text is in the form of a diff, and empty where nothing of it is shown.
+type PlanFile struct {
+	Path, Permissions, Text string
+	Delete                  bool
+	Size                    int
+}
+
+// PlanInstruction is an instruction of a plan.
+type PlanInstruction struct {
+	Name, Image string
+	Periodic    bool
+}
+
+// PlanProbe is a probe with what the agent found last.
+type PlanProbe struct {
+	Name    string
+	Healthy bool
+	Known   bool
+}
+
+// User is a user.
+type User struct {
+	ID, Username, Name, Description string
+	Disabled, MustChange, Me        bool
+	Created                         time.Time
+	// Roles are those at the whole server; in clusters they have further ones.
+	Roles []string
+}
+
+// Setting is a setting.
+type Setting struct {
+	Name, Value, Source string
+	Customized          bool
+	ReadOnly            bool
+}
+
+// underWay is the operation that is worked on, of those of a cluster.
+func (c Cluster) underWay() *views.Operation {
+	for i, o := range c.Operations {
+		if o.State == operations.Running || o.State == operations.Stopping {
+			return &c.Operations[i]
+		}
+	}
+	return nil
+}

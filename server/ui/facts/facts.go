@@ -1,0 +1,235 @@
+// Package facts gives the page what it shows, out of the state of the server: for whoever asks, and of each thing no
+// more than they may see. It also tells the page what changes.
+package facts
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/settings"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/views"
+)
+
+// Source is where facts come from.
+type Source struct {
+	State        *state.State
+	Settings     *settings.Settings
+	Registration *registration.Registration
+	// DayTwo says which snapshots can be restored.
+	DayTwo *daytwo.Asker
+	// Events are the changes of states; nil shows none.
+	Events *events.Log
+	// Audit is the audit log; nil shows none.
+	Audit         *audit.Log
+	Versions      func() *versions.Data
+	VersionStatus func() versions.Status
+	Now           func() time.Time
+}
+
+// Facts are the functions of a source.
+func (s *Source) Facts() ui.Facts {
+	return ui.Facts{
+		Clusters: s.clusters, Cluster: s.cluster, Join: s.join, Machines: s.machines, Machine: s.machine, Operation: s.operation,
+		Fleets: s.fleets, Versions: s.versions, Tokens: s.tokens, Users: s.users, Settings: s.settings, Audit: s.audit,
+	}
+}
+
+// Bounds of what a page of a cluster has.
+const (
+	mostOperations = 20
+	mostEvents     = 40
+	mostSnapshots  = 20
+)
+
+func (s *Source) clusters(who auth.Identity) []ui.ClusterRow {
+	all := s.State.Clusters.List()
+	rows := make([]ui.ClusterRow, 0, len(all))
+	for _, d := range all {
+		if auth.May(who, auth.Get, auth.OfCluster(d.Value.ID)) {
+			rows = append(rows, s.row(who, d, s.machinesOf(who, records.ClusterKey(d.Key))))
+		}
+	}
+	return rows
+}
+
+// machinesOf are the machines of a cluster or a fleet that who may see.
+func (s *Source) machinesOf(who auth.Identity, key records.ClusterKey) []store.Document[records.Machine] {
+	var all []store.Document[records.Machine]
+	for _, d := range s.State.MachinesByCluster.Find(key) {
+		if auth.May(who, auth.Get, aboutMachine(d.Value)) {
+			all = append(all, *d)
+		}
+	}
+	return all
+}
+
+func aboutMachine(m records.Machine) auth.Object {
+	return auth.Object{Kind: auth.Machine, Key: m.Key(), Cluster: m.ClusterID}
+}
+
+func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []store.Document[records.Machine]) ui.ClusterRow {
+	key := records.ClusterKey(d.Key)
+	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key)}
+	states := map[records.MachineState]int{}
+	for _, m := range machines {
+		states[conditions.MachineState(m.Value)]++
+		if c := m.Value.Certificate; !c.End.IsZero() && (row.Certificate.End.IsZero() || c.End.Before(row.Certificate.End)) {
+			row.Certificate = c
+		}
+	}
+	for state, n := range states {
+		row.States = append(row.States, ui.Count{State: string(state), N: n})
+	}
+	slices.SortFunc(row.States, func(a, b ui.Count) int { return strings.Compare(a.State, b.State) })
+	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
+		for name, end := range remembered.Value.Ends {
+			if row.Certificate.End.IsZero() || end.Before(row.Certificate.End) || end.Equal(row.Certificate.End) && name < row.Certificate.Name {
+				row.Certificate = records.CertificateEnd{Name: name, End: end}
+			}
+		}
+	}
+	if !auth.May(who, auth.Get, auth.In(d.Value.ID, auth.EtcdBackup)) {
+		return row
+	}
+	for _, snapshot := range s.snapshots(d) {
+		if snapshot.Failure == "" && snapshot.Created.After(row.Snapshot) {
+			row.Snapshot = snapshot.Created
+		}
+	}
+	return row
+}
+
+// underWay is the operation that is under way on a cluster or a fleet; nil when none is, or who may not see it.
+func (s *Source) underWay(who auth.Identity, id string, key records.ClusterKey) *views.OperationSummary {
+	under, ok := operations.Active(string(key), s.State.OperationsOf(key))
+	if !ok || !auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: under.ID, Cluster: id}) {
+		return nil
+	}
+	d, ok := s.State.Operations.Get(under.Key())
+	if !ok {
+		return nil
+	}
+	summary := views.SummaryOf(d)
+	return &summary
+}
+
+// snapshots are those of a cluster, oldest first, without the word on whether they can be restored.
+func (s *Source) snapshots(d store.Document[records.Cluster]) []views.Snapshot {
+	var all []views.Snapshot
+	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
+		for _, one := range remembered.Value.Snapshots {
+			all = append(all, views.OfSnapshot(records.ClusterKey(d.Key), one))
+		}
+		return all
+	}
+	for _, one := range s.State.Snapshots.ListIn(d.Key + "/") {
+		if one.Value.Missing.IsZero() {
+			all = append(all, views.OfFile(one.Value, false, ""))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b views.Snapshot) int { return a.Created.Compare(b.Created) })
+	return all
+}
+
+func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
+	d, ok := s.State.Clusters.Get(key)
+	if !ok || !auth.May(who, auth.Get, auth.OfCluster(d.Value.ID)) {
+		return ui.Cluster{}, false
+	}
+	id, in := d.Value.ID, records.ClusterKey(key)
+	machines := s.machinesOf(who, in)
+	c := ui.Cluster{ClusterRow: s.row(who, d, machines), MayJoin: auth.May(who, auth.Get, auth.In(id, auth.RegistrationToken))}
+	plain := make([]records.Machine, 0, len(machines))
+	for _, m := range machines {
+		plain = append(plain, m.Value)
+		c.Machines = append(c.Machines, views.OfMachine(m))
+		if m.Value.Roles.Etcd && m.Value.Status.Member {
+			if c.Members++; m.Value.Status.State == records.Active {
+				c.Voices++
+			}
+		}
+	}
+	c.Why = views.OfCauses(d.Value, plain, c.Operation, "")
+	for _, o := range slices.Backward(s.State.OperationsBySubject.Find(in)) {
+		if len(c.Operations) < mostOperations && auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: o.Value.ID, Cluster: id}) {
+			shown := views.Operation{OperationSummary: views.SummaryOf(*o)}
+			if !o.Value.State.Ended() {
+				shown = views.OfOperation(*o)
+			}
+			c.Operations = append(c.Operations, shown)
+		}
+	}
+	slices.SortStableFunc(c.Operations, func(a, b views.Operation) int { return b.Created.Compare(a.Created) })
+	if s.Events != nil && auth.May(who, auth.Get, auth.In(id, auth.Event)) {
+		found := s.Events.From(id, 0)
+		for _, e := range slices.Backward(found[max(0, len(found)-mostEvents):]) {
+			c.Events = append(c.Events, views.OfEvent(e, d.Value.Name))
+		}
+	}
+	if auth.May(who, auth.Get, auth.In(id, auth.EtcdBackup)) {
+		c.Snapshots = s.snapshots(d)
+		slices.Reverse(c.Snapshots)
+		c.SnapshotCount = len(c.Snapshots)
+		c.Snapshots = c.Snapshots[:min(len(c.Snapshots), mostSnapshots)]
+		for i, shown := range c.Snapshots {
+			if one, ok := s.State.Snapshots.Get(key + "/" + shown.ID); ok && s.DayTwo != nil {
+				c.Snapshots[i].Restorable, c.Snapshots[i].Why = s.DayTwo.Restorable(one.Value)
+			}
+		}
+	}
+	return c, true
+}
+
+func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok bool) {
+	d, ok := s.State.Clusters.Get(key)
+	if !ok || !auth.May(who, auth.Get, auth.OfCluster(d.Value.ID)) || !auth.May(who, auth.Get, auth.In(d.Value.ID, auth.RegistrationToken)) {
+		return j, false, false
+	}
+	j = views.Join{Type: "join", Cluster: d.Value.Name}
+	token, ok := s.State.RegistrationTokens.Get(d.Value.ID + "/" + registration.DefaultToken)
+	if !ok {
+		j.Problem = "The cluster has no registration token."
+		return j, d.Value.Spec.Docker(), true
+	}
+	j.Expires = token.Value.Expires
+	command, err := s.Registration.JoinCommandFor(token.Value)
+	switch {
+	case err != nil:
+		j.Problem = err.Error()
+	case !j.Expires.IsZero() && !s.Now().Before(j.Expires):
+		j.Problem = "The token expired at " + j.Expires.UTC().Format(time.RFC3339) + "."
+	default:
+		j.Command = command.Line
+	}
+	return j, d.Value.Spec.Docker(), true
+}
+
+func (s *Source) operation(who auth.Identity, id string) (views.Operation, bool) {
+	d, ok := s.State.OperationsByID.First(id)
+	if !ok {
+		return views.Operation{}, false
+	}
+	about := auth.Object{Kind: auth.Operation, Key: d.Value.ID}
+	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
+		about.Cluster = cl.Value.ID
+	} else if f, ok := s.State.Fleets.Get(d.Value.Subject); ok {
+		about.Cluster = f.Value.ID
+	}
+	if !auth.May(who, auth.Get, about) {
+		return views.Operation{}, false
+	}
+	return views.OfOperation(d), true
+}

@@ -1,0 +1,105 @@
+// What stands beside clusters: fleets, versions, people and what they set.
+
+package facts
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/views"
+)
+
+func (s *Source) fleets(who auth.Identity) []views.Fleet {
+	var all []views.Fleet
+	for _, d := range s.State.Fleets.List() {
+		if !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Fleet, Key: d.Value.ID}) {
+			continue
+		}
+		var machines []records.Machine
+		for _, m := range s.machinesOf(who, records.ClusterKey(d.Key)) {
+			machines = append(machines, m.Value)
+		}
+		all = append(all, views.OfFleet(d, machines, s.underWay(who, d.Value.ID, records.ClusterKey(d.Key))))
+	}
+	return all
+}
+
+func (s *Source) versions() views.Versions {
+	known, answer := s.Versions(), views.Versions{Source: views.OfVersionSource(s.VersionStatus())}
+	for _, runtime := range versions.Runtimes() {
+		for _, name := range known.List(runtime) {
+			answer.Data = append(answer.Data, views.OfVersion(known, name))
+		}
+	}
+	return answer
+}
+
+func (s *Source) tokens(who auth.Identity) []views.Token {
+	var all []views.Token
+	for _, d := range s.State.TokensByUser.Find(who.UserID) {
+		all = append(all, views.OfToken(d.Value))
+	}
+	return all
+}
+
+func (s *Source) users(who auth.Identity) []ui.User {
+	var all []ui.User
+	for _, d := range s.State.Users.List() {
+		u := d.Value
+		if !auth.May(who, auth.Get, auth.Object{Kind: auth.User, Key: u.ID, Owner: u.ID}) {
+			continue
+		}
+		shown := ui.User{
+			ID: u.ID, Username: u.Username, Name: u.DisplayName, Description: u.Description, Disabled: u.Disabled, MustChange: u.MustChange,
+			Created: u.Created, Me: u.ID == who.UserID,
+		}
+		for _, principal := range u.Principals() {
+			for _, b := range s.State.BindingsBySubject.Find(principal) {
+				if b.Value.Context() == roles.Global {
+					shown.Roles = append(shown.Roles, b.Value.Role)
+				}
+			}
+		}
+		if u.Admin {
+			shown.Roles = append(shown.Roles, roles.Admin)
+		}
+		slices.Sort(shown.Roles)
+		shown.Roles = slices.Compact(shown.Roles)
+		all = append(all, shown)
+	}
+	return all
+}
+
+func (s *Source) settings(who auth.Identity) []ui.Setting {
+	var all []ui.Setting
+	for _, one := range s.Settings.List() {
+		if auth.May(who, auth.Get, auth.Object{Kind: auth.Setting, Key: one.Name}) {
+			all = append(all, ui.Setting{Name: one.Name, Value: one.Value, Source: string(one.Source), Customized: one.Customized, ReadOnly: one.ReadOnly})
+		}
+	}
+	return all
+}
+
+func (s *Source) audit(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error) {
+	if !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Audit}) {
+		return views.Audit{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not see the audit log", who.Username)
+	}
+	if s.Audit == nil {
+		return views.Audit{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server keeps no audit log")
+	}
+	found, err := s.Audit.Newest(ctx, wanted, most)
+	if err != nil {
+		return views.Audit{}, err
+	}
+	answer := views.Audit{Server: s.Audit.Server, Level: int(s.Audit.Level()), Data: found.Entries, More: found.More, Torn: found.Torn}
+	_, answer.Lost = s.Audit.Totals()
+	return answer, nil
+}

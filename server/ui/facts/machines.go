@@ -1,0 +1,113 @@
+// Machines, their plans and their connections.
+
+package facts
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/planner/plandiff"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/views"
+)
+
+func (s *Source) machines(who auth.Identity, clusterID string) []views.Machine {
+	all := s.State.Machines.List()
+	shown := make([]views.Machine, 0, len(all))
+	for _, d := range all {
+		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(d.Value)) {
+			shown = append(shown, views.OfMachine(d))
+		}
+	}
+	return shown
+}
+
+func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
+	d, ok := s.State.Machines.Get(key)
+	if !ok || !auth.May(who, auth.Get, aboutMachine(d.Value)) {
+		return ui.Machine{}, false
+	}
+	m := ui.Machine{Machine: views.OfMachine(d), Certificate: d.Value.Certificate}
+	m.Why = s.why(who, d)
+	m.Tunnels = s.connections(s.State.Connections, string(d.Value.Subject()))
+	secret := records.MachineKey(key).PlanSecret()
+	m.Watches = s.connections(s.State.Watches, secret)
+	if auth.May(who, auth.Get, auth.Object{Kind: auth.PlanSecret, Key: secret, Cluster: d.Value.ClusterID}) {
+		m.Plan = s.plan(secret, d.Value.InFleet())
+	}
+	return m, true
+}
+
+// why is why the machine is not well, among the others of its cluster that who may see.
+func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) views.Why {
+	in := d.Value.Cluster()
+	var machines []records.Machine
+	for _, m := range s.machinesOf(who, in) {
+		machines = append(machines, m.Value)
+	}
+	operation := s.underWay(who, d.Value.ClusterID, in)
+	if f, ok := s.State.Fleets.Get(string(in)); ok {
+		return views.OfFleetCauses(f.Value, machines, operation, d.Key)
+	}
+	cl, ok := s.State.Clusters.Get(string(in))
+	if !ok {
+		return views.Why{Well: true}
+	}
+	return views.OfCauses(cl.Value, machines, operation, d.Key)
+}
+
+// connections are those of a host, each with the server that it ends at.
+func (s *Source) connections(of *store.Collection[records.Connection], subject string) []ui.Connection {
+	var all []ui.Connection
+	for _, d := range of.ListIn(subject + "|") {
+		c := ui.Connection{Server: d.Value.Replica, Since: d.Value.Since}
+		if server, ok := s.State.Replicas.Get(d.Value.Replica); ok {
+			c.Server, c.Version = server.Value.URL, server.Value.Version
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// plan is the plan of a Secret with secrets masked; nil for none. Of a plan that people gave everything is shown that every
+// user of the host may read, of others the files that the server makes.
+func (s *Source) plan(secret string, given bool) *ui.Plan {
+	d, ok := s.State.PlanSecrets.Get(secret)
+	if !ok {
+		return nil
+	}
+	delivered := plans.ReadDelivery(d.Value.Data)
+	parsed, err := plans.Parse(delivered.Plan)
+	if err != nil || len(delivered.Plan) == 0 {
+		return nil
+	}
+	outcome, _ := plans.ReadOutcome(d.Value.Data) // what cannot be read is not known
+	p := &ui.Plan{State: string(delivered.State), Checksum: delivered.Checksum(), Applied: outcome.LastApplyTime}
+	shown := plandiff.Rendered
+	if given {
+		shown = plandiff.Public
+	}
+	texts := map[string]string{}
+	for _, f := range plandiff.Files(plans.Plan{}, *parsed, shown) {
+		texts[f.Path] = f.Diff
+	}
+	for _, f := range parsed.Files {
+		content, _ := f.Bytes() // of one that cannot be read the size is 0
+		p.Files = append(p.Files, ui.PlanFile{Path: f.Path, Permissions: f.Permissions, Delete: f.Action == plans.ActionDelete, Size: len(content), Text: texts[f.Path]})
+	}
+	for _, in := range parsed.Instructions {
+		p.Instructions = append(p.Instructions, ui.PlanInstruction{Name: in.Name, Image: in.Image})
+	}
+	for _, in := range parsed.PeriodicInstructions {
+		p.Instructions = append(p.Instructions, ui.PlanInstruction{Name: in.Name, Image: in.Image, Periodic: true})
+	}
+	for _, name := range slices.Sorted(maps.Keys(parsed.Probes)) {
+		found, known := outcome.ProbeStatuses[name]
+		p.Probes = append(p.Probes, ui.PlanProbe{Name: name, Healthy: found.Healthy, Known: known})
+	}
+	return p
+}

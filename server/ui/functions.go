@@ -1,0 +1,96 @@
+// What templates call.
+
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+)
+
+func (u *UI) functions() template.FuncMap {
+	return template.FuncMap{
+		"asset": u.assetURL, "home": func() string { return Home }, "tone": tone, "mark": mark, "time": stamp, "span": span, "size": size,
+		"cluster": clusterURL, "machine": machineURL, "operation": operationURL, "percent": percent, "join": strings.Join, "quoted": quoted,
+		"version": shownVersion, "host": hostOf, "ended": ended, "short": short, "why": whyCommand,
+	}
+}
+
+func pathOf(kind, key string) string {
+	namespace, name, _ := strings.Cut(key, "/")
+	return Home + kind + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// clusterURL is the page of a cluster by its key.
+func clusterURL(key string) string { return pathOf("clusters", key) }
+
+// machineURL is the page of a machine by its key.
+func machineURL(key string) string { return pathOf("machines", key) }
+
+// operationURL is the page of an operation.
+func operationURL(id string) string { return Home + "operations/" + url.PathEscape(id) }
+
+// mark is a sign for a tone, for those who cannot tell colours apart.
+func mark(tone string) string {
+	switch tone {
+	case "good":
+		return "●"
+	case "bad":
+		return "▲"
+	case "work":
+		return "◐"
+	}
+	return "○"
+}
+
+// stamp is a time as people read it without a script, which makes an age of it.
+func stamp(t time.Time) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05") + `</time>`) //nolint:gosec // digits alone
+}
+
+// span is a time between two others.
+func span(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d <= 0:
+		return ""
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// size is a number of bytes as people read it.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+func percent(done, total int) int {
+	if total == 0 {
+		return 0
+	}
+	return done * 100 / total
+}
+
+// short is the begin of a checksum.
+func short(s string) string { return s[:min(len(s), 12)] }
+
+// whyCommand is the command that shows causes.
+func whyCommand(name string) string { return "drover why " + quoted(name) }

@@ -1,0 +1,266 @@
+// The pages that are lists: clusters, machines, fleets, versions, tokens, users, settings and the audit log.
+
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// listView is a list with its filters.
+type listView[T any] struct {
+	Rows    []T
+	Part    Part
+	Columns []Column
+	States  []Choice
+	// Text is what the list is searched for, Sort and State are the other values of the query.
+	Text, Sort, State string
+	Path              string
+	// All is how many there are without filters.
+	All int
+}
+
+// listOf filters, sorts and cuts a list as the query asks for it.
+func listOf[T any](rows []T, columns []columnOf[T], state func(T) string, text func(T) string, q Query) listView[T] {
+	v := listView[T]{Text: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort"), State: q.Get("state"), Path: q.Path, All: len(rows)}
+	if v.Text != "" {
+		rows = slices.DeleteFunc(rows, func(r T) bool { return !strings.Contains(strings.ToLower(text(r)), strings.ToLower(v.Text)) })
+	}
+	if state != nil {
+		v.States = choices(rows, state, q)
+		if v.State != "" {
+			rows = slices.DeleteFunc(rows, func(r T) bool { return state(r) != v.State })
+		}
+	}
+	v.Columns = sorted(rows, columns, q)
+	v.Rows, v.Part = partOf(rows, q)
+	return v
+}
+
+// compareTimes has unknown times last.
+func compareTimes(a, b time.Time) int {
+	if a.IsZero() != b.IsZero() {
+		if a.IsZero() {
+			return 1
+		}
+		return -1
+	}
+	return a.Compare(b)
+}
+
+// Clusters is the page of all clusters.
+func (u *UI) Clusters(r Request) (View, error) {
+	columns := []columnOf[ClusterRow]{
+		{"name", "Name", false, func(a, b ClusterRow) int {
+			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
+		}},
+		{"state", "State", false, func(a, b ClusterRow) int { return compareStates(a.State, b.State) }},
+		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(shownVersion(a.Cluster), shownVersion(b.Cluster)) }},
+		{"machines", "Machines", true, func(a, b ClusterRow) int { return cmp.Compare(a.Machines, b.Machines) }},
+		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
+		{"certificate", "First certificate ends", false, func(a, b ClusterRow) int { return compareTimes(a.Certificate.End, b.Certificate.End) }},
+		{"snapshot", "Last snapshot", false, func(a, b ClusterRow) int { return compareTimes(a.Snapshot, b.Snapshot) }},
+	}
+	rows := u.Facts.Clusters(r.Who)
+	v := listOf(rows, columns, func(c ClusterRow) string { return c.State },
+		func(c ClusterRow) string {
+			return c.Namespace + "/" + c.Name + " " + c.ID + " " + shownVersion(c.Cluster)
+		}, r.Query)
+	return View{Title: "Clusters", Template: "clusters", Data: v, Section: "clusters", Command: "drover clusters ls", Topics: []string{TopicClusters, TopicMachines}}, nil
+}
+
+// shownVersion is the version that a cluster runs, or should.
+func shownVersion(c views.Cluster) string { return cmp.Or(c.Version, c.KubernetesVersion) }
+
+// machinesView is a list of machines, of one cluster or all.
+type machinesView struct {
+	listView[views.Machine]
+	Cluster string
+}
+
+// Machines is the page of all machines, or of those of a cluster or a fleet.
+func (u *UI) Machines(r Request) (View, error) {
+	columns := []columnOf[views.Machine]{
+		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(hostOf(a), hostOf(b)) }},
+		{"cluster", "Cluster or fleet", false, func(a, b views.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
+		{"state", "State", false, func(a, b views.Machine) int { return compareStates(string(a.State), string(b.State)) }},
+		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
+		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
+	}
+	id := r.Query.Get("cluster")
+	v := machinesView{Cluster: id, listView: listOf(u.Facts.Machines(r.Who, id), columns, func(m views.Machine) string { return string(m.State) },
+		func(m views.Machine) string {
+			return m.ID + " " + hostOf(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
+		}, r.Query)}
+	command := "drover machines ls"
+	if id != "" {
+		command += " --cluster " + id
+	}
+	return View{Title: "Machines", Template: "machines", Data: v, Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
+}
+
+// hostOf is what people call a machine: its node, or its host.
+func hostOf(m views.Machine) string {
+	if m.Node != nil && m.Node.Name != "" {
+		return m.Node.Name
+	}
+	return cmp.Or(m.NodeName, m.Name)
+}
+
+// Fleets is the page of the machines without a cluster.
+func (u *UI) Fleets(r Request) (View, error) {
+	columns := []columnOf[views.Fleet]{
+		{"name", "Name", false, func(a, b views.Fleet) int { return strings.Compare(a.Name, b.Name) }},
+		{"machines", "Machines", true, func(a, b views.Fleet) int { return cmp.Compare(a.Machines, b.Machines) }},
+		{"created", "Made", false, func(a, b views.Fleet) int { return compareTimes(a.Created, b.Created) }},
+	}
+	v := listOf(u.Facts.Fleets(r.Who), columns, nil, func(f views.Fleet) string { return f.Name + " " + f.ID }, r.Query)
+	return View{Title: "Fleets", Template: "fleets", Data: v, Section: "fleets", Command: "drover fleets ls", Topics: []string{TopicFleets, TopicMachines}}, nil
+}
+
+// Versions is the page of the Kubernetes versions that clusters can have.
+func (u *UI) Versions(r Request) (View, error) {
+	known := u.Facts.Versions()
+	if text := strings.TrimSpace(r.Query.Get("q")); text != "" {
+		known.Data = slices.DeleteFunc(known.Data, func(v views.Version) bool { return !strings.Contains(v.Version, text) })
+	}
+	rows, part := partOf(known.Data, r.Query)
+	v := struct {
+		listView[views.Version]
+		Source views.VersionSource
+	}{listView[views.Version]{Rows: rows, Part: part, Text: r.Query.Get("q"), Path: r.Query.Path, All: part.Total}, known.Source}
+	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls"}, nil
+}
+
+// Tokens is the page of one's own tokens.
+func (u *UI) Tokens(r Request) (View, error) {
+	now := u.Now()
+	columns := []columnOf[views.Token]{
+		{"created", "Made", false, func(a, b views.Token) int { return compareTimes(b.Created, a.Created) }},
+		{"name", "Name", false, func(a, b views.Token) int { return strings.Compare(a.Name, b.Name) }},
+		{"expires", "Ends", false, func(a, b views.Token) int { return compareTimes(a.Expires, b.Expires) }},
+	}
+	kind := func(t views.Token) string {
+		switch {
+		case !t.Enabled:
+			return "disabled"
+		case !t.Expires.IsZero() && !now.Before(t.Expires):
+			return "ended"
+		case t.Session:
+			return "session"
+		}
+		return "token"
+	}
+	v := struct {
+		listView[views.Token]
+		Current string
+		Kind    func(views.Token) string
+	}{listOf(u.Facts.Tokens(r.Who), columns, kind, func(t views.Token) string { return t.Name + " " + t.Description }, r.Query), r.Who.TokenName, kind}
+	return View{Title: "Your tokens", Template: "tokens", Data: v, Section: "tokens", Command: "drover tokens ls", Topics: []string{TopicTokens}}, nil
+}
+
+// Users is the page of the users whom one may see.
+func (u *UI) Users(r Request) (View, error) {
+	columns := []columnOf[User]{
+		{"username", "User name", false, func(a, b User) int { return strings.Compare(strings.ToLower(a.Username), strings.ToLower(b.Username)) }},
+		{"name", "Name", false, func(a, b User) int { return strings.Compare(a.Name, b.Name) }},
+		{"created", "Made", false, func(a, b User) int { return compareTimes(a.Created, b.Created) }},
+	}
+	v := listOf(u.Facts.Users(r.Who), columns, nil, func(x User) string { return x.Username + " " + x.Name + " " + x.ID + " " + x.Description }, r.Query)
+	return View{Title: "Users", Template: "users", Data: v, Section: "users", Command: "drover users ls", Topics: []string{TopicUsers}}, nil
+}
+
+// Settings is the page of the server's settings.
+func (u *UI) Settings(r Request) (View, error) {
+	columns := []columnOf[Setting]{{"name", "Name", false, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) }}}
+	state := func(s Setting) string {
+		if s.Customized {
+			return "changed"
+		}
+		return "default"
+	}
+	v := listOf(u.Facts.Settings(r.Who), columns, state, func(s Setting) string { return s.Name + " " + s.Value }, r.Query)
+	return View{Title: "Settings", Template: "settings", Data: v, Section: "settings", Command: "drover settings ls", Topics: []string{TopicSettings}}, nil
+}
+
+// auditView is the audit log of the server that serves the page.
+type auditView struct {
+	views.Audit
+	Path, User, Verb, Kind, Object, Since string
+	// Spans are the values of Since that are offered.
+	Spans []string
+}
+
+// auditRows is how many entries the page has.
+const auditRows = 200
+
+// Audit is the page of the audit log.
+func (u *UI) Audit(r Request) (View, error) {
+	if !auth.Somewhere(r.Who, auth.ListAll, auth.Audit) {
+		return View{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not see the audit log", r.Who.Username)
+	}
+	v := auditView{
+		Path: r.Query.Path, User: r.Query.Get("user"), Verb: r.Query.Get("verb"), Kind: r.Query.Get("kind"), Object: r.Query.Get("object"),
+		Since: cmp.Or(r.Query.Get("since"), "24h"), Spans: []string{"1h", "24h", "168h", "2160h"},
+	}
+	span, err := time.ParseDuration(v.Since)
+	if err != nil || span < 0 {
+		return View{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidFormat, "since: %.40q is not a duration, as in 90m or 24h", v.Since)
+	}
+	wanted := audit.Query{User: v.User, Verb: v.Verb, Kind: v.Kind, Object: v.Object, Since: u.Now().Add(-span)}
+	if v.Audit, err = u.Facts.Audit(r.Ctx, r.Who, wanted, auditRows); err != nil {
+		return View{}, err
+	}
+	slices.Reverse(v.Data) // the newest is what people look for
+	command := "drover audit --since " + quoted(v.Since)
+	for _, f := range [][2]string{{" --user ", v.User}, {" --verb ", v.Verb}, {" --kind ", v.Kind}, {" --object ", v.Object}} {
+		if f[1] != "" {
+			command += f[0] + quoted(f[1])
+		}
+	}
+	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command}, nil
+}
+
+// quoted is a word of a command line.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Nothing is the page of an address that leads nowhere.
+func (u *UI) Nothing(r Request) (View, error) {
+	return View{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there is no page at %.200s", r.Query.Path)
+}
+
+// tone is what a state means: good, bad, work, or rest for what waits for people or has ended.
+func tone(state string) string {
+	switch state {
+	case "active", "succeeded", "healthy", string(records.Active), string(records.Connected):
+		return "good"
+	case "error", "failed", "unavailable", "disconnected", string(records.Failed), string(records.Unavailable), string(records.Disconnected):
+		return "bad"
+	case "pending", "queued", "aborted", "skipped", "exported", "paused", "removing", "", string(records.Removing), string(records.Registering):
+		return "rest"
+	}
+	return "work"
+}
+
+// compareStates has what is not well first.
+func compareStates(a, b string) int {
+	order := map[string]int{"bad": 0, "work": 1, "rest": 2, "good": 3}
+	return cmp.Or(cmp.Compare(order[tone(a)], order[tone(b)]), strings.Compare(a, b))
+}
