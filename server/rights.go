@@ -5,10 +5,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
@@ -24,9 +22,10 @@ import (
 // peopleInClusters makes the accounts that people have in clusters, and what keeps their rights there.
 func (s *Server) peopleInClusters(p *parts) {
 	p.accounts = &accounts.Accounts{Client: p.clusters.Client, Now: s.Now}
+	r := s.rules()
 	p.rights = rights.NewKeeper(rights.Options{
-		Clusters: s.ruledClusters, Bindings: s.bindingsIn, Find: s.state.Role, Projects: s.projectsIn,
-		Reports: func() bool { return s.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: s.differs, User: s.enabledUser, Uses: s.uses,
+		Clusters: r.clusters, Bindings: r.bindingsIn, Find: s.state.Role, Projects: r.projectsIn,
+		Reports: func() bool { return s.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: r.differs, User: r.enabledUser, Uses: r.uses,
 		Client: p.clusters.Client, Sweep: p.accounts.Sweep, Logger: s.Logger,
 	})
 	p.clusters.OnChange(func(key records.ClusterKey) { p.rights.Reached(key, p.clusters.API(key).Reachable) })
@@ -72,75 +71,4 @@ func (s *Server) outside(ctx context.Context, p *parts) error {
 // kubeProxy makes the way of people to the clusters' own APIs.
 func (s *Server) kubeProxy(p *parts) *kubeproxy.Proxy {
 	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused, Logger: s.Logger}
-}
-
-// ruledClusters are the clusters that stay, with their management IDs.
-func (s *Server) ruledClusters() map[records.ClusterKey]string {
-	all := map[records.ClusterKey]string{}
-	for _, d := range s.state.Clusters.List() {
-		if d.Value.Deleting.IsZero() {
-			all[records.ClusterKey(d.Key)] = d.Value.ID
-		}
-	}
-	return all
-}
-
-// bindingsIn are those of a cluster and its projects, and those of the server.
-func (s *Server) bindingsIn(clusterID string) []roles.Binding {
-	var all []roles.Binding
-	for _, id := range []string{clusterID, ""} {
-		for _, d := range s.state.BindingsByCluster.Find(id) {
-			all = append(all, d.Value)
-		}
-	}
-	return all
-}
-
-// projectsIn are the IDs of the projects of a cluster.
-func (s *Server) projectsIn(clusterID string) []string {
-	var ids []string
-	cl, _ := s.state.ClustersByID.First(clusterID)
-	for _, p := range s.state.ProjectsOf(cl.Value) {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
-
-// maxDiffers is how many changes by hand are named.
-const maxDiffers = 10
-
-// differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
-func (s *Server) differs(ctx context.Context, key records.ClusterKey, what []string) error {
-	named := what[:min(len(what), maxDiffers)]
-	d, ok := s.state.Clusters.Get(string(key))
-	if is := d.Value.Differs; !ok || is == nil && len(what) == 0 || is != nil && is.Count == len(what) && slices.Equal(is.What, named) {
-		return nil
-	}
-	_, err := s.state.Clusters.Modify(ctx, string(key), func(cl records.Cluster) (records.Cluster, error) {
-		cl.Differs = nil
-		if len(what) > 0 {
-			cl.Differs = &records.Differs{Since: s.Now().UTC(), What: named, Count: len(what)}
-		}
-		return cl, nil
-	})
-	if err != nil {
-		return fmt.Errorf("keep what was changed by hand in %s: %w", key.Home(), err)
-	}
-	return nil
-}
-
-// enabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
-func (s *Server) enabledUser(principal string) (id string, ok bool) {
-	if id, local := roles.LocalUserID(principal); local {
-		d, ok := s.state.Users.Get(id)
-		return id, ok && !d.Value.Disabled
-	}
-	d, ok := s.state.UsersByPrincipal.First(principal)
-	return d.Key, ok && !d.Value.Disabled
-}
-
-// uses says whether a user may use a cluster.
-func (s *Server) uses(userID, clusterID string) bool {
-	d, ok := s.state.Users.Get(userID)
-	return ok && !d.Value.Disabled && auth.May(s.auth.IdentityOf(d.Value, records.Token{}), auth.Proxy, auth.OfCluster(clusterID))
 }

@@ -16,8 +16,9 @@ import (
 
 // tokensInClusters makes what keeps tokens in clusters.
 func (s *Server) tokensInClusters(p *parts) {
+	r := s.rules()
 	p.tokens = authtokens.NewKeeper(authtokens.Options{
-		Clusters: s.endpoints, Tokens: s.auth.Tokens, Uses: s.uses, Client: p.clusters.Client, Now: s.Now, Logger: s.Logger,
+		Clusters: r.endpoints, Tokens: s.auth.Tokens, Uses: r.uses, Client: p.clusters.Client, Now: s.Now, Logger: s.Logger,
 		User: func(id string) (records.User, bool) {
 			d, ok := s.state.Users.Get(id)
 			return d.Value, ok
@@ -58,17 +59,6 @@ func (s *Server) tokensInClusters(p *parts) {
 			p.tokens.LookByID("")
 		}
 	})
-}
-
-// endpoints are the clusters that stay, with whether each has an authorized endpoint.
-func (s *Server) endpoints() map[records.ClusterKey]authtokens.Cluster {
-	all := map[records.ClusterKey]authtokens.Cluster{}
-	for _, d := range s.state.Clusters.List() {
-		if d.Value.Deleting.IsZero() {
-			all[records.ClusterKey(d.Key)] = endpoint(d.Value)
-		}
-	}
-	return all
 }
 
 func endpoint(c records.Cluster) authtokens.Cluster {

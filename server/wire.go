@@ -130,19 +130,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Watching: p.hosts.Watching, Tunnel: p.hosts.Tunnel, API: p.clusters.API,
 		Work: p.nodes.Work, Order: p.nodes.Want, Perform: p.perform, Record: p.events.Keep, Observe: measures.Observer(), Logger: s.Logger, Now: s.Now,
 	})
-	p.hosts.OnWatch(p.control.WatchChanged)
-	p.hosts.OnTunnel(p.control.TunnelChanged)
-	p.hosts.OnTunnel(p.rke.TunnelChanged)
-	p.clusters.OnChange(p.control.Changed)
-	p.nodes.OnChange(p.control.Changed)
-	p.versions.OnChange(p.control.VersionsChanged)
-	agents := http.NewServeMux()
-	p.register.Routes(agents)
-	p.plans.Routes(agents)
-	p.agents.Routes(agents)
-	p.inClusters.Routes(agents)
-	p.hosts.Routes(agents)
-	p.rehearsals.Routes(agents)
+	p.notice()
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
@@ -158,7 +146,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
-		Agents: agents, Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
+		Agents: p.forAgents(), Metrics: measures.Handler(), Events: p.events, RKE: p.rke, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
 	})
 	if err != nil {
@@ -166,6 +154,28 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	}
 	p.handler = p.api.Handler()
 	return nil
+}
+
+// notice has the controller look at what changes outside of the store.
+func (p *parts) notice() {
+	p.hosts.OnWatch(p.control.WatchChanged)
+	p.hosts.OnTunnel(p.control.TunnelChanged)
+	p.hosts.OnTunnel(p.rke.TunnelChanged)
+	p.clusters.OnChange(p.control.Changed)
+	p.nodes.OnChange(p.control.Changed)
+	p.versions.OnChange(p.control.VersionsChanged)
+}
+
+// forAgents serves what agents ask for, each with a credential of its own.
+func (p *parts) forAgents() http.Handler {
+	agents := http.NewServeMux()
+	p.register.Routes(agents)
+	p.plans.Routes(agents)
+	p.agents.Routes(agents)
+	p.inClusters.Routes(agents)
+	p.hosts.Routes(agents)
+	p.rehearsals.Routes(agents)
+	return agents
 }
 
 // registrar makes where hosts join.

@@ -1,0 +1,107 @@
+// What is kept of people and their clusters, as those ask for it who carry it into the clusters.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/downstream/authtokens"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
+)
+
+// rules reads what is kept.
+type rules struct {
+	state *state.State
+	auth  *auth.Auth
+	now   func() time.Time
+}
+
+func (s *Server) rules() rules { return rules{s.state, s.auth, s.Now} }
+
+// clusters are the clusters that stay, with their management IDs.
+func (r rules) clusters() map[records.ClusterKey]string {
+	all := map[records.ClusterKey]string{}
+	for _, d := range r.state.Clusters.List() {
+		if d.Value.Deleting.IsZero() {
+			all[records.ClusterKey(d.Key)] = d.Value.ID
+		}
+	}
+	return all
+}
+
+// bindingsIn are those of a cluster and its projects, and those of the server.
+func (r rules) bindingsIn(clusterID string) []roles.Binding {
+	var all []roles.Binding
+	for _, id := range []string{clusterID, ""} {
+		for _, d := range r.state.BindingsByCluster.Find(id) {
+			all = append(all, d.Value)
+		}
+	}
+	return all
+}
+
+// projectsIn are the IDs of the projects of a cluster.
+func (r rules) projectsIn(clusterID string) []string {
+	var ids []string
+	cl, _ := r.state.ClustersByID.First(clusterID)
+	for _, p := range r.state.ProjectsOf(cl.Value) {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// maxDiffers is how many changes by hand are named.
+const maxDiffers = 10
+
+// differs keeps what somebody has changed by hand in a cluster, for its condition and its events.
+func (r rules) differs(ctx context.Context, key records.ClusterKey, what []string) error {
+	named := what[:min(len(what), maxDiffers)]
+	d, ok := r.state.Clusters.Get(string(key))
+	if is := d.Value.Differs; !ok || is == nil && len(what) == 0 || is != nil && is.Count == len(what) && slices.Equal(is.What, named) {
+		return nil
+	}
+	_, err := r.state.Clusters.Modify(ctx, string(key), func(cl records.Cluster) (records.Cluster, error) {
+		cl.Differs = nil
+		if len(what) > 0 {
+			cl.Differs = &records.Differs{Since: r.now().UTC(), What: named, Count: len(what)}
+		}
+		return cl, nil
+	})
+	if err != nil {
+		return fmt.Errorf("keep what was changed by hand in %s: %w", key.Home(), err)
+	}
+	return nil
+}
+
+// enabledUser is the ID of the user whom a principal stands for; false for one who is gone or disabled.
+func (r rules) enabledUser(principal string) (id string, ok bool) {
+	if id, local := roles.LocalUserID(principal); local {
+		d, ok := r.state.Users.Get(id)
+		return id, ok && !d.Value.Disabled
+	}
+	d, ok := r.state.UsersByPrincipal.First(principal)
+	return d.Key, ok && !d.Value.Disabled
+}
+
+// uses says whether a user may use a cluster.
+func (r rules) uses(userID, clusterID string) bool {
+	d, ok := r.state.Users.Get(userID)
+	return ok && !d.Value.Disabled && auth.May(r.auth.IdentityOf(d.Value, records.Token{}), auth.Proxy, auth.OfCluster(clusterID))
+}
+
+// endpoints are the clusters that stay, with whether each has an authorized endpoint.
+func (r rules) endpoints() map[records.ClusterKey]authtokens.Cluster {
+	all := map[records.ClusterKey]authtokens.Cluster{}
+	for _, d := range r.state.Clusters.List() {
+		if d.Value.Deleting.IsZero() {
+			all[records.ClusterKey(d.Key)] = endpoint(d.Value)
+		}
+	}
+	return all
+}
