@@ -98,6 +98,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"a changed config restarts k3s once", (*walk).changesConfig},
 		{"a dropped plan runs", (*walk).dropped},
 		{"uninstalling leaves the cluster", (*walk).uninstall},
+		{"which is imported, and left again", (*walk).imported},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
 			sub := *w
