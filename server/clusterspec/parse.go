@@ -139,7 +139,7 @@ var notYet = map[string]string{
 	"spec.rkeConfig.machinePoolDefaults":                        "node drivers are not part of drover; hosts register themselves",
 	"spec.rkeConfig.infrastructureRef":                          "node drivers are not part of drover; hosts register themselves",
 	"spec.cloudCredentialSecretName":                            "node drivers are not part of drover; hosts register themselves",
-	"spec.clusterAgentDeploymentCustomization":                  "drover deploys no cluster agent",
+	"spec.clusterAgentDeploymentCustomization":                  "the deployment of the cluster agent cannot be changed",
 	"spec.fleetAgentDeploymentCustomization":                    "fleet is not part of drover",
 	"spec.enableNetworkPolicy":                                  "project network policies are not supported by this version of drover",
 	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
