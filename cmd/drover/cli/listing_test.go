@@ -25,6 +25,8 @@ func anyServer(t *testing.T) against {
 			more = `,"kind":"Secret"`
 		case strings.HasPrefix(r.URL.Path, "/v1-drover/versions"):
 			more = `,"default":true`
+		case strings.HasPrefix(r.URL.Path, "/v1-drover/directories"):
+			more = `,"type":"directory","kind":"x"`
 		default:
 			more = `,"default":"x"`
 		}
@@ -105,6 +107,7 @@ func TestEveryListingTakesTheSameFormats(t *testing.T) {
 // uncompleted are commands whose argument a shell cannot know, each with the reason.
 var uncompleted = map[string]string{
 	"drover clusters import-rke": "a new name", "drover fleets join-command": "", "drover users create": "a new name", "drover roles create": "a new name",
+	"drover projects create": "a new name", "drover projects move": "a namespace, which the cluster itself knows",
 	"drover login": "an address", "drover context use": "of the file of contexts, which this test has none of",
 }
 

@@ -39,7 +39,7 @@ var nouns = map[string]Names{
 // words are what arguments with other words in the line of usage are.
 var words = map[string]Names{
 	"CLUSTER": clusters, "SNAPSHOT": snapshots, "USER": users, "ROLE": allRoles, "BINDING": bindings, "TOKEN": tokens, "VERSION": versions,
-	"KIND/NAME": objects, "FLEET": fleets,
+	"KIND/NAME": objects, "FLEET": fleets, "PROJECT": projects, "KIND": directories,
 }
 
 // flags are what the values of flags are, by their names.
@@ -228,6 +228,7 @@ var (
 	templates   = from("/v3/roletemplates?limit=-1", id)
 	globalRoles = from("/v3/globalroles?limit=-1", id)
 	projects    = from("/v3/projects?limit=-1", id)
+	directories = from("/v1-drover/directories", func(t thing) string { return t.Kind })
 	tokens      = from("/v1-drover/tokens?limit=1000", called)
 	objects     = from("/v1-drover/objects?limit=1000", func(t thing) string { return strings.ToLower(t.Kind) + "/" + t.Namespace + "/" + t.Name })
 	allRoles    = together(globalRoles, templates)

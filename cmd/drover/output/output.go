@@ -168,7 +168,7 @@ func names(value any) []string {
 var nameFields = map[any][]string{
 	"user": {"username", "id"}, "version": {"version"}, "tunnel": {"host", "subject"}, "globalRole": {"id"}, "roleTemplate": {"id"},
 	"globalRoleBinding": {"id"}, "clusterRoleTemplateBinding": {"id"}, "projectRoleTemplateBinding": {"id"}, "event": {"id"}, "operation": {"id"},
-	"whoami": {"username", "userId"},
+	"whoami": {"username", "userId"}, "directory": {"kind"},
 }
 
 func nameOf(fields map[string]any) string {
