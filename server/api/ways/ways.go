@@ -35,11 +35,11 @@ func Of(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.
 		return nil, "the server has not reached the cluster since it was started, so that it does not know the cluster's CA: get the kubeconfig again once it is connected"
 	}
 	for _, m := range machines {
-		addresses := slices.Concat(m.Address, m.InternalAddress)
+		addresses := slices.Concat(m.Address, m.InternalAddress, nodeAddresses(m))
 		if !m.Roles.ControlPlane || !m.Deleting.IsZero() || len(addresses) == 0 {
 			continue
 		}
-		host := strings.TrimPrefix(cmp.Or(m.NodeName, m.Name), name+"-")
+		host := strings.TrimPrefix(cmp.Or(nodeName(m), m.NodeName, m.Name), name+"-")
 		all = append(all, Way{Context: name + "-" + host, Server: "https://" + net.JoinHostPort(addresses[0], strconv.Itoa(installers.APIPort)), CA: ca})
 	}
 	if len(all) == 0 {
@@ -49,4 +49,25 @@ func Of(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.
 		return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Server, b.Server))
 	})
 	return slices.CompactFunc(all, func(a, b Way) bool { return a.Context == b.Context }), ""
+}
+
+// nodeAddresses are those that the cluster knows of a machine that was joined without any. It knows host names as well,
+// which nobody else may be able to resolve.
+func nodeAddresses(m records.Machine) (all []string) {
+	if m.Status.Node == nil {
+		return nil
+	}
+	for _, address := range m.Status.Node.Addresses {
+		if net.ParseIP(address) != nil {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+func nodeName(m records.Machine) string {
+	if m.Status.Node == nil {
+		return ""
+	}
+	return m.Status.Node.Name
 }

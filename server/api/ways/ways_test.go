@@ -39,9 +39,13 @@ func TestOf(t *testing.T) {
 		want     []Way
 		missing  string
 	}{
-		"off":           {machines: machines, ca: "CA"},
-		"hosts":         {on, machines, "CA", []Way{{"harbour-custom-", "https://10.0.0.1:6443", "CA"}, {"harbour-one", "https://10.0.0.1:6443", "CA"}, {"harbour-two", "https://203.0.113.2:6443", "CA"}}, ""},
-		"one host":      {on, machines[1:2], "CA", []Way{{"harbour-one", "https://[fd00::1]:6443", "CA"}}, ""},
+		"off":      {machines: machines, ca: "CA"},
+		"hosts":    {on, machines, "CA", []Way{{"harbour-custom-", "https://10.0.0.1:6443", "CA"}, {"harbour-one", "https://10.0.0.1:6443", "CA"}, {"harbour-two", "https://203.0.113.2:6443", "CA"}}, ""},
+		"one host": {on, machines[1:2], "CA", []Way{{"harbour-one", "https://[fd00::1]:6443", "CA"}}, ""},
+		"as its node": {on, []records.Machine{controlPlane("", func(m *records.Machine) {
+			m.InternalAddress = nil
+			m.Status.Node = &records.NodeRef{Name: "pier-1", Addresses: []string{"pier-1", "10.0.0.9", "fd00::9"}}
+		})}, "CA", []Way{{"harbour-pier-1", "https://10.0.0.9:6443", "CA"}}, ""},
 		"no CA yet":     {on, machines, "", nil, "has not reached the cluster"},
 		"no hosts":      {on, machines[3:5], "CA", nil, "no control-plane machine"},
 		"a name":        {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []Way{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
