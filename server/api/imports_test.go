@@ -23,7 +23,7 @@ func TestAClusterIsImportedOverV3(t *testing.T) {
 		t.Error("the command is another one the second time")
 	}
 	for body, code := range map[string]string{
-		`{"name":"office"}`: "NotUnique", `{}`: "MissingRequired", `{"name":"other","rancherKubernetesEngineConfig":{}}`: "InvalidOption",
+		`{"name":"office"}`: "NotUnique", `{}`: "MissingRequired", `{"name":"other","rke2Config":{}}`: "InvalidOption",
 	} {
 		if r := b.request("POST", "/v3/clusters", b.admin, body); r.status != 422 || r.text("code") != code {
 			t.Errorf("%s: %d %s", body, r.status, r.raw)

@@ -29,10 +29,9 @@ func TestCreateOverV3(t *testing.T) {
 		t.Errorf("its token: %d %s", token.status, token.raw)
 	}
 	for name, c := range map[string]struct{ body, code, field string }{
-		"the same name":   {body, "NotUnique", "name"},
-		"no name":         {`{"rancherKubernetesEngineConfig":{}}`, "MissingRequired", "name"},
-		"nothing of RKE1": {`{"name":"other"}`, "MissingRequired", "rancherKubernetesEngineConfig"},
-		"a bad version":   {`{"name":"other","rancherKubernetesEngineConfig":{"kubernetesVersion":7}}`, "InvalidBodyContent", "spec.rancherKubernetesEngineConfig.kubernetes_version"},
+		"the same name": {body, "NotUnique", "name"},
+		"no name":       {`{"rancherKubernetesEngineConfig":{}}`, "MissingRequired", "name"},
+		"a bad version": {`{"name":"other","rancherKubernetesEngineConfig":{"kubernetesVersion":7}}`, "InvalidBodyContent", "spec.rancherKubernetesEngineConfig.kubernetes_version"},
 	} {
 		r := b.request("POST", "/v3/clusters", ann, c.body)
 		if field, _ := r.body["fieldName"].(string); r.status != 422 || r.text("code") != c.code || field != c.field {

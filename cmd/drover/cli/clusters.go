@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/credential"
 	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -376,12 +377,11 @@ func quote(s string) string {
 // otherContexts are the contexts of a kubeconfig that are not its current one.
 func otherContexts(text string) []string {
 	var k struct {
-		Current  string `yaml:"current-context"`
-		Contexts []struct {
-			Name string `yaml:"name"`
-		} `yaml:"contexts"`
+		Current  string                  `json:"current-context"`
+		Contexts []struct{ Name string } `json:"contexts"`
 	}
-	if err := yaml.Unmarshal([]byte(text), &k); err != nil {
+	content, err := strictyaml.AsJSON([]byte(text))
+	if err != nil || json.Unmarshal(content, &k) != nil {
 		return nil // whoever uses it is told
 	}
 	var names []string
