@@ -31,6 +31,7 @@ import (
 	"github.com/drover-project/drover/plans/apply/supervise"
 	"github.com/drover-project/drover/plans/remote"
 	"github.com/drover-project/drover/server"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -242,9 +243,22 @@ func (p *pier) let(word string) {
 	}
 }
 
-// give gives the fleet a plan.
+// give gives the fleet a plan, once the operation of the one before has ended: the host has an outcome a moment before
+// the server, which refuses a second plan until then.
 func (p *pier) give(word string) {
 	p.Helper()
+	p.until("the operation of the plan before ends", func() bool {
+		var all struct{ Data []struct{ State operations.State } }
+		if err := json.Unmarshal(p.ask(p.admin(), "GET", "/v1-drover/operations?limit=1000", nil, ""), &all); err != nil {
+			p.Fatal(err)
+		}
+		for _, o := range all.Data {
+			if !o.State.Ended() {
+				return false
+			}
+		}
+		return true
+	})
 	p.ask(p.admin(), "POST", "/v1-drover/fleets/dock/plan", map[string]string{"Content-Type": "application/json"}, p.plan(word))
 }
 

@@ -27,7 +27,7 @@ type browser struct {
 func open(t *testing.T) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox,
-		chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(profile(t)))
 	process, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
 	ctx, end := chromedp.NewContext(process)
@@ -109,6 +109,27 @@ const (
 	axeVersion = "axe-core@4.10.3"
 	axeSum     = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb"
 )
+
+// profile is a directory for a browser, whose processes write there for a moment longer than the first of them lives.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "profile-*")
+	must(t, err)
+	t.Cleanup(func() {
+		for try := 0; ; try++ {
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return
+			}
+			if try == 100 {
+				t.Error(err)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return dir
+}
 
 func axe(t *testing.T) string {
 	t.Helper()
