@@ -248,7 +248,9 @@ func (p *pier) let(word string) {
 func (p *pier) give(word string) {
 	p.Helper()
 	p.until("the operation of the plan before ends", func() bool {
-		var all struct{ Data []struct{ State operations.State } }
+		var all struct {
+			Data []struct{ State operations.State }
+		}
 		if err := json.Unmarshal(p.ask(p.admin(), "GET", "/v1-drover/operations?limit=1000", nil, ""), &all); err != nil {
 			p.Fatal(err)
 		}
