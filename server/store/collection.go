@@ -29,7 +29,7 @@ type Bindable interface {
 	isSensitive() bool
 	bind(s *Store) error
 	load(documents []rawEvent) error
-	change(events []rawEvent) error
+	change(events []rawEvent) (notify func(), err error)
 	current() map[string]int64
 }
 
@@ -228,9 +228,9 @@ func (c *Collection[T]) load(documents []rawEvent) error {
 	return nil
 }
 
-// change applies the events of one revision, all at once for every reader, and calls
-// observers. Only the view calls it.
-func (c *Collection[T]) change(raw []rawEvent) error {
+// change applies the events of one revision, all at once for every reader; notify calls the
+// observers. Only the view calls them.
+func (c *Collection[T]) change(raw []rawEvent) (notify func(), err error) {
 	decoded := make([]*Document[T], len(raw))
 	for i, e := range raw {
 		if e.value == nil && e.known == nil {
@@ -238,7 +238,7 @@ func (c *Collection[T]) change(raw []rawEvent) error {
 		}
 		d, err := c.decode(e)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		decoded[i] = d
 	}
@@ -251,12 +251,13 @@ func (c *Collection[T]) change(raw []rawEvent) error {
 	}
 	observers := c.observers
 	c.mu.Unlock()
-	for _, event := range events {
-		for _, f := range observers {
-			(*f)(*event)
+	return func() {
+		for _, event := range events {
+			for _, f := range observers {
+				(*f)(*event)
+			}
 		}
-	}
-	return nil
+	}, nil
 }
 
 // replace puts one document in its place, or takes it away when d is nil. It is nil for

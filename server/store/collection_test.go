@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -279,5 +280,29 @@ func TestClone(t *testing.T) {
 	copied.Map["new"] = nil
 	if diff := cmp.Diff(build(), original); diff != "" {
 		t.Errorf("a change of the copy reached the original: %s", diff)
+	}
+}
+
+// TestObserversFindAllOfARevision: whoever is called for a document finds what was written with it in other collections.
+func TestObserversFindAllOfARevision(t *testing.T) {
+	t.Parallel()
+	s, plain, secret := openNotes(t, t.TempDir())
+	missing := make(chan string, 100)
+	look := func(other *Collection[note]) func(Event[note]) {
+		return func(e Event[note]) {
+			if d, ok := other.Get(e.Key); !ok || d.Revision != e.Revision {
+				missing <- e.Key
+			}
+		}
+	}
+	plain.Observe(look(secret))
+	secret.Observe(look(plain))
+	for i := range 30 {
+		key := strconv.Itoa(i)
+		must(s.Commit(t.Context(), plain.Creating(key, note{Text: "a"}), secret.Creating(key, note{Text: "b"})))(t)
+	}
+	close(missing)
+	for key := range missing {
+		t.Errorf("%s was not there in the other collection", key)
 	}
 }

@@ -225,10 +225,18 @@ func (s *Store) apply(events []*clientv3.Event) error {
 		}
 		changes[name] = append(changes[name], raw)
 	}
+	// Observers of one collection find what was written into the others with it: one who is called before would
+	// decide on half of it, and nobody has to call them again.
+	notify := make([]func(), 0, len(changes))
 	for name, raw := range changes {
-		if err := s.collections[name].change(raw); err != nil {
+		f, err := s.collections[name].change(raw)
+		if err != nil {
 			return err
 		}
+		notify = append(notify, f)
+	}
+	for _, f := range notify {
+		f()
 	}
 	s.view.advance(revision)
 	return nil
