@@ -382,7 +382,7 @@ func otherContexts(text string) []string {
 	}
 	content, err := strictyaml.AsJSON([]byte(text))
 	if err != nil || json.Unmarshal(content, &k) != nil {
-		return nil // whoever uses it is told
+		return nil // kubectl reports it to whoever uses it
 	}
 	var names []string
 	for _, c := range k.Contexts {

@@ -95,7 +95,7 @@ func TestEveryListingTakesTheSameFormats(t *testing.T) {
 		}
 		if cmd.Name() == "ls" {
 			if code, out, _ := a.run(t.Context(), append(words(cmd, "x"), "-o", "json")...); code != 0 || !strings.HasPrefix(out, "[\n") {
-				t.Errorf("%s -o json is no list: %s", cmd.CommandPath(), out)
+				t.Errorf("%s -o json is not a list: %s", cmd.CommandPath(), out)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func over(server string, err error) error {
 	return err
 }
 
-// print writes a token as kubectl reads it. It is told to come back when the token is to be renewed, which
+// print writes a token as kubectl reads it. kubectl is asked to come back when the token is to be renewed, which
 // is before its end.
 func (a *App) print(t kept) error {
 	answer := map[string]any{"token": t.Token}
@@ -176,7 +176,7 @@ func lifetime(ctx context.Context, c *client.Client) (time.Duration, error) {
 	}
 	minutes, err := strconv.ParseInt(cmp.Or(setting.Value, "0"), 10, 32)
 	if err != nil || minutes < 0 {
-		return 0, fmt.Errorf("setting %s has the value %.40q, which is no number of minutes", lifeSetting, setting.Value)
+		return 0, fmt.Errorf("setting %s has the value %.40q, which is not a number of minutes", lifeSetting, setting.Value)
 	}
 	return time.Duration(minutes) * time.Minute, nil
 }

@@ -194,8 +194,8 @@ func TestLifetimes(t *testing.T) {
 		{"43200", "2026-03-31T11:00:00Z", ""}, // thirty days but an hour
 		{"0", "", ""},
 		{"", "", ""},
-		{"soon", "", "is no number of minutes"},
-		{"-5", "", "is no number of minutes"},
+		{"soon", "", "is not a number of minutes"},
+		{"-5", "", "is not a number of minutes"},
 	} {
 		d := newDesk(t)
 		d.life = test.life
