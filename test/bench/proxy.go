@@ -83,10 +83,11 @@ func kubeAPI() http.Handler {
 	return mux
 }
 
-// ways are the two ways to one API: their addresses and the paths before its own.
+// ways are those to one API: their addresses and the paths before its own. The bare one encrypts as often as the one
+// through the server, and does nothing else.
 type ways struct {
-	direct, through way
-	close           []func()
+	direct, through, bare way
+	close                 []func()
 }
 
 type way struct {
@@ -168,6 +169,11 @@ func (b *bench) waysTo(ctx context.Context, dir string) (w *ways, err error) {
 	}))
 	w.close = append(w.close, door.CloseClientConnections, door.Close)
 	w.direct, w.through = wayTo(api, ""), wayTo(door, "/k8s/clusters/"+proxyCluster)
+	bare, stop, err := newChain(ctx, api)
+	if err != nil {
+		return w, err
+	}
+	w.bare, w.close = bare, append(w.close, stop)
 	return w, nil
 }
 
@@ -202,7 +208,7 @@ func (b *bench) kubeProxy(ctx context.Context) (err error) {
 	if err := b.proxyWatch(ctx, w); err != nil {
 		return err
 	}
-	b.say("proxy: a stream of %d MiB each way", proxyStream>>20)
+	b.say("proxy: streams of %d MiB each way", proxyStream>>20)
 	if err := b.proxyThroughput(ctx, w); err != nil {
 		return err
 	}
@@ -306,19 +312,24 @@ func (w way) watch(ctx context.Context) error {
 	return nil
 }
 
-// proxyThroughput is what `kubectl cp` does: an upgrade, and then bytes.
+// proxyThroughput is what `kubectl cp` does: an upgrade, and then bytes. Of each way the best of three counts, in turn, as
+// other work on the machine only ever makes one slower.
 func (b *bench) proxyThroughput(ctx context.Context, w *ways) error {
-	var rates [2]float64
-	for i, one := range []way{w.direct, w.through} {
-		rate, err := one.stream(ctx)
-		if err != nil {
-			return err
+	var rates [3]float64
+	for range 3 {
+		for i, one := range []way{w.direct, w.bare, w.through} {
+			rate, err := one.stream(ctx)
+			if err != nil {
+				return err
+			}
+			rates[i] = max(rates[i], rate)
 		}
-		rates[i] = rate
 	}
-	ratio := rates[1] / rates[0]
-	b.table.note("a stream of 1 GiB after an upgrade, direct", fmt.Sprintf("%.0f MiB/s", rates[0]))
-	b.table.measure("the same through the proxy and a tunnel", fmt.Sprintf("%.0f MiB/s, %.2f of it", rates[1], ratio), -ratio, "≥ 0.7", -0.7)
+	direct, bare, through := rates[0], rates[1], rates[2]
+	b.table.note("a stream of 1 GiB after an upgrade, direct", fmt.Sprintf("%.0f MiB/s", direct))
+	b.table.note("the same through a bare chain of three TLS connections", fmt.Sprintf("%.0f MiB/s, %.2f of it", bare, bare/direct))
+	b.table.measure("the same through the proxy and a tunnel", fmt.Sprintf("%.0f MiB/s, %.2f of it, %.2f of the bare chain", through, through/direct, through/bare),
+		-through/direct, "≥ 0.7", -0.7)
 	return nil
 }
 
