@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,27 +13,23 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// TestFollowMachines: a line for each machine, one for each change, and the end with the token.
-func TestFollowMachines(t *testing.T) {
-	b := newBench(t)
-	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
-	b.addMachine(cl, "000000000001", nil)
+// linesOf begins an answer that goes on; next is its next line, or nothing at its end.
+func (b *bench) linesOf(ctx context.Context, path string) (next func() string) {
+	b.t.Helper()
 	web := httptest.NewServer(b.handler)
-	defer web.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, web.URL+"/v1-drover/machines?follow=true&cluster=c-m-h4rb0r55", nil)
+	b.t.Cleanup(web.Close)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, web.URL+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+b.admin)
 	answer, err := web.Client().Do(r)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	b.t.Cleanup(func() { _ = answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
-	next := func() string {
+	return func() string {
 		for lines.Scan() {
 			if text := lines.Text(); text != "" {
 				return text
@@ -40,6 +37,82 @@ func TestFollowMachines(t *testing.T) {
 		}
 		return ""
 	}
+}
+
+// TestFollowFleets: a fleet comes again with what its machines do and with what is under way on it.
+func TestFollowFleets(t *testing.T) {
+	b := withFleet(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	next := b.linesOf(ctx, "/v1-drover/fleets?follow=true")
+	until := func(want string) {
+		t.Helper()
+		for line := next(); !strings.Contains(line, want); line = next() {
+			if line == "" {
+				t.Fatalf("%s never came", want)
+			}
+		}
+	}
+	until(`"states":{"Waiting for plan":1}`)
+	if _, err := b.st.Machines.Modify(ctx, "drover-fleets/custom-0000000000ff", func(m records.Machine) (records.Machine, error) {
+		m.Status.State = records.ApplyingPlan
+		return m, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	until(`"states":{"Applying plan":1}`)
+	b.want(http.StatusOK, "POST", "/v1-drover/fleets/edge/plan?label=site=north", greeting)
+	until(`"kind":"plan"`)
+	if err := b.st.Machines.Delete(ctx, "drover-fleets/custom-0000000000ff", 0); err != nil {
+		t.Fatal(err)
+	}
+	until(`"machines":0`)
+}
+
+// TestFollowSnapshots: a line for each snapshot of the cluster, and for each that comes; of RKE1 they are in its state.
+func TestFollowSnapshots(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.addSnapshot("/d/one")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	next := b.linesOf(ctx, "/v1-drover/clusters/fleet-default/harbour/snapshots?follow=true")
+	if line := next(); !strings.Contains(line, `"name":"one"`) {
+		t.Fatalf("first line %s", line)
+	}
+	b.addSnapshot("/d/two")
+	if line := next(); !strings.Contains(line, `"name":"two"`) {
+		t.Fatalf("then %s", line)
+	}
+
+	storeQuarry(b)
+	next = b.linesOf(ctx, "/v1-drover/clusters/fleet-default/quarry/snapshots?follow=true")
+	for _, name := range []string{"one", "two"} {
+		if line := next(); !strings.Contains(line, `"name":"`+name+`"`) {
+			t.Fatalf("of RKE1, %s: %s", name, line)
+		}
+	}
+	if _, err := b.st.RKEStates.Modify(ctx, "fleet-default/quarry", func(s records.RKEState) (records.RKEState, error) {
+		s.Snapshots = append(slices.Clone(s.Snapshots), records.RKESnapshot{ID: "c-quarr-ml-ccccc", Name: "three", At: start})
+		return s, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for line := next(); !strings.Contains(line, `"name":"three"`); line = next() {
+		if line == "" {
+			t.Fatal("a new one of RKE1 never came")
+		}
+	}
+}
+
+// TestFollowMachines: a line for each machine, one for each change, and the end with the token.
+func TestFollowMachines(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	b.addMachine(cl, "000000000001", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	next := b.linesOf(ctx, "/v1-drover/machines?follow=true&cluster=c-m-h4rb0r55")
 	if line := next(); !strings.Contains(line, `"name":"custom-000000000001"`) || !strings.Contains(line, `"state":"Registering"`) {
 		t.Fatalf("first line %s", line)
 	}

@@ -54,7 +54,7 @@ func descriptions() map[string]description {
 			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: page, answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Snapshot]{}},
 		"/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file": {
 			summary: "The file of a snapshot of k3s or RKE2, which holds all Secrets of the cluster; that is logged. Range: bytes=N- with If-Range continues. 503 while no host that has it is connected",
 			query:   []parameter{{"machine", "only from the host of this machine, or s3"}}, stream: "application/octet-stream",
@@ -209,7 +209,7 @@ func handoverDescriptions() map[string]description {
 // fleetDescriptions are those of fleetRows.
 func fleetDescriptions(page []parameter) map[string]description {
 	return map[string]description{
-		"/v1-drover/fleets":            {summary: "List fleets", query: page, answer: views.List[views.Fleet]{}},
+		"/v1-drover/fleets":            {summary: "List fleets", query: append([]parameter{{"follow", "true sends each fleet as a line of JSON, and again whenever it, its machines or what is under way on it changes"}}, page...), answer: views.List[views.Fleet]{}},
 		"/v1-drover/fleets/{name}":     {summary: "Show a fleet", answer: views.Fleet{}},
 		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
 		"/v1-drover/fleets/{name}/join": {

@@ -106,6 +106,9 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[*absentError](err); ok {
 		return codeAbsent
 	}
+	if _, ok := errors.AsType[*client.ContextError](err); ok {
+		return codeAbsent
+	}
 	if refused, ok := errors.AsType[*client.Error](err); ok {
 		switch refused.Status {
 		case http.StatusUnauthorized, http.StatusForbidden:

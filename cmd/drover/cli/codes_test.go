@@ -123,6 +123,15 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%d: %s", code, errs)
 		}
 	})
+	t.Run("no context", func(t *testing.T) {
+		home := t.TempDir()
+		environ := func(name string) string { return map[string]string{"HOME": home}[name] }
+		var out, errs strings.Builder
+		code := Main(t.Context(), []string{"machines", "ls", "--context", "NOSUCH"}, Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, environ)
+		if code != 4 || !strings.Contains(errs.String(), `there is no context "NOSUCH"`) {
+			t.Errorf("%d: %s", code, errs.String())
+		}
+	})
 	t.Run("Ctrl-C", func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		a := playServer(t, map[string]http.HandlerFunc{"/": func(_ http.ResponseWriter, r *http.Request) {

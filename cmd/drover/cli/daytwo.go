@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -65,28 +66,46 @@ func (a *app) snapshotsCommand() *cobra.Command {
 }
 
 func (a *app) snapshotsList() *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	cmd := &cobra.Command{
 		Use: "ls CLUSTER", Aliases: []string{"list"}, Short: "List the snapshots of a cluster that the server took, the newest first", Args: needs("CLUSTER"),
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
-			list, err := collect[views.Snapshot](ctx, c, clusterPath(one)+"/snapshots")
+			snapshots := follow.List[views.Snapshot]{
+				Printer: a.printer(), Errs: a.Err, What: "watch the snapshots of cluster " + one.Name,
+				Heading: []string{"NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED"}, Cells: snapshotCells,
+				Key:  func(s views.Snapshot) string { return s.Name + "/" + s.ID + "/" + snapshotHosts(s) },
+				News: func(s views.Snapshot) string { return strings.Join(snapshotCells(s, s.Created), "\n") },
+				Line: func(s views.Snapshot) string {
+					return at(time.Now(), s.Name, fmt.Sprintf("on %s, %s, restorable: %s", snapshotHosts(s), snapshotSize(s), restorable(s)))
+				},
+			}
+			path := clusterPath(one) + "/snapshots"
+			if watch {
+				return snapshots.Follow(ctx, follow.Below(c, path))
+			}
+			list, err := collect[views.Snapshot](ctx, c, path)
 			if err != nil {
 				return fmt.Errorf("list the snapshots of cluster %s: %w", one.Name, err)
 			}
 			slices.Reverse(list)
 			a.hint(len(list) == 0, "there is no snapshot of it; `drover snapshots create "+one.Name+"` takes one")
-			now := time.Now()
-			return a.show(list, func(t *table) {
-				t.Row("NAME", "AGE", "BY", "VERSION", "HOSTS", "SIZE", "BUCKET", "RESTORE", "REHEARSED")
-				for _, s := range list {
-					can := "yes"
-					if !s.Restorable {
-						can = "no: " + s.Why
-					}
-					t.Row(s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), can, rehearsed(now, s.Rehearsal))
-				}
-			})
+			return snapshots.Print(list)
 		}),
 	}
+	watchFlag(cmd, &watch)
+	return cmd
+}
+
+func snapshotCells(s views.Snapshot, now time.Time) []string {
+	return []string{s.Name, ago(now, s.Created), snapshotBy(s), orDash(s.Version), snapshotHosts(s), snapshotSize(s), orDash(s.Bucket), restorable(s), rehearsed(now, s.Rehearsal)}
+}
+
+// restorable says whether a cluster can go back to a snapshot, or why not.
+func restorable(s views.Snapshot) string {
+	if s.Restorable {
+		return "yes"
+	}
+	return "no: " + s.Why
 }
 
 // snapshotHosts is the host that has a snapshot, or how many have it.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-project/drover/cmd/drover/client"
+	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -31,26 +32,48 @@ func (a *app) fleetsCommand() *cobra.Command {
 }
 
 func (a *app) fleetsList() *cobra.Command {
-	return &cobra.Command{
+	var watch bool
+	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List fleets", Args: needs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+			cells := func(f views.Fleet, _ time.Time) []string {
+				return []string{f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f))}
+			}
+			fleets := follow.List[views.Fleet]{
+				Printer: a.printer(), Errs: a.Err, What: "watch fleets", Heading: []string{"NAME", "ID", "MACHINES", "STATES", "OPERATION"}, Cells: cells,
+				Key:  func(f views.Fleet) string { return f.ID },
+				News: func(f views.Fleet) string { return strings.Join(cells(f, time.Time{}), "\n") },
+				Line: func(f views.Fleet) string { return at(time.Now(), f.Name, fleetText(f)) },
+			}
+			if watch {
+				return fleets.Follow(cmd.Context(), follow.Below(c, fleetsPath))
+			}
 			list, err := collect[views.Fleet](cmd.Context(), c, fleetsPath)
 			if err != nil {
 				return fmt.Errorf("list fleets: %w", err)
 			}
 			a.hint(len(list) == 0, "there is no fleet yet; `drover fleets join-command NAME` makes one, and prints what makes a host join it")
-			return a.show(list, func(t *table) {
-				t.Row("NAME", "ID", "MACHINES", "STATES", "OPERATION")
-				for _, f := range list {
-					t.Row(f.Name, f.ID, fmt.Sprint(f.Machines), orDash(statesText(f)), orDash(underWay(f)))
-				}
-			})
+			return fleets.Print(list)
 		},
 	}
+	watchFlag(cmd, &watch)
+	return cmd
+}
+
+// fleetText is where a fleet stands, in a line.
+func fleetText(f views.Fleet) string {
+	text := fmt.Sprintf("%d machines", f.Machines)
+	if states := statesText(f); states != "" {
+		text += ": " + states
+	}
+	if operation := underWay(f); operation != "" {
+		text += "; " + operation
+	}
+	return text
 }
 
 // statesText is how many machines of a fleet are in each state.

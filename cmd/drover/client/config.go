@@ -187,9 +187,17 @@ func fromFile(given Given, environ func(string) string) (Context, bool, error) {
 		}
 	}
 	if !ok && given.Context != "" {
-		return c, false, fmt.Errorf("there is no context %q in %s; `drover context ls` shows those there are", given.Context, path)
+		return c, false, &ContextError{Name: given.Context, Path: path}
 	}
 	return c, ok, nil
+}
+
+// ContextError reports that no context has the name that was given.
+type ContextError struct{ Name, Path string }
+
+// Error says where it was looked for.
+func (e *ContextError) Error() string {
+	return fmt.Sprintf("there is no context %q in %s; `drover context ls` shows those there are", e.Name, e.Path)
 }
 
 func fromDataDir(given Given, _ func(string) string) (Context, bool, error) {

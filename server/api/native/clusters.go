@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -90,12 +91,8 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 // ListClusters is GET /v1-drover/clusters?follow=true.
 func (a *API) ListClusters(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") == "true" {
-		return follow(a, c, followed[records.Cluster]{
-			collection: subscribe.Clusters, list: a.State.Clusters.List, get: a.State.Clusters.Get,
-			wanted: func(records.Cluster) bool { return true },
-			about:  func(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) },
-			show:   func(d store.Document[records.Cluster]) any { return views.OfCluster(d, a.MachineCount(d.Value.ID)) },
-		})
+		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Clusters, a.State.Clusters.List, a.State.Clusters.Get,
+			func(records.Cluster) bool { return true }, aboutCluster, a.showCluster))
 	}
 	machines := a.MachineCounts()
 	seen := slices.DeleteFunc(a.State.Clusters.List(), func(d store.Document[records.Cluster]) bool {
@@ -113,20 +110,15 @@ func (a *API) GetCluster(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	if c.Query().Get("follow") == "true" {
-		return follow(a, c, followed[records.Cluster]{
-			collection: subscribe.Clusters, get: a.State.Clusters.Get, one: d.Key,
-			list: func() []store.Document[records.Cluster] {
-				if now, ok := a.State.Clusters.Get(d.Key); ok {
-					return []store.Document[records.Cluster]{now}
-				}
-				return nil
-			},
-			wanted: func(cl records.Cluster) bool { return cl.Key() == d.Key },
-			about:  func(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) },
-			show:   func(d store.Document[records.Cluster]) any { return views.OfCluster(d, a.MachineCount(d.Value.ID)) },
-		})
+		return follow.Serve(c, a.Changes, follow.Document(subscribe.Clusters, d.Key, a.State.Clusters.Get, aboutCluster, a.showCluster))
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfCluster(d, a.MachineCount(d.Value.ID))}, nil
+}
+
+func aboutCluster(cl records.Cluster) auth.Object { return auth.OfCluster(cl.ID) }
+
+func (a *API) showCluster(d store.Document[records.Cluster]) any {
+	return views.OfCluster(d, a.MachineCount(d.Value.ID))
 }
 
 // GetDocument is GET /v1-drover/clusters/{namespace}/{name}/document: the cluster in the form

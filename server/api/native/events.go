@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -64,7 +65,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 	norman.Uncached(c.W.Header())
 	c.W.WriteHeader(http.StatusOK)
 	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
-	check := time.NewTicker(followCheck)
+	check := time.NewTicker(follow.Check)
 	defer check.Stop()
 	var revision int64
 	sent := map[string]bool{} // of that revision, of which more may come
@@ -83,7 +84,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 				return route.Answer{}, nil
 			}
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(liveWrite)) // a connection without deadlines ends by itself
+		_ = control.SetWriteDeadline(time.Now().Add(follow.Patience)) // a connection without deadlines ends by itself
 		if control.Flush() != nil || c.StillAdmitted() != nil {
 			return route.Answer{}, nil
 		}

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/written"
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/records"
@@ -23,14 +25,46 @@ type FleetAPI struct {
 	Fleets *fleets.Fleets
 }
 
-// List is GET /v1-drover/fleets.
+// List is GET /v1-drover/fleets?follow=true.
 func (a FleetAPI) List(c *route.Call) (route.Answer, error) {
+	if c.Query().Get("follow") == "true" {
+		return follow.Serve(c, a.Changes, a.following())
+	}
 	return route.Page(c, a.State.Fleets.List(), func(d store.Document[records.Fleet]) string { return d.Key }, a.show)
 }
 
 func (a FleetAPI) show(d store.Document[records.Fleet]) views.Fleet {
 	key := records.ClusterKey(d.Key)
 	return views.OfFleet(d, a.machinesOf(key), a.underWay(key))
+}
+
+// fleetPause is left between two looks at a fleet, which changes with each of its machines.
+const fleetPause = 200 * time.Millisecond
+
+// following is all fleets; one changes with its machines and with what is under way on it, too.
+func (a FleetAPI) following() follow.List {
+	l := follow.Documents(subscribe.Fleets, a.State.Fleets.List, a.State.Fleets.Get, func(records.Fleet) bool { return true },
+		func(f records.Fleet) auth.Object { return auth.Object{Kind: auth.Fleet, Key: f.ID} },
+		func(d store.Document[records.Fleet]) any { return a.show(d) })
+	l.Pause = fleetPause
+	l.Of = func(change subscribe.Change) []string {
+		switch change.Collection {
+		case subscribe.Fleets:
+			return []string{change.Key}
+		case subscribe.Operations:
+			d, _ := a.State.Operations.Get(change.Key)
+			return []string{d.Value.Subject}
+		case subscribe.Machines:
+			m, removed := change.Removed.(records.Machine)
+			if !removed {
+				d, _ := a.State.Machines.Get(change.Key)
+				m = d.Value
+			}
+			return []string{string(m.Cluster())}
+		}
+		return nil
+	}
+	return l
 }
 
 // Get is GET /v1-drover/fleets/{name}.

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -115,10 +116,8 @@ func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
 	id := c.Query().Get("cluster")
 	wanted := func(m records.Machine) bool { return id == "" || m.ClusterID == id }
 	if c.Query().Get("follow") == "true" {
-		return follow(a, c, followed[records.Machine]{
-			collection: subscribe.Machines, list: a.State.Machines.List, get: a.State.Machines.Get, wanted: wanted,
-			show: func(d store.Document[records.Machine]) any { return views.OfMachine(d) }, about: aboutMachine,
-		})
+		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Machines, a.State.Machines.List, a.State.Machines.Get, wanted, aboutMachine,
+			func(d store.Document[records.Machine]) any { return views.OfMachine(d) }))
 	}
 	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool {
 		return !wanted(d.Value) || !auth.May(c.Who, auth.Get, aboutMachine(d.Value))

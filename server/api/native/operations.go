@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -30,11 +31,9 @@ func (a *API) ListOperations(c *route.Call) (route.Answer, error) {
 		list = func() []store.Document[operations.Operation] { return a.State.Operations.ListIn(cluster + "/") }
 	}
 	if c.Query().Get("follow") == "true" {
-		return follow(a, c, followed[operations.Operation]{
-			collection: subscribe.Operations, list: list, get: a.State.Operations.Get,
-			wanted: func(o operations.Operation) bool { return cluster == "" || o.Subject == cluster },
-			show:   func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) }, about: a.aboutOperation,
-		})
+		return follow.Serve(c, a.Changes, follow.Documents(subscribe.Operations, list, a.State.Operations.Get,
+			func(o operations.Operation) bool { return cluster == "" || o.Subject == cluster }, a.aboutOperation,
+			func(d store.Document[operations.Operation]) any { return views.SummaryOf(d) }))
 	}
 	seen := slices.DeleteFunc(list(), func(d store.Document[operations.Operation]) bool {
 		return !auth.May(c.Who, auth.Get, a.aboutOperation(d.Value))
@@ -52,17 +51,8 @@ func (a *API) GetOperation(c *route.Call) (route.Answer, error) {
 	if c.Query().Get("follow") != "true" {
 		return route.Answer{Status: http.StatusOK, Body: views.OfOperation(d)}, nil
 	}
-	return follow(a, c, followed[operations.Operation]{
-		collection: subscribe.Operations, get: a.State.Operations.Get, one: d.Key,
-		list: func() []store.Document[operations.Operation] {
-			if now, ok := a.State.Operations.Get(d.Key); ok {
-				return []store.Document[operations.Operation]{now}
-			}
-			return nil
-		},
-		wanted: func(o operations.Operation) bool { return o.ID == d.Value.ID },
-		show:   func(d store.Document[operations.Operation]) any { return views.OfOperation(d) }, about: a.aboutOperation,
-	})
+	return follow.Serve(c, a.Changes, follow.Document(subscribe.Operations, d.Key, a.State.Operations.Get, a.aboutOperation,
+		func(d store.Document[operations.Operation]) any { return views.OfOperation(d) }))
 }
 
 // AbortOperation is POST /v1-drover/operations/{id}/abort.

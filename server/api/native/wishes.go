@@ -4,9 +4,14 @@ package native
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/drover-project/drover/server/api/follow"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
@@ -61,16 +66,71 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 	return route.Answer{Status: http.StatusOK, Body: views.Begun{Type: "begun", Operation: &shown}}, nil
 }
 
-// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots: those that the server took or tried to, the oldest first.
+// ListSnapshots is GET /v1-drover/clusters/{namespace}/{name}/snapshots?follow=true: those that the server took or tried to, the oldest first.
 func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
 	d, err := a.findCluster(c)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if !d.Value.Spec.Docker() {
+	switch {
+	case c.Query().Get("follow") == "true":
+		return follow.Serve(c, a.Changes, followedSnapshots(a, d))
+	case !d.Value.Spec.Docker():
 		return a.snapshotFiles(c, records.ClusterKey(d.Key))
 	}
 	kept, _ := a.State.RKEStates.Get(d.Key)
 	return route.Page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
 		func(s records.RKESnapshot) views.Snapshot { return views.OfSnapshot(records.ClusterKey(d.Key), s) })
+}
+
+// followedSnapshots are those of one cluster; of RKE1 they are in one document with its state.
+func followedSnapshots(a *API, cluster store.Document[records.Cluster]) follow.List {
+	about := auth.In(cluster.Value.ID, auth.EtcdBackup)
+	if !cluster.Value.Spec.Docker() {
+		below := cluster.Key + "/"
+		l := follow.Documents(subscribe.Snapshots, func() []store.Document[records.Snapshot] { return a.State.Snapshots.ListIn(below) }, a.State.Snapshots.Get,
+			func(records.Snapshot) bool { return true }, func(records.Snapshot) auth.Object { return about },
+			func(d store.Document[records.Snapshot]) any {
+				ok, why := a.DayTwo.Restorable(d.Value)
+				return views.OfFile(d.Value, ok, why)
+			})
+		documents := l.Of
+		l.Of = func(change subscribe.Change) []string {
+			return slices.DeleteFunc(documents(change), func(key string) bool { return !strings.HasPrefix(key, below) })
+		}
+		return l
+	}
+	line := func(s records.RKESnapshot) follow.Line {
+		return follow.Line{About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
+	}
+	kept := func() []records.RKESnapshot {
+		d, _ := a.State.RKEStates.Get(cluster.Key)
+		return d.Value.Snapshots
+	}
+	return follow.List{
+		All: func() []follow.Line {
+			var all []follow.Line
+			for _, s := range kept() {
+				all = append(all, line(s))
+			}
+			return all
+		},
+		Of: func(change subscribe.Change) []string {
+			var ids []string
+			if change.Collection == subscribe.RKEStates && change.Key == cluster.Key {
+				for _, s := range kept() {
+					ids = append(ids, s.ID)
+				}
+			}
+			return ids
+		},
+		Now: func(id string) (follow.Line, bool) {
+			all := kept()
+			i := slices.IndexFunc(all, func(s records.RKESnapshot) bool { return s.ID == id })
+			if i < 0 {
+				return follow.Line{}, false
+			}
+			return line(all[i]), true
+		},
+	}
 }

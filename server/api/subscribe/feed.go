@@ -32,6 +32,9 @@ const (
 	RoleTemplates      = "roletemplates"
 	Bindings           = "bindings"
 	Projects           = "projects"
+	Fleets             = "fleets"
+	Snapshots          = "snapshots"
+	RKEStates          = "rkestates"
 )
 
 // Feed is the log of changes and what sessions need beside it.
@@ -61,6 +64,9 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.RoleTemplates.Observe(adding[roles.Role](f.Log, RoleTemplates)),
 		s.Projects.Observe(adding[records.Project](f.Log, Projects)),
 		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
+		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
+		s.Snapshots.Observe(addingKeys[records.Snapshot](f.Log, Snapshots)),
+		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),
 	}
 	f.Log.Begin(s.Store.Revision())
 	return f

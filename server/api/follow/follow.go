@@ -1,0 +1,211 @@
+// Package follow answers requests for lists that go on: each thing as it is, and again whenever it changes, a line of
+// JSON each. It knows neither what things there are nor who may see them beyond what is said of each line.
+package follow
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/store"
+)
+
+const (
+	// Check is how often a follower's token is looked at while nothing happens, and an empty line is sent, by which a
+	// reader that is gone is found.
+	Check = 2 * time.Second
+	// Patience is how long a reader may take to accept a line.
+	Patience = 30 * time.Second
+)
+
+// Line is a thing.
+type Line struct {
+	// About is the thing as auth.May knows it: what the caller does not see, or no longer, is left out.
+	About auth.Object
+	// Show is what is sent.
+	Show func() any
+}
+
+// List is what somebody follows.
+type List struct {
+	// All are the things as they are.
+	All func() []Line
+	// Of are the things that a change is about, by keys that tell things apart.
+	Of func(subscribe.Change) []string
+	// Now is a thing as it is; false says that there is none.
+	Now func(key string) (Line, bool)
+	// Pause is left between two rounds, for things that change with many others. What changed more than once in the
+	// meantime is sent once.
+	Pause time.Duration
+	// Alone says that All is one thing at most: the answer ends when it is removed or no longer the caller's to see.
+	Alone bool
+}
+
+// Documents are those of one collection, each a thing.
+func Documents[T any](collection string, list func() []store.Document[T], get func(string) (store.Document[T], bool),
+	wanted func(T) bool, about func(T) auth.Object, show func(store.Document[T]) any) List {
+	line := func(d store.Document[T]) Line { return Line{about(d.Value), func() any { return show(d) }} }
+	return List{
+		All: func() []Line {
+			var all []Line
+			for _, d := range list() {
+				if wanted(d.Value) {
+					all = append(all, line(d))
+				}
+			}
+			return all
+		},
+		Of: of(collection, func(string) bool { return true }),
+		Now: func(key string) (Line, bool) {
+			d, ok := get(key)
+			if !ok || !wanted(d.Value) {
+				return Line{}, false
+			}
+			return line(d), true
+		},
+	}
+}
+
+// Document is the one with a key.
+func Document[T any](collection, key string, get func(string) (store.Document[T], bool), about func(T) auth.Object, show func(store.Document[T]) any) List {
+	one := func(key string) (Line, bool) {
+		d, ok := get(key)
+		return Line{about(d.Value), func() any { return show(d) }}, ok
+	}
+	return List{
+		All: func() []Line {
+			if line, ok := one(key); ok {
+				return []Line{line}
+			}
+			return nil
+		},
+		Of:  of(collection, func(changed string) bool { return changed == key }),
+		Now: one, Alone: true,
+	}
+}
+
+// of is the document of a change in a collection.
+func of(collection string, wanted func(key string) bool) func(subscribe.Change) []string {
+	return func(c subscribe.Change) []string {
+		if c.Collection != collection || !wanted(c.Key) {
+			return nil
+		}
+		return []string{c.Key}
+	}
+}
+
+// answer is one on its way.
+type answer struct {
+	List
+	call    *route.Call
+	control *http.ResponseController
+	lines   *json.Encoder
+}
+
+// Serve sends lines until the caller goes or may not see them any more. Who falls too far behind gets all of them anew.
+func Serve(c *route.Call, feed *subscribe.Feed, l List) (route.Answer, error) {
+	c.W.Header().Set("Content-Type", "application/x-ndjson")
+	norman.Uncached(c.W.Header())
+	c.W.WriteHeader(http.StatusOK)
+	a := &answer{List: l, call: c, control: http.NewResponseController(c.W), lines: json.NewEncoder(c.W)}
+	check := time.NewTicker(Check)
+	defer check.Stop()
+	for a.round(feed, check) {
+	}
+	return route.Answer{}, nil
+}
+
+// round sends everything, and then what changes. False ends the answer; true says that something is missing.
+func (a *answer) round(feed *subscribe.Feed, check *time.Ticker) bool {
+	cursor := feed.Now()
+	all := a.All()
+	if len(all) == 0 && a.Alone {
+		return false
+	}
+	for _, line := range all {
+		if !a.send(line) {
+			return false
+		}
+	}
+	for {
+		changes, after, _, more, ok := feed.Next(cursor)
+		cursor = after
+		if !a.changed(changes) || !a.flush() || a.call.StillAdmitted() != nil || a.unseen() {
+			return false
+		}
+		if !ok {
+			return true
+		}
+		if len(changes) > 0 {
+			if !a.pause() {
+				return false
+			}
+			continue
+		}
+		select {
+		case <-a.call.Ctx().Done():
+			return false
+		case <-more:
+		case <-check.C:
+			if _, err := a.call.W.Write([]byte{'\n'}); err != nil {
+				return false
+			}
+		}
+	}
+}
+
+// changed sends what changes are about, each thing once.
+func (a *answer) changed(changes []subscribe.Change) bool {
+	sent := map[string]bool{}
+	for _, change := range changes {
+		for _, key := range a.Of(change) {
+			if sent[key] {
+				continue
+			}
+			sent[key] = true
+			line, exists := a.Now(key)
+			if exists && !a.send(line) || !exists && a.Alone {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (a *answer) send(l Line) bool {
+	if !auth.May(a.call.Who, auth.Get, l.About) {
+		return true // who follows one thing alone is sent away by unseen
+	}
+	return a.lines.Encode(l.Show()) == nil
+}
+
+// unseen says that the only thing that is followed is no longer the caller's to see.
+func (a *answer) unseen() bool {
+	if !a.Alone {
+		return false
+	}
+	all := a.All()
+	return len(all) == 1 && !auth.May(a.call.Who, auth.Get, all[0].About)
+}
+
+func (a *answer) flush() bool {
+	_ = a.control.SetWriteDeadline(time.Now().Add(Patience)) // a connection without deadlines ends by itself
+	return a.control.Flush() == nil
+}
+
+// pause leaves time between two rounds; false says that the caller is gone.
+func (a *answer) pause() bool {
+	if a.Pause == 0 {
+		return true
+	}
+	select {
+	case <-a.call.Ctx().Done():
+		return false
+	case <-time.After(a.Pause):
+		return true
+	}
+}
