@@ -462,12 +462,30 @@ func kubeRows(k kube.API, agents route.Handler) []row {
 		{"GET", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Get, auth.Setting), setting.Get},
 		{"PUT", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Update, auth.Setting), setting.Replace},
 		{"PATCH", "/apis/management.cattle.io/v3/settings/{name}", is(auth.Patch, auth.Setting), setting.Patch},
-
+	}
+	for _, r := range k.OfPeople {
+		all := "/apis/management.cattle.io/v3/" + r.Plural
+		one := all + "/{name}"
+		rows = append(rows, row{"GET", all, is(auth.List, r.Of), r.List})
+		if r.Namespaced {
+			rows = append(rows, row{"POST", all, is(auth.Create, r.Of), r.Create})
+			all = "/apis/management.cattle.io/v3/namespaces/{namespace}/" + r.Plural
+			one = all + "/{name}"
+			rows = append(rows, row{"GET", all, is(auth.List, r.Of), r.List})
+		}
+		rows = append(rows,
+			row{"POST", all, is(auth.Create, r.Of), r.Create},
+			row{"GET", one, is(auth.Get, r.Of), r.Get},
+			row{"PUT", one, is(auth.Update, r.Of), r.Replace},
+			row{"PATCH", one, is(auth.Patch, r.Of), r.Patch},
+			row{"DELETE", one, is(auth.Remove, r.Of), r.Remove})
+	}
+	rows = append(rows, []row{
 		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", any(), k.Reviews.CanI},
 		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", any(), k.Reviews.Rules},
 		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", any(), k.Reviews.WhoAmI},
 		{"*", "/apis/{group}/{version}/{rest...}", any(), kube.Unknown},
-	}
+	}...)
 	elsewhere := kube.Elsewhere(agents)
 	local := []row{ // /api before /apis, which matches its singular, too
 		{"*", "/version", route.Own(route.NoCredential), elsewhere},

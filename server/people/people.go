@@ -23,6 +23,32 @@ type People struct {
 	Auth  *auth.Auth
 	Now   func() time.Time
 	Log   *slog.Logger
+
+	terms Terms
+}
+
+// Terms are those under which a change is made.
+type Terms struct {
+	// DryRun decides and checks, and writes nothing.
+	DryRun bool
+	// Seen is the revision at which the caller has seen what is to be changed: when there is another one by now, the
+	// change is refused with a *store.ConflictError. Of a built-in role that nobody has changed it is 1; 0 is any.
+	Seen int64
+}
+
+// Under makes changes under terms.
+func (p *People) Under(t Terms) *People {
+	under := *p
+	under.terms = t
+	return &under
+}
+
+// fresh refuses a change of what the caller has seen otherwise.
+func (p *People) fresh(collection, key string, revision int64) error {
+	if revision = max(1, revision); p.terms.Seen == 0 || p.terms.Seen == revision {
+		return nil
+	}
+	return &store.ConflictError{Collection: collection, Key: key, Wanted: p.terms.Seen, Current: revision}
 }
 
 // Why says what kind of refusal a RefusedError is.
@@ -112,8 +138,8 @@ func (p *People) witness(user, binding string) ([]store.Op, error) {
 	for _, b := range p.State.BindingsByRole.Find(state.RoleKey{Kind: roles.GlobalRole, ID: roles.Admin}) {
 		id, local := roles.LocalUserID(b.Value.User)
 		u, ok := p.State.Users.Get(id)
-		outside := len(u.Value.Elsewhere) > 0 && u.Value.PasswordHash == "" // a directory can be away, or remove them
-		if !local || !ok || u.Value.Disabled || outside || id == user || b.Key == binding {
+		nowhere := u.Value.PasswordHash == "" // they log in by a directory, which can be away or remove them, or not at all yet
+		if !local || !ok || u.Value.Disabled || nowhere || id == user || b.Key == binding {
 			continue
 		}
 		return []store.Op{p.State.Users.Updating(u), p.State.Bindings.Updating(*b)}, nil
@@ -133,6 +159,9 @@ func (p *People) isAdmin(u records.User) bool {
 
 // commit writes and says so in the log.
 func (p *People) commit(ctx context.Context, by auth.Identity, what, id string, ops []store.Op) error {
+	if p.terms.DryRun {
+		return nil
+	}
 	if _, err := p.State.Store.Commit(ctx, ops...); err != nil {
 		return fmt.Errorf("%s %s: %w", what, id, err)
 	}

@@ -5,6 +5,8 @@ package people
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,7 +25,8 @@ const (
 	maxProjectName = 253
 )
 
-// CreateProject makes a project in the cluster that the wish names, which the caller has found to exist; who
+// CreateProject makes a project in the cluster that the wish names, which the caller has found to exist. Its ID is empty,
+// or the name that the caller chose, which has the form of those that are made up: clients look for that. Who
 // makes it gets the roles of a project's creator there. Its errors are *RefusedError.
 func (p *People) CreateProject(ctx context.Context, by auth.Identity, wish records.Project) (made records.Project, err error) {
 	if err := checkProject(wish); err != nil {
@@ -31,7 +34,10 @@ func (p *People) CreateProject(ctx context.Context, by auth.Identity, wish recor
 	}
 	err = again(func() error {
 		made = wish
-		made.ID, made.UID, made.Created, made.CreatorID = p.newProjectID(wish.ClusterID), random.UID(), p.Now().UTC(), by.UserID
+		if made.ID, err = p.projectID(wish.ClusterID, wish.ID); err != nil {
+			return err
+		}
+		made.UID, made.Created, made.CreatorID = random.UID(), p.Now().UTC(), by.UserID
 		if len(p.State.Projects.ListIn(wish.ClusterID+"/")) >= maxProjects {
 			return refuse(TooMany, "clusterId", "cluster %s has %d projects, and no more are possible", wish.ClusterID, maxProjects)
 		}
@@ -61,6 +67,23 @@ func (p *People) creatorBindings(by auth.Identity, made records.Project) []roles
 		})
 	}
 	return all
+}
+
+// projectIDs are the names of projects inside their clusters: the rancher command line refuses contexts of others.
+var projectIDs = regexp.MustCompile(`^p-[a-z0-9]{5}$`)
+
+// projectID is the ID of a project whose name the caller chose, or one that is made up.
+func (p *People) projectID(clusterID, name string) (string, error) {
+	id := clusterID + ":" + name
+	switch _, _, known := p.State.Project(id); {
+	case name == "":
+		return p.newProjectID(clusterID), nil
+	case !projectIDs.MatchString(name):
+		return "", &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%.80q is not a valid name of a project: p- and five small letters or digits", name)}
+	case known:
+		return "", refuse(Taken, "id", "there is a project %q already", id)
+	}
+	return id, nil
 }
 
 // newProjectID is one that none of the two projects has that every cluster has; the store refuses one that another has.
@@ -133,7 +156,7 @@ func (p *People) project(id string) (store.Document[records.Project], error) {
 	if !ok {
 		return d, &store.NotFoundError{Collection: "projects", Key: id}
 	}
-	return d, nil
+	return d, p.fresh("projects", id, d.Revision)
 }
 
 // holding are the writes that have a transaction fail when the project goes at the same moment.

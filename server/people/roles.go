@@ -8,25 +8,32 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
 
-// CreateRole makes a role, which may allow no more than its maker has at the server. Its errors are
+// CreateRole makes a role, which may allow no more than its maker has at the server; without an ID it gets one. Its errors are
 // *roles.InvalidError and *RefusedError.
 func (p *People) CreateRole(ctx context.Context, by auth.Identity, r roles.Role) (roles.Role, error) {
 	prefix := "rt-"
 	if r.Context == roles.Global {
 		prefix = "gr-"
 	}
-	r.ID, r.Builtin, r.Created, r.CreatorID = prefix+random.ID(5), false, p.Now().UTC(), by.UserID
+	id, err := chosen(r.ID, prefix)
+	if err != nil {
+		return roles.Role{}, err
+	}
+	kind := roles.KindOf(r.Context)
+	if _, known := p.State.Role(kind, id); known {
+		return roles.Role{}, refuse(Taken, "id", "there is a role %q already", id)
+	}
+	r.ID, r.Builtin, r.Created, r.CreatorID = id, false, p.Now().UTC(), by.UserID
 	if err := p.checkRole(by, r); err != nil {
 		return roles.Role{}, err
 	}
-	return r, p.commit(ctx, by, "create role", r.ID, []store.Op{p.State.RolesOf(roles.KindOf(r.Context)).Creating(r.ID, r)})
+	return r, p.commit(ctx, by, "create role", r.ID, []store.Op{p.State.RolesOf(kind).Creating(r.ID, r)})
 }
 
 func (p *People) checkRole(by auth.Identity, r roles.Role) error {
@@ -46,6 +53,10 @@ func (p *People) UpdateRole(ctx context.Context, by auth.Identity, kind roles.Ki
 		if !ok {
 			return &store.NotFoundError{Collection: "roles", Key: id}
 		}
+		stored, kept := p.State.RolesOf(kind).Get(id)
+		if err := p.fresh("roles", id, stored.Revision); err != nil {
+			return err
+		}
 		r = before
 		r.Rules, r.Inherits = slices.Clone(before.Rules), slices.Clone(before.Inherits)
 		if err := change(&r); err != nil {
@@ -58,7 +69,6 @@ func (p *People) UpdateRole(ctx context.Context, by auth.Identity, kind roles.Ki
 		if err := p.checkRole(by, r); err != nil {
 			return err
 		}
-		stored, kept := p.State.RolesOf(kind).Get(id)
 		if before.Builtin && !sameRules(before, r) {
 			return refuse(Fixed, "rules", "role %s comes with the server: nothing of it can be changed but its defaults and whether it is locked", id)
 		}
@@ -98,12 +108,15 @@ func (p *People) RemoveRole(ctx context.Context, by auth.Identity, kind roles.Ki
 			}
 		}
 		d, _ := p.State.RolesOf(kind).Get(id)
+		if err := p.fresh("roles", id, d.Revision); err != nil {
+			return err
+		}
 		return p.commit(ctx, by, "remove role", id, []store.Op{p.State.RolesOf(kind).Deleting(id, d.Revision)})
 	})
 }
 
 // Bind gives a role to somebody. The binding has a role, a subject, and the cluster or the project where the
-// role holds, which the caller has found to exist. Its errors are *roles.InvalidError and *RefusedError.
+// role holds, which the caller has found to exist. Its ID is empty, or the name that the caller chose. Its errors are *roles.InvalidError and *RefusedError.
 func (p *People) Bind(ctx context.Context, by auth.Identity, wish roles.Binding) (b roles.Binding, err error) {
 	err = again(func() error {
 		var ops []store.Op
@@ -127,14 +140,18 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	if err := roles.CheckSubject(b.Subject); err != nil {
 		return b, nil, err
 	}
-	context, field, prefix := b.Context(), "roleTemplateId", ""
+	context, field, within, prefix := b.Context(), "roleTemplateId", "", ""
 	switch context {
 	case roles.Global:
 		field, prefix = "globalRoleId", "grb-"
 	case roles.Cluster:
-		prefix = b.ClusterID + ":crtb-"
+		within, prefix = b.ClusterID+":", "crtb-"
 	case roles.Project:
-		prefix = ProjectNamespace(b.ProjectID) + ":prtb-"
+		within, prefix = ProjectNamespace(b.ProjectID)+":", "prtb-"
+	}
+	name, err := chosen(b.ID, prefix)
+	if err != nil {
+		return b, nil, err
 	}
 	kind := roles.KindOf(context)
 	role, ok := p.State.Role(kind, b.Role)
@@ -149,7 +166,7 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	if err := covers(by, roles.Resolve(role, p.State.Role), roles.Place{Cluster: b.ClusterID, Project: b.ProjectID}, "role "+role.ID); err != nil {
 		return b, nil, err
 	}
-	b.ID, b.Created, b.CreatorID = prefix+random.ID(5), p.Now().UTC(), by.UserID
+	b.ID, b.Created, b.CreatorID = within+name, p.Now().UTC(), by.UserID
 	ops := p.holding(b.ProjectID)
 	if d, ok := p.State.RolesOf(kind).Get(b.Role); ok && !role.Builtin {
 		ops = append(ops, p.State.RolesOf(kind).Updating(d)) // it must still be there, and be what was checked
@@ -160,12 +177,32 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 // ProjectNamespace is the namespace of a project's own objects: its id with a dash.
 func ProjectNamespace(projectID string) string { return strings.Replace(projectID, ":", "-", 1) }
 
+// Rebind changes labels and annotations of a binding; nothing else of one changes.
+func (p *People) Rebind(ctx context.Context, by auth.Identity, id string, labels, annotations map[string]string) (b roles.Binding, err error) {
+	err = again(func() error {
+		d, ok := p.State.Bindings.Get(id)
+		if !ok {
+			return &store.NotFoundError{Collection: "bindings", Key: id}
+		}
+		if err := p.fresh("bindings", id, d.Revision); err != nil {
+			return err
+		}
+		d.Value.Labels, d.Value.Annotations = labels, annotations
+		b = d.Value
+		return p.commit(ctx, by, "change binding", id, []store.Op{p.State.Bindings.Updating(d)})
+	})
+	return b, err
+}
+
 // Unbind takes a role from somebody; nobody takes what they could not give.
 func (p *People) Unbind(ctx context.Context, by auth.Identity, id string) error {
 	return again(func() error {
 		d, ok := p.State.Bindings.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "bindings", Key: id}
+		}
+		if err := p.fresh("bindings", id, d.Revision); err != nil {
+			return err
 		}
 		b := d.Value
 		ops := []store.Op{p.State.Bindings.Deleting(id, d.Revision)}

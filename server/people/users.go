@@ -4,9 +4,12 @@ package people
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/random"
@@ -17,9 +20,13 @@ import (
 
 // NewUser is a user that is to be made.
 type NewUser struct {
+	// ID is the one that the caller chose; empty makes one up.
+	ID                                 string
 	Username, DisplayName, Description string
-	// Password has at least MinLength characters.
+	Labels, Annotations                map[string]string
+	// Password has at least MinLength characters. With NoPassword there is none, until somebody sets it.
 	Password   string
+	NoPassword bool
 	MinLength  int
 	MustChange bool
 	Disabled   bool
@@ -48,10 +55,25 @@ func checkUsername(name string) error {
 	return nil
 }
 
+// chosen is the ID that a caller chose, or one that is made up.
+func chosen(id, prefix string) (string, error) {
+	if id == "" {
+		return prefix + random.ID(5), nil
+	}
+	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
+		return "", &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%.80q is not a valid name: %s", id, problems[0])}
+	}
+	return id, nil
+}
+
 // CreateUser makes a user with their global roles, in one transaction. Its errors are *roles.InvalidError,
 // *RefusedError, *auth.PasswordError and *auth.BusyError.
 func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (records.User, error) {
 	if err := checkUsername(n.Username); err != nil {
+		return records.User{}, err
+	}
+	id, err := chosen(n.ID, "u-")
+	if err != nil {
 		return records.User{}, err
 	}
 	for field, text := range map[string]string{"name": n.DisplayName, "description": n.Description} {
@@ -64,12 +86,14 @@ func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (r
 	if _, known := p.State.UsersByName.First(lower); known {
 		return records.User{}, taken
 	}
-	hash, err := p.Auth.HashNew(ctx, n.Username, n.Password, n.MinLength)
-	if err != nil {
-		return records.User{}, err
+	hash := ""
+	if !n.NoPassword {
+		if hash, err = p.Auth.HashNew(ctx, n.Username, n.Password, n.MinLength); err != nil {
+			return records.User{}, err
+		}
 	}
 	u := records.User{
-		ID: "u-" + random.ID(5), Username: n.Username, DisplayName: n.DisplayName, Description: n.Description, PasswordHash: hash,
+		ID: id, Labels: n.Labels, Annotations: n.Annotations, Username: n.Username, DisplayName: n.DisplayName, Description: n.Description, PasswordHash: hash,
 		MustChange: n.MustChange, Disabled: n.Disabled, Created: p.Now().UTC(), CreatorID: by.UserID,
 	}
 	ops := []store.Op{p.State.Users.Creating(u.ID, u)}
@@ -91,6 +115,7 @@ func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (r
 type UserChange struct {
 	DisplayName, Description *string
 	Enabled, MustChange      *bool
+	Labels, Annotations      *map[string]string
 	// Principals are those by which directories know the user; that of this server may be among them, and stays.
 	Principals *[]string
 }
@@ -102,6 +127,9 @@ func (p *People) UpdateUser(ctx context.Context, by auth.Identity, id string, ch
 		d, ok := p.State.Users.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "users", Key: id}
+		}
+		if err := p.fresh("users", id, d.Revision); err != nil {
+			return err
 		}
 		if err := p.above(by, d.Value); err != nil {
 			return err
@@ -116,6 +144,8 @@ func (p *People) UpdateUser(ctx context.Context, by auth.Identity, id string, ch
 		set(&d.Value.DisplayName, change.DisplayName)
 		set(&d.Value.Description, change.Description)
 		set(&d.Value.MustChange, change.MustChange)
+		set(&d.Value.Labels, change.Labels)
+		set(&d.Value.Annotations, change.Annotations)
 		var ops []store.Op
 		if change.Enabled != nil {
 			if !*change.Enabled && !d.Value.Disabled {
@@ -181,6 +211,9 @@ func (p *People) RemoveUser(ctx context.Context, by auth.Identity, id string) er
 		d, ok := p.State.Users.Get(id)
 		if !ok {
 			return &store.NotFoundError{Collection: "users", Key: id}
+		}
+		if err := p.fresh("users", id, d.Revision); err != nil {
+			return err
 		}
 		if id == by.UserID {
 			return refuse(Oneself, "", "nobody removes themselves: ask another administrator")

@@ -18,11 +18,14 @@ type User struct {
 	PasswordHash string `json:"passwordHash,omitempty"`
 	// Admin is an administrator of data from before there were bindings: a start of the server
 	// makes a binding of it.
-	Admin      bool      `json:"admin,omitempty"`
-	Disabled   bool      `json:"disabled,omitempty"`
-	MustChange bool      `json:"mustChangePassword,omitempty"`
-	Created    time.Time `json:"created"`
-	CreatorID  string    `json:"creatorID,omitempty"`
+	Admin      bool `json:"admin,omitempty"`
+	Disabled   bool `json:"disabled,omitempty"`
+	MustChange bool `json:"mustChangePassword,omitempty"`
+	// Labels and Annotations are of the user as an object of Kubernetes.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Created     time.Time         `json:"created"`
+	CreatorID   string            `json:"creatorID,omitempty"`
 	// Elsewhere are the principals by which directories know the user, and Groups those of the
 	// groups that they were found in when a directory was last asked.
 	Elsewhere []string `json:"principals,omitempty"`

@@ -63,7 +63,7 @@ func userObject(c *route.Call, u records.User) norman.Object {
 	o := norman.Object{ID: u.ID, Kept: u.ID == c.Who.UserID, Actions: []string{"setpassword"}, Fields: map[string]any{
 		"username": u.Username, "name": u.DisplayName, "description": u.Description, "enabled": !u.Disabled, "mustChangePassword": u.MustChange,
 		"principalIds": principals, "created": u.Created, "creatorId": norman.Reference(u.CreatorID),
-		"labels": map[string]string{}, "annotations": map[string]string{},
+		"labels": norman.Map(u.Labels), "annotations": norman.Map(u.Annotations),
 	}}
 	if len(u.Elsewhere) > 0 {
 		o.Actions = append(o.Actions, "refreshauthprovideraccess")

@@ -27,7 +27,7 @@ func (q *request) apply() error {
 			return listing.BadRequest("force %.40q is neither true nor false", text)
 		}
 	}
-	if _, err := q.current(auth.Patch); err != nil && !(apierrors.IsNotFound(err) && q.res.create != nil && auth.May(q.Who, auth.Create, auth.Object{Kind: q.res.Of})) {
+	if _, err := q.current(auth.Patch); err != nil && !(apierrors.IsNotFound(err) && q.res.create != nil && auth.Somewhere(q.Who, auth.Create, q.res.Of)) {
 		return err
 	}
 	applied, err := q.body(patch.Apply)
@@ -58,7 +58,7 @@ func (q *request) apply() error {
 
 // applyNew makes an object that is not there.
 func (q *request) applyNew(applied map[string]any, force bool) (object, error) {
-	if !auth.May(q.Who, auth.Create, auth.Object{Kind: q.res.Of}) {
+	if !q.res.mayCreate(q.Who, applied) {
 		return object{}, q.res.forbidden(q.Call, auth.Create, "")
 	}
 	empty := map[string]any{"apiVersion": applied["apiVersion"], "kind": applied["kind"], "metadata": map[string]any{"name": field(applied, "name"), "namespace": field(applied, "namespace")}}

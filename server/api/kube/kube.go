@@ -1,4 +1,4 @@
-// Package kube is the server's clusters, machines and settings as a Kubernetes API, for kubectl and all that
+// Package kube is the server's clusters, machines, settings and people as a Kubernetes API, for kubectl and all that
 // speaks like it: a table of resources (resources.go), with one way for all of them to list, watch and change.
 // It has neither a store nor rules of its own: objects are those of package forms, documents are taken in as
 // drover apply takes them, and who may do what is auth.May's to say.
@@ -17,12 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drover-project/drover/server/api/kube/kinds"
+	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/kube/reviews"
+	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/listing"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/versions"
@@ -33,6 +36,7 @@ type Options struct {
 	State    *state.State
 	Settings *settings.Settings
 	Clusters *clusters.Applier
+	People   *people.People
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
@@ -50,6 +54,8 @@ type API struct {
 	o Options
 	// Clusters are those of provisioning.cattle.io, Management those of management.cattle.io.
 	Clusters, Machines, Management, Settings *Resource
+	// OfPeople are users, roles, bindings and projects.
+	OfPeople []*Resource
 	// Reviews are what people ask about themselves.
 	Reviews reviews.API
 }
@@ -61,6 +67,9 @@ func New(o Options) *API {
 	}
 	a := &API{o: o}
 	a.Clusters, a.Machines, a.Management, a.Settings = a.clusters(), a.machines(), a.management(), a.settings()
+	for _, k := range (persons.API{State: o.State, People: o.People}).Kinds() {
+		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
+	}
 	a.Reviews.Types = a.reviewed()
 	return a
 }
@@ -79,6 +88,8 @@ type Resource struct {
 	changed func(subscribe.Change) (key string, last *object, ok bool)
 	// permanent objects are never gone: they go back to what they were at first.
 	permanent bool
+	// place is where an object that was sent would be, for auth.May; nil is anywhere.
+	place func(content map[string]any) auth.Object
 	// create, update and remove are nil where that is not possible.
 	create func(*request, map[string]any) (object, error)
 	update func(*request, object, map[string]any) (object, error)
@@ -177,7 +188,7 @@ func nameOf(key string) string {
 
 // Get is GET of an object.
 func (r *Resource) Get(c *route.Call) (route.Answer, error) {
-	shape, err := shapeOf(c.R)
+	shape, err := shapes.Of(c.R)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -192,7 +203,7 @@ func (r *Resource) Get(c *route.Call) (route.Answer, error) {
 // Unknown is what is answered where the table has no row.
 func Unknown(*route.Call) (route.Answer, error) {
 	return route.Answer{}, listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound,
-		"the server could not find the requested resource: this is drover, which has clusters, machines and settings as Kubernetes objects and nothing else")
+		"the server could not find the requested resource: this is drover, which has clusters, machines, settings, users, roles, bindings and projects as Kubernetes objects and nothing else")
 }
 
 // Local is where the same API is found, too: as that of the cluster which the server runs in.
@@ -215,7 +226,7 @@ func (a *API) reviewed() []reviews.Type {
 		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
 		{Plural: "namespaces", Of: auth.Namespace, Verbs: []string{"get", "list"}},
 	}
-	for _, r := range []*Resource{a.Clusters, a.Management, a.Settings, a.Machines} {
+	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines}, a.OfPeople...) {
 		all = append(all, reviews.Type{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {
 			key := name
 			if r.Namespaced {

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/listing"
 )
@@ -17,7 +18,7 @@ import (
 // List is GET of a type, or of its objects in one namespace; it is also where watches begin. Everybody may ask for it, and
 // sees what they may see.
 func (r *Resource) List(c *route.Call) (route.Answer, error) {
-	shape, err := shapeOf(c.R)
+	shape, err := shapes.Of(c.R)
 	if err != nil {
 		return route.Answer{}, err
 	}
@@ -67,7 +68,7 @@ func (p page) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-func (r *Resource) answerList(c *route.Call, s shape, q listing.Options) error {
+func (r *Resource) answerList(c *route.Call, s shapes.Shape, q listing.Options) error {
 	// The revision comes first: who watches from it may see something twice, but misses nothing.
 	from := page{Revision: r.api.o.State.Store.Revision()}
 	if q.Match == "Exact" && q.Version != from.Revision {

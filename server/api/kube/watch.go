@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -34,7 +35,7 @@ type event struct {
 type watcher struct {
 	*Resource
 	call  *route.Call
-	shape shape
+	shape shapes.Shape
 	query listing.Options
 	// seen is the revision at which the client has each object, or hidden; what is not in it is not known.
 	seen map[string]int64
@@ -44,7 +45,7 @@ type watcher struct {
 	headed bool
 }
 
-func (r *Resource) watch(c *route.Call, s shape, q listing.Options) error {
+func (r *Resource) watch(c *route.Call, s shapes.Shape, q listing.Options) error {
 	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}}
 	changes, revision := r.api.o.Changes, r.api.o.State.Store.Revision()
 	start := q.Begin(revision)
@@ -228,9 +229,9 @@ func (w *watcher) bookmark(revision int64, first bool) bool {
 		meta["annotations"] = map[string]string{"k8s.io/initial-events-end": "true"}
 	}
 	o := object{revision: revision, content: map[string]any{"apiVersion": w.APIVersion(), "kind": w.Kind, "metadata": meta}}
-	if w.shape.as == "Table" {
-		return w.write("BOOKMARK", map[string]any{"apiVersion": w.shape.version, "kind": "Table", "metadata": meta, "columnDefinitions": w.Columns, "rows": []any{
-			map[string]any{"cells": []any{}, "object": metadataOnly(o, w.shape.version)},
+	if w.shape.As == "Table" {
+		return w.write("BOOKMARK", map[string]any{"apiVersion": w.shape.Version, "kind": "Table", "metadata": meta, "columnDefinitions": w.Columns, "rows": []any{
+			map[string]any{"cells": []any{}, "object": metadataOnly(o, w.shape.Version)},
 		}})
 	}
 	return w.write("BOOKMARK", w.present(w.shape, o, false))

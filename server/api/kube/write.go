@@ -19,12 +19,15 @@ import (
 
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/kube/owners"
+	"github.com/drover-project/drover/server/api/kube/shapes"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/patch"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/store"
 )
 
@@ -194,12 +197,15 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if !auth.May(c.Who, auth.Create, auth.Object{Kind: r.Of}) {
+	if !auth.Somewhere(c.Who, auth.Create, r.Of) {
 		return route.Answer{}, r.forbidden(c, auth.Create, "")
 	}
 	content, err := q.body(patch.Type(c.R.Header.Get("Content-Type")))
 	if err != nil {
 		return route.Answer{}, err
+	}
+	if !r.mayCreate(c.Who, content) {
+		return route.Answer{}, r.forbidden(c, auth.Create, field(content, "name"))
 	}
 	if field(content, "name") == "" {
 		return route.Answer{}, invalidOption("metadata.name: Required value: name is required")
@@ -219,9 +225,9 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 
 // answer shows an object that was changed.
 func (q *request) answer(status int, o object) error {
-	s, err := shapeOf(q.R)
+	s, err := shapes.Of(q.R)
 	if err != nil {
-		s = shape{} // it is done, and the client gets what it can read or not
+		s = shapes.Shape{} // it is done, and the client gets what it can read or not
 	}
 	q.SendPlain(status, q.res.present(s, o, true))
 	return nil
@@ -306,6 +312,12 @@ func (q *request) explain(err error, name string) error {
 	}
 	if _, exists := errors.AsType[*store.ExistsError](err); exists {
 		return apierrors.NewAlreadyExists(q.res.groupResource(), name)
+	}
+	if bad, ok := errors.AsType[*roles.InvalidError](err); ok {
+		return q.invalid(name, bad.Field, bad.Reason)
+	}
+	if refused, ok := errors.AsType[*people.RefusedError](err); ok {
+		return q.refusal(refused, name)
 	}
 	return q.documentError(err, name)
 }

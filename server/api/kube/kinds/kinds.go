@@ -39,7 +39,7 @@ func (d Definition) APIVersion() string { return d.Group + "/" + d.Version }
 
 // definitions in the order in which clients look for a name: "clusters" are those of provisioning.cattle.io.
 func definitions() []Definition {
-	return []Definition{
+	return append([]Definition{
 		{
 			Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster", Plural: "clusters", Singular: "cluster", Namespaced: true, Of: auth.ProvisionedCluster,
 			Verbs:   metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
@@ -60,7 +60,7 @@ func definitions() []Definition {
 			Verbs:   metav1.Verbs{"get", "list", "watch"},
 			Columns: columns("Name", "Cluster", "Node", "Roles", "Phase", "State", "Age", "Version+", "Message+"), Schema: machineSchema(),
 		},
-	}
+	}, ofPeople()...)
 }
 
 // columns by their names: those with + are shown with -o wide, and those with # are numbers.

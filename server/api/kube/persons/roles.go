@@ -1,0 +1,146 @@
+package persons
+
+import (
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/roles"
+)
+
+// role is a GlobalRole or a RoleTemplate that was sent.
+type role struct {
+	Metadata              metadata      `json:"metadata"`
+	DisplayName           string        `json:"displayName"`
+	Description           string        `json:"description"`
+	Rules                 []roles.Rule  `json:"rules"`
+	NewUserDefault        bool          `json:"newUserDefault"`
+	InheritedClusterRoles []string      `json:"inheritedClusterRoles"`
+	Context               roles.Context `json:"context"`
+	RoleTemplateNames     []string      `json:"roleTemplateNames"`
+	Locked                bool          `json:"locked"`
+	ClusterCreatorDefault bool          `json:"clusterCreatorDefault"`
+	ProjectCreatorDefault bool          `json:"projectCreatorDefault"`
+	Administrative        bool          `json:"administrative"`
+	External              bool          `json:"external"`
+}
+
+// refused are the fields that are not supported and were given a value.
+func (r role) refused() error {
+	switch {
+	case r.External:
+		return &roles.InvalidError{Field: "external", Reason: "roles that are kept elsewhere are not supported: give the rules"}
+	case r.Administrative:
+		return &roles.InvalidError{Field: "administrative", Reason: "roles for administrators only are not supported"}
+	case len(r.InheritedClusterRoles) > 0:
+		return &roles.InvalidError{Field: "inheritedClusterRoles", Reason: "a global role gives nothing inside clusters: bind a role template in each"}
+	}
+	return nil
+}
+
+// into puts what was sent in place of what a role is.
+func (r role) into(to *roles.Role) {
+	to.Name, to.Description, to.Rules, to.Inherits = r.DisplayName, r.Description, r.Rules, r.RoleTemplateNames
+	to.Labels, to.Annotations = r.Metadata.Labels, r.Metadata.Annotations
+	to.NewUserDefault, to.Locked, to.ClusterCreatorDefault, to.ProjectCreatorDefault = r.NewUserDefault, r.Locked, r.ClusterCreatorDefault, r.ProjectCreatorDefault
+}
+
+func (a API) roleKind(kind roles.Kind) Kind {
+	k := Kind{Definition: define("globalroles"), Collection: subscribe.GlobalRoles}
+	if kind == roles.RoleTemplate {
+		k = Kind{Definition: define("roletemplates"), Collection: subscribe.RoleTemplates}
+	}
+	show := func(r roles.Role) Object {
+		d, _ := a.State.RolesOf(kind).Get(r.ID)
+		return showRole(k, r, d.Revision)
+	}
+	k.List = func() []Object {
+		var all []Object
+		for _, r := range a.State.Roles(kind) {
+			all = append(all, show(r))
+		}
+		return sorted(all)
+	}
+	k.Get = func(key string) (Object, bool) {
+		r, ok := a.State.Role(kind, key)
+		return show(r), ok
+	}
+	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
+		if r, gone := c.Removed.(roles.Role); gone {
+			last := showRole(k, r, c.Revision)
+			return c.Key, &last, true
+		}
+		return c.Key, nil, true
+	}
+	k.Place = func(map[string]any) auth.Object { return auth.Object{Kind: k.Of} }
+	k.Create = func(q Request, content map[string]any) (Object, error) {
+		var sent role
+		if err := read(content, &sent, &sent.Metadata); err != nil {
+			return Object{}, err
+		}
+		if err := sent.refused(); err != nil {
+			return Object{}, err
+		}
+		made := roles.Role{ID: sent.Metadata.Name, Context: roles.Global}
+		if kind == roles.RoleTemplate {
+			if made.Context = sent.Context; sent.Context == "" {
+				made.Context = roles.Cluster // as in Rancher
+			}
+			if made.Context == roles.Global {
+				return Object{}, &roles.InvalidError{Field: "context", Reason: "is cluster or project; a role at the server is a GlobalRole"}
+			}
+		}
+		sent.into(&made)
+		made, err := a.People.Under(q.Terms).CreateRole(q.Ctx, q.Who, made)
+		if err != nil {
+			return Object{}, err
+		}
+		return show(made), nil
+	}
+	k.Update = func(q Request, o Object, content map[string]any) (Object, error) {
+		var sent role
+		if err := read(content, &sent, &sent.Metadata); err != nil {
+			return o, err
+		}
+		if err := sent.refused(); err != nil {
+			return o, err
+		}
+		made, err := a.People.Under(q.Terms).UpdateRole(q.Ctx, q.Who, kind, o.Key, func(r *roles.Role) error {
+			sent.into(r)
+			if sent.Context != "" && kind == roles.RoleTemplate {
+				r.Context = sent.Context
+			}
+			return nil
+		})
+		if err != nil {
+			return o, err
+		}
+		return show(made), nil
+	}
+	k.Remove = func(q Request, o Object) error { return a.People.Under(q.Terms).RemoveRole(q.Ctx, q.Who, kind, o.Key) }
+	return k
+}
+
+func showRole(k Kind, r roles.Role, revision int64) Object {
+	rules := r.Rules
+	if rules == nil {
+		rules = []roles.Rule{}
+	}
+	fields := map[string]any{"displayName": r.Name, "rules": rules, "builtin": r.Builtin}
+	if r.Description != "" {
+		fields["description"] = r.Description
+	}
+	cells := []any{r.ID, r.Name, r.Builtin, r.NewUserDefault, r.Created}
+	if r.Context == roles.Global {
+		fields["newUserDefault"] = r.NewUserDefault
+	} else {
+		fields["context"], fields["locked"] = string(r.Context), r.Locked
+		fields["clusterCreatorDefault"], fields["projectCreatorDefault"] = r.ClusterCreatorDefault, r.ProjectCreatorDefault
+		if len(r.Inherits) > 0 {
+			fields["roleTemplateNames"] = r.Inherits
+		}
+		cells = []any{r.ID, r.Name, string(r.Context), r.Builtin, r.Locked, r.Created}
+	}
+	return Object{
+		Key: r.ID, May: auth.Object{Kind: k.Of, Key: r.ID}, Revision: max(1, revision), Cells: cells,
+		Content: object(k.Definition, about{name: r.ID, created: r.Created, labels: r.Labels, annotations: r.Annotations, revision: revision}, fields),
+	}
+}

@@ -1,0 +1,111 @@
+package persons
+
+import (
+	"strings"
+
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/store"
+)
+
+// user is a User that was sent.
+type user struct {
+	Metadata           metadata  `json:"metadata"`
+	Username           string    `json:"username"`
+	DisplayName        string    `json:"displayName"`
+	Description        string    `json:"description"`
+	PrincipalIDs       *[]string `json:"principalIds"`
+	Enabled            *bool     `json:"enabled"`
+	MustChangePassword bool      `json:"mustChangePassword"`
+}
+
+func (a API) users() Kind {
+	k := Kind{Definition: define("users"), Collection: subscribe.Users}
+	k.List = func() []Object {
+		var all []Object
+		for _, d := range a.State.Users.List() {
+			all = append(all, showUser(k, d))
+		}
+		return sorted(all)
+	}
+	k.Get = func(key string) (Object, bool) {
+		d, ok := a.State.Users.Get(key)
+		return showUser(k, d), ok
+	}
+	k.Changed = func(c subscribe.Change) (string, *Object, bool) {
+		if u, gone := c.Removed.(records.User); gone {
+			last := showUser(k, store.Document[records.User]{Key: c.Key, Revision: c.Revision, Value: u})
+			return c.Key, &last, true
+		}
+		return c.Key, nil, true
+	}
+	k.Place = func(map[string]any) auth.Object { return auth.Object{Kind: auth.User} }
+	k.Create = func(q Request, content map[string]any) (Object, error) {
+		var sent user
+		if err := read(content, &sent, &sent.Metadata); err != nil {
+			return Object{}, err
+		}
+		n := people.NewUser{
+			ID: sent.Metadata.Name, Username: sent.Username, DisplayName: sent.DisplayName, Description: sent.Description, NoPassword: true,
+			Labels: sent.Metadata.Labels, Annotations: sent.Metadata.Annotations, MustChange: sent.MustChangePassword, Disabled: sent.Enabled != nil && !*sent.Enabled,
+		}
+		u, err := a.People.Under(q.Terms).CreateUser(q.Ctx, q.Who, n)
+		if err != nil {
+			return Object{}, err
+		}
+		if sent.PrincipalIDs != nil && !q.DryRun {
+			if u, err = a.People.UpdateUser(q.Ctx, q.Who, u.ID, people.UserChange{Principals: sent.PrincipalIDs}); err != nil {
+				return Object{}, err
+			}
+		}
+		return a.userNow(k, u), nil
+	}
+	k.Update = func(q Request, o Object, content map[string]any) (Object, error) {
+		var sent user
+		if err := read(content, &sent, &sent.Metadata); err != nil {
+			return o, err
+		}
+		is, _ := o.Content["username"].(string)
+		if err := fixed("username", is, sent.Username); err != nil {
+			return o, err
+		}
+		enabled := sent.Enabled == nil || *sent.Enabled
+		u, err := a.People.Under(q.Terms).UpdateUser(q.Ctx, q.Who, o.Key, people.UserChange{
+			DisplayName: &sent.DisplayName, Description: &sent.Description, Enabled: &enabled, MustChange: &sent.MustChangePassword,
+			Labels: &sent.Metadata.Labels, Annotations: &sent.Metadata.Annotations, Principals: sent.PrincipalIDs,
+		})
+		if err != nil {
+			return o, err
+		}
+		return a.userNow(k, u), nil
+	}
+	k.Remove = func(q Request, o Object) error { return a.People.Under(q.Terms).RemoveUser(q.Ctx, q.Who, o.Key) }
+	return k
+}
+
+// userNow shows a user that was made or changed, with the revision that it has; one of a dry run is not there.
+func (a API) userNow(k Kind, u records.User) Object {
+	d, _ := a.State.Users.Get(u.ID)
+	return showUser(k, store.Document[records.User]{Key: u.ID, Revision: d.Revision, Value: u})
+}
+
+func showUser(k Kind, d store.Document[records.User]) Object {
+	u := d.Value
+	principals := append([]string{u.Principal()}, u.Elsewhere...)
+	fields := map[string]any{"username": u.Username, "principalIds": principals, "enabled": !u.Disabled}
+	for name, text := range map[string]string{"displayName": u.DisplayName, "description": u.Description} {
+		if text != "" {
+			fields[name] = text
+		}
+	}
+	if u.MustChange {
+		fields["mustChangePassword"] = true
+	}
+	return Object{
+		Key: u.ID, May: auth.Object{Kind: auth.User, Key: u.ID, Owner: u.ID}, Revision: max(1, d.Revision),
+		Content: object(k.Definition, about{name: u.ID, created: u.Created, labels: u.Labels, annotations: u.Annotations, revision: d.Revision}, fields),
+		Cells:   []any{u.ID, u.Username, u.DisplayName, !u.Disabled, u.Created, strings.Join(principals, ",")},
+	}
+}
