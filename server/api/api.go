@@ -202,7 +202,7 @@ func New(o Options) (*API, error) {
 	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
-	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, Now: o.Now}
+	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
@@ -219,7 +219,7 @@ func New(o Options) (*API, error) {
 
 // Discovery is what Kubernetes clients find of the API; the agents' handler serves it.
 func Discovery() *discovery.Documents {
-	return discovery.New(append([]discovery.Group{planapi.Core()}, kinds.Groups()...)...)
+	return discovery.New(append(append([]discovery.Group{planapi.Core()}, kinds.Groups()...), ext.Group())...)
 }
 
 // Handler serves all routes for as long as the state is open.

@@ -80,7 +80,7 @@ func TestKubeDiscovery(t *testing.T) {
 		}
 		slices.Sort(found[0])
 		slices.Sort(found[1])
-		if diff := cmp.Diff(found[0], found[1]); diff != "" || len(found[0]) != 16 {
+		if diff := cmp.Diff(found[0], found[1]); diff != "" || len(found[0]) != 20 {
 			t.Errorf("%d resources; aggregated and plain discovery differ: %s", len(found[0]), diff)
 		}
 		root := openapi3.NewRoot(aggregated.OpenAPIV3())

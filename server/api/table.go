@@ -432,6 +432,8 @@ func extRows(e *ext.API) []row {
 		{"GET", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Get, made), e.Get},
 		{"DELETE", "/apis/ext.cattle.io/v1/tokens/{name}", is(auth.Remove, made), e.Remove},
 		{"POST", "/apis/ext.cattle.io/v1/kubeconfigs", is(auth.Create, made), e.Kubeconfig},
+		{"POST", "/apis/ext.cattle.io/v1/passwordchangerequests", is(auth.CollectionAction("changepassword"), auth.User), e.ChangePassword},
+		{"POST", "/apis/ext.cattle.io/v1/selfusers", route.KubernetesLogin(), e.SelfUser},
 	}
 }
 

@@ -21,6 +21,7 @@ var allowed = map[string]string{
 	"tunnel Benchmark*":                                 "`make bench` runs them; a slow line needs the right to make network namespaces",
 	"server/planapi TestAgentsOfBenchmark":              "a process of BenchmarkIdleAgents, not a test",
 	"server/api TestKubectlOfClusters/*":                "as of server/planapi; TestKube* send what it sends",
+	"server/api TestKubectlOfPeople":                    "as of server/planapi",
 	"server/planapi Test*Kubectl*":                      "kubectl is built for `make e2e` only; other tests send what it sends",
 	"daemon/systemd TestUnitsOfThisHost":                "asks the real systemd, and a container has none; `make e2e` asks that of its hosts",
 	"daemon/config TestFind/the_default":                "a machine with an agent of the original's has another default",

@@ -1,5 +1,5 @@
-// Package ext is /apis/ext.cattle.io/v1: tokens and kubeconfigs in the form of Kubernetes, which newer clients ask
-// for. The tokens are those of /v3, with the same rules: their secret is shown once, when one is made.
+// Package ext is /apis/ext.cattle.io/v1: tokens, kubeconfigs and changes of passwords in the form of Kubernetes, which newer
+// clients ask for. The tokens are those of /v3, with the same rules: their secret is shown once, when one is made.
 //
 // Wire source: rancher/rancher pkg/apis/ext.cattle.io/v1.
 package ext
@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -34,7 +35,10 @@ type API struct {
 	State *state.State
 	Auth  *auth.Auth
 	V3    *management.API
-	Now   func() time.Time
+	// People set passwords of others, and Setting is the value of a setting.
+	People  *people.People
+	Setting func(name string) string
+	Now     func() time.Time
 }
 
 // Token is a token. Keys: ext.cattle.io/v1 Token.
@@ -144,7 +148,7 @@ func invalid(format string, args ...any) error {
 	return listing.Refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, format, args...)
 }
 
-// read reads a body; what it does not know is left out, as clients send whole objects.
+// read reads a body; what it does not know is left out, as clients send whole objects, unless they ask for strictness.
 func read(c *route.Call, into any) error {
 	data, err := norman.ReadBody(c.W, c.R, 64<<10)
 	if err != nil {
@@ -153,7 +157,11 @@ func read(c *route.Call, into any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	lines := json.NewDecoder(bytes.NewReader(data))
+	if c.Query().Get("fieldValidation") == "Strict" {
+		lines.DisallowUnknownFields()
+	}
+	if err := lines.Decode(into); err != nil {
 		return invalid("the body is not an object of ext.cattle.io/v1 in JSON: %.200s", err.Error())
 	}
 	return nil
