@@ -1,4 +1,4 @@
-// The OpenAPI description of drover's own API, made from the table and the views, so that
+// The OpenAPI description of all routes, made from the table, the views and the schemas of /v3, so that
 // it cannot say anything else than what is served.
 
 package api
@@ -13,7 +13,14 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/drover-project/drover/server/api/access"
+	"github.com/drover-project/drover/server/api/describe"
+	"github.com/drover-project/drover/server/api/kube"
+	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/fleets"
@@ -244,29 +251,65 @@ func directoryDescriptions(page []parameter) map[string]description {
 	}
 }
 
-// OpenAPI describes /v1-drover in YAML.
+// OpenAPI describes all routes in YAML: those of drover's own API by what is said of each here, the others by the table.
 func OpenAPI() ([]byte, error) {
 	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
+	var rest []route.Row
 	for _, row := range table(handlers{}) {
 		op, ok := known[row.Pattern]
-		if !ok {
-			continue
+		switch {
+		case ok:
+			methods, _ := paths[row.Pattern].(map[string]any)
+			if methods == nil {
+				methods = map[string]any{}
+				paths[row.Pattern] = methods
+			}
+			methods[strings.ToLower(row.Method)] = op.describe(row, schemas)
+		case !undescribed(row.Pattern):
+			rest = append(rest, row)
 		}
-		paths[row.Pattern] = map[string]any{strings.ToLower(row.Method): op.describe(row, schemas)}
 	}
+	maps.Copy(paths, describe.Routes(rest, schemas, schemasOfV3()))
 	var out strings.Builder
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	err := encoder.Encode(map[string]any{
 		"openapi": "3.0.3",
-		"info": map[string]any{"title": "drover's own API", "version": "v1", "description": "Generated from the table of routes in server/api/table.go. " +
-			"Send an API token as Authorization: Bearer. Errors have the form of Error."},
-		"paths":      paths,
-		"components": map[string]any{"schemas": schemas, "securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
-		"security":   []any{map[string]any{"token": []string{}}},
+		"info": map[string]any{"title": "drover", "version": "v1", "description": "Generated from the table of routes in server/api/table.go. " +
+			"Send an API token as Authorization: Bearer. Paths below /v3 are not case-sensitive and take plurals and ids of types. " +
+			"What is below /apis, /api, /openapi and /version is found below /k8s/clusters/local, too."},
+		"paths": paths,
+		"components": map[string]any{
+			"schemas": schemas, "securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}},
+			"responses": map[string]any{
+				"Refused": map[string]any{"description": "refused", "content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Error"}}}},
+				"Status":  map[string]any{"description": "refused, as a Status of Kubernetes", "content": map[string]any{"application/json": map[string]any{}}},
+				"Text":    map[string]any{"description": "refused, in the protocol's own form"},
+			},
+		},
+		"security": []any{map[string]any{"token": []string{}}},
 	})
 	return []byte(out.String()), err
+}
+
+// undescribed are routes that OpenAPI leaves out: pages for people, what servers ask of each other, what is found elsewhere, too,
+// and what answers that there is nothing.
+func undescribed(pattern string) bool {
+	for _, prefix := range []string{"/dashboard", "/v1-drover/relay", kube.Local} {
+		if strings.HasPrefix(pattern, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{
+		"/v3/{rest...}", "/v1/{rest...}", "/v1-drover/{rest...}", "/apis/{group}/{version}/{rest...}", "/v3/clusters/{context}/{link...}", "/v3/projects/{context}/{link...}",
+	}, pattern)
+}
+
+// schemasOfV3 finds the types of /v3.
+func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
+	v3 := management.New(management.Options{Kinds: append((&access.API{}).Kinds(), (&outside.API{}).Kind())})
+	return v3.SchemaOf
 }
 
 func errorSchema() map[string]any {

@@ -111,6 +111,15 @@ func (a *API) Learn(rows []route.Row) {
 	}
 }
 
+// SchemaOf is the schema of a type.
+func (a *API) SchemaOf(kind auth.Kind) (norman.Schema, bool) {
+	k := a.kindOf(string(kind))
+	if k == nil {
+		return norman.Schema{}, false
+	}
+	return k.schema, true
+}
+
 func version() norman.Version {
 	return norman.Version{Group: "management.cattle.io", Version: "v3", Path: "/v3"}
 }
