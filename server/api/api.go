@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
 	"github.com/drover-project/drover/server/api/login"
+	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
@@ -164,6 +165,7 @@ func New(o Options) (*API, error) {
 	}
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People}
 	directories := &outside.API{Desk: o.Directories}
+	own := &looks.API{State: o.State, Now: o.Now}
 	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
@@ -171,7 +173,7 @@ func New(o Options) (*API, error) {
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
-			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: append(persons.Kinds(), directories.Kind()), Changes: a.feed, Now: o.Now,
+			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: append(append(persons.Kinds(), directories.Kind()), own.Kinds()...), Changes: a.feed, Now: o.Now,
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -204,6 +206,7 @@ func New(o Options) (*API, error) {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
+	own.V3, h.looks = h.v3, own
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/describe"
 	"github.com/drover-project/drover/server/api/kube"
+	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/outside"
@@ -308,7 +309,7 @@ func undescribed(pattern string) bool {
 
 // schemasOfV3 finds the types of /v3.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
-	v3 := management.New(management.Options{Kinds: append((&access.API{}).Kinds(), (&outside.API{}).Kind())})
+	v3 := management.New(management.Options{Kinds: append(append((&access.API{}).Kinds(), (&outside.API{}).Kind()), (&looks.API{}).Kinds()...)})
 	return v3.SchemaOf
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/login"
+	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/outside"
@@ -45,6 +46,8 @@ type handlers struct {
 	// rehearsing is about schedules of rehearsals.
 	rehearsing *rehearsing.API
 	people     *access.API
+	// looks are preferences and features.
+	looks *looks.API
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
 	ext *ext.API
 	// inside is about what is in clusters.
@@ -214,7 +217,7 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(append(rows, nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people)...)
+	rows = append(append(append(rows, nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -325,9 +328,17 @@ func nodeRows(v3 *management.API, in *inside.API) []row {
 }
 
 // peopleRows are users, roles, bindings and principals.
-func peopleRows(v3 *management.API, p *access.API) []row {
+func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 	may, object := route.May, route.Object
 	rows := []row{
+		{"GET", "/v3/preferences", may(auth.List, auth.Preference), v3.List},
+		{"POST", "/v3/preferences", may(auth.Create, auth.Preference), v3.Type(own.CreatePreference)},
+		{"GET", "/v3/preferences/{id}", object(auth.Get, auth.Preference), v3.Get},
+		{"PUT", "/v3/preferences/{id}", object(auth.Update, auth.Preference), v3.Resource(own.UpdatePreference)},
+		{"DELETE", "/v3/preferences/{id}", object(auth.Remove, auth.Preference), v3.Resource(own.RemovePreference)},
+		{"GET", "/v3/features", may(auth.List, auth.Feature), v3.List},
+		{"GET", "/v3/features/{id}", object(auth.Get, auth.Feature), v3.Get},
+
 		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
 		{"POST", "/v3/users", may(auth.Create, auth.User), v3.Type(p.CreateUser)},
 		{"POST", "/v3/users?action=changepassword", may(auth.CollectionAction("changepassword"), auth.User), v3.Type(p.ChangePassword)},

@@ -86,6 +86,9 @@ const (
 	Principal         Kind = "principal"
 	// Directory is the configuration of an outside directory.
 	Directory Kind = "authConfig"
+	// Preference is what a dashboard keeps for a user, and Feature what it sees of the server.
+	Preference Kind = "preference"
+	Feature    Kind = "feature"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -148,8 +151,8 @@ func (who Identity) anywhere(verb Verb, o Object) bool {
 	if everybodyMay(who, verb, o) {
 		return true
 	}
-	if o.Kind == Token && verb != ListAll && verb != Action("revoke") {
-		return false // tokens are their owners', whoever else asks
+	if o.Kind == Preference || o.Kind == Token && verb != ListAll && verb != Action("revoke") {
+		return false // they are their owners', whoever else asks
 	}
 	if who.Admin {
 		return true
@@ -181,13 +184,15 @@ func Somewhere(who Identity, verb Verb, kind Kind) bool {
 	return kind != Token && who.Grants.Somewhere(q, depth)
 }
 
-// everybodyMay is what every user may do: see settings, and look after themselves and their tokens.
+// everybodyMay is what every user may do: see settings and features, and look after themselves, their preferences and their tokens.
 // Lists are open, since they show only what Get is allowed for.
 func everybodyMay(who Identity, verb Verb, o Object) bool {
 	own := o.Owner != "" && o.Owner == who.UserID
 	switch o.Kind {
-	case Setting:
+	case Setting, Feature:
 		return verb == Get || verb == List
+	case Preference:
+		return verb == List || verb == Create || own
 	case Token:
 		switch verb {
 		case List, Create, CollectionAction("logout"), CollectionAction("logoutAll"):

@@ -240,6 +240,9 @@ func (p *People) RemoveUser(ctx context.Context, by auth.Identity, id string) er
 				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
 			}
 		}
+		for _, kept := range p.State.Preferences.ListIn(id + "/") {
+			ops = append(ops, p.State.Preferences.Deleting(kept.Key, 0))
+		}
 		if _, ok := p.State.DirectoryTokens.Get(id); ok {
 			ops = append(ops, p.State.DirectoryTokens.Deleting(id, 0))
 		}

@@ -58,6 +58,8 @@ type State struct {
 	GlobalRoles   *store.Collection[roles.Role]
 	RoleTemplates *store.Collection[roles.Role]
 	Bindings      *store.Collection[roles.Binding]
+	// Preferences are what dashboards keep for users, encrypted and keyed "<user id>/<name>".
+	Preferences *store.Collection[records.Preference]
 	// Projects are those that people made, encrypted and keyed "<cluster id>/p-xxxxx".
 	Projects *store.Collection[records.Project]
 	// Directories are encrypted and keyed by kind, DirectoryTokens encrypted and keyed by the ID of a user.
@@ -138,6 +140,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Directories:        store.NewCollection[records.Directory]("directories", true),
 		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
+		Preferences:        store.NewCollection[records.Preference]("preferences", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
 		Connections:        store.NewCollection[records.Connection]("connections", false),
@@ -148,7 +151,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Directories, s.DirectoryTokens, s.Tokens, s.Settings,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Directories, s.DirectoryTokens, s.Tokens, s.Preferences, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ const (
 	RoleTemplates      = "roletemplates"
 	Bindings           = "bindings"
 	Projects           = "projects"
+	Preferences        = "preferences"
 	Fleets             = "fleets"
 	Snapshots          = "snapshots"
 	RKEStates          = "rkestates"
@@ -64,6 +65,7 @@ func NewFeed(s *state.State, a *auth.Auth, ping time.Duration, now func() time.T
 		s.RoleTemplates.Observe(adding[roles.Role](f.Log, RoleTemplates)),
 		s.Projects.Observe(adding[records.Project](f.Log, Projects)),
 		s.Bindings.Observe(adding[roles.Binding](f.Log, Bindings)),
+		s.Preferences.Observe(adding[records.Preference](f.Log, Preferences)),
 		s.Fleets.Observe(addingKeys[records.Fleet](f.Log, Fleets)),
 		s.Snapshots.Observe(addingKeys[records.Snapshot](f.Log, Snapshots)),
 		s.RKEStates.Observe(addingKeys[records.RKEState](f.Log, RKEStates)),
