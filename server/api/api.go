@@ -177,7 +177,7 @@ func New(o Options) (*API, error) {
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
-			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed,
+			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,

@@ -257,7 +257,7 @@ func OpenAPI() ([]byte, error) {
 	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	var rest []route.Row
-	for _, row := range table(handlers{}) {
+	for _, row := range table(outline()) {
 		op, ok := known[row.Pattern]
 		switch {
 		case ok:

@@ -425,8 +425,17 @@ func steveRows(v1 *steve.API) []row {
 		{"GET", "/v1/management.cattle.io.clusters", hidden(auth.ListAll, auth.Cluster), v1.List},
 		{"GET", "/v1/management.cattle.io.clusters/{name}", hidden(auth.Get, auth.Cluster), v1.Get},
 		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
-		{"*", "/v1/{rest...}", login(), v1.Unknown},
 	}
+	for _, t := range v1.Others {
+		at := "/v1/" + t.Schema.Plural()
+		rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+		if t.Schema.Namespaced {
+			at += "/{namespace}"
+			rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+		}
+		rows = append(rows, row{"GET", at + "/{name}", hidden(auth.Get, t.Of), v1.Get})
+	}
+	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {
 		one.Pattern = "/k8s/clusters/local" + one.Pattern
 		rows = append(rows, one)

@@ -190,7 +190,7 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	own := o.Owner != "" && o.Owner == who.UserID
 	switch o.Kind {
 	case Setting, Feature:
-		return verb == Get || verb == List
+		return verb == Get || verb == List || verb == ListAll
 	case Preference:
 		return verb == List || verb == Create || own
 	case Token:

@@ -34,6 +34,8 @@ type Options struct {
 	// MachineCounts is how many machines each cluster has, by cluster id; MachineCount is one of them.
 	MachineCounts func() map[string]int
 	MachineCount  func(clusterID string) int
+	// Others are types of other packages, to read.
+	Others []Type
 	// Changes are what subscribers see.
 	Changes *subscribe.Feed
 }
@@ -48,6 +50,9 @@ type API struct {
 func New(o Options) *API {
 	a := &API{Options: o}
 	a.kinds = []*kind{a.provisioningKind(), a.machineKind(), a.managementKind()}
+	for _, t := range o.Others {
+		a.kinds = append(a.kinds, kindOfOthers(t))
+	}
 	return a
 }
 
@@ -87,6 +92,8 @@ type kind struct {
 	of      auth.Kind
 	cluster func(Object) string
 	verbs   []auth.Verb
+	// other is the type of another package that it is; nil for clusters and machines.
+	other *Type
 }
 
 // methods is the schema as the caller may use it; false when there is nothing to use.
@@ -151,15 +158,19 @@ func (a *API) start(c *route.Call) *Request {
 	return r
 }
 
-func (c *Request) present(k *kind, o Object) Object {
-	id := o.At("metadata.name")[0]
+// id is "<namespace>/<name>", or the name.
+func (k *kind) id(o Object) string {
 	if k.schema.Namespaced {
-		id = o.At("metadata.namespace")[0] + "/" + id
+		return o.text("metadata.namespace") + "/" + o.text("metadata.name")
 	}
+	return o.text("metadata.name")
+}
+
+func (c *Request) present(k *kind, o Object) Object {
 	has := func(verb auth.Verb) bool {
 		return slices.Contains(k.verbs, verb) && k.mayIn(c.Who, verb, k.cluster(o))
 	}
-	return k.schema.Present(c.base, o, id, Links{Update: has(auth.Update), Remove: has(auth.Remove)})
+	return k.schema.Present(c.base, o, k.id(o), Links{Update: has(auth.Update), Remove: has(auth.Remove)})
 }
 
 func (a *API) kindOf(name string) *kind {

@@ -49,7 +49,7 @@ func (a *API) Subscribe(call *route.Call) (route.Answer, error) {
 		return func(change subscribe.Change) []subscribe.Frame {
 			var frames []subscribe.Frame
 			for _, w := range watched {
-				frames = append(frames, a.frames(c, w, change)...)
+				frames = append(append(frames, a.frames(c, w, change)...), a.lost(c, w, change)...)
 			}
 			return frames
 		}
@@ -130,6 +130,9 @@ func (a *API) frames(c *Request, w selection, change subscribe.Change) []subscri
 // changed is the object of a type that a change is about: as it is now, or its last
 // form when it is gone.
 func (a *API) changed(c *Request, k *kind, change subscribe.Change) (id string, o Object, exists bool) {
+	if k.other != nil {
+		return k.other.changed(c, k, change)
+	}
 	var last Object
 	switch plural := k.schema.Plural(); {
 	case change.Collection == subscribe.Machines && plural == "cluster.x-k8s.io.machines":

@@ -1,0 +1,95 @@
+// Types that other packages have: users, roles, bindings, projects and settings. /v1 shows them; they are changed over /v3
+// and as objects of Kubernetes.
+
+package steve
+
+import (
+	"strings"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/roles"
+)
+
+// Type is a type of another package.
+type Type struct {
+	Schema Schema
+	// Of is what auth.May knows the objects by, Collection where their changes are found in the feed.
+	Of         auth.Kind
+	Collection string
+	// List is in the order of the ids, which are "<namespace>/<name>" or "<name>".
+	List func() []Seen
+	Get  func(id string) (Seen, bool)
+	// Changed is the object that a change of the collection is about, with its last form when it is gone; false is none.
+	Changed func(subscribe.Change) (id string, last *Seen, ok bool)
+}
+
+// Seen is an object, and how auth.May knows it.
+type Seen struct {
+	About   auth.Object
+	Content map[string]any
+}
+
+// kindOfOthers is the kind of such a type.
+func kindOfOthers(t Type) *kind {
+	shown := func(s Seen) Object { return withState(s.Content, conditions.New("active", "no", "")) }
+	return &kind{
+		schema: t.Schema, of: t.Of, cluster: func(Object) string { return "" }, other: &t,
+		list: func(c *Request) []Object {
+			objects := []Object{}
+			for _, s := range t.List() {
+				if auth.May(c.Who, auth.Get, s.About) {
+					objects = append(objects, shown(s))
+				}
+			}
+			return objects
+		},
+		get: func(c *Request, id string) (Object, bool) {
+			s, ok := t.Get(id)
+			if !ok || !auth.May(c.Who, auth.Get, s.About) {
+				return nil, false
+			}
+			return shown(s), true
+		},
+	}
+}
+
+// changed is the object that a change is about, as API.changed has it.
+func (t *Type) changed(c *Request, k *kind, change subscribe.Change) (id string, o Object, exists bool) {
+	if change.Collection != t.Collection {
+		return "", nil, false
+	}
+	id, last, ok := t.Changed(change)
+	if !ok {
+		return "", nil, false
+	}
+	if o, ok := k.get(c, id); ok {
+		return id, o, true
+	}
+	if last == nil || !auth.May(c.Who, auth.Get, last.About) && !auth.May(c.Before, auth.Get, last.About) {
+		return "", nil, false
+	}
+	return id, withState(last.Content, conditions.New("removed", "no", "")), false
+}
+
+// lost are the objects that the caller saw until a binding went: whoever watches them learns that they are not theirs to see
+// any more, and no more than that.
+func (a *API) lost(c *Request, w selection, change subscribe.Change) []subscribe.Frame {
+	k := a.kindOf(w.ResourceType)
+	b, gone := change.Removed.(roles.Binding)
+	if k == nil || !gone || b.ClusterID == "" || c.Who.Grants.Contain(c.Before.Grants) {
+		return nil
+	}
+	before := *c.Call
+	before.Who = c.Before
+	var frames []subscribe.Frame
+	for _, o := range k.list(&Request{Call: &before, base: c.base, kind: k}) {
+		id := k.id(o)
+		if _, still := k.get(c, id); still || w.ID != "" && w.ID != id || w.Namespace != "" && !strings.HasPrefix(id, w.Namespace+"/") {
+			continue
+		}
+		frames = append(frames, w.frame("resource.remove", map[string]any{"id": id, "type": k.schema.ID()}))
+	}
+	return frames
+}
