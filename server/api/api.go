@@ -59,6 +59,7 @@ import (
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/upgrades"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -201,7 +202,7 @@ func New(o Options) (*API, error) {
 		State: o.State, Settings: o.Settings, Clusters: o.Clusters, People: persons.People, Versions: o.Versions, MachineCounts: o.machineCounts, MachineCount: o.machineCount, Changes: a.feed, Now: o.Now,
 	})
 	h.trail = &auditing.API{Log: o.Audit, Now: o.Now}
-	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories}
+	h.login = &login.API{Auth: o.Auth, Settings: o.Settings, Tokens: h.v3, ClusterByID: o.State.ClustersByID.First, Directories: o.Directories, PageAddress: ui.Local}
 	h.joinTokens = &jointokens.API{State: o.State, Logger: o.Logger}
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
@@ -209,7 +210,7 @@ func New(o Options) (*API, error) {
 	own.V3, h.looks = h.v3, own
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
-	if h.page, a.stop, err = o.page(); err != nil {
+	if h.page, a.stop, err = o.page(h.login); err != nil {
 		a.feed.Close()
 		return nil, err
 	}

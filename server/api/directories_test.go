@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -374,5 +375,58 @@ func TestNewUserRoles(t *testing.T) {
 	}
 	if fmt.Sprint(held) != "[user-base]" {
 		t.Errorf("roles %v", held)
+	}
+}
+
+// TestPageLoginByDirectory: the page leads to a directory and back, to where somebody wanted to go and nowhere else.
+func TestPageLoginByDirectory(t *testing.T) {
+	b, g := outsiders(t, "displayName: Our <GitHub>\n")
+	if page := string(b.look("login?to=%2Fdashboard%2Fmachines", "").raw); !strings.Contains(page, `href="/v3-public/githubProviders/github/page?to=%2Fdashboard%2Fmachines">Log in with Our &lt;GitHub&gt;</a>`) {
+		t.Errorf("the page has no button: %s", page)
+	}
+	enter := func(to string) (result, string) {
+		t.Helper()
+		r := b.request("GET", githubPath+"/page?"+url.Values{"to": {to}}.Encode(), "", "")
+		at, err := g.Authorize(r.header.Get("Location"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
+		return b.request("GET", strings.TrimPrefix(at, "https://drover.example"), "", "", "Cookie", cookie), cookie
+	}
+	for to, leads := range map[string]string{
+		"/dashboard/machines?q=x": "/dashboard/machines?q=x", "https://evil.example/": "/dashboard/clusters", "//evil.example": "/dashboard/clusters", "": "/dashboard/clusters",
+	} {
+		r, _ := enter(to)
+		session := ""
+		for _, set := range r.header.Values("Set-Cookie") {
+			if name, _, _ := strings.Cut(set, "="); name == auth.SessionCookie {
+				session, _, _ = strings.Cut(strings.TrimPrefix(set, name+"="), ";")
+			}
+		}
+		if r.status != http.StatusFound || r.header.Get("Location") != leads || session == "" {
+			t.Fatalf("to %s: %d %s %v", to, r.status, r.header.Get("Location"), r.header)
+		}
+		if shown := b.look("clusters", session); shown.status != http.StatusOK || !strings.Contains(string(shown.raw), "octo") {
+			t.Errorf("the session shows %d", shown.status)
+		}
+	}
+
+	// Somebody else's journey is nobody's, and who is not let in reads why.
+	r := b.request("GET", githubPath+"/page", "", "")
+	at, err := g.Authorize(r.header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.request("GET", strings.TrimPrefix(at, "https://drover.example"), "", "", "Cookie", "R_OIDC_ID=other"); r.status != http.StatusUnprocessableEntity || strings.Contains(r.header.Get("Set-Cookie"), auth.SessionCookie) {
+		t.Errorf("in another browser: %d %v", r.status, r.header)
+	}
+	b.configure(g, "access: required\nallowed: [github_user://999]\n")
+	if r, _ := enter(""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "You are not logged in: ") || strings.Contains(fmt.Sprint(r.header.Values("Set-Cookie")), auth.SessionCookie+"=token") {
+		t.Errorf("not admitted: %d %s", r.status, r.raw)
+	}
+	// A directory that is not there takes no password either.
+	if r := b.send("login", "", url.Values{"username": {"octo"}, "password": {"x"}, "directory": {"openldap"}}); r.status != http.StatusNotFound || !strings.Contains(string(r.raw), "There is no such directory") {
+		t.Errorf("a directory that is not configured: %d %s", r.status, r.raw)
 	}
 }

@@ -3,17 +3,23 @@
 package api
 
 import (
+	"cmp"
+	"net/url"
+	"slices"
 	"time"
 
+	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/facts"
 	"github.com/drover-project/drover/server/ui/live"
 )
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
-func (o Options) page() (page *ui.UI, stop func(), err error) {
+func (o Options) page(logins *login.API) (page *ui.UI, stop func(), err error) {
 	source := &facts.Source{
 		State: o.State, Settings: o.Settings, Registration: o.Registration, DayTwo: o.DayTwo, Events: o.Events, Audit: o.Audit,
 		Versions: o.Versions, VersionStatus: o.VersionStatus, Now: o.Now,
@@ -21,12 +27,50 @@ func (o Options) page() (page *ui.UI, stop func(), err error) {
 	changes := &live.Hub{}
 	page, err = ui.New(ui.Options{
 		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
+		Doors: func(to string) []ui.Door { return o.doors(to) }, Directories: o.chosenDirectories, Enter: logins.Enter,
 		Session: func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") }, Now: o.Now,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return page, source.Watch(changes), nil
+}
+
+// doors are the directories that people log in at through their browsers.
+func (o Options) doors(to string) []ui.Door {
+	var doors []ui.Door
+	for _, d := range o.lettingIn() {
+		if !directories.ByPassword(d.Kind) {
+			doors = append(doors, ui.Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
+		}
+	}
+	return doors
+}
+
+// chosenDirectories are those that take a name and a password.
+func (o Options) chosenDirectories() []ui.Directory {
+	var chosen []ui.Directory
+	for _, d := range o.lettingIn() {
+		if directories.ByPassword(d.Kind) {
+			chosen = append(chosen, ui.Directory{ID: d.Kind, Title: titleOf(d)})
+		}
+	}
+	return chosen
+}
+
+// lettingIn are the directories that are not disabled.
+func (o Options) lettingIn() []records.Directory {
+	if o.Directories == nil {
+		return nil
+	}
+	return slices.DeleteFunc(o.Directories.All(), func(d records.Directory) bool { return d.Disabled })
+}
+
+// titleOf is what people who log in read of a directory.
+func titleOf(d records.Directory) string {
+	return cmp.Or(d.DisplayName, map[string]string{
+		records.OpenLDAP: "OpenLDAP", records.ActiveDirectory: "Active Directory", records.GenericOIDC: "OpenID Connect", records.GitHub: "GitHub",
+	}[d.Kind], d.Kind)
 }
 
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream

@@ -309,7 +309,7 @@ func directoryRows(h handlers) []row {
 			row{"POST", at + "?action=login", open().For(auth.Login, auth.Token), h.login.DirectoryLogin(kind)},
 			row{"POST", "/v3-public/authproviders/" + kind + "?action=login", open().For(auth.Login, auth.Token), h.login.DirectoryLogin(kind)})
 		if !directories.ByPassword(kind) {
-			rows = append(rows, row{"GET", at + "/begin", open(), h.login.Begin(kind)})
+			rows = append(rows, row{"GET", at + "/begin", open(), h.login.Begin(kind)}, row{"GET", at + "/page", open(), h.login.BeginPage(kind)})
 		}
 	}
 	return rows

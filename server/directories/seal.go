@@ -27,6 +27,8 @@ type Journey struct {
 	Port      int    `json:"p"`
 	Challenge string `json:"c"`
 	Answer    string `json:"a,omitempty"`
+	// To is where a login on the page leads instead, which has none of the three before.
+	To string `json:"t,omitempty"`
 	// Browser is the SHA-256 of a cookie of the browser that set out.
 	Browser string `json:"b"`
 }

@@ -24,11 +24,14 @@ type loginView struct {
 	First bool
 	Over  bool
 	Doors []Door
+	// Directories take a name and a password, too; Directory is the one that was chosen.
+	Directories []Directory
+	Directory   string
 }
 
 // Login is the handler of GET /dashboard/login.
 func (u *UI) Login(c *route.Call) (route.Answer, error) {
-	return route.Answer{}, u.showLogin(c, http.StatusOK, loginView{To: local(c.Query().Get("to")), Over: c.Query().Get("over") != ""})
+	return route.Answer{}, u.showLogin(c, http.StatusOK, loginView{To: Local(c.Query().Get("to")), Over: c.Query().Get("over") != ""})
 }
 
 func (u *UI) showLogin(c *route.Call, status int, v loginView) error {
@@ -38,7 +41,10 @@ func (u *UI) showLogin(c *route.Call, status int, v loginView) error {
 		}
 	}
 	if u.Doors != nil {
-		v.Doors = u.Doors()
+		v.Doors = u.Doors(v.To)
+	}
+	if u.Directories != nil {
+		v.Directories = u.Directories()
 	}
 	return u.send(c, status, View{Title: "Log in", Template: "login", Data: v, Command: "drover login URL --username NAME"})
 }
@@ -49,7 +55,7 @@ func (u *UI) LogIn(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	v := loginView{To: local(form.Get("to")), Username: form.Get("username")}
+	v := loginView{To: Local(form.Get("to")), Username: form.Get("username")}
 	refuse := func(status int, fault string) (route.Answer, error) {
 		v.Fault = fault
 		return route.Answer{}, u.showLogin(c, status, v)
@@ -60,6 +66,9 @@ func (u *UI) LogIn(c *route.Call) (route.Answer, error) {
 	if len(v.Username) > auth.MaxUsername {
 		v.Username = ""
 		return refuse(http.StatusUnprocessableEntity, "The user name is too long.")
+	}
+	if v.Directory = form.Get("directory"); v.Directory != "" {
+		return u.logInBy(c, v, form.Get("password"), refuse)
 	}
 	c.Concern(u.Auth.Known(v.Username)) // what is nobody's name could be a password
 	user, err := u.Auth.Login(c.Ctx(), v.Username, form.Get("password"), c.Source())
@@ -77,6 +86,25 @@ func (u *UI) LogIn(c *route.Call) (route.Answer, error) {
 	auth.SetSession(c.W, text, token.Expires)
 	if user.MustChange {
 		return u.leadTo(c, Home+"password"), nil
+	}
+	return u.leadTo(c, v.To), nil
+}
+
+// logInBy is a login by a directory that takes a name and a password.
+func (u *UI) logInBy(c *route.Call, v loginView, password string, refuse func(int, string) (route.Answer, error)) (route.Answer, error) {
+	if u.Enter == nil {
+		return refuse(http.StatusNotFound, "There is no such directory.")
+	}
+	err := u.Enter(c, v.Directory, v.Username, password)
+	if refused, ok := errors.AsType[*norman.Error](err); ok {
+		if refused.Status == http.StatusUnauthorized {
+			return refuse(refused.Status, "User name and password do not belong together.")
+		}
+		return refuse(refused.Status, sentence(refused.Message))
+	}
+	if err != nil {
+		status, fault := loginFault(err, c)
+		return refuse(status, fault)
 	}
 	return u.leadTo(c, v.To), nil
 }
@@ -194,7 +222,7 @@ func loginURL(r *http.Request) string {
 	asked := r.URL.Query()
 	asked.Del("seen")
 	to := (&url.URL{Path: r.URL.Path, RawQuery: asked.Encode()}).String()
-	if r.Method == http.MethodGet && local(to) == to && to != Home && to != Home+"clusters" {
+	if r.Method == http.MethodGet && Local(to) == to && to != Home && to != Home+"clusters" {
 		q.Set("to", to)
 	}
 	if _, err := r.Cookie(auth.SessionCookie); err == nil {
@@ -206,8 +234,8 @@ func loginURL(r *http.Request) string {
 	return Home + "login?" + q.Encode()
 }
 
-// local is an address of the page, or its begin for anything else: nobody is led to another server.
-func local(to string) string {
+// Local is an address of the page, or its begin for anything else: nobody is led to another server.
+func Local(to string) string {
 	at, err := url.Parse(to)
 	if err != nil || at.Scheme != "" || at.Host != "" || !strings.HasPrefix(at.Path, Home) || strings.Contains(to, "\\") || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/") {
 		return Home + "clusters"

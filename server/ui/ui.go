@@ -42,9 +42,12 @@ type Options struct {
 	Setting func(name string) string
 	// Session is how long a login lasts.
 	Session func() time.Duration
-	// Doors are further ways to log in; nil is none.
-	Doors func() []Door
-	Now   func() time.Time
+	// Doors are further ways to log in, from which somebody comes back to an address of the page; nil is none.
+	Doors func(to string) []Door
+	// Directories take a name and a password, and Enter gives the browser a session of who they belong to. Nil is none.
+	Directories func() []Directory
+	Enter       func(c *route.Call, directory, username, password string) error
+	Now         func() time.Time
 }
 
 // Door is a way to log in beside the local password: a directory or an identity provider. Its button stands below the
@@ -53,6 +56,9 @@ type Door struct {
 	// Title is what the button says behind "Log in with", URL where it leads.
 	Title, URL string
 }
+
+// Directory is one that people choose beside their name and password.
+type Directory struct{ ID, Title string }
 
 // UI serves the pages.
 type UI struct {

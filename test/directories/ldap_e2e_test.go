@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,6 +164,13 @@ func TestOpenLDAP(t *testing.T) {
 	}
 	d.want(0, "", "", "openldap_user://uid=ann", "users", "ls")
 
+	if status, session, text := d.onPage("openldap", "ann", "wrong"); status != http.StatusUnauthorized || session || !strings.Contains(text, "do not belong together") || !strings.Contains(text, `<option value="openldap" selected>`) {
+		t.Errorf("a wrong password on the page: %d %v %s", status, session, text)
+	}
+	if status, session, text := d.onPage("openldap", "ann", "correct horse ann"); status != http.StatusSeeOther || !session {
+		t.Errorf("on the page: %d %v %s", status, session, text)
+	}
+
 	// Out of the group, and the right is gone; the entry is gone, and she is.
 	o.change(func(c *ldap.Conn) error { return c.Del(ldap.NewDelRequest("cn=ops,ou=groups,dc=example,dc=com", nil)) })
 	d.want(0, "", "", "asked about user ann", "users", "refresh", "ann")
@@ -190,6 +198,9 @@ func TestOpenLDAP(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(1, "max", "correct horse max\n", "directory openldap does not answer", d.login("openldap", "max")...)
+	if status, session, text := d.onPage("openldap", "max", "correct horse max"); status != http.StatusServiceUnavailable || session || !strings.Contains(text, "irectory openldap does not answer") {
+		t.Errorf("on the page while it is down: %d %v %s", status, session, text)
+	}
 	d.want(1, "", "", "connection refused", "users", "refresh", "max")
 	d.want(0, "max", "", "settings-manage", "whoami")
 	d.want(0, "", "", "is forgotten", "directories", "rm", "openldap")

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,35 @@ func start(t *testing.T) *drover {
 		return err
 	})
 	return d
+}
+
+// onPage logs in on the page by a directory, with the form that a browser sends: the status of the answer, whether there is a
+// session, and what a person reads.
+func (d *drover) onPage(directory, username, password string) (status int, session bool, text string) {
+	d.Helper()
+	client := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	form := url.Values{"directory": {directory}, "username": {username}, "password": {password}}
+	r, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.url+"/dashboard/login", strings.NewReader(form.Encode()))
+	if err != nil {
+		d.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := client.Do(r)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, c := range answer.Cookies() {
+		session = session || c.Name == "R_SESS" && c.Value != ""
+	}
+	return answer.StatusCode, session, string(body)
 }
 
 func await(t *testing.T, what string, check func(context.Context) error) {

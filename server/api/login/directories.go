@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/records"
@@ -135,9 +136,28 @@ func (a *API) Begin(kind string) route.Handler {
 		if err != nil {
 			return route.Answer{}, refusal(err)
 		}
-		http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Value: cookie, Path: desk.ReturnPath, MaxAge: 600, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
-		return redirect(c, at), nil
+		return setOut(c, at, cookie), nil
 	}
+}
+
+// BeginPage is Begin for a login on the page: GET …/page?to=, an address below /dashboard/.
+func (a *API) BeginPage(kind string) route.Handler {
+	return func(c *route.Call) (route.Answer, error) {
+		if _, ok := a.on(kind); !ok {
+			return route.Answer{}, refusal(desk.ErrUnknown)
+		}
+		at, cookie, err := a.Directories.SetOut(c.Ctx(), kind, desk.Wish{To: a.PageAddress(c.Query().Get("to"))})
+		if err != nil {
+			return route.Answer{}, refusal(err)
+		}
+		return setOut(c, at, cookie), nil
+	}
+}
+
+// setOut sends a browser to a directory.
+func setOut(c *route.Call, at, cookie string) route.Answer {
+	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Value: cookie, Path: desk.ReturnPath, MaxAge: 600, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
+	return redirect(c, at)
 }
 
 // Return is GET /verify-auth, where a directory sends browsers back to. A person reads its errors.
@@ -150,21 +170,52 @@ func (a *API) Return(c *route.Call) (route.Answer, error) {
 	if cookie, err := c.R.Cookie(browserCookie); err == nil {
 		r.Cookie = cookie.Value
 	}
-	at, err := a.Directories.Return(c.Ctx(), r, c.Source())
+	arrived, err := a.Directories.Return(c.Ctx(), r, c.Source())
 	if denied, ok := errors.AsType[*directories.DeniedError](err); ok {
 		header := c.W.Header()
 		header.Set("Content-Type", "text/html; charset=utf-8")
 		header.Set("Content-Security-Policy", "default-src 'none'")
 		header.Set("Cache-Control", "no-store")
 		c.W.WriteHeader(http.StatusUnprocessableEntity)
-		_, err := fmt.Fprintf(c.W, "<!doctype html><title>drover</title><p>You are not logged in: %s</p>\n", html.EscapeString(denied.Reason))
+		_, err := fmt.Fprintf(c.W, "<!doctype html><title>drover</title><p>You are not logged in: %s</p>\n<p><a href=\"/dashboard/login\">Log in on the page</a></p>\n", html.EscapeString(denied.Reason))
 		return route.Answer{}, err
 	}
 	if err != nil {
 		return route.Answer{}, err
 	}
 	http.SetCookie(c.W, &http.Cookie{Name: browserCookie, Path: desk.ReturnPath, MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
-	return redirect(c, at), nil
+	if arrived.User != nil {
+		if err := a.Welcome(c, *arrived.User, arrived.Kind); err != nil {
+			return route.Answer{}, err
+		}
+	}
+	return redirect(c, arrived.At), nil
+}
+
+// Enter is a login on the page by a directory that takes a name and a password.
+func (a *API) Enter(c *route.Call, kind, username, password string) error {
+	if _, ok := a.on(kind); !ok {
+		return refusal(desk.ErrUnknown)
+	}
+	user, err := a.Directories.Login(c.Ctx(), kind, username, password, c.Source())
+	if err != nil {
+		return refusal(err)
+	}
+	return a.Welcome(c, user, kind)
+}
+
+// Welcome gives somebody whom a directory knows a session in the browser that asks.
+func (a *API) Welcome(c *route.Call, user records.User, kind string) error {
+	text, token, err := a.Auth.IssueToken(c.Ctx(), records.Token{
+		UserID: user.ID, Description: "login on the page", Session: true, Directory: kind, TTLMillis: a.Settings.Minutes("auth-user-session-ttl-minutes").Milliseconds(),
+	})
+	if err != nil {
+		return err
+	}
+	c.Concern(user.ID)
+	c.Who = a.Auth.IdentityOf(user, token)
+	auth.SetSession(c.W, text, token.Expires)
+	return nil
 }
 
 // redirect sends a browser on; what is in the URL is for nobody's cache or log.

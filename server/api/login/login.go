@@ -31,6 +31,8 @@ type API struct {
 	ClusterByID func(id string) (store.Document[records.Cluster], bool)
 	// Directories lets people of outside directories in; nil knows none.
 	Directories *desk.Desk
+	// PageAddress is an address of the page, or where it begins for anything else: nobody is led to another server.
+	PageAddress func(to string) string
 }
 
 // Root is GET /v3-public.

@@ -27,6 +27,7 @@ const (
 	useCollect   = "collect"
 	maxAnswer    = 200
 	maxChallenge = 100
+	maxTo        = 1024
 )
 
 // ErrUnknown says that there is no such way to log in.
@@ -79,8 +80,10 @@ func (d *Desk) arrive(ctx context.Context, c records.Directory, who directories.
 	return u, nil
 }
 
-// Wish is what the command line asks of a login through a browser.
+// Wish is what is asked of a login through a browser: To by the page, the others by a command line.
 type Wish struct {
+	// To is the address of the page that the browser is sent to at the end, with a session of its own.
+	To string
 	// Port is where it waits at the loopback address; the browser is sent nowhere else.
 	Port int
 	// Challenge is directories.Digest of a secret of the command line, Answer a text that it gets back with the code.
@@ -90,6 +93,11 @@ type Wish struct {
 // Check says what is wrong with a wish.
 func (w Wish) Check() error {
 	switch {
+	case w.To != "":
+		if len(w.To) > maxTo {
+			return directories.Denied("the address to go on to is longer than %d bytes", maxTo)
+		}
+		return nil
 	case w.Port < 1024 || w.Port > 65535:
 		return directories.Denied("port is not one from 1024 to 65535, at which a command line waits on this browser's machine")
 	case len(w.Challenge) < 43 || len(w.Challenge) > maxChallenge:
@@ -116,7 +124,7 @@ func (d *Desk) SetOut(ctx context.Context, kind string, w Wish) (at, cookie stri
 	}
 	cookie = random.Secret()
 	j := directories.Journey{
-		Kind: kind, Nonce: random.Secret(), Verifier: random.Secret(), Port: w.Port, Challenge: w.Challenge, Answer: w.Answer, Browser: directories.Digest(cookie),
+		Kind: kind, Nonce: random.Secret(), Verifier: random.Secret(), Port: w.Port, Challenge: w.Challenge, Answer: w.Answer, To: w.To, Browser: directories.Digest(cookie),
 	}
 	sealed, err := d.sealer.Seal(useJourney, j, atDirectory)
 	if err != nil {
@@ -143,16 +151,46 @@ type Returned struct {
 	Cookie  string
 }
 
-// Return ends a login: it is where the browser is sent, which is to the command line, with a code or with what went wrong. An
+// Arrived is how a login through a browser ended.
+type Arrived struct {
+	// At is where the browser is sent.
+	At string
+	// User is who gets a session in this browser, by the directory of Kind; nil for a login of a command line.
+	User *records.User
+	Kind string
+}
+
+// Return ends a login: the browser is sent to the command line, with a code or with what went wrong, or to the page. An
 // error is told to the person at the browser.
-func (d *Desk) Return(ctx context.Context, r Returned, source string) (at string, err error) {
+func (d *Desk) Return(ctx context.Context, r Returned, source string) (Arrived, error) {
 	var j directories.Journey
 	if err := d.sealer.Open(useJourney, r.State, &j); err != nil {
-		return "", directories.Denied("the state of this login is not valid: %v", err)
+		return Arrived{}, directories.Denied("the state of this login is not valid: %v", err)
 	}
 	if !directories.Proves(r.Cookie, j.Browser) {
-		return "", directories.Denied("this login was begun in another browser, or its cookie is lost: begin it again")
+		return Arrived{}, directories.Denied("this login was begun in another browser, or its cookie is lost: begin it again")
 	}
+	if j.To != "" {
+		return d.toPage(ctx, j, r, source)
+	}
+	at, err := d.toCommandLine(ctx, j, r, source)
+	return Arrived{At: at}, err
+}
+
+// toPage ends a login on the page.
+func (d *Desk) toPage(ctx context.Context, j directories.Journey, r Returned, source string) (Arrived, error) {
+	u, err := d.finish(ctx, j, r, source)
+	if err == nil && u.Disabled {
+		err = auth.ErrDisabled
+	}
+	if err != nil {
+		d.Logger.Warn("login through a browser failed", "directory", j.Kind, "source", source, "error", err)
+		return Arrived{}, directories.Denied("%v", Public(err))
+	}
+	return Arrived{At: j.To, User: &u, Kind: j.Kind}, nil
+}
+
+func (d *Desk) toCommandLine(ctx context.Context, j directories.Journey, r Returned, source string) (at string, err error) {
 	to := func(name, value string) string {
 		query := url.Values{"answer": {j.Answer}, name: {value}}
 		return "http://127.0.0.1:" + strconv.Itoa(j.Port) + "/?" + query.Encode()
