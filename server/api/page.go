@@ -11,48 +11,74 @@ import (
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/change"
+	"github.com/drover-project/drover/server/ui/deeds"
 	"github.com/drover-project/drover/server/ui/facts"
 	"github.com/drover-project/drover/server/ui/live"
+	"github.com/drover-project/drover/server/ui/signin"
+	"github.com/drover-project/drover/server/versions"
 )
 
+// page is what people with a browser see: what there is, how they log in, and what they do.
+type page struct {
+	*ui.UI
+	signin *signin.Pages
+	deeds  *deeds.Pages
+	change *change.Editor
+}
+
 // page makes the page over the state of the server; stop ends what tells it of changes.
-func (o Options) page(logins *login.API) (page *ui.UI, stop func(), err error) {
+func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	source := &facts.Source{
 		State: o.State, Settings: o.Settings, Registration: o.Registration, DayTwo: o.DayTwo, Events: o.Events, Audit: o.Audit,
 		Versions: o.Versions, VersionStatus: o.VersionStatus, Now: o.Now,
 	}
 	changes := &live.Hub{}
-	page, err = ui.New(ui.Options{
-		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
-		Doors: func(to string) []ui.Door { return o.doors(to) }, Directories: o.chosenDirectories, Enter: logins.Enter,
-		Session: func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") }, Now: o.Now,
-	})
-	if err != nil {
-		return nil, nil, err
+	shown := ui.Options{
+		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now,
+		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.deeds.Offers(who, thing) },
+		Notice: func(done string) string { return p.deeds.Notice(done) },
 	}
-	return page, source.Watch(changes), nil
+	if p.UI, err = ui.New(shown); err != nil {
+		return p, nil, err
+	}
+	p.deeds = deeds.New(p.UI, shown.Facts, o.Now)
+	p.change = &change.Editor{
+		UI: p.UI, Version: func() string { return o.Versions().Default(versions.K3s) },
+		Check: func(text []byte) error {
+			_, err := clusterspec.ParseStream(text, o.Versions())
+			return err
+		},
+	}
+	p.signin = &signin.Pages{
+		UI: p.UI, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
+		Session: func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
+		Doors:   func(to string) []signin.Door { return o.doors(to) }, Directories: o.chosenDirectories, Enter: logins.Enter,
+	}
+	return p, source.Watch(changes), nil
 }
 
 // doors are the directories that people log in at through their browsers.
-func (o Options) doors(to string) []ui.Door {
-	var doors []ui.Door
+func (o Options) doors(to string) []signin.Door {
+	var doors []signin.Door
 	for _, d := range o.lettingIn() {
 		if !directories.ByPassword(d.Kind) {
-			doors = append(doors, ui.Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
+			doors = append(doors, signin.Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
 		}
 	}
 	return doors
 }
 
 // chosenDirectories are those that take a name and a password.
-func (o Options) chosenDirectories() []ui.Directory {
-	var chosen []ui.Directory
+func (o Options) chosenDirectories() []signin.Directory {
+	var chosen []signin.Directory
 	for _, d := range o.lettingIn() {
 		if directories.ByPassword(d.Kind) {
-			chosen = append(chosen, ui.Directory{ID: d.Kind, Title: titleOf(d)})
+			chosen = append(chosen, signin.Directory{ID: d.Kind, Title: titleOf(d)})
 		}
 	}
 	return chosen
@@ -75,24 +101,38 @@ func titleOf(d records.Directory) string {
 
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream
 // gets the stream of a page.
-func pageRows(u *ui.UI) []row {
+func pageRows(u page) []row {
+	s := u.signin
 	may, object, login := route.May, route.Object, route.Login
 	return []row{
 		{"GET", "/dashboard/assets/{name}", route.Open(), u.Asset},
-		{"GET", "/dashboard/login", route.Open().Page(), u.Login},
-		{"POST", "/dashboard/login", route.Open().For(auth.Login, auth.Token).Page(), u.LogIn},
-		{"POST", "/dashboard/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token).Page(), u.Logout},
-		{"GET", "/dashboard/password", login().Page(), u.Password},
-		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), u.ChangePassword},
+		{"GET", "/dashboard/login", route.Open().Page(), s.Login},
+		{"POST", "/dashboard/login", route.Open().For(auth.Login, auth.Token).Page(), s.LogIn},
+		{"POST", "/dashboard/logout", route.Leaving().For(auth.CollectionAction("logout"), auth.Token).Page(), s.Logout},
+		{"GET", "/dashboard/password", login().Page(), s.Password},
+		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), s.ChangePassword},
 
 		{"GET", "/dashboard", route.Open(), u.Lead(ui.Home + "clusters")},
 		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Serve(u.Clusters)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Serve(u.Cluster)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals().Page(), u.Serve(u.Join)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Form},
+		{"POST", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Send},
+		{"GET", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Form},
+		{"POST", "/dashboard/new", may(auth.Create, auth.Cluster).Page(), u.change.Send},
+		{"POST", "/dashboard/check", login().Checks(), u.change.CheckText},
+		{"GET", "/dashboard/do/{deed}", login().Page(), u.deeds.Form},
+		{"POST", "/dashboard/do/{deed}", login().Page(), u.deeds.Do},
+		{"GET", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Form},
+		{"POST", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Do},
 		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
 		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
 		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},
 		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Serve(u.Fleets)},
+		{"GET", "/dashboard/fleets/{name}", object(auth.Get, auth.Fleet).Page(), u.Serve(u.Fleet)},
+		{"GET", "/dashboard/roles", may(auth.List, auth.RoleTemplate).Page(), u.Serve(u.Roles)},
+		{"GET", "/dashboard/bindings", may(auth.List, auth.ClusterBinding).Page(), u.Serve(u.Bindings)},
+		{"GET", "/dashboard/servers", may(auth.ListAll, auth.Tunnel).Page(), u.Serve(u.Servers)},
 		{"GET", "/dashboard/versions", login().Page(), u.Serve(u.Versions)},
 		{"GET", "/dashboard/tokens", may(auth.List, auth.Token).Page(), u.Serve(u.Tokens)},
 		{"GET", "/dashboard/users", may(auth.List, auth.User).Page(), u.Serve(u.Users)},

@@ -25,7 +25,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/roles"
-	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -59,7 +58,7 @@ type handlers struct {
 	// kube has clusters, machines and settings in the form of Kubernetes.
 	kube kube.API
 	// page is for people with a browser.
-	page *ui.UI
+	page page
 
 	agents, metrics, proxy route.Handler
 }

@@ -148,7 +148,7 @@ func checkForgery(r *http.Request, session string) error {
 	if err != nil || cookie.Value != forgeryToken(session) {
 		return ErrForged
 	}
-	given := r.Header.Get("X-API-CSRF")
+	given := r.Header.Get(ForgeryHeader)
 	if given == "" {
 		given = r.URL.Query().Get("CSRF")
 	}

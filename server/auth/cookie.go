@@ -20,6 +20,9 @@ const (
 	openIDCookie  = "R_OIDC_ID"
 )
 
+// ForgeryHeader repeats the cookie CSRF.
+const ForgeryHeader = "X-API-CSRF"
+
 // SetSession gives a browser its session: R_SESS, which scripts cannot read, and the cookie
 // CSRF that belongs to it.
 func SetSession(w http.ResponseWriter, tokenText string, expires time.Time) {

@@ -100,8 +100,18 @@ type Request struct {
 	// Seen is the revision of the cluster that a document is a change of, zero for none; nil takes any. Another one is a
 	// *store.ConflictError.
 	Seen *int64
+	// Generation is that of the spec which the preview was made of, zero for a cluster that is not there; nil takes any. Another
+	// one is a *ChangedError.
+	Generation *int64
 	// Owners say who set which field; see records.Cluster. Nil leaves what is there.
 	Owners json.RawMessage
+}
+
+// ChangedError says that a cluster is not any more what a change of it was made of.
+type ChangedError struct{ Cluster string }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("apply cluster %s: somebody has changed it in the meantime; look at what it is now, and apply again", e.Cluster)
 }
 
 // Apply stores all documents in one transaction, or none of them. In a dry run it
@@ -177,6 +187,9 @@ func (a *Applier) one(doc clusterspec.Document, request Request) (Result, record
 	existing, ok := a.State.Clusters.Get(string(key))
 	if seen := request.Seen; seen != nil && *seen != existing.Revision {
 		return Result{}, existing.Value, nil, &store.ConflictError{Collection: "clusters", Key: string(key), Wanted: *seen, Current: existing.Revision}
+	}
+	if g := request.Generation; g != nil && *g != existing.Value.Generation {
+		return Result{}, existing.Value, nil, &ChangedError{Cluster: string(key)}
 	}
 	var is *records.Cluster
 	if ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
@@ -51,7 +52,7 @@ func picture(machines []views.Machine) []tier {
 			t.More++
 			continue
 		}
-		t.Tiles = append(t.Tiles, tile{Name: hostOf(m), URL: machineURL(m.ID), State: string(m.State), Text: cmp.Or(m.WaitingFor, m.Cause), Since: m.Since})
+		t.Tiles = append(t.Tiles, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State), Text: cmp.Or(m.WaitingFor, m.Cause), Since: m.Since})
 	}
 	tiers = slices.DeleteFunc(tiers, func(t tier) bool { return len(t.Tiles) == 0 })
 	for i := range tiers {
@@ -70,6 +71,9 @@ type clusterView struct {
 	Quorum int
 	Etcd   []tile
 	Path   string
+	Offers []Offer
+	// MayChange says that who asks is offered the editor.
+	MayChange bool
 }
 
 // Cluster is the page of a cluster.
@@ -79,16 +83,16 @@ func (u *UI) Cluster(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("cluster", key)
 	}
-	v := clusterView{Cluster: c, Tiers: picture(c.Machines), UnderWay: c.underWay(), Quorum: c.Members/2 + 1, Path: r.Query.Path}
+	v := clusterView{Cluster: c, Tiers: picture(c.Machines), UnderWay: c.underWay(), Quorum: c.Members/2 + 1, Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
 	for _, m := range c.Machines {
 		if m.Roles.Etcd {
-			v.Etcd = append(v.Etcd, tile{Name: hostOf(m), URL: machineURL(m.ID), State: string(m.State)})
+			v.Etcd = append(v.Etcd, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State)})
 		}
 	}
 	topics := []string{TopicCluster(key)}
 	return View{
 		Title: c.Name, Template: "cluster", Data: v, Section: "clusters", Trail: []Link{{"Clusters", Home + "clusters"}},
-		Command: "drover clusters show " + quoted(c.Name), Topics: topics,
+		Command: "drover clusters show " + Quoted(c.Name), Topics: topics,
 	}, nil
 }
 
@@ -119,11 +123,11 @@ func (u *UI) Join(r Request) (View, error) {
 		v.Etcd, v.ControlPlane, v.Worker = true, true, true
 	}
 	flags := v.flags()
-	command := "drover clusters join-command " + quoted(r.Param("name")) + flags
+	command := "drover clusters join-command " + Quoted(r.Param("name")) + flags
 	switch {
 	case v.Fault != "":
 	case docker:
-		v.Fault = "The hosts of this cluster run Docker; their command is printed by: drover clusters join-command " + quoted(r.Param("name")) + " --docker" + flags
+		v.Fault = "The hosts of this cluster run Docker; their command is printed by: drover clusters join-command " + Quoted(r.Param("name")) + " --docker" + flags
 	case !v.Etcd && !v.ControlPlane && !v.Worker:
 		v.Fault = "A host needs at least one role."
 	default:
@@ -131,7 +135,7 @@ func (u *UI) Join(r Request) (View, error) {
 	}
 	return View{
 		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, // without topics: each look at it is in the audit log
-		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), clusterURL(key)}},
+		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), ClusterURL(key)}},
 	}, nil
 }
 
@@ -147,13 +151,13 @@ func (v joinView) flags() string {
 		}
 	}
 	if v.NodeName != "" {
-		text += " --node-name " + quoted(v.NodeName)
+		text += " --node-name " + Quoted(v.NodeName)
 	}
 	for _, label := range strings.Fields(v.Labels) {
-		text += " --label " + quoted(label)
+		text += " --label " + Quoted(label)
 	}
 	for _, taint := range strings.Fields(v.Taints) {
-		text += " --taint " + quoted(taint)
+		text += " --taint " + Quoted(taint)
 	}
 	return text
 }
@@ -166,7 +170,14 @@ type machineView struct {
 	Home string
 	// Walked are the states that it went through, newest first.
 	Walked []walked
+	Offers []Offer
+	// MayRead says that who asks may read the output of its plan and its units.
+	MayRead bool
+	Units   []string
 }
+
+// units are those whose journal is read on a machine's page.
+var units = []string{"rancher-system-agent", "k3s", "k3s-agent", "rke2-server", "rke2-agent"}
 
 type walked struct {
 	State string
@@ -182,17 +193,18 @@ func (u *UI) Machine(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("machine", key)
 	}
-	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History)}
+	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m), Units: units}
+	v.MayRead = m.Docker == nil && auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
 	trail := []Link{{"Fleets", Home + "fleets"}}
 	if !m.Fleet && m.Docker == nil {
-		v.Home = clusterURL(m.Namespace + "/" + m.Cluster)
+		v.Home = ClusterURL(m.Namespace + "/" + m.Cluster)
 		trail = []Link{{"Clusters", Home + "clusters"}, {m.Cluster, v.Home}}
 	} else if !m.Fleet {
 		trail = []Link{{"Clusters", Home + "clusters"}}
 	}
 	return View{
 		Title: v.Host, Template: "machine", Data: v, Section: "machines", Trail: trail,
-		Command: "drover machines show " + quoted(m.Name), Topics: []string{TopicMachine(key)},
+		Command: "drover machines show " + Quoted(m.Name), Topics: []string{TopicMachine(key)},
 	}, nil
 }
 
@@ -212,7 +224,8 @@ func walk(history []records.Transition) []walked {
 // operationView is the page of an operation.
 type operationView struct {
 	views.Operation
-	Home string
+	Home   string
+	Offers []Offer
 }
 
 // Operation is the page of an operation.
@@ -222,11 +235,11 @@ func (u *UI) Operation(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("operation", id)
 	}
-	v := operationView{Operation: o, Home: clusterURL(o.Cluster)}
+	v := operationView{Operation: o.Operation, Home: ClusterURL(o.Cluster), Offers: u.offers(r.Who, o)}
 	_, name, _ := strings.Cut(o.Cluster, "/")
 	return View{
 		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: "clusters",
-		Trail: []Link{{"Clusters", Home + "clusters"}, {name, v.Home}}, Command: "drover operations show " + quoted(id), Topics: []string{TopicOperation(id)},
+		Trail: []Link{{"Clusters", Home + "clusters"}, {name, v.Home}}, Command: "drover operations show " + Quoted(id), Topics: []string{TopicOperation(id)},
 	}, nil
 }
 

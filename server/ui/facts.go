@@ -23,12 +23,14 @@ type Facts struct {
 	// Machines are those of one cluster or fleet by its id, or all for "".
 	Machines  func(who auth.Identity, clusterID string) []views.Machine
 	Machine   func(who auth.Identity, key string) (m Machine, ok bool)
-	Operation func(who auth.Identity, id string) (o views.Operation, ok bool)
+	Operation func(who auth.Identity, id string) (o Operation, ok bool)
 	Fleets    func(who auth.Identity) []views.Fleet
 	Versions  func() views.Versions
 	Tokens    func(who auth.Identity) []views.Token
 	Users     func(who auth.Identity) []User
 	Settings  func(who auth.Identity) []Setting
+	Roles     func(who auth.Identity) []Role
+	Bindings  func(who auth.Identity) []Binding
 	Audit     func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
 }
 
@@ -135,6 +137,34 @@ type PlanProbe struct {
 	Name    string
 	Healthy bool
 	Known   bool
+}
+
+// Operation is an operation with the ID of its cluster or fleet.
+type Operation struct {
+	views.Operation
+	ClusterID string
+}
+
+// Role is a global role, or a role template of clusters or projects.
+type Role struct {
+	ID, Name, Description, Context string
+	Builtin, Locked                bool
+	// Rules are written as people read them, Inherits the IDs of roles whose rules it has, too.
+	Rules    []string
+	Inherits []string
+}
+
+// Binding is that somebody has a role.
+type Binding struct {
+	ID, Role string
+	// Name is whose it is, as people know them; Group says that it is a group.
+	Name  string
+	Group bool
+	// Cluster and Project are where it holds; empty for the whole server.
+	Cluster, ClusterID, Project string
+	Created                     time.Time
+	// About is what auth.May is asked about.
+	About auth.Object
 }
 
 // User is a user.

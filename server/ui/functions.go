@@ -13,8 +13,8 @@ import (
 func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset": u.assetURL, "home": func() string { return Home }, "tone": tone, "mark": mark, "time": stamp, "span": span, "size": size,
-		"cluster": clusterURL, "machine": machineURL, "operation": operationURL, "percent": percent, "join": strings.Join, "quoted": quoted,
-		"version": shownVersion, "host": hostOf, "ended": ended, "short": short, "why": whyCommand,
+		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
+		"version": ShownVersion, "host": hostOf, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand,
 	}
 }
 
@@ -23,14 +23,17 @@ func pathOf(kind, key string) string {
 	return Home + kind + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }
 
-// clusterURL is the page of a cluster by its key.
-func clusterURL(key string) string { return pathOf("clusters", key) }
+// ClusterURL is the page of a cluster by its key.
+func ClusterURL(key string) string { return pathOf("clusters", key) }
 
-// machineURL is the page of a machine by its key.
-func machineURL(key string) string { return pathOf("machines", key) }
+// MachineURL is the page of a machine by its key.
+func MachineURL(key string) string { return pathOf("machines", key) }
 
-// operationURL is the page of an operation.
-func operationURL(id string) string { return Home + "operations/" + url.PathEscape(id) }
+// OperationURL is the page of an operation.
+func OperationURL(id string) string { return Home + "operations/" + url.PathEscape(id) }
+
+// FleetURL is the page of a fleet.
+func FleetURL(name string) string { return Home + "fleets/" + url.PathEscape(name) }
 
 // mark is a sign for a tone, for those who cannot tell colours apart.
 func mark(tone string) string {
@@ -52,6 +55,22 @@ func stamp(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05") + `</time>`) //nolint:gosec // digits alone
+}
+
+// lines are the lines of a text.
+func lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
+
+// side is what a line of a diff means.
+func side(line string) string {
+	switch {
+	case strings.HasPrefix(line, "+"):
+		return "added"
+	case strings.HasPrefix(line, "-"):
+		return "taken"
+	case strings.HasPrefix(line, "@@"):
+		return "quiet"
+	}
+	return ""
 }
 
 // span is a time between two others.
@@ -93,4 +112,4 @@ func percent(done, total int) int {
 func short(s string) string { return s[:min(len(s), 12)] }
 
 // whyCommand is the command that shows causes.
-func whyCommand(name string) string { return "drover why " + quoted(name) }
+func whyCommand(name string) string { return "drover why " + Quoted(name) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
@@ -27,6 +28,18 @@ type listView[T any] struct {
 	Path              string
 	// All is how many there are without filters.
 	All int
+	// Offers are what somebody may do to a row, by what names it, and Makes what they may make.
+	Offers map[string][]Offer
+	Makes  []Offer
+}
+
+// offering adds to a list what somebody may do to its rows, and make of the kind.
+func offering[T any](u *UI, who auth.Identity, v listView[T], kind auth.Kind, id func(T) string) listView[T] {
+	v.Offers, v.Makes = map[string][]Offer{}, u.offers(who, kind)
+	for _, row := range v.Rows {
+		v.Offers[id(row)] = u.offers(who, row)
+	}
+	return v
 }
 
 // listOf filters, sorts and cuts a list as the query asks for it.
@@ -64,7 +77,7 @@ func (u *UI) Clusters(r Request) (View, error) {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
 		}},
 		{"state", "State", false, func(a, b ClusterRow) int { return compareStates(a.State, b.State) }},
-		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(shownVersion(a.Cluster), shownVersion(b.Cluster)) }},
+		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(ShownVersion(a.Cluster), ShownVersion(b.Cluster)) }},
 		{"machines", "Machines", true, func(a, b ClusterRow) int { return cmp.Compare(a.Machines, b.Machines) }},
 		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
 		{"certificate", "First certificate ends", false, func(a, b ClusterRow) int { return compareTimes(a.Certificate.End, b.Certificate.End) }},
@@ -73,13 +86,17 @@ func (u *UI) Clusters(r Request) (View, error) {
 	rows := u.Facts.Clusters(r.Who)
 	v := listOf(rows, columns, func(c ClusterRow) string { return c.State },
 		func(c ClusterRow) string {
-			return c.Namespace + "/" + c.Name + " " + c.ID + " " + shownVersion(c.Cluster)
+			return c.Namespace + "/" + c.Name + " " + c.ID + " " + ShownVersion(c.Cluster)
 		}, r.Query)
-	return View{Title: "Clusters", Template: "clusters", Data: v, Section: "clusters", Command: "drover clusters ls", Topics: []string{TopicClusters, TopicMachines}}, nil
+	data := struct {
+		listView[ClusterRow]
+		MayMake bool
+	}{v, auth.May(r.Who, auth.Create, auth.Object{Kind: auth.Cluster})}
+	return View{Title: "Clusters", Template: "clusters", Data: data, Section: "clusters", Command: "drover clusters ls", Topics: []string{TopicClusters, TopicMachines}}, nil
 }
 
-// shownVersion is the version that a cluster runs, or should.
-func shownVersion(c views.Cluster) string { return cmp.Or(c.Version, c.KubernetesVersion) }
+// ShownVersion is the version that a cluster runs, or should.
+func ShownVersion(c views.Cluster) string { return cmp.Or(c.Version, c.KubernetesVersion) }
 
 // machinesView is a list of machines, of one cluster or all.
 type machinesView struct {
@@ -89,6 +106,16 @@ type machinesView struct {
 
 // Machines is the page of all machines, or of those of a cluster or a fleet.
 func (u *UI) Machines(r Request) (View, error) {
+	id := r.Query.Get("cluster")
+	command := "drover machines ls"
+	if id != "" {
+		command += " --cluster " + id
+	}
+	return View{Title: "Machines", Template: "machines", Data: u.machinesOf(r, id), Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
+}
+
+// machinesOf is the list of the machines of a cluster or a fleet, or of all.
+func (u *UI) machinesOf(r Request, id string) machinesView {
 	columns := []columnOf[views.Machine]{
 		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(hostOf(a), hostOf(b)) }},
 		{"cluster", "Cluster or fleet", false, func(a, b views.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
@@ -96,16 +123,10 @@ func (u *UI) Machines(r Request) (View, error) {
 		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
 		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
-	id := r.Query.Get("cluster")
-	v := machinesView{Cluster: id, listView: listOf(u.Facts.Machines(r.Who, id), columns, func(m views.Machine) string { return string(m.State) },
+	return machinesView{Cluster: id, listView: listOf(u.Facts.Machines(r.Who, id), columns, func(m views.Machine) string { return string(m.State) },
 		func(m views.Machine) string {
 			return m.ID + " " + hostOf(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
-	command := "drover machines ls"
-	if id != "" {
-		command += " --cluster " + id
-	}
-	return View{Title: "Machines", Template: "machines", Data: v, Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
 }
 
 // hostOf is what people call a machine: its node, or its host.
@@ -124,6 +145,7 @@ func (u *UI) Fleets(r Request) (View, error) {
 		{"created", "Made", false, func(a, b views.Fleet) int { return compareTimes(a.Created, b.Created) }},
 	}
 	v := listOf(u.Facts.Fleets(r.Who), columns, nil, func(f views.Fleet) string { return f.Name + " " + f.ID }, r.Query)
+	v = offering(u, r.Who, v, auth.Fleet, func(f views.Fleet) string { return f.ID })
 	return View{Title: "Fleets", Template: "fleets", Data: v, Section: "fleets", Command: "drover fleets ls", Topics: []string{TopicFleets, TopicMachines}}, nil
 }
 
@@ -165,6 +187,7 @@ func (u *UI) Tokens(r Request) (View, error) {
 		Current string
 		Kind    func(views.Token) string
 	}{listOf(u.Facts.Tokens(r.Who), columns, kind, func(t views.Token) string { return t.Name + " " + t.Description }, r.Query), r.Who.TokenName, kind}
+	v.listView = offering(u, r.Who, v.listView, auth.Token, func(t views.Token) string { return t.Name })
 	return View{Title: "Your tokens", Template: "tokens", Data: v, Section: "tokens", Command: "drover tokens ls", Topics: []string{TopicTokens}}, nil
 }
 
@@ -176,6 +199,7 @@ func (u *UI) Users(r Request) (View, error) {
 		{"created", "Made", false, func(a, b User) int { return compareTimes(a.Created, b.Created) }},
 	}
 	v := listOf(u.Facts.Users(r.Who), columns, nil, func(x User) string { return x.Username + " " + x.Name + " " + x.ID + " " + x.Description }, r.Query)
+	v = offering(u, r.Who, v, auth.User, func(x User) string { return x.ID })
 	return View{Title: "Users", Template: "users", Data: v, Section: "users", Command: "drover users ls", Topics: []string{TopicUsers}}, nil
 }
 
@@ -189,7 +213,82 @@ func (u *UI) Settings(r Request) (View, error) {
 		return "default"
 	}
 	v := listOf(u.Facts.Settings(r.Who), columns, state, func(s Setting) string { return s.Name + " " + s.Value }, r.Query)
+	v = offering(u, r.Who, v, auth.Setting, func(s Setting) string { return s.Name })
 	return View{Title: "Settings", Template: "settings", Data: v, Section: "settings", Command: "drover settings ls", Topics: []string{TopicSettings}}, nil
+}
+
+// Roles is the page of the roles that there are.
+func (u *UI) Roles(r Request) (View, error) {
+	columns := []columnOf[Role]{
+		{"context", "Of", false, func(a, b Role) int { return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.ID, b.ID)) }},
+		{"name", "Name", false, func(a, b Role) int { return strings.Compare(a.Name, b.Name) }},
+	}
+	v := listOf(u.Facts.Roles(r.Who), columns, func(x Role) string { return x.Context }, func(x Role) string { return x.ID + " " + x.Name + " " + x.Description }, r.Query)
+	return View{Title: "Roles", Template: "roles", Data: v, Section: "roles", Command: "drover roles ls", Topics: []string{TopicRights}}, nil
+}
+
+// Bindings is the page of who has which role.
+func (u *UI) Bindings(r Request) (View, error) {
+	columns := []columnOf[Binding]{
+		{"name", "Who", false, func(a, b Binding) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Role, b.Role)) }},
+		{"role", "Role", false, func(a, b Binding) int { return strings.Compare(a.Role, b.Role) }},
+		{"cluster", "Where", false, func(a, b Binding) int { return strings.Compare(a.Cluster+a.Project, b.Cluster+b.Project) }},
+		{"created", "Made", false, func(a, b Binding) int { return compareTimes(a.Created, b.Created) }},
+	}
+	v := listOf(u.Facts.Bindings(r.Who), columns, nil, func(b Binding) string { return strings.Join([]string{b.Name, b.Role, b.Cluster, b.ClusterID, b.Project, b.ID}, " ") }, r.Query)
+	v = offering(u, r.Who, v, auth.ClusterBinding, func(b Binding) string { return b.ID })
+	return View{Title: "Bindings", Template: "bindings", Data: v, Section: "bindings", Command: "drover bindings ls", Topics: []string{TopicRights, TopicUsers}}, nil
+}
+
+// serversView is the servers with the tunnels that end at them.
+type serversView struct {
+	listView[views.Tunnel]
+	Silent map[string]string
+}
+
+// Servers is the page of the servers and their tunnels.
+func (u *UI) Servers(r Request) (View, error) {
+	reply, err := r.Ask(route.Asked{Method: http.MethodGet, Target: "/v1-drover/tunnels"})
+	if err != nil {
+		return View{}, err
+	}
+	var answer views.Tunnels
+	if err := reply.Decode(&answer); err != nil {
+		return View{}, err
+	}
+	columns := []columnOf[views.Tunnel]{
+		{"host", "Host", false, func(a, b views.Tunnel) int { return strings.Compare(a.Host+a.Subject, b.Host+b.Subject) }},
+		{"server", "Server", false, func(a, b views.Tunnel) int { return strings.Compare(a.Server, b.Server) }},
+		{"since", "Open", false, func(a, b views.Tunnel) int { return compareTimes(a.Since, b.Since) }},
+		{"in", "From the host", true, func(a, b views.Tunnel) int { return cmp.Compare(a.BytesIn, b.BytesIn) }},
+		{"out", "To the host", true, func(a, b views.Tunnel) int { return cmp.Compare(a.BytesOut, b.BytesOut) }},
+	}
+	v := serversView{listOf(answer.Data, columns, func(t views.Tunnel) string { return t.Server },
+		func(t views.Tunnel) string { return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ") }, r.Query), answer.Silent}
+	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicMachines}}, nil
+}
+
+// fleetView is the page of a fleet.
+type fleetView struct {
+	views.Fleet
+	machinesView
+	Does []Offer
+}
+
+// Fleet is the page of a fleet.
+func (u *UI) Fleet(r Request) (View, error) {
+	name := r.Param("name")
+	all := u.Facts.Fleets(r.Who)
+	i := slices.IndexFunc(all, func(f views.Fleet) bool { return f.Name == name })
+	if i < 0 {
+		return View{}, norman.Missing("fleet", name)
+	}
+	f := all[i]
+	v := fleetView{Fleet: f, machinesView: u.machinesOf(r, f.ID), Does: u.offers(r.Who, f)}
+	return View{
+		Title: f.Name, Template: "fleet", Data: v, Section: "fleets", Trail: []Link{{"Fleets", Home + "fleets"}},
+		Command: "drover fleets show " + Quoted(f.Name), Topics: []string{TopicFleets, TopicMachines},
+	}, nil
 }
 
 // auditView is the audit log of the server that serves the page.
@@ -221,17 +320,17 @@ func (u *UI) Audit(r Request) (View, error) {
 		return View{}, err
 	}
 	slices.Reverse(v.Data) // the newest is what people look for
-	command := "drover audit --since " + quoted(v.Since)
+	command := "drover audit --since " + Quoted(v.Since)
 	for _, f := range [][2]string{{" --user ", v.User}, {" --verb ", v.Verb}, {" --kind ", v.Kind}, {" --object ", v.Object}} {
 		if f[1] != "" {
-			command += f[0] + quoted(f[1])
+			command += f[0] + Quoted(f[1])
 		}
 	}
 	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command}, nil
 }
 
-// quoted is a word of a command line.
-func quoted(word string) string {
+// Quoted is a word of a command line.
+func Quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
 	}

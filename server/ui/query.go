@@ -20,7 +20,7 @@ type Query struct {
 func (q Query) With(pairs ...string) string {
 	values := url.Values{}
 	for name, given := range q.Values {
-		if name != "page" && name != "seen" && len(given) > 0 && given[0] != "" {
+		if name != "page" && name != "seen" && name != "done" && len(given) > 0 && given[0] != "" {
 			values.Set(name, given[0])
 		}
 	}

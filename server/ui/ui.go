@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"mime"
 	"net/http"
 	"runtime"
 	"slices"
@@ -38,27 +39,19 @@ type Options struct {
 	// Changes tells open pages of what changed, by the topics that their views name.
 	Changes *live.Hub
 	Auth    *auth.Auth
-	// Setting is the value of a setting.
-	Setting func(name string) string
-	// Session is how long a login lasts.
-	Session func() time.Duration
-	// Doors are further ways to log in, from which somebody comes back to an address of the page; nil is none.
-	Doors func(to string) []Door
-	// Directories take a name and a password, and Enter gives the browser a session of who they belong to. Nil is none.
-	Directories func() []Directory
-	Enter       func(c *route.Call, directory, username, password string) error
-	Now         func() time.Time
+	// Offers are what somebody may do to a thing that a page shows: a value of Facts. Nil offers nothing.
+	Offers func(who auth.Identity, thing any) []Offer
+	// Notice is what a page says that somebody comes to who has done something; empty for nothing.
+	Notice func(done string) string
+	Now    func() time.Time
 }
 
-// Door is a way to log in beside the local password: a directory or an identity provider. Its button stands below the
-// form.
-type Door struct {
-	// Title is what the button says behind "Log in with", URL where it leads.
+// Offer is a link to something that somebody may do.
+type Offer struct {
 	Title, URL string
+	// Grave is what cannot be taken back.
+	Grave bool
 }
-
-// Directory is one that people choose beside their name and password.
-type Directory struct{ ID, Title string }
 
 // UI serves the pages.
 type UI struct {
@@ -112,6 +105,8 @@ type View struct {
 	Command string
 	// Section is the entry of the navigation that it belongs to.
 	Section string
+	// Notice is what has been done by who comes here.
+	Notice string
 	// Topics are those whose changes it shows. Without any it does not change by itself.
 	Topics []string
 }
@@ -126,6 +121,8 @@ type Request struct {
 	// Param is a part of the path, Query what follows it.
 	Param func(name string) string
 	Query Query
+	// Ask has the API answer a request for them.
+	Ask func(route.Asked) (route.Reply, error)
 }
 
 // Page makes the view of a request.
@@ -154,7 +151,7 @@ type navEntry struct {
 func (u *UI) Serve(page Page) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if c.Who.MustChangePassword {
-			return u.leadTo(c, Home+"password"), nil
+			return u.LeadTo(c, Home+"password"), nil
 		}
 		if streams(c.R) {
 			return u.follow(c, page)
@@ -163,7 +160,10 @@ func (u *UI) Serve(page Page) route.Handler {
 		if err != nil {
 			return route.Answer{}, err
 		}
-		return route.Answer{}, u.send(c, http.StatusOK, view)
+		if u.Notice != nil {
+			view.Notice = u.Notice(c.Query().Get("done"))
+		}
+		return route.Answer{}, u.Show(c, http.StatusOK, view)
 	}
 }
 
@@ -171,9 +171,9 @@ func (u *UI) Serve(page Page) route.Handler {
 func (u *UI) Lead(to string) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if given := c.Query().Get("setup"); given != "" { // as the log of a first start has it
-			return u.leadTo(c, Home+"login"), nil
+			return u.LeadTo(c, Home+"login"), nil
 		}
-		return u.leadTo(c, to), nil
+		return u.LeadTo(c, to), nil
 	}
 }
 
@@ -182,14 +182,14 @@ func (u *UI) Root(others route.Handler) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		c.W.Header().Add("Vary", "Accept")
 		if strings.Contains(c.R.Header.Get("Accept"), "text/html") && c.Query().Get("_format") == "" {
-			return u.leadTo(c, Home), nil
+			return u.LeadTo(c, Home), nil
 		}
 		return others(c)
 	}
 }
 
-// leadTo answers with another address. A stream is told that it is over, as it cannot follow.
-func (u *UI) leadTo(c *route.Call, to string) route.Answer {
+// LeadTo answers with another address. A stream is told that it is over, as it cannot follow.
+func (u *UI) LeadTo(c *route.Call, to string) route.Answer {
 	headers(c.W.Header())
 	if streams(c.R) {
 		begin(c)
@@ -202,7 +202,7 @@ func (u *UI) leadTo(c *route.Call, to string) route.Answer {
 }
 
 func request(c *route.Call) Request {
-	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}}
+	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask}
 }
 
 // body makes the inside of <main>, in a turn of its own.
@@ -232,8 +232,8 @@ func seenOf(body []byte) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// send answers with a whole page.
-func (u *UI) send(c *route.Call, status int, view View) error {
+// Show answers with a whole page.
+func (u *UI) Show(c *route.Call, status int, view View) error {
 	body, err := u.body(c.Ctx(), view)
 	if err != nil {
 		return err
@@ -259,10 +259,29 @@ func (u *UI) send(c *route.Call, status int, view View) error {
 	return nil
 }
 
+// File answers with a file, which browsers keep under a name.
+func (u *UI) File(c *route.Call, name, text string) error {
+	h := c.W.Header()
+	headers(h)
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	c.W.WriteHeader(http.StatusOK)
+	_, _ = c.W.Write([]byte(text)) // the client has gone when this fails
+	return nil
+}
+
+// offers are what somebody may do to a thing.
+func (u *UI) offers(who auth.Identity, thing any) []Offer {
+	if u.Offers == nil {
+		return nil
+	}
+	return u.Offers(who, thing)
+}
+
 // Refuse shows what is wrong, as a page; who is not logged in is led to where they can be.
 func (u *UI) Refuse(c *route.Call, e *norman.Error) {
 	if e.Status == http.StatusUnauthorized {
-		u.leadTo(c, loginURL(c.R))
+		u.LeadTo(c, loginURL(c.R))
 		return
 	}
 	if streams(c.R) {
@@ -274,7 +293,7 @@ func (u *UI) Refuse(c *route.Call, e *norman.Error) {
 		c.W.Header().Set("Retry-After", fmt.Sprint(int(e.RetryAfter.Seconds()+0.999)))
 	}
 	view := View{Title: titleOf(e.Status), Template: "refusal", Data: e.Message}
-	if u.send(c, e.Status, view) != nil {
+	if u.Show(c, e.Status, view) != nil {
 		http.Error(c.W, e.Message, e.Status)
 	}
 }
@@ -322,7 +341,10 @@ func navOf(who auth.Identity, here string) []navEntry {
 	add("Versions", "versions", true)
 	add("Tokens", "tokens", true)
 	add("Users", "users", true)
+	add("Roles", "roles", true)
+	add("Bindings", "bindings", true)
 	add("Settings", "settings", true)
+	add("Servers", "servers", auth.Somewhere(who, auth.ListAll, auth.Tunnel))
 	add("Audit log", "audit", auth.Somewhere(who, auth.ListAll, auth.Audit))
 	return nav
 }

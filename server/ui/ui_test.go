@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 
 func TestQuoted(t *testing.T) {
 	for given, want := range map[string]string{"harbour": "harbour", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$(reboot)": "'$(reboot)'", "k=v:NoSchedule": "k=v:NoSchedule"} {
-		if got := quoted(given); got != want {
+		if got := Quoted(given); got != want {
 			t.Errorf("%q is quoted as %s, want %s", given, got, want)
 		}
 	}
@@ -77,16 +76,5 @@ func TestTones(t *testing.T) {
 		if got := tone(state); got != want {
 			t.Errorf("%s is %s, want %s", state, got, want)
 		}
-	}
-}
-
-func TestDoors(t *testing.T) {
-	u, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := u.body(t.Context(), View{Title: "Log in", Template: "login", Data: loginView{Doors: []Door{{"<b>Active Directory", "/v1-x/login?a=1&b=2"}}}})
-	if err != nil || !strings.Contains(string(body), `href="/v1-x/login?a=1&amp;b=2">Log in with &lt;b&gt;Active Directory</a>`) {
-		t.Errorf("%v: %s", err, body)
 	}
 }

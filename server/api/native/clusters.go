@@ -38,6 +38,13 @@ func request(c *route.Call) (clusters.Request, error) {
 	case replace:
 		r.Turn = turns.Replace
 	}
+	if text := c.Query().Get("generation"); text != "" {
+		seen, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || seen < 0 {
+			return r, norman.Invalid(norman.InvalidOption, "generation", "%.40q is not the generation of a cluster", text)
+		}
+		r.Generation = &seen
+	}
 	if text := c.Query().Get("maxMachines"); text != "" {
 		most, err := strconv.Atoi(text)
 		if err != nil || most < 0 {
@@ -60,7 +67,7 @@ func flag(c *route.Call, name string) (bool, error) {
 	}
 }
 
-// Apply is POST /v1-drover/apply?dryRun=true: a stream of documents of
+// Apply is POST /v1-drover/apply?dryRun=true&generation=3: a stream of documents of
 // clusters, Secrets and ConfigMaps, YAML or JSON. Either all of them are taken or none.
 func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	how, err := request(c)

@@ -29,6 +29,8 @@ const (
 	opens
 	// passes hands a request on: it lasts where it is a watch or becomes a connection.
 	passes
+	// checks reads, whatever its method is.
+	checks
 )
 
 // Reveals marks a row that only reads and gives away what opens a host or a cluster.
@@ -56,6 +58,8 @@ type trail struct {
 	id    string
 	body  *copied
 	lasts bool
+	// handedOn says that the API was asked for the same, which is recorded as what it is.
+	handedOn bool
 }
 
 // follow begins the entry of a request whose row is found. c.W records the status from then on.
@@ -81,6 +85,8 @@ func classOf(c *Call, row *compiled) audit.Class {
 	switch {
 	case row.Access.rule == own && c.Who.UserID == "":
 		return audit.Agent
+	case row.Access.use == checks:
+		return audit.Read
 	case row.Access.use != plain:
 		return audit.WayIn
 	case !isRead(c.Method):
@@ -109,7 +115,7 @@ func (f *trail) begin() {
 
 // end writes the entry of a request that is over.
 func (f *trail) end(w *statusRecorder) {
-	if f == nil {
+	if f == nil || f.handedOn {
 		return
 	}
 	e := f.entry()

@@ -42,6 +42,9 @@ func Envelope(err error) *norman.Error {
 	if _, ok := errors.AsType[*store.ConflictError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
+	if _, ok := errors.AsType[*clusters.ChangedError](err); ok {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
 	if _, ok := errors.AsType[*clusters.LimitError](err); ok {
 		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "%v", err)
 	}

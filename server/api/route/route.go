@@ -122,6 +122,9 @@ func Kubernetes(verb auth.Verb, kind auth.Kind) Access {
 // KubernetesLogin is Login whose refusals have the form of Kubernetes.
 func KubernetesLogin() Access { return Access{rule: kubernetes} }
 
+// Checks marks a row that looks at what it is sent, and changes nothing.
+func (a Access) Checks() Access { a.use = checks; return a }
+
 // Page says that refusals are pages for people, by Env.Refuse.
 func (a Access) Page() Access { a.page = true; return a }
 

@@ -33,6 +33,7 @@ type Env struct {
 	// Refuse answers for rows of pages with what is wrong; nil answers as all other rows do.
 	Refuse func(*Call, *norman.Error)
 	reply  norman.Replier
+	table  *Table // for what pages ask
 }
 
 // Table serves requests by its rows.
@@ -50,6 +51,7 @@ type compiled struct {
 // NewTable makes a table. Of two rows that match the same path the first one serves it.
 func NewTable(env *Env, rows []Row) *Table {
 	t := &Table{env: env, first: map[string][]int{}}
+	env.table = t
 	for i, row := range rows {
 		c := compiled{row, compile(row.Pattern)}
 		t.rows = append(t.rows, c)

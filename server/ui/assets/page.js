@@ -55,6 +55,7 @@
 	}
 	function same(old, next) {
 		if (old.nodeType !== 1) { if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue; return; }
+		if (old.hasAttribute("data-keep")) return; // it is filled here
 		const touched = old.nodeName === "INPUT" || old.nodeName === "SELECT" || old.nodeName === "TEXTAREA";
 		for (const { name } of [...old.attributes]) {
 			if (!next.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS") && name !== "title") old.removeAttribute(name);
@@ -145,6 +146,96 @@
 	});
 	// Forms that show something as soon as something is ticked.
 	document.addEventListener("change", (e) => { const form = e.target.form; if (form && form.hasAttribute("data-send")) form.requestSubmit(); });
+
+	// What was done is said once: not again to whoever loads the page anew, or gets its address.
+	const here = new URL(location.href);
+	if (here.searchParams.has("done")) { here.searchParams.delete("done"); history.replaceState(null, "", here); }
+	// Forms that do something are sent once.
+	document.addEventListener("submit", (e) => {
+		if (!e.target.hasAttribute("data-once")) return;
+		if (e.target.dataset.sent) { e.preventDefault(); return; }
+		e.target.dataset.sent = "1";
+	});
+	addEventListener("pageshow", () => { for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent; });
+
+	// Logs of hosts, poured in as they come.
+	let pouring = null;
+	document.addEventListener("click", async (e) => {
+		const link = e.target.closest("[data-pour]");
+		if (!link || e.ctrlKey || e.metaKey || e.shiftKey) return;
+		e.preventDefault();
+		const into = document.getElementById(link.dataset.pour);
+		if (pouring) pouring.abort();
+		const mine = pouring = new AbortController();
+		into.hidden = false;
+		into.textContent = "";
+		into.focus();
+		const most = 400000;
+		function pour(text) {
+			const down = into.scrollTop + into.clientHeight >= into.scrollHeight - 4;
+			into.append(text);
+			if (into.textContent.length > most) into.textContent = into.textContent.slice(-most / 2);
+			if (down) into.scrollTop = into.scrollHeight;
+		}
+		try {
+			const answer = await fetch(link.href, { signal: mine.signal, headers: { Accept: "text/plain, application/json" } });
+			if (!answer.ok) { pour((await answer.json()).message); return; }
+			const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+			for (let part; !(part = await text.read()).done;) pour(part.value);
+			pour("\n(the log ends here)\n");
+		} catch (err) { if (!mine.signal.aborted) pour("\n(the server does not answer)\n"); }
+	});
+
+	// Documents are looked at while somebody types them.
+	for (const text of document.querySelectorAll("[data-check]")) {
+		const wrong = document.getElementById("wrong");
+		let due = 0, asked = 0;
+		function place(line) {
+			const before = text.value.split("\n").slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+			const end = text.value.indexOf("\n", before);
+			text.focus();
+			text.setSelectionRange(before, end < 0 ? text.value.length : end);
+			text.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(text).lineHeight));
+		}
+		wrong.addEventListener("click", (e) => {
+			const link = e.target.closest("[data-line]");
+			if (link) { e.preventDefault(); place(Number(link.dataset.line)); }
+		});
+		async function check() {
+			const mine = ++asked;
+			let found;
+			try {
+				const answer = await fetch("/dashboard/check", { method: "POST", headers: { "Content-Type": "application/yaml", "X-API-CSRF": (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || "" }, body: text.value });
+				if (!answer.ok) return;
+				found = (await answer.json()).errors || [];
+			} catch { return; }
+			if (mine !== asked) return;
+			wrong.textContent = "";
+			text.setAttribute("aria-invalid", String(found.length > 0));
+			if (!found.length) return;
+			const list = document.createElement("ul");
+			list.className = "wrong";
+			for (const one of found.slice(0, 20)) {
+				const item = document.createElement("li");
+				if (one.line) {
+					const link = document.createElement("a");
+					link.href = "#text";
+					link.dataset.line = one.line;
+					link.textContent = "line " + one.line;
+					item.append(link, " ");
+				}
+				if (one.path) {
+					const code = document.createElement("code");
+					code.textContent = one.path;
+					item.append(code, " ");
+				}
+				item.append(one.reason);
+				list.append(item);
+			}
+			wrong.append(list);
+		}
+		text.addEventListener("input", () => { clearTimeout(due); due = setTimeout(check, 400); });
+	}
 
 	// Colours: of the system, dark or light.
 	const button = document.querySelector("[data-look-next]"), looks = ["", "dark", "light"];

@@ -44,6 +44,7 @@ func (s *Source) Facts() ui.Facts {
 	return ui.Facts{
 		Clusters: s.clusters, Cluster: s.cluster, Join: s.join, Machines: s.machines, Machine: s.machine, Operation: s.operation,
 		Fleets: s.fleets, Versions: s.versions, Tokens: s.tokens, Users: s.users, Settings: s.settings, Audit: s.audit,
+		Roles: s.roles, Bindings: s.bindings,
 	}
 }
 
@@ -217,10 +218,10 @@ func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok b
 	return j, d.Value.Spec.Docker(), true
 }
 
-func (s *Source) operation(who auth.Identity, id string) (views.Operation, bool) {
+func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 	d, ok := s.State.OperationsByID.First(id)
 	if !ok {
-		return views.Operation{}, false
+		return ui.Operation{}, false
 	}
 	about := auth.Object{Kind: auth.Operation, Key: d.Value.ID}
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
@@ -229,7 +230,7 @@ func (s *Source) operation(who auth.Identity, id string) (views.Operation, bool)
 		about.Cluster = f.Value.ID
 	}
 	if !auth.May(who, auth.Get, about) {
-		return views.Operation{}, false
+		return ui.Operation{}, false
 	}
-	return views.OfOperation(d), true
+	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster}, true
 }

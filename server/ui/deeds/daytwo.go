@@ -1,0 +1,121 @@
+// Snapshots of clusters, their restore, and rotations.
+
+package deeds
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/views"
+)
+
+// operation is a deed that becomes an operation of a cluster, and is shown before.
+func operation(name, title, about string, asked func(Subject, Given) views.Asked, command func(Subject, Given) string) Deed {
+	return Deed{
+		Name: name, Title: title, About: about, Of: auth.Cluster, Tried: true, May: mayChange, Fits: drovers,
+		Ask: func(s Subject, g Given) route.Asked {
+			return send(http.MethodPost, s.at()+"/operations", asked(s, g))
+		},
+		Command: command, Then: begun,
+	}
+}
+
+// begun is the page of the operation that was begun.
+func begun(s Subject, reply route.Reply) string {
+	var answer views.Begun
+	if reply.Decode(&answer) == nil && answer.Operation != nil {
+		return ui.OperationURL(answer.Operation.ID)
+	}
+	return s.URL
+}
+
+// plain is what is asked for by its kind alone.
+func plain(kind string) func(Subject, Given) views.Asked {
+	return func(Subject, Given) views.Asked { return views.Asked{Kind: kind} }
+}
+
+func ofDayTwo() []Deed {
+	snapshot := operation("snapshot", "Take a snapshot", "A snapshot of etcd is taken on every host that has it, one after the other, and looked at whether it is whole.",
+		func(_ Subject, g Given) views.Asked { return views.Asked{Kind: "snapshot", Snapshot: g.Text("name")} },
+		func(s Subject, g Given) string {
+			if g.Text("name") == "" {
+				return "drover snapshots create " + ui.Quoted(s.Name)
+			}
+			return "drover snapshots create " + ui.Quoted(s.Name) + " --name " + ui.Quoted(g.Text("name"))
+		})
+	snapshot.Fields = func(Subject, Known) []Field {
+		return []Field{{Name: "name", Label: "Name", Kind: "text", Hint: "may be left out; of k3s and RKE2 it is the begin of the name"}}
+	}
+	certificates := operation("rotate-certificates", "Rotate certificates", "Certificates are issued again and deployed host by host, also those that have ended.",
+		plain("rotate-certificates"), command("clusters rotate certificates"))
+	keys := operation("rotate-encryption-keys", "Rotate encryption keys", "Every Secret is encrypted with a new key; the old one goes when nothing is written with it any more.",
+		plain("rotate-encryption-keys"), command("clusters rotate encryption-keys"))
+	token := operation("rotate-server-token", "Rotate the server token", "The cluster gets another server token, and its servers restart one at a time. All servers have to work. Snapshots of before are restored with the token of then, which the server keeps.",
+		plain("rotate-server-token"), command("clusters rotate server-token"))
+	token.Fits = onHosts
+	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
+		func(Subject, Given) views.Asked { return views.Asked{Kind: "rotate-certificates", CA: true} }, command("clusters rotate ca"))
+	return []Deed{snapshot, restore(), rehearse(), certificates, keys, token, ca}
+}
+
+// restore brings a cluster back to a snapshot. Everything that will be done is shown before.
+func restore() Deed {
+	d := operation("restore", "Restore a snapshot", "The cluster goes back to a snapshot, on the hosts that it has now; what was written to it since is gone. Everything is looked at before anything is changed, and the data of now stay on their hosts until the cluster works.",
+		func(s Subject, g Given) views.Asked {
+			asked := views.Asked{Kind: "restore", Snapshot: g.Text("snapshot")}
+			if s.Cluster.Distribution != views.RKE1 {
+				asked.Mode = g.Text("mode")
+			}
+			return asked
+		},
+		func(s Subject, g Given) string {
+			text := "drover snapshots restore " + ui.Quoted(s.Name) + " " + ui.Quoted(orWord(g.Text("snapshot"), "SNAPSHOT")) + " --yes"
+			if mode := g.Text("mode"); mode != "" {
+				text += " --mode " + ui.Quoted(mode)
+			}
+			return text
+		})
+	d.Grave = true
+	d.Fields = func(s Subject, _ Known) []Field {
+		fields := []Field{{Name: "snapshot", Label: "Snapshot", Kind: "choice", Required: true, Choices: append([]Choice{{"", "choose one"}}, snapshots(s)...)}}
+		if s.Cluster.Distribution == views.RKE1 {
+			return fields
+		}
+		return append(fields, Field{Name: "mode", Label: "What becomes as it was", Kind: "choice", Choices: []Choice{
+			{"", "the data"}, {"kubernetesVersion", "the data and the Kubernetes version"}, {"all", "the data and the whole configuration"},
+		}})
+	}
+	return d
+}
+
+func rehearse() Deed {
+	d := operation("rehearse", "Rehearse a snapshot", "A machine of a fleet, which the cluster does not have, restores the snapshot, counts what is in it, and is left clean. The cluster is not touched.",
+		func(_ Subject, g Given) views.Asked {
+			return views.Asked{Kind: "rehearse", Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")}
+		},
+		func(s Subject, g Given) string {
+			return strings.Join([]string{"drover snapshots rehearse", ui.Quoted(s.Name), ui.Quoted(orWord(g.Text("snapshot"), "SNAPSHOT")), "--fleet", ui.Quoted(orWord(g.Text("fleet"), "FLEET"))}, " ")
+		})
+	d.Fits = func(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
+	d.Fields = func(s Subject, _ Known) []Field {
+		return []Field{
+			{Name: "snapshot", Label: "Snapshot", Kind: "choice", Required: true, Choices: append([]Choice{{"", "choose one"}}, snapshots(s)...)},
+			{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Required: true},
+		}
+	}
+	return d
+}
+
+// snapshots are those that the cluster can go back to.
+func snapshots(s Subject) []Choice {
+	var all []Choice
+	for _, one := range s.Cluster.Snapshots {
+		if one.Restorable {
+			all = append(all, Choice{one.Name, one.Name + ", " + one.Created.UTC().Format("2006-01-02 15:04:05") + " UTC"})
+		}
+	}
+	return all
+}
