@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,8 @@ import (
 // pages are all pages of the bench's harbour.
 var pages = []string{
 	"clusters", "clusters/fleet-default/harbour", "clusters/fleet-default/harbour/join", "machines", "machines/fleet-default/custom-0f31c2aa9d10",
-	"operations/op-abcdefgh", "fleets", "versions", "tokens", "users", "settings", "audit", "password", "login", "nothing",
+	"operations/op-abcdefgh", "fleets", "versions", "roles", "bindings", "servers", "new", "clusters/fleet-default/harbour/change", "do/pause/fleet-default/harbour", "do/upgrade/fleet-default/harbour",
+	"do/restore/fleet-default/harbour", "do/remove-machine/fleet-default/custom-0f31c2aa9d10", "do/new-user", "do/give-role", "do/new-token", "do/set-setting/ui-brand", "tokens", "users", "settings", "audit", "password", "login", "nothing",
 }
 
 // look asks for a page as a browser does, with the token of a session in a cookie.
@@ -74,7 +76,7 @@ func TestEveryPage(t *testing.T) {
 	for _, path := range pages {
 		for _, who := range []struct{ name, token string }{{"nobody", ""}, {"user", b.user}, {"admin", b.admin}} {
 			r := b.look(path, who.token)
-			hidden := strings.Contains(path, "/") // of a cluster that the user does not see
+			hidden := strings.Contains(path, "/fleet-default/") || path == "operations/op-abcdefgh" // of a cluster that the user does not see
 			want := http.StatusOK
 			switch {
 			case path == "login":
@@ -82,7 +84,7 @@ func TestEveryPage(t *testing.T) {
 				want = http.StatusSeeOther
 			case path == "nothing" || who.name == "user" && hidden:
 				want = http.StatusNotFound
-			case who.name == "user" && (path == "fleets" || path == "audit"):
+			case who.name == "user" && (slices.Contains([]string{"fleets", "audit", "servers", "new", "do/new-user", "do/give-role", "do/set-setting/ui-brand"}, path)):
 				want = http.StatusForbidden
 			}
 			text := string(r.raw)

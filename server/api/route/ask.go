@@ -84,7 +84,8 @@ func (c *Call) Ask(asked Asked) (Reply, error) {
 	r := c.R.Clone(c.Ctx())
 	r.Method, r.URL, r.RequestURI = asked.Method, target, asked.Target
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(asked.Body)), int64(len(asked.Body))
-	r.Header = http.Header{"Accept": {"application/json"}, auth.ForgeryHeader: {auth.FormToken(c.R)}}
+	r.Header = http.Header{"Accept": {"application/json"}}
+	r.Header.Set(auth.ForgeryHeader, auth.FormToken(c.R))
 	for _, name := range []string{"Cookie", "Authorization", "User-Agent", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port"} {
 		if given := c.R.Header.Values(name); len(given) > 0 {
 			r.Header[http.CanonicalHeaderKey(name)] = given

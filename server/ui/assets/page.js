@@ -160,6 +160,18 @@
 
 	// Logs of hosts, poured in as they come.
 	let pouring = null;
+	// The output of a plan comes as records, a line of JSON each.
+	function told(line) {
+		let r;
+		try { r = JSON.parse(line); } catch { return ""; }
+		const what = r.name || "";
+		if (r.data) return new TextDecoder().decode(Uint8Array.from(atob(r.data), (c) => c.charCodeAt(0)));
+		switch (r.kind) {
+		case "began": return "— " + what + " begins —\n";
+		case "ended": return "— " + what + (r.exitCode || r.text ? " FAILED with exit code " + r.exitCode + ": " + (r.text || "") : " ended well") + " —\n";
+		}
+		return r.text ? what + (what && ": ") + r.text + "\n" : "";
+	}
 	document.addEventListener("click", async (e) => {
 		const link = e.target.closest("[data-pour]");
 		if (!link || e.ctrlKey || e.metaKey || e.shiftKey) return;
@@ -180,8 +192,14 @@
 		try {
 			const answer = await fetch(link.href, { signal: mine.signal, headers: { Accept: "text/plain, application/json" } });
 			if (!answer.ok) { pour((await answer.json()).message); return; }
-			const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-			for (let part; !(part = await text.read()).done;) pour(part.value);
+			const text = answer.body.pipeThrough(new TextDecoderStream()).getReader(), records = link.hasAttribute("data-records");
+			let rest = "";
+			for (let part; !(part = await text.read()).done;) {
+				if (!records) { pour(part.value); continue; }
+				const whole = (rest + part.value).split("\n");
+				rest = whole.pop();
+				pour(whole.map(told).join(""));
+			}
 			pour("\n(the log ends here)\n");
 		} catch (err) { if (!mine.signal.aborted) pour("\n(the server does not answer)\n"); }
 	});
