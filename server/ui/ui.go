@@ -49,8 +49,8 @@ type Options struct {
 // Offer is a link to something that somebody may do.
 type Offer struct {
 	Title, URL string
-	// Grave is what cannot be taken back.
-	Grave bool
+	// Grave is what cannot be taken back, Rare what is not offered at the first look.
+	Grave, Rare bool
 }
 
 // UI serves the pages.

@@ -22,6 +22,8 @@ func quote(text string) string { return strconv.Quote(text) }
 var pages = []struct{ name, path string }{
 	{"clusters", "clusters"}, {"cluster", "clusters/fleet-default/harbour"}, {"cluster-large", "clusters/fleet-default/dockyard"}, {"cluster-new", "clusters/fleet-default/lighthouse"},
 	{"join", "clusters/fleet-default/harbour/join"}, {"machines", "machines"}, {"machine", "machines/fleet-default/custom-00000007"}, {"operation", "operations/op-abcdefgh"},
+	{"change", "clusters/fleet-default/harbour/change"}, {"new", "new"}, {"pause", "do/pause/fleet-default/harbour"}, {"restore", "do/restore/fleet-default/harbour"}, {"remove", "do/remove-cluster/fleet-default/quay"},
+	{"new-user", "do/new-user"}, {"give-role", "do/give-role"}, {"setting", "do/set-setting/ui-brand"}, {"roles", "roles"}, {"bindings", "bindings"}, {"servers", "servers"}, {"fleet", "fleets/yard"},
 	{"fleets", "fleets"}, {"versions", "versions"}, {"tokens", "tokens"}, {"users", "users"}, {"settings", "settings"}, {"audit", "audit"}, {"password", "password"}, {"nothing", "nothing-here"},
 }
 

@@ -68,7 +68,7 @@ func ofClusters() []Deed {
 		},
 		upgrade(),
 		{
-			Name: "window", Title: "Maintenance window", Of: auth.Cluster, Done: "The maintenance window is set.",
+			Name: "window", Title: "Maintenance window", Of: auth.Cluster, Rare: true, Done: "The maintenance window is set.",
 			About: "When machines of the cluster may be restarted and drained. What is asked for at other times waits.",
 			May:   mayChange, Fits: onHosts,
 			Fields: func(Subject, Known) []Field {
@@ -85,7 +85,7 @@ func ofClusters() []Deed {
 			},
 		},
 		{
-			Name: "remove-cluster", Title: "Remove the cluster", Of: auth.Cluster, Grave: true, Done: "The cluster is being removed.",
+			Name: "remove-cluster", Title: "Remove the cluster", Of: auth.Cluster, Grave: true, Rare: true, Done: "The cluster is being removed.",
 			About: "The server forgets the cluster with its machines, tokens and operations, and with the join tokens that its snapshots are encrypted by. What runs on the hosts stays, unless they are to be left clean. An imported cluster runs on without the server.",
 			May:   func(who auth.Identity, s Subject) bool { return s.may(who, auth.Remove) },
 			Fits:  func(s Subject) bool { return s.Cluster.Deleting.IsZero() },

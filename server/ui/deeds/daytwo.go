@@ -58,7 +58,11 @@ func ofDayTwo() []Deed {
 	token.Fits = onHosts
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
 		func(Subject, Given) views.Asked { return views.Asked{Kind: "rotate-certificates", CA: true} }, command("clusters rotate ca"))
-	return []Deed{snapshot, restore(), rehearse(), certificates, keys, token, ca}
+	all := []Deed{snapshot, restore(), rehearse(), certificates, keys, token, ca}
+	for i := range all[2:] {
+		all[2+i].Rare = true
+	}
+	return all
 }
 
 // restore brings a cluster back to a snapshot. Everything that will be done is shown before.

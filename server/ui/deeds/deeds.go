@@ -28,6 +28,8 @@ type Deed struct {
 	Done string
 	// Grave is what cannot be taken back: the name of the thing is typed before.
 	Grave bool
+	// Rare deeds are not offered at the first look.
+	Rare bool
 	// Of is the kind of the thing that it is done to; empty for what makes something new.
 	Of auth.Kind
 	// Makes is the kind of what it makes; empty for what is done to something.
@@ -145,7 +147,7 @@ func (p *Pages) Offers(who auth.Identity, thing any) []ui.Offer {
 	var offers []ui.Offer
 	for _, d := range p.deeds {
 		if d.offered(who, s) && d.Makes == made {
-			offers = append(offers, ui.Offer{Title: d.Title, URL: d.urlOf(s), Grave: d.Grave})
+			offers = append(offers, ui.Offer{Title: d.Title, URL: d.urlOf(s), Grave: d.Grave, Rare: d.Rare})
 		}
 	}
 	return offers
