@@ -55,6 +55,13 @@ func TestLife(t *testing.T) {
 			t.Errorf("%d %q %v", code, text, err)
 		}
 	})
+	t.Run("containers through the tunnel", func(t *testing.T) {
+		code, text, err := m.ask(t, "tcp", serviceAddress, "/v1/containers")
+		var answer struct{ Data []listed }
+		if bad := json.Unmarshal([]byte(text), &answer); code != 200 || err != nil || bad != nil || !slices.ContainsFunc(answer.Data, func(c listed) bool { return c.Name == "kubelet" && c.Image != "" }) {
+			t.Errorf("%d %q %v", code, text, err)
+		}
+	})
 	t.Run("readiness", func(t *testing.T) {
 		waitUntil(t, "it is ready", func() bool {
 			health, err := AskHealth(t.Context(), h.o.HealthSocket, true)

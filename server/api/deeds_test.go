@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -418,5 +420,40 @@ func TestNewClusterPage(t *testing.T) {
 	r := b.post("new", b.admin, url.Values{"text": {doc}, "seen": {string(seen[1])}, "act": {"apply"}})
 	if _, ok := b.st.Clusters.Get("fleet-default/pond"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/clusters/fleet-default/pond" || !ok {
 		t.Errorf("%d %s", r.status, r.raw)
+	}
+}
+
+// TestContainersOnPage: the page of a Docker host lists its containers, with the way to their logs, or says why it cannot.
+func TestContainersOnPage(t *testing.T) {
+	b := newBench(t)
+	_, machines := harbour(b)
+	key := machines[0].Key()
+	d, err := b.st.Machines.Modify(t.Context(), key, func(m records.Machine) (records.Machine, error) {
+		m.Docker = &records.DockerHost{ServerVersion: "20.10"}
+		return m, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := records.Connection{Subject: string(d.Value.Subject()), Replica: "r1", Since: start}
+	if _, err := b.st.Connections.Create(t.Context(), connection.Key(), connection); err != nil {
+		t.Fatal(err)
+	}
+	status, body := http.StatusOK, `{"data":[{"id":"aaaabbbbccccdddd","name":"kube<b>let","image":"hyperkube:v1","state":"running","status":"Up 3 hours"}]}`
+	b.askAgent = func(_ context.Context, _ records.Subject, path string) (*http.Response, error) {
+		if path != "/v1/containers?" {
+			t.Errorf("asked for %s", path)
+		}
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+	page := string(b.look("machines/"+key, b.admin).raw)
+	for _, wanted := range []string{"kube&lt;b&gt;let", "Up 3 hours", `href="/v1-drover/machines/` + key + `/logs?container=aaaabbbbccccdddd&amp;tail=200&amp;follow=true"`} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %s: %s", wanted, page)
+		}
+	}
+	status, body = http.StatusBadGateway, "Docker is away"
+	if page := string(b.look("machines/"+key, b.admin).raw); !strings.Contains(page, "does not say which containers it has") || !strings.Contains(page, "Docker is away") {
+		t.Errorf("the page of a silent host: %s", page)
 	}
 }

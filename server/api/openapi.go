@@ -49,7 +49,7 @@ func descriptions() map[string]description {
 	all := map[string]description{
 		"/v1-drover/apply": {
 			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
-			query:   []parameter{{"dryRun", "true stores nothing"}}, body: "application/yaml", answer: views.Applied{},
+			query:   []parameter{{"dryRun", "true stores nothing"}, {"generation", "that of the cluster when the change was made of it; another one is 409"}}, body: "application/yaml", answer: views.Applied{},
 		},
 		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Cluster]{}},
 		"/v1-drover/clusters/{namespace}/{name}": {
@@ -100,6 +100,7 @@ func descriptions() map[string]description {
 			summary: "What instructions on the host print", stream: host,
 			query: []parameter{{"follow", "1 goes on with what comes"}, {"instruction", "only this one, by name or index"}, {"offset", "byte to begin at"}},
 		},
+		"/v1-drover/machines/{namespace}/{name}/containers": {summary: "The containers of a Docker host, those that have ended too", answer: views.Containers{}},
 		"/v1-drover/machines/{namespace}/{name}/logs": {
 			summary: "The log of a systemd unit or of a container on the host", stream: "text/plain",
 			query: []parameter{{"unit", "systemd unit"}, {"container", "container, by name or id"}, {"tail", "how many of the last lines"}, {"follow", "1 goes on with what comes"}},

@@ -388,6 +388,7 @@ func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 func fleetRows(fleet native.FleetAPI) []row {
 	may, object := route.May, route.Object
 	return []row{
+		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine), fleet.Ask("containers")},
 		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
 		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
 		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},

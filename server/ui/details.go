@@ -4,11 +4,13 @@ package ui
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -171,9 +173,12 @@ type machineView struct {
 	// Walked are the states that it went through, newest first.
 	Walked []walked
 	Offers []Offer
-	// MayRead says that who asks may read the output of its plan and its units.
-	MayRead bool
-	Units   []string
+	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
+	MayRead    bool
+	Units      []string
+	Containers []views.Container
+	// Silent is why the host does not say which containers it has.
+	Silent string
 }
 
 // units are those whose journal is read on a machine's page.
@@ -194,7 +199,10 @@ func (u *UI) Machine(r Request) (View, error) {
 		return View{}, norman.Missing("machine", key)
 	}
 	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m), Units: units}
-	v.MayRead = m.Docker == nil && auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
+	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
+	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
+		v.Containers, v.Silent = containers(r, key)
+	}
 	trail := []Link{{"Fleets", Home + "fleets"}}
 	if !m.Fleet && m.Docker == nil {
 		v.Home = ClusterURL(m.Namespace + "/" + m.Cluster)
@@ -206,6 +214,25 @@ func (u *UI) Machine(r Request) (View, error) {
 		Title: v.Host, Template: "machine", Data: v, Section: "machines", Trail: trail,
 		Command: "drover machines show " + Quoted(m.Name), Topics: []string{TopicMachine(key)},
 	}, nil
+}
+
+// slowHost is how long a page waits for what a host says.
+const slowHost = 3 * time.Second
+
+// containers are those of a Docker host, or why it does not say.
+func containers(r Request, key string) (all []views.Container, silent string) {
+	reply, err := r.AskWithin(slowHost, route.Asked{Method: http.MethodGet, Target: "/v1-drover/machines/" + key + "/containers"})
+	if err != nil {
+		return nil, err.Error()
+	}
+	var answer views.Containers
+	if err := reply.Decode(&answer); err != nil {
+		return nil, err.Error()
+	}
+	slices.SortFunc(answer.Data, func(a, b views.Container) int {
+		return cmp.Or(strings.Compare(b.State, a.State), strings.Compare(a.Name, b.Name)) // running before exited
+	})
+	return answer.Data, ""
 }
 
 // walk is the history of a machine, newest first.

@@ -230,12 +230,16 @@ func (u *UI) Roles(r Request) (View, error) {
 // Bindings is the page of who has which role.
 func (u *UI) Bindings(r Request) (View, error) {
 	columns := []columnOf[Binding]{
-		{"name", "Who", false, func(a, b Binding) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Role, b.Role)) }},
+		{"name", "Who", false, func(a, b Binding) int {
+			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Role, b.Role))
+		}},
 		{"role", "Role", false, func(a, b Binding) int { return strings.Compare(a.Role, b.Role) }},
 		{"cluster", "Where", false, func(a, b Binding) int { return strings.Compare(a.Cluster+a.Project, b.Cluster+b.Project) }},
 		{"created", "Made", false, func(a, b Binding) int { return compareTimes(a.Created, b.Created) }},
 	}
-	v := listOf(u.Facts.Bindings(r.Who), columns, nil, func(b Binding) string { return strings.Join([]string{b.Name, b.Role, b.Cluster, b.ClusterID, b.Project, b.ID}, " ") }, r.Query)
+	v := listOf(u.Facts.Bindings(r.Who), columns, nil, func(b Binding) string {
+		return strings.Join([]string{b.Name, b.Role, b.Cluster, b.ClusterID, b.Project, b.ID}, " ")
+	}, r.Query)
 	v = offering(u, r.Who, v, auth.ClusterBinding, func(b Binding) string { return b.ID })
 	return View{Title: "Bindings", Template: "bindings", Data: v, Section: "bindings", Command: "drover bindings ls", Topics: []string{TopicRights, TopicUsers}}, nil
 }
@@ -264,7 +268,9 @@ func (u *UI) Servers(r Request) (View, error) {
 		{"out", "To the host", true, func(a, b views.Tunnel) int { return cmp.Compare(a.BytesOut, b.BytesOut) }},
 	}
 	v := serversView{listOf(answer.Data, columns, func(t views.Tunnel) string { return t.Server },
-		func(t views.Tunnel) string { return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ") }, r.Query), answer.Silent}
+		func(t views.Tunnel) string {
+			return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ")
+		}, r.Query), answer.Silent}
 	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicMachines}}, nil
 }
 

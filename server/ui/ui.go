@@ -121,8 +121,9 @@ type Request struct {
 	// Param is a part of the path, Query what follows it.
 	Param func(name string) string
 	Query Query
-	// Ask has the API answer a request for them.
-	Ask func(route.Asked) (route.Reply, error)
+	// Ask has the API answer a request for them, AskWithin in a time.
+	Ask       func(route.Asked) (route.Reply, error)
+	AskWithin func(time.Duration, route.Asked) (route.Reply, error)
 }
 
 // Page makes the view of a request.
@@ -202,7 +203,7 @@ func (u *UI) LeadTo(c *route.Call, to string) route.Answer {
 }
 
 func request(c *route.Call) Request {
-	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask}
+	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask, AskWithin: c.AskWithin}
 }
 
 // body makes the inside of <main>, in a turn of its own.

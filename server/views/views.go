@@ -75,6 +75,21 @@ type Drain struct {
 	Done bool `json:"done"`
 }
 
+// Containers are those of a Docker host.
+type Containers struct {
+	Data []Container `json:"data"`
+}
+
+// Container is a container of a Docker host, as its agent lists it.
+type Container struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Image   string    `json:"image"`
+	State   string    `json:"state"`  // running, exited, …
+	Status  string    `json:"status"` // Docker's own words, such as "Up 3 hours"
+	Created time.Time `json:"created"`
+}
+
 // LabelChange is what a person changes of the labels of a machine's node.
 type LabelChange struct {
 	// Set are labels that are added or replaced.

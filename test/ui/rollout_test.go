@@ -45,6 +45,14 @@ func (v *voyage) press(text string) {
 	v.browser.do(chromedp.Click(`//main//*[self::a or self::button][normalize-space()=`+quote(text)+`]`, chromedp.BySearch))
 }
 
+// send presses a button and waits for the page that comes.
+func (v *voyage) send(text string) {
+	v.t.Helper()
+	v.browser.do(chromedp.Evaluate(`window.before = true`, nil))
+	v.press(text)
+	v.until(`!window.before && document.readyState === "complete"`)
+}
+
 // patiently waits for what takes minutes.
 func (v *voyage) patiently(what, condition string, most time.Duration) {
 	v.t.Helper()
@@ -142,13 +150,13 @@ func (v *voyage) newCluster() {
 	v.see("is not a setting of " + realk3s.Version)
 	v.browser.do(chromedp.Click("#wrong a"))
 	v.until(`document.getElementById("text").value.slice(document.getElementById("text").selectionStart, document.getElementById("text").selectionEnd).includes("disabel")`)
-	v.press("Show what it does")
+	v.send("Show what it does")
 	v.see("disabel") // also for those without scripts
 	v.write(string(good))
 	v.until(`!document.querySelector("#wrong li")`)
-	v.press("Show what it does")
+	v.send("Show what it does")
 	v.see("harbour created")
-	v.press("Apply exactly this")
+	v.send("Apply exactly this")
 	v.see("waiting for at least one control plane")
 }
 
@@ -183,16 +191,16 @@ func (v *voyage) stuck() {
 
 func (v *voyage) change() {
 	v.visit("clusters/fleet-default/harbour")
-	v.press("Change")
+	v.send("Change")
 	v.browser.do(chromedp.WaitVisible("#text"))
 	var text string
 	v.browser.do(chromedp.Value("#text", &text))
 	v.write(strings.Replace(text, "machineGlobalConfig:\n", "machineGlobalConfig:\n            node-label: [berth=7]\n", 1))
-	v.press("Show what it does")
+	v.send("Show what it does")
 	v.see("k3s restarts")
 	v.until(`[...document.querySelectorAll(".diff .added")].some(l => l.textContent.includes("berth=7"))`)
 	v.shot("rollout-preview", 1400, false)
-	v.press("Apply exactly this")
+	v.send("Apply exactly this")
 	v.until(`location.pathname.startsWith("/dashboard/operations/")`)
 	v.patiently("the operation ends well on the screen", `document.querySelector("dl.facts .state.good")`, 4*time.Minute)
 }
@@ -224,7 +232,7 @@ func (v *voyage) mark(name string) {
 func (v *voyage) restore() {
 	v.visit("clusters/fleet-default/harbour")
 	v.mark("before")
-	v.press("Take a snapshot")
+	v.send("Take a snapshot")
 	v.see("What it does")
 	v.browser.do(chromedp.Click("form[data-once] button.main"))
 	v.until(`location.pathname.startsWith("/dashboard/operations/")`)
@@ -233,9 +241,10 @@ func (v *voyage) restore() {
 	v.visit("clusters/fleet-default/harbour")
 	v.browser.do(chromedp.Click(`//section[@aria-labelledby="snapshots"]//a[normalize-space()="restore"]`, chromedp.BySearch))
 	v.see("What it does")
-	v.browser.do(chromedp.SendKeys("[name=sure]", "harbor"), chromedp.Click("form[data-once] button.main"))
+	v.browser.do(chromedp.SendKeys("[name=sure]", "harbor"))
+	v.send("Restore a snapshot")
 	v.see("Type harbour to do this")
-	v.press("Show what it does")
+	v.send("Show what it does")
 	v.see("What it does")
 	v.browser.do(chromedp.SendKeys("[name=sure]", "harbour"), chromedp.Click("form[data-once] button.main"))
 	v.until(`location.pathname.startsWith("/dashboard/operations/")`)
@@ -250,7 +259,7 @@ func (v *voyage) restore() {
 
 func (v *voyage) second() {
 	v.visit("users")
-	v.press("New user")
+	v.send("New user")
 	v.browser.do(chromedp.WaitVisible("[name=username]"), chromedp.SendKeys("[name=username]", "ann"), chromedp.SendKeys("[name=password]", "correct horse of ann"), chromedp.Click("[name=mustchange]"), chromedp.Click("form[data-once] button.main"))
 	v.see("The user is made.")
 	if v.is(`location.search.includes("done")`) {
@@ -262,10 +271,10 @@ func (v *voyage) second() {
 	must(v.t, err)
 	cluster = strings.TrimSpace(out)
 	v.visit("do/give-role?user=" + id + "&role=cluster-member&cluster=" + cluster)
-	v.press("Give a role")
+	v.send("Give a role")
 	v.see("The role is given")
 	v.visit("do/give-role?user=" + id + "&role=user")
-	v.press("Give a role")
+	v.send("Give a role")
 	v.see("The role is given")
 	v.browser.do(chromedp.Click(".me form button"), chromedp.WaitVisible("[name=password]"))
 	v.browser.do(chromedp.SetValue("[name=username]", "ann"), chromedp.SendKeys("[name=password]", "correct horse of ann"), chromedp.Click("button.main"))
@@ -276,7 +285,7 @@ func (v *voyage) second() {
 			v.t.Errorf("%s is offered to a member of the cluster", title)
 		}
 	}
-	v.press("Kubeconfig")
+	v.send("Kubeconfig")
 	v.see("A file by which kubectl reaches the cluster")
 	v.browser.do(chromedp.Navigate(v.at("do/remove-cluster/fleet-default/harbour")))
 	v.see("may not do this")

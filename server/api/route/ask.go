@@ -5,12 +5,14 @@ package route
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
@@ -105,6 +107,16 @@ func (c *Call) Ask(asked Asked) (Reply, error) {
 	return kept.reply, nil
 }
 
+// AskWithin is Ask that gives up after a time: what the host of a machine is asked for may take long.
+func (c *Call) AskWithin(limit time.Duration, asked Asked) (Reply, error) {
+	ctx, cancel := context.WithTimeout(c.Ctx(), limit)
+	defer cancel()
+	whole := c.R
+	defer func() { c.R = whole }()
+	c.R = c.R.WithContext(ctx)
+	return c.Ask(asked)
+}
+
 // keeper keeps an answer.
 type keeper struct {
 	reply Reply
@@ -119,6 +131,9 @@ func (k *keeper) WriteHeader(status int) {
 		k.reply.Status, k.begun = status, true
 	}
 }
+
+// Flush does nothing: all of it is kept.
+func (k *keeper) Flush() {}
 
 func (k *keeper) Write(p []byte) (int, error) {
 	k.begun = true

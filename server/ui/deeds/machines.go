@@ -24,9 +24,11 @@ func (s Subject) machineAt() string {
 func node(action, title, about, done string) Deed {
 	return Deed{
 		Name: action, Title: title, About: about, Done: done, Of: auth.Machine,
-		May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(action)) },
-		Fits:    func(s Subject) bool { return s.Machine.Node != nil && s.Machine.Deleting.IsZero() },
-		Ask:     func(s Subject, _ Given) route.Asked { return post("/v3/nodes/" + url.PathEscape(s.ID) + "?action=" + action) },
+		May:  func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(action)) },
+		Fits: func(s Subject) bool { return s.Machine.Node != nil && s.Machine.Deleting.IsZero() },
+		Ask: func(s Subject, _ Given) route.Asked {
+			return post("/v3/nodes/" + url.PathEscape(s.ID) + "?action=" + action)
+		},
 		Command: func(s Subject, _ Given) string { return "kubectl " + action + " " + ui.Quoted(s.Machine.Node.Name) },
 	}
 }
@@ -116,9 +118,11 @@ func removeMachine() Deed {
 func asked(name, title, about, done string, fits func(views.Operation) bool) Deed {
 	return Deed{
 		Name: name, Title: title, About: about, Done: done, Of: auth.Operation,
-		May:     func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(name)) },
-		Fits:    func(s Subject) bool { return fits(*s.Operation) },
-		Ask:     func(s Subject, _ Given) route.Asked { return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name) },
+		May:  func(who auth.Identity, s Subject) bool { return s.may(who, auth.Action(name)) },
+		Fits: func(s Subject) bool { return fits(*s.Operation) },
+		Ask: func(s Subject, _ Given) route.Asked {
+			return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name)
+		},
 		Command: func(s Subject, _ Given) string { return "drover operations " + name + " " + ui.Quoted(s.ID) },
 	}
 }
@@ -130,7 +134,9 @@ func ofOperations() []Deed {
 		asked("retry", "Try again", "What failed is tried again.", "What failed is tried again.",
 			func(o views.Operation) bool { return o.State == operations.Failed && !o.Once }),
 		asked("hurry", "Do not wait for the window", "The operation does not wait for the maintenance window of its cluster, this once.", "The operation does not wait for the maintenance window.",
-			func(o views.Operation) bool { return !o.State.Ended() && o.Hurry == nil && o.Wait != nil && !o.Wait.Until.IsZero() }),
+			func(o views.Operation) bool {
+				return !o.State.Ended() && o.Hurry == nil && o.Wait != nil && !o.Wait.Until.IsZero()
+			}),
 	}
 }
 
@@ -140,12 +146,16 @@ func ofFleets() []Deed {
 		{
 			Name: "join-fleet", Title: "Join a host", Makes: auth.Fleet,
 			About: "A fleet is machines without a cluster, to which people give plans of their own. One that does not exist is made.",
-			May:   func(who auth.Identity, _ Subject) bool { return auth.May(who, auth.Create, auth.Object{Kind: auth.Fleet}) },
+			May: func(who auth.Identity, _ Subject) bool {
+				return auth.May(who, auth.Create, auth.Object{Kind: auth.Fleet})
+			},
 			Fields: func(Subject, Known) []Field {
 				return []Field{{Name: "name", Label: "Name of the fleet", Kind: "text", Required: true}}
 			},
-			Ask:     func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
-			Command: func(_ Subject, g Given) string { return "drover fleets join-command " + ui.Quoted(orWord(g.Text("name"), "NAME")) },
+			Ask: func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
+			Command: func(_ Subject, g Given) string {
+				return "drover fleets join-command " + ui.Quoted(orWord(g.Text("name"), "NAME"))
+			},
 			Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 				var j views.Join
 				err := reply.Decode(&j)

@@ -30,7 +30,9 @@ func ofPeople() []Deed {
 		{
 			Name: "new-user", Title: "New user", Makes: auth.User, Done: "The user is made.",
 			About: "Somebody who logs in with a name and a password of this server. They are asked to choose their own.",
-			May:   func(who auth.Identity, _ Subject) bool { return auth.May(who, auth.Create, auth.Object{Kind: auth.User}) },
+			May: func(who auth.Identity, _ Subject) bool {
+				return auth.May(who, auth.Create, auth.Object{Kind: auth.User})
+			},
 			Fields: func(Subject, Known) []Field {
 				return []Field{
 					{Name: "username", Label: "User name", Kind: "text", Required: true}, {Name: "name", Label: "Name", Kind: "text"},
@@ -93,7 +95,9 @@ func ofPeople() []Deed {
 			Ask: func(s Subject, g Given) route.Asked {
 				return send(http.MethodPut, "/v3/settings/"+url.PathEscape(s.ID), map[string]any{"value": g.Text("value")})
 			},
-			Command: func(s Subject, g Given) string { return "drover settings set " + ui.Quoted(s.Name) + " " + ui.Quoted(g.Text("value")) },
+			Command: func(s Subject, g Given) string {
+				return "drover settings set " + ui.Quoted(s.Name) + " " + ui.Quoted(g.Text("value"))
+			},
 		},
 	}
 }
