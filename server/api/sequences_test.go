@@ -172,6 +172,10 @@ func TestTerraformResources(t *testing.T) {
 			t.Errorf("server-version %q", v.Value)
 		}
 		as[struct{}](t, ask("GET", "/v3/clusters/local", ""), 404)
+		known := as[typedCollection[typedSystemImage]](t, ask("GET", "/v3/rkek8ssystemimages", ""), 200)
+		if len(known.Data) < 5 || !strings.HasPrefix(known.Data[0].Name, "v1.") {
+			t.Errorf("versions %+v", known.Data)
+		}
 	})
 	t.Run("token", func(t *testing.T) {
 		made := as[typedToken](t, ask("POST", "/v3/tokens", `{"description":"tf","ttl":60000}`), 201)

@@ -74,6 +74,11 @@ type typedToken struct {
 	Current, Enabled, Expired, IsDerived                       bool
 }
 
+type typedSystemImage struct {
+	typedResource
+	SystemImages *struct{ Etcd, Kubernetes, NginxProxy, CertDownloader, CalicoFlexVol, CoreDNSAutoscaler string }
+}
+
 type typedUser struct {
 	typedResource
 	Username, Description           string
