@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,6 +203,32 @@ func TestTerraformResources(t *testing.T) {
 		as[typedCluster](t, ask("PUT", "/v3/clusters/"+made.ID, `{"name":"quarry","description":"stones"}`), 200)
 		if r := ask("DELETE", "/v3/clusters/"+made.ID, ""); r.status != 200 && r.status != 204 {
 			t.Errorf("delete: %d", r.status)
+		}
+	})
+	t.Run("cluster_v2", func(t *testing.T) {
+		const at = "/k8s/clusters/local/v1/provisioning.cattle.io.clusters"
+		body := func(ignore string) string {
+			drain := `{"enabled":true,"force":false,"ignoreDaemonSets":true,"IgnoreErrors":` + ignore + `,"deleteEmptyDirData":false,"disableEviction":false,"gracePeriod":0,"timeout":300,"skipWaitForDeleteTimeoutSeconds":0}`
+			return `{"metadata":{"name":"pier","namespace":"fleet-default"},"type":"provisioning.cattle.io.cluster","spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{` +
+				`"upgradeStrategy":{"controlPlaneConcurrency":"1","controlPlaneDrainOptions":` + drain + `,"workerConcurrency":"10%","workerDrainOptions":` + drain + `}}}}`
+		}
+		if r := ask("POST", at, body("true")); r.status != 422 || !strings.Contains(string(r.raw), "workerDrainOptions.IgnoreErrors") || !strings.Contains(string(r.raw), "cannot be true") {
+			t.Errorf("errors ignored: %d %s", r.status, r.raw)
+		}
+		made := as[typedProvisioned](t, ask("POST", at, body("false")), 201)
+		read := as[typedProvisioned](t, ask("GET", at+"/fleet-default/pier", ""), 200)
+		if made.ID != "fleet-default/pier" || !slices.ContainsFunc(read.Status.Conditions, func(c typedCondition) bool {
+			return c.Type == "Created" && c.Status == "True" && c.LastUpdateTime != ""
+		}) {
+			t.Errorf("%+v %+v", made, read)
+		}
+		const objects = "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters"
+		as[struct{}](t, ask("POST", objects+"?fieldValidation=Strict", strings.NewReplacer(`"pier"`, `"jetty"`, `"type":"provisioning.cattle.io.cluster",`, "").Replace(body("false"))), 201)
+		as[typedProvisioned](t, ask("PUT", at+"/fleet-default/pier", strings.Replace(body("false"), `"metadata":{`, `"metadata":{"resourceVersion":"`+read.Metadata.ResourceVersion+`",`, 1)), 200)
+		for _, name := range []string{"pier", "jetty"} {
+			if r := ask("DELETE", at+"/fleet-default/"+name, ""); r.status != 200 && r.status != 204 {
+				t.Errorf("delete %s: %d", name, r.status)
+			}
 		}
 	})
 	cl, _ := harbour(b)

@@ -45,6 +45,23 @@ type typedCluster struct {
 	}
 }
 
+// typedProvisioned is a cluster of /v1.
+type typedProvisioned struct {
+	ID, Type string
+	Metadata struct{ Name, Namespace, ResourceVersion string }
+	Spec     struct {
+		KubernetesVersion string
+		RKEConfig         *struct {
+			UpgradeStrategy struct{ WorkerConcurrency string }
+		}
+	}
+	Status struct {
+		ClusterName string
+		Ready       bool
+		Conditions  []typedCondition
+	}
+}
+
 type typedNode struct {
 	typedResource
 	ClusterID                                                           string `json:"clusterId"`
