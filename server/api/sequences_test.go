@@ -190,8 +190,8 @@ func TestTerraformResources(t *testing.T) {
 	t.Run("cluster (rke)", func(t *testing.T) {
 		made := as[typedCluster](t, ask("POST", "/v3/clusters", `{"type":"cluster","name":"quarry","rancherKubernetesEngineConfig":{"network":{"plugin":"canal"}}}`), 201)
 		read := as[typedCluster](t, ask("GET", "/v3/clusters/"+made.ID, ""), 200)
-		if read.State != "pending" && read.State != "provisioning" {
-			t.Errorf("state %s", read.State)
+		if made.State != "provisioning" || read.State != "provisioning" || read.Transitioning != "yes" {
+			t.Errorf("states %s, %s", made.State, read.State)
 		}
 		if tok := as[typedRegistrationToken](t, ask("GET", "/v3/clusterregistrationtokens/"+made.ID+":default-token", ""), 200); tok.NodeCommand == "" {
 			t.Error("no node command")
