@@ -245,10 +245,23 @@ func TestTerraformResources(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		user := as[typedUser](t, ask("POST", "/v3/users", `{"type":"user","username":"tf-user","password":"correct horse battery","name":"TF"}`), 201)
-		as[typedBinding](t, ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"globalRoleId":"user","userId":%q}`, user.ID)), 201)
+		global := as[typedBinding](t, ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"name":"of tf","globalRoleId":"user","userId":%q}`, user.ID)), 201)
+		if read := as[typedBinding](t, ask("GET", "/v3/globalrolebindings/"+global.ID, ""), 200); global.Name != "of tf" || read.Name != "of tf" || read.ID == read.Name {
+			t.Errorf("%+v %+v", global, read)
+		}
+		if r := ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"name":"a\nb","globalRoleId":"user","userId":%q}`, user.ID)); r.status != 422 || r.text("fieldName") != "name" {
+			t.Errorf("a name of two lines: %d %s", r.status, r.raw)
+		}
 		role := as[typedRole](t, ask("POST", "/v3/roletemplates", `{"type":"roleTemplate","name":"tf","context":"project","rules":[{"type":"policyRule","apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`), 201)
 		bound := as[typedBinding](t, ask("POST", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":%q,"userId":%q}`, made.ID, role.ID, user.ID)), 201)
-		as[struct{}](t, ask("DELETE", "/v3/projectroletemplatebindings/"+bound.ID, ""), 204)
+		const members = "/v3/projectroletemplatebindings/"
+		if labelled := as[typedBinding](t, ask("PUT", members+bound.ID, fmt.Sprintf(`{"name":%q,"labels":{"a":"b"}}`, bound.ID)), 200); bound.Name != bound.ID || labelled.Labels["a"] != "b" {
+			t.Errorf("%+v %+v", bound, labelled)
+		}
+		if r := ask("PUT", members+bound.ID, `{"name":"other"}`); r.status != 422 {
+			t.Errorf("another name: %d %s", r.status, r.raw)
+		}
+		as[struct{}](t, ask("DELETE", members+bound.ID, ""), 204)
 		as[struct{}](t, ask("DELETE", "/v3/roletemplates/"+role.ID, ""), 204)
 		as[struct{}](t, ask("DELETE", at+"/tf", ""), 204)
 		as[struct{}](t, ask("GET", at+"/tf", ""), 404)
