@@ -12,10 +12,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
+	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/tunnel"
 
 	"github.com/drover-project/drover/server/api/access"
@@ -36,6 +38,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/api/systemimages"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
@@ -113,8 +116,9 @@ type Options struct {
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
-	// RKE begins operations on RKE1 clusters; nil refuses them.
-	RKE *rke.Runner
+	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
+	RKE          *rke.Runner
+	RKE1Versions *rke1versions.Data
 	// People changes users, roles and bindings, and Directories lets people of outside directories in; nil makes the one, and knows
 	// none of the others.
 	People      *people.People
@@ -174,7 +178,8 @@ func New(o Options) (*API, error) {
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
-			API: o.ClusterAPI, Draining: within.Drains.State, Kinds: append(append(persons.Kinds(), directories.Kind()), own.Kinds()...), Changes: a.feed, Now: o.Now,
+			API: o.ClusterAPI, Draining: within.Drains.State, Changes: a.feed, Now: o.Now,
+			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions)}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,

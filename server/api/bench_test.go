@@ -201,7 +201,7 @@ func (b *bench) wire(o benchOptions) {
 	desk := b.desk(applier)
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
-		Registration: register, Clusters: applier, Handover: desk,
+		Registration: register, Clusters: applier, Handover: desk, RKE1Versions: desk.Versions,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
 			if b.client == nil {

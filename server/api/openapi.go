@@ -21,6 +21,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/systemimages"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusterspec"
@@ -310,7 +311,7 @@ func undescribed(pattern string) bool {
 
 // schemasOfV3 finds the types of /v3.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
-	v3 := management.New(management.Options{Kinds: append(append((&access.API{}).Kinds(), (&outside.API{}).Kind()), (&looks.API{}).Kinds()...)})
+	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&outside.API{}).Kind(), systemimages.Kind(nil)}, (&looks.API{}).Kinds())})
 	return v3.SchemaOf
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,6 +173,10 @@ func TestTerraformResources(t *testing.T) {
 			t.Errorf("server-version %q", v.Value)
 		}
 		as[struct{}](t, ask("GET", "/v3/clusters/local", ""), 404)
+		known := as[typedCollection[typedSystemImage]](t, ask("GET", "/v3/rkek8ssystemimages", ""), 200)
+		if len(known.Data) < 5 || !strings.HasPrefix(known.Data[0].Name, "v1.") {
+			t.Errorf("versions %+v", known.Data)
+		}
 	})
 	t.Run("token", func(t *testing.T) {
 		made := as[typedToken](t, ask("POST", "/v3/tokens", `{"description":"tf","ttl":60000}`), 201)
@@ -185,8 +190,8 @@ func TestTerraformResources(t *testing.T) {
 	t.Run("cluster (rke)", func(t *testing.T) {
 		made := as[typedCluster](t, ask("POST", "/v3/clusters", `{"type":"cluster","name":"quarry","rancherKubernetesEngineConfig":{"network":{"plugin":"canal"}}}`), 201)
 		read := as[typedCluster](t, ask("GET", "/v3/clusters/"+made.ID, ""), 200)
-		if read.State != "pending" && read.State != "provisioning" {
-			t.Errorf("state %s", read.State)
+		if made.State != "provisioning" || read.State != "provisioning" || read.Transitioning != "yes" {
+			t.Errorf("states %s, %s", made.State, read.State)
 		}
 		if tok := as[typedRegistrationToken](t, ask("GET", "/v3/clusterregistrationtokens/"+made.ID+":default-token", ""), 200); tok.NodeCommand == "" {
 			t.Error("no node command")
@@ -198,6 +203,32 @@ func TestTerraformResources(t *testing.T) {
 		as[typedCluster](t, ask("PUT", "/v3/clusters/"+made.ID, `{"name":"quarry","description":"stones"}`), 200)
 		if r := ask("DELETE", "/v3/clusters/"+made.ID, ""); r.status != 200 && r.status != 204 {
 			t.Errorf("delete: %d", r.status)
+		}
+	})
+	t.Run("cluster_v2", func(t *testing.T) {
+		const at = "/k8s/clusters/local/v1/provisioning.cattle.io.clusters"
+		body := func(ignore string) string {
+			drain := `{"enabled":true,"force":false,"ignoreDaemonSets":true,"IgnoreErrors":` + ignore + `,"deleteEmptyDirData":false,"disableEviction":false,"gracePeriod":0,"timeout":300,"skipWaitForDeleteTimeoutSeconds":0}`
+			return `{"metadata":{"name":"pier","namespace":"fleet-default"},"type":"provisioning.cattle.io.cluster","spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{` +
+				`"upgradeStrategy":{"controlPlaneConcurrency":"1","controlPlaneDrainOptions":` + drain + `,"workerConcurrency":"10%","workerDrainOptions":` + drain + `}}}}`
+		}
+		if r := ask("POST", at, body("true")); r.status != 422 || !strings.Contains(string(r.raw), "workerDrainOptions.IgnoreErrors") || !strings.Contains(string(r.raw), "cannot be true") {
+			t.Errorf("errors ignored: %d %s", r.status, r.raw)
+		}
+		made := as[typedProvisioned](t, ask("POST", at, body("false")), 201)
+		read := as[typedProvisioned](t, ask("GET", at+"/fleet-default/pier", ""), 200)
+		if made.ID != "fleet-default/pier" || !slices.ContainsFunc(read.Status.Conditions, func(c typedCondition) bool {
+			return c.Type == "Created" && c.Status == "True" && c.LastUpdateTime != ""
+		}) {
+			t.Errorf("%+v %+v", made, read)
+		}
+		const objects = "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters"
+		as[struct{}](t, ask("POST", objects+"?fieldValidation=Strict", strings.NewReplacer(`"pier"`, `"jetty"`, `"type":"provisioning.cattle.io.cluster",`, "").Replace(body("false"))), 201)
+		as[typedProvisioned](t, ask("PUT", at+"/fleet-default/pier", strings.Replace(body("false"), `"metadata":{`, `"metadata":{"resourceVersion":"`+read.Metadata.ResourceVersion+`",`, 1)), 200)
+		for _, name := range []string{"pier", "jetty"} {
+			if r := ask("DELETE", at+"/fleet-default/"+name, ""); r.status != 200 && r.status != 204 {
+				t.Errorf("delete %s: %d", name, r.status)
+			}
 		}
 	})
 	cl, _ := harbour(b)
@@ -214,10 +245,23 @@ func TestTerraformResources(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		user := as[typedUser](t, ask("POST", "/v3/users", `{"type":"user","username":"tf-user","password":"correct horse battery","name":"TF"}`), 201)
-		as[typedBinding](t, ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"globalRoleId":"user","userId":%q}`, user.ID)), 201)
+		global := as[typedBinding](t, ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"name":"of tf","globalRoleId":"user","userId":%q}`, user.ID)), 201)
+		if read := as[typedBinding](t, ask("GET", "/v3/globalrolebindings/"+global.ID, ""), 200); global.Name != "of tf" || read.Name != "of tf" || read.ID == read.Name {
+			t.Errorf("%+v %+v", global, read)
+		}
+		if r := ask("POST", "/v3/globalrolebindings", fmt.Sprintf(`{"name":"a\nb","globalRoleId":"user","userId":%q}`, user.ID)); r.status != 422 || r.text("fieldName") != "name" {
+			t.Errorf("a name of two lines: %d %s", r.status, r.raw)
+		}
 		role := as[typedRole](t, ask("POST", "/v3/roletemplates", `{"type":"roleTemplate","name":"tf","context":"project","rules":[{"type":"policyRule","apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`), 201)
 		bound := as[typedBinding](t, ask("POST", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":%q,"userId":%q}`, made.ID, role.ID, user.ID)), 201)
-		as[struct{}](t, ask("DELETE", "/v3/projectroletemplatebindings/"+bound.ID, ""), 204)
+		const members = "/v3/projectroletemplatebindings/"
+		if labelled := as[typedBinding](t, ask("PUT", members+bound.ID, fmt.Sprintf(`{"name":%q,"labels":{"a":"b"}}`, bound.ID)), 200); bound.Name != bound.ID || labelled.Labels["a"] != "b" {
+			t.Errorf("%+v %+v", bound, labelled)
+		}
+		if r := ask("PUT", members+bound.ID, `{"name":"other"}`); r.status != 422 {
+			t.Errorf("another name: %d %s", r.status, r.raw)
+		}
+		as[struct{}](t, ask("DELETE", members+bound.ID, ""), 204)
 		as[struct{}](t, ask("DELETE", "/v3/roletemplates/"+role.ID, ""), 204)
 		as[struct{}](t, ask("DELETE", at+"/tf", ""), 204)
 		as[struct{}](t, ask("GET", at+"/tf", ""), 404)

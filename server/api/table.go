@@ -326,7 +326,7 @@ func nodeRows(v3 *management.API, in *inside.API) []row {
 	}
 }
 
-// peopleRows are users, roles, bindings and principals.
+// peopleRows are users, roles, bindings and principals, and what everybody may read.
 func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 	may, object := route.May, route.Object
 	rows := []row{
@@ -337,6 +337,8 @@ func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 		{"DELETE", "/v3/preferences/{id}", object(auth.Remove, auth.Preference), v3.Resource(own.RemovePreference)},
 		{"GET", "/v3/features", may(auth.List, auth.Feature), v3.List},
 		{"GET", "/v3/features/{id}", object(auth.Get, auth.Feature), v3.Get},
+		{"GET", "/v3/rkek8ssystemimages", may(auth.List, auth.RKEVersion), v3.List},
+		{"GET", "/v3/rkek8ssystemimages/{id}", object(auth.Get, auth.RKEVersion), v3.Get},
 
 		{"GET", "/v3/users", may(auth.List, auth.User), v3.List},
 		{"POST", "/v3/users", may(auth.Create, auth.User), v3.Type(p.CreateUser)},

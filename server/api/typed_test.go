@@ -45,6 +45,23 @@ type typedCluster struct {
 	}
 }
 
+// typedProvisioned is a cluster of /v1.
+type typedProvisioned struct {
+	ID, Type string
+	Metadata struct{ Name, Namespace, ResourceVersion string }
+	Spec     struct {
+		KubernetesVersion string
+		RKEConfig         *struct {
+			UpgradeStrategy struct{ WorkerConcurrency string }
+		}
+	}
+	Status struct {
+		ClusterName string
+		Ready       bool
+		Conditions  []typedCondition
+	}
+}
+
 type typedNode struct {
 	typedResource
 	ClusterID                                                           string `json:"clusterId"`
@@ -72,6 +89,11 @@ type typedToken struct {
 	UserID, ClusterID                                          *string
 	TTL                                                        int64
 	Current, Enabled, Expired, IsDerived                       bool
+}
+
+type typedSystemImage struct {
+	typedResource
+	SystemImages *struct{ Etcd, Kubernetes, NginxProxy, CertDownloader, CalicoFlexVol, CoreDNSAutoscaler string }
 }
 
 type typedUser struct {

@@ -26,7 +26,7 @@ func resource(kind Kind) (group, plural string, depth roles.Context) {
 		return "", "namespaces", roles.Project
 	case Operation, Event, Tunnel, PlanSecret:
 		return roles.Drover, strings.ToLower(string(kind)) + "s", roles.Cluster
-	case Setting, Token, User, GlobalRole, GlobalRoleBinding, RoleTemplate, Principal, Directory, Preference, Feature:
+	case Setting, Token, User, GlobalRole, GlobalRoleBinding, RoleTemplate, Principal, Directory, Preference, Feature, RKEVersion:
 		return roles.Management, strings.ToLower(string(kind)) + "s", roles.Global
 	case Metrics:
 		return roles.Drover, "metrics", roles.Global

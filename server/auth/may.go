@@ -89,6 +89,8 @@ const (
 	// Preference is what a dashboard keeps for a user, and Feature what it sees of the server.
 	Preference Kind = "preference"
 	Feature    Kind = "feature"
+	// RKEVersion is a version of RKE1 with its images.
+	RKEVersion Kind = "rkeK8sSystemImage"
 )
 
 // Object is what something is done to. With Kind alone it stands for any object of the
@@ -184,12 +186,12 @@ func Somewhere(who Identity, verb Verb, kind Kind) bool {
 	return kind != Token && who.Grants.Somewhere(q, depth)
 }
 
-// everybodyMay is what every user may do: see settings and features, and look after themselves, their preferences and their tokens.
+// everybodyMay is what every user may do: see settings, features and versions, and look after themselves, their preferences and their tokens.
 // Lists are open, since they show only what Get is allowed for.
 func everybodyMay(who Identity, verb Verb, o Object) bool {
 	own := o.Owner != "" && o.Owner == who.UserID
 	switch o.Kind {
-	case Setting, Feature:
+	case Setting, Feature, RKEVersion:
 		return verb == Get || verb == List || verb == ListAll
 	case Preference:
 		return verb == List || verb == Create || own

@@ -145,6 +145,9 @@ var notYet = map[string]string{
 	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
 	"spec.defaultClusterRoleForProjectMembers":                  "project roles are not supported by this version of drover",
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
+	// As Terraform's provider spells ignoreErrors.
+	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": errorsIgnored,
+	"spec.rkeConfig.upgradeStrategy.workerDrainOptions.IgnoreErrors":       errorsIgnored,
 }
 
 // OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,

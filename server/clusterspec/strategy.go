@@ -29,6 +29,9 @@ func annotationName(name string) bool {
 	return len(domain) <= maxDomain && domainPattern.MatchString(domain) && annotationPattern.MatchString(rest)
 }
 
+const errorsIgnored = "cannot be true: Rancher accepts it and does nothing with it, and drover drains a node whole or names what holds it; " +
+	"use force, deleteEmptyDirData or disableEviction for what may be lost"
+
 func (c *checker) upgrade(u *UpgradeStrategy) {
 	if u == nil {
 		return
@@ -48,7 +51,7 @@ func (c *checker) drain(at string, d *DrainOptions) {
 		return
 	}
 	if d.IgnoreErrors {
-		c.fail(at+".ignoreErrors", "cannot be true: Rancher accepts it and does nothing with it, and drover drains a node whole or names what holds it; use force, deleteEmptyDirData or disableEviction for what may be lost")
+		c.fail(at+".ignoreErrors", "%s", errorsIgnored)
 	}
 	for _, one := range []struct {
 		name  string

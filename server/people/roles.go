@@ -140,6 +140,9 @@ func (p *People) binding(by auth.Identity, b roles.Binding) (roles.Binding, []st
 	if err := roles.CheckSubject(b.Subject); err != nil {
 		return b, nil, err
 	}
+	if err := checkText("name", b.Name); err != nil {
+		return b, nil, err
+	}
 	context, field, within, prefix := b.Context(), "roleTemplateId", "", ""
 	switch context {
 	case roles.Global:

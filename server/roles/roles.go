@@ -68,6 +68,8 @@ type Role struct {
 type Binding struct {
 	// ID is "grb-xxxxx", "<cluster id>:crtb-xxxxx" or "<namespace of the project>:prtb-xxxxx".
 	ID string `json:"id"`
+	// Name is what whoever made it calls it; "" is by its ID. Several may have one name.
+	Name string `json:"name,omitempty"`
 	// Role is the ID of a global role where ClusterID is empty, else of a role template.
 	Role string `json:"role"`
 	Subject

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/drover-project/drover/server/api/conditions"
@@ -38,7 +39,7 @@ func (a *API) bindingKind(context roles.Context) management.Kind {
 	reference := func(to string, required bool) norman.Field {
 		return norman.Field{Type: "reference[" + to + "]", Create: true, Required: required, Nullable: !required}
 	}
-	own := map[string]norman.Field{"name": {Type: "string"}, "userId": reference("user", false), "userPrincipalId": given, "groupPrincipalId": given}
+	own := map[string]norman.Field{"name": given, "userId": reference("user", false), "userPrincipalId": given, "groupPrincipalId": given}
 	switch context {
 	case roles.Global:
 		own["globalRoleId"] = reference("globalRole", true)
@@ -82,7 +83,7 @@ func (a *API) bindingKind(context roles.Context) management.Kind {
 func bindingObject(b roles.Binding) norman.Object {
 	userID, _ := roles.LocalUserID(b.User)
 	o := norman.Object{ID: b.ID, Fixed: b.Context() == roles.Global, Fields: map[string]any{
-		"name": b.ID, "userId": norman.Reference(userID), "userPrincipalId": norman.Reference(b.User), "groupPrincipalId": norman.Reference(b.Group),
+		"name": cmp.Or(b.Name, b.ID), "userId": norman.Reference(userID), "userPrincipalId": norman.Reference(b.User), "groupPrincipalId": norman.Reference(b.Group),
 		roleField(b.Context()): b.Role, "created": b.Created, "creatorId": norman.Reference(b.CreatorID),
 		"labels": norman.Map(b.Labels), "annotations": norman.Map(b.Annotations),
 	}}
@@ -129,6 +130,9 @@ func (a *API) CreateBinding(context roles.Context) management.Handler {
 		}
 		b := roles.Binding{}
 		if b.Role, err = in.Required(roleField(context)); err != nil {
+			return route.Answer{}, err
+		}
+		if b.Name, err = in.String("name"); err != nil {
 			return route.Answer{}, err
 		}
 		if b.Subject, err = subject(in); err != nil {
@@ -190,7 +194,7 @@ func (a *API) UpdateBinding(c *management.Request) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	is := c.Object().Fields
-	for _, name := range []string{"roleTemplateId", "clusterId", "projectId", "userId", "userPrincipalId", "groupPrincipalId"} {
+	for _, name := range []string{"name", "roleTemplateId", "clusterId", "projectId", "userId", "userPrincipalId", "groupPrincipalId"} {
 		value, err := in.String(name)
 		if err != nil {
 			return route.Answer{}, err

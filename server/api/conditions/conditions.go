@@ -53,6 +53,16 @@ func Cluster(cl records.Cluster) Summary {
 	return s
 }
 
+// OfV3 is the state of a cluster for clients of /v3. One of RKE1 is never pending there: its configuration is there from the
+// start, and Terraform's provider gives up on a new one that is neither provisioning nor active.
+func OfV3(cl records.Cluster) Summary {
+	s := Cluster(cl)
+	if s.State == "pending" && cl.Spec.RKE1() {
+		s.State = "provisioning"
+	}
+	return s
+}
+
 // Condition is one condition of an object, as the peers write them.
 type Condition struct {
 	Type               string `json:"type"`

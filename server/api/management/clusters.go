@@ -81,7 +81,7 @@ func (a *API) machineCounts() map[string]int {
 
 func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) norman.Object {
 	driver, provider := conditions.Driver(cl, machines)
-	state := conditions.Cluster(cl)
+	state := conditions.OfV3(cl)
 	object := norman.Object{
 		ID: cl.ID, Actions: conditions.Actions(cl),
 		Links: map[string]string{
