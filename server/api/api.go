@@ -214,6 +214,7 @@ func New(o Options) (*API, error) {
 		a.feed.Close()
 		return nil, err
 	}
+	h.terminal = o.terminal(h.page, func(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) })
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)

@@ -4,6 +4,7 @@ package api
 
 import (
 	"cmp"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -12,10 +13,12 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/facts"
 	"github.com/drover-project/drover/server/ui/live"
+	"github.com/drover-project/drover/server/ui/terminal"
 )
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -73,9 +76,17 @@ func titleOf(d records.Directory) string {
 	}[d.Kind], d.Kind)
 }
 
+// terminal runs lines of kubectl, whose requests come to the handler like those of anybody else.
+func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Terminal {
+	return &terminal.Terminal{UI: page, Runner: &kubectl.Runner{Handler: handler}, Cluster: func(key string) (string, bool) {
+		d, ok := o.State.Clusters.Get(key)
+		return d.Value.ID, ok
+	}}
+}
+
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream
 // gets the stream of a page.
-func pageRows(u *ui.UI) []row {
+func pageRows(u *ui.UI, t *terminal.Terminal) []row {
 	may, object, login := route.May, route.Object, route.Login
 	return []row{
 		{"GET", "/dashboard/assets/{name}", route.Open(), u.Asset},
@@ -89,6 +100,8 @@ func pageRows(u *ui.UI) []row {
 		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Serve(u.Clusters)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Serve(u.Cluster)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals().Page(), u.Serve(u.Join)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(t.Page)},
+		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), t.Run},
 		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
 		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
 		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/terminal"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -60,6 +61,8 @@ type handlers struct {
 	kube kube.API
 	// page is for people with a browser.
 	page *ui.UI
+	// terminal runs kubectl for them.
+	terminal *terminal.Terminal
 
 	agents, metrics, proxy route.Handler
 }
@@ -273,7 +276,7 @@ func table(h handlers) []route.Row {
 	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
-	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...), pageRows(h.page)...)
+	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...), pageRows(h.page, h.terminal)...)
 	rows = append(rows,
 		// The clusters' own APIs.
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},

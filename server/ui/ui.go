@@ -112,6 +112,8 @@ type View struct {
 	Command string
 	// Section is the entry of the navigation that it belongs to.
 	Section string
+	// Script is an asset of its own, beside that of all pages; empty for none.
+	Script string
 	// Topics are those whose changes it shows. Without any it does not change by itself.
 	Topics []string
 }
@@ -126,6 +128,8 @@ type Request struct {
 	// Param is a part of the path, Query what follows it.
 	Param func(name string) string
 	Query Query
+	// Form is what forms repeat in the parameter CSRF of their address.
+	Form string
 }
 
 // Page makes the view of a request.
@@ -202,7 +206,7 @@ func (u *UI) leadTo(c *route.Call, to string) route.Answer {
 }
 
 func request(c *route.Call) Request {
-	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}}
+	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Form: auth.FormToken(c.R)}
 }
 
 // body makes the inside of <main>, in a turn of its own.
