@@ -13,7 +13,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
-	"github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/facts"
@@ -78,10 +77,10 @@ func titleOf(d records.Directory) string {
 
 // terminal runs lines of kubectl, whose requests come to the handler like those of anybody else.
 func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Terminal {
-	return &terminal.Terminal{UI: page, Runner: &kubectl.Runner{Handler: handler}, Cluster: func(key string) (string, bool) {
+	return terminal.New(page, handler, func(key string) (string, bool) {
 		d, ok := o.State.Clusters.Get(key)
 		return d.Value.ID, ok
-	}}
+	})
 }
 
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream

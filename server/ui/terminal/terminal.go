@@ -29,10 +29,15 @@ const (
 
 // Terminal are the pages of all clusters.
 type Terminal struct {
-	UI     *ui.UI
-	Runner *kubectl.Runner
-	// Cluster is the management id of a cluster by "<namespace>/<name>".
-	Cluster func(key string) (id string, ok bool)
+	ui     *ui.UI
+	runner *kubectl.Runner
+	idOf   func(key string) (id string, ok bool)
+}
+
+// New makes the pages. Requests to clusters go to handler, which serves /k8s/clusters/ID/… ; idOf is the management id of a
+// cluster by "<namespace>/<name>".
+func New(page *ui.UI, handler http.Handler, idOf func(key string) (id string, ok bool)) *Terminal {
+	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler}, idOf: idOf}
 }
 
 // view is what the page shows.
@@ -46,7 +51,7 @@ type view struct {
 
 // cluster is the cluster of a request, for who may use its terminal.
 func (t *Terminal) cluster(who auth.Identity, key string) (id string, err error) {
-	id, ok := t.Cluster(key)
+	id, ok := t.idOf(key)
 	if !ok || !auth.May(who, auth.Get, auth.OfCluster(id)) {
 		return "", norman.Missing("cluster", key)
 	}
@@ -96,7 +101,7 @@ func (t *Terminal) Run(c *route.Call) (route.Answer, error) {
 		return t.refuse(c, key, v, err)
 	}
 	c.Concern(key + " " + kubectl.Name(words)) // what follows could have a secret in it
-	done, err := t.Runner.Begin(c.Who.UserID)
+	done, err := t.runner.Begin(c.Who.UserID)
 	if err != nil {
 		return t.refuse(c, key, v, err)
 	}
@@ -105,18 +110,18 @@ func (t *Terminal) Run(c *route.Call) (route.Answer, error) {
 	line := kubectl.Line{Words: words, Cluster: id, Asked: c.R, Time: streamTime, Output: streamOutput}
 	if streams(c.R) {
 		out := ui.Plain(c, http.StatusOK)
-		if err := t.Runner.Run(c.Ctx(), line, out); err != nil {
+		if err := t.runner.Run(c.Ctx(), line, out); err != nil {
 			_, _ = io.WriteString(out, "drover: "+err.Error()+"\n") // the answer has begun
 		}
 		return route.Answer{}, nil
 	}
 	line.Time, line.Output = pageTime, pageOutput
 	var out bytes.Buffer
-	if err := t.Runner.Run(c.Ctx(), line, &out); err != nil {
+	if err := t.runner.Run(c.Ctx(), line, &out); err != nil {
 		return route.Answer{}, err
 	}
 	v.Line, v.Output = "", out.String()
-	return route.Answer{}, t.UI.Show(c, http.StatusOK, shown(c.Param("name"), key, auth.FormToken(c.R), v))
+	return route.Answer{}, t.ui.Show(c, http.StatusOK, shown(c.Param("name"), key, auth.FormToken(c.R), v))
 }
 
 // maxForm bounds the form, in bytes: each character of a line may take three.
@@ -153,5 +158,5 @@ func (t *Terminal) refuse(c *route.Call, key string, v view, err error) (route.A
 	}
 	v.Fault = err.Error()
 	v.Line = v.Line[:min(len(v.Line), kubectl.MaxLine)]
-	return route.Answer{}, t.UI.Show(c, status, shown(c.Param("name"), key, auth.FormToken(c.R), v))
+	return route.Answer{}, t.ui.Show(c, status, shown(c.Param("name"), key, auth.FormToken(c.R), v))
 }
