@@ -170,7 +170,10 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
-	k8s.io/cli-runtime v0.34.4 // indirect
+	github.com/fatih/camelcase v1.0.0 // indirect
+	github.com/lithammer/dedent v1.1.0 // indirect
+	k8s.io/cli-runtime v0.34.4
+	k8s.io/component-helpers v0.34.4 // indirect
 	k8s.io/component-base v0.34.4 // indirect
 	k8s.io/utils v0.0.0-20250604170112-4c0f3b243397 // indirect
 	sigs.k8s.io/kustomize/api v0.20.1 // indirect

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/drover-project/drover/daemon/hostservice"
+	"github.com/drover-project/drover/daemon/node/containers"
 	"github.com/drover-project/drover/daemon/pipe"
 )
 
@@ -52,7 +53,7 @@ func newService(d *client.Client, log *slog.Logger) *service {
 func (s *service) run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/logs", s.logs)
-	mux.HandleFunc("GET /v1/containers", s.containers)
+	mux.HandleFunc("GET /v1/containers", containers.Handler(s.docker))
 	server := &http.Server{
 		Handler: mux, ReadTimeout: healthLimit, IdleTimeout: idleLimit, // and no limit of writing: logs are followed
 		MaxHeaderBytes: 8 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

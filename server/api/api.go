@@ -219,6 +219,7 @@ func New(o Options) (*API, error) {
 		a.feed.Close()
 		return nil, err
 	}
+	h.page.terminal = o.terminal(h.page.UI, func(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) })
 	a.rows = table(h)
 	h.v3.Learn(a.rows)
 	h.v1.Learn(a.rows)

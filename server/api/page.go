@@ -3,8 +3,7 @@
 package api
 
 import (
-	"cmp"
-	"net/url"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
-	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/change"
@@ -20,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/ui/facts"
 	"github.com/drover-project/drover/server/ui/live"
 	"github.com/drover-project/drover/server/ui/signin"
+	"github.com/drover-project/drover/server/ui/terminal"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -29,6 +28,8 @@ type page struct {
 	signin *signin.Pages
 	deeds  *deeds.Pages
 	change *change.Editor
+	// terminal runs kubectl for them.
+	terminal *terminal.Terminal
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -56,32 +57,11 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	}
 	p.signin = &signin.Pages{
 		UI: p.UI, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
-		Session: func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
-		Doors:   func(to string) []signin.Door { return o.doors(to) }, Directories: o.chosenDirectories, Enter: logins.Enter,
+		Session:     func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
+		Doors:       func(to string) []signin.Door { return signin.DoorsOf(o.lettingIn(), to) },
+		Directories: func() []signin.Directory { return signin.Chosen(o.lettingIn()) }, Enter: logins.Enter,
 	}
 	return p, source.Watch(changes), nil
-}
-
-// doors are the directories that people log in at through their browsers.
-func (o Options) doors(to string) []signin.Door {
-	var doors []signin.Door
-	for _, d := range o.lettingIn() {
-		if !directories.ByPassword(d.Kind) {
-			doors = append(doors, signin.Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
-		}
-	}
-	return doors
-}
-
-// chosenDirectories are those that take a name and a password.
-func (o Options) chosenDirectories() []signin.Directory {
-	var chosen []signin.Directory
-	for _, d := range o.lettingIn() {
-		if directories.ByPassword(d.Kind) {
-			chosen = append(chosen, signin.Directory{ID: d.Kind, Title: titleOf(d)})
-		}
-	}
-	return chosen
 }
 
 // lettingIn are the directories that are not disabled.
@@ -92,11 +72,12 @@ func (o Options) lettingIn() []records.Directory {
 	return slices.DeleteFunc(o.Directories.All(), func(d records.Directory) bool { return d.Disabled })
 }
 
-// titleOf is what people who log in read of a directory.
-func titleOf(d records.Directory) string {
-	return cmp.Or(d.DisplayName, map[string]string{
-		records.OpenLDAP: "OpenLDAP", records.ActiveDirectory: "Active Directory", records.GenericOIDC: "OpenID Connect", records.GitHub: "GitHub",
-	}[d.Kind], d.Kind)
+// terminal runs lines of kubectl, whose requests come to the handler like those of anybody else.
+func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Terminal {
+	return terminal.New(page, handler, func(key string) (string, bool) {
+		d, ok := o.State.Clusters.Get(key)
+		return d.Value.ID, ok
+	})
 }
 
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream
@@ -125,6 +106,8 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/do/{deed}", login().Page(), u.deeds.Do},
 		{"GET", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Form},
 		{"POST", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Do},
+		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(u.terminal.Page)},
+		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), u.terminal.Run},
 		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
 		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
 		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},

@@ -56,7 +56,7 @@ func request(verb Verb, o Object) (roles.Request, roles.Context) {
 		}
 	case verb == Apply:
 		q.Verb = "update"
-	case verb == Proxy:
+	case verb == Proxy || verb == Terminal:
 		q.Verb = "get"
 	case verb == Own || verb == Dial:
 		q = roles.Request{Group: roles.Management, Resource: "clusters", Verb: own}

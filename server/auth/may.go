@@ -29,6 +29,8 @@ const (
 	Apply Verb = "apply"
 	// Proxy passes a request on to a cluster's own API.
 	Proxy Verb = "proxy"
+	// Terminal runs lines of kubectl in the web page, whose requests to the cluster ask for Proxy.
+	Terminal Verb = "terminal"
 	// Own is to have all rights inside a cluster.
 	Own Verb = "own"
 	// Dial opens a connection on a host.

@@ -89,6 +89,8 @@ type Cluster struct {
 	Members, Voices int
 	// MayJoin says that who asks may see the command by which hosts join.
 	MayJoin bool
+	// MayUse says that who asks may use the terminal of the cluster.
+	MayUse bool
 }
 
 // Machine is a machine with all that its page shows.

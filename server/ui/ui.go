@@ -107,6 +107,8 @@ type View struct {
 	Section string
 	// Notice is what has been done by who comes here.
 	Notice string
+	// Script is an asset of its own, beside that of all pages; empty for none.
+	Script string
 	// Topics are those whose changes it shows. Without any it does not change by itself.
 	Topics []string
 }
@@ -124,6 +126,8 @@ type Request struct {
 	// Ask has the API answer a request for them, AskWithin in a time.
 	Ask       func(route.Asked) (route.Reply, error)
 	AskWithin func(time.Duration, route.Asked) (route.Reply, error)
+	// Form is what forms repeat in the parameter CSRF of their address.
+	Form string
 }
 
 // Page makes the view of a request.
@@ -203,7 +207,7 @@ func (u *UI) LeadTo(c *route.Call, to string) route.Answer {
 }
 
 func request(c *route.Call) Request {
-	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask, AskWithin: c.AskWithin}
+	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask, AskWithin: c.AskWithin, Form: auth.FormToken(c.R)}
 }
 
 // body makes the inside of <main>, in a turn of its own.

@@ -152,7 +152,7 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	}
 	id, in := d.Value.ID, records.ClusterKey(key)
 	machines := s.machinesOf(who, in)
-	c := ui.Cluster{ClusterRow: s.row(who, d, machines), MayJoin: auth.May(who, auth.Get, auth.In(id, auth.RegistrationToken))}
+	c := ui.Cluster{ClusterRow: s.row(who, d, machines), MayJoin: auth.May(who, auth.Get, auth.In(id, auth.RegistrationToken)), MayUse: auth.May(who, auth.Terminal, auth.OfCluster(id))}
 	plain := make([]records.Machine, 0, len(machines))
 	for _, m := range machines {
 		plain = append(plain, m.Value)

@@ -1,0 +1,76 @@
+// The way of the commands to the cluster: no kubeconfig, no cache on a disk, no variable of the environment.
+
+package commands
+
+import (
+	"sync"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Requests in a second, on average and at once. Discovery has many.
+const (
+	requests = 50
+	burst    = 300
+)
+
+// way is the RESTClientGetter of all commands.
+type way struct {
+	server, token string
+	namespace     string
+	as            rest.ImpersonationConfig
+
+	once       sync.Once
+	discovered discovery.CachedDiscoveryInterface
+	err        error
+}
+
+// addFlags adds the flags that all commands have.
+func (w *way) addFlags(f *pflag.FlagSet) {
+	f.StringVarP(&w.namespace, "namespace", "n", "", "The namespace")
+	f.StringVar(&w.as.UserName, "as", "", "As whom to act, for who owns the cluster")
+	f.StringArrayVar(&w.as.Groups, "as-group", nil, "As a member of which group to act; can be repeated")
+	f.StringVar(&w.as.UID, "as-uid", "", "As whom to act, by uid")
+}
+
+// ToRESTConfig implements genericclioptions.RESTClientGetter. Each caller changes what it gets.
+func (w *way) ToRESTConfig() (*rest.Config, error) {
+	return &rest.Config{Host: w.server, BearerToken: w.token, Impersonate: w.as, QPS: requests, Burst: burst, UserAgent: "drover terminal"}, nil
+}
+
+// ToDiscoveryClient implements genericclioptions.RESTClientGetter.
+func (w *way) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	w.once.Do(func() {
+		config, _ := w.ToRESTConfig() // has no error
+		client, err := discovery.NewDiscoveryClientForConfig(config)
+		w.discovered, w.err = memory.NewMemCacheClient(client), err
+	})
+	return w.discovered, w.err
+}
+
+// ToRESTMapper implements genericclioptions.RESTClientGetter.
+func (w *way) ToRESTMapper() (meta.RESTMapper, error) {
+	client, err := w.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
+}
+
+// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter.
+func (w *way) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: w.server}
+	config.Contexts["cluster"] = &clientcmdapi.Context{Cluster: "cluster", Namespace: w.namespace}
+	config.CurrentContext = "cluster"
+	// A namespace that somebody names is an override: kubectl tells it from that of a context.
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: w.namespace}}
+	return clientcmd.NewDefaultClientConfig(*config, overrides)
+}
