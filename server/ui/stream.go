@@ -4,6 +4,7 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -106,6 +107,23 @@ func (u *UI) look(c *route.Call, page Page, open *live.Page, seen string) (now s
 		u.end(c)
 		return "", false
 	}
+	body, err := u.picture(c, page, open)
+	if err != nil {
+		return "", false
+	}
+	if now = seenOf(body); now == seen {
+		return now, true
+	}
+	return now, write(c, event(now, body)) == nil
+}
+
+// picture is what an open page shows now, drawn when it is its turn.
+func (u *UI) picture(c *route.Call, page Page, open *live.Page) ([]byte, error) {
+	done, ok := u.turns.Take(c.Ctx())
+	if !ok {
+		return nil, context.Cause(c.Ctx())
+	}
+	defer done()
 	r := request(c)
 	r.Query.Del("seen")
 	view, err := page(r)
@@ -118,14 +136,7 @@ func (u *UI) look(c *route.Call, page Page, open *live.Page, seen string) (now s
 		failure := route.Envelope(err)
 		view = View{Title: titleOf(failure.Status), Template: "refusal", Data: failure.Message}
 	}
-	body, err := u.body(c.Ctx(), view)
-	if err != nil {
-		return "", false
-	}
-	if now = seenOf(body); now == seen {
-		return now, true
-	}
-	return now, write(c, event(now, body)) == nil
+	return u.body(c.Ctx(), view)
 }
 
 // event is a picture on its way.

@@ -62,6 +62,7 @@ type UI struct {
 	build string
 	// drawing bounds how many pages are made at once, so that many open ones leave room for other work.
 	drawing chan struct{}
+	turns   *live.Turns // of those that stay open
 	packers sync.Pool // of *gzip.Writer: each holds some 800 KiB
 }
 
@@ -73,7 +74,7 @@ func New(o Options) (*UI, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	u := &UI{Options: o, drawing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	u := &UI{Options: o, drawing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), turns: live.NewTurns(runtime.GOMAXPROCS(0) / 2)}
 	var err error
 	if u.templates, err = template.New("").Funcs(u.functions()).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the templates of the page: %w", err)

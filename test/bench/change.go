@@ -142,7 +142,10 @@ func (b *bench) changeAll(ctx context.Context, f *fleet) error {
 	if err := profile(); err != nil {
 		return err
 	}
-	return f.changed(ctx)
+	if err := f.changed(ctx); err != nil {
+		return err
+	}
+	return b.besidePages(ctx, f)
 }
 
 // apply applies documents.
