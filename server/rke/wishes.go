@@ -41,7 +41,8 @@ func (r *Runner) fulfil(ctx context.Context, o engine.Options, w engine.Work, wi
 		_, err := engine.RotateKey(ctx, o, w)
 		return nil, err
 	case want.KindRemoveSnapshot:
-		return r.remove(ctx, o, w, wish)
+		d, _ := r.State.RKEStates.Get(string(wish.key))
+		return remove(ctx, o, w, wish, d.Value.Snapshots)
 	case want.KindRestore:
 		o.Save = func(ctx context.Context, next *rkestate.State) error {
 			return r.save(ctx, wish.key, next, want.Replaced)
@@ -89,9 +90,8 @@ func (r *Runner) take(ctx context.Context, o engine.Options, w engine.Work, one 
 
 // remove takes a snapshot off its hosts and out of the bucket, and out of what is remembered. A try that failed may have the name of
 // a snapshot that worked later, whose archive stays.
-func (r *Runner) remove(ctx context.Context, o engine.Options, w engine.Work, wish wished) (func(records.RKEState) records.RKEState, error) {
-	d, _ := r.State.RKEStates.Get(string(wish.key))
-	if !slices.ContainsFunc(d.Value.Snapshots, func(s records.RKESnapshot) bool {
+func remove(ctx context.Context, o engine.Options, w engine.Work, wish wished, all []records.RKESnapshot) (func(records.RKEState) records.RKEState, error) {
+	if !slices.ContainsFunc(all, func(s records.RKESnapshot) bool {
 		return s.ID != wish.ID && s.Name == wish.Snapshot && s.Failure == ""
 	}) {
 		o.Planned = nil

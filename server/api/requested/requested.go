@@ -56,13 +56,14 @@ type Asker struct {
 	api    func(records.ClusterKey) observed.API
 	now    func() time.Time
 	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
 	slots  chan struct{}
 	work   sync.WaitGroup
 
-	mu    sync.Mutex
-	known map[records.ClusterKey]*answer
+	mu     sync.Mutex
+	known  map[records.ClusterKey]*answer
+	ctx    context.Context // of all questions, which outlive the requests that they are asked for; nil before the first
+	cancel context.CancelFunc
+	closed bool
 }
 
 // answer is what is known of a cluster.
@@ -79,28 +80,38 @@ func New(client func(records.ClusterKey) (kubernetes.Interface, error), api func
 	if client == nil || api == nil {
 		return nil
 	}
-	a := &Asker{client: client, api: api, now: now, log: log, slots: make(chan struct{}, atOnce), known: map[records.ClusterKey]*answer{}}
-	a.ctx, a.cancel = context.WithCancel(context.Background())
-	return a
+	return &Asker{client: client, api: api, now: now, log: log, slots: make(chan struct{}, atOnce), known: map[records.ClusterKey]*answer{}}
 }
 
 // Close ends what is being asked.
 func (a *Asker) Close() {
-	if a != nil {
-		a.cancel()
-		a.work.Wait()
+	if a == nil {
+		return
 	}
+	a.mu.Lock()
+	a.closed = true
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.mu.Unlock()
+	a.work.Wait()
 }
 
-// Now is what is known of a cluster, which is asked again in the background when that is old.
+// Now is what is known of a cluster.
 func (a *Asker) Now(key records.ClusterKey) Sums {
-	sums, _ := a.look(key)
-	return sums
+	if a != nil && a.api(key).Reachable {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if is := a.known[key]; is != nil {
+			return is.sums
+		}
+	}
+	return Sums{Cluster: map[string]string{}}
 }
 
-// Soon waits a moment for a cluster's first answer.
+// Soon is Look, and waits a moment for a cluster's first answer.
 func (a *Asker) Soon(ctx context.Context, key records.ClusterKey) {
-	_, first := a.look(key)
+	first := a.Look(ctx, key)
 	if first == nil {
 		return
 	}
@@ -113,35 +124,42 @@ func (a *Asker) Soon(ctx context.Context, key records.ClusterKey) {
 	}
 }
 
-// look is what is known; first is closed with the first answer, nil where none is awaited.
-func (a *Asker) look(key records.ClusterKey) (sums Sums, first <-chan struct{}) {
-	sums.Cluster = map[string]string{}
-	if a == nil || !a.api(key).Reachable || a.ctx.Err() != nil {
-		return sums, nil
+// Look has a cluster asked in the background where what is known is old. What it returns is closed with the first answer, and nil
+// where none is awaited.
+func (a *Asker) Look(ctx context.Context, key records.ClusterKey) (first <-chan struct{}) {
+	if a == nil || !a.api(key).Reachable {
+		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	if a.ctx == nil {
+		a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	}
 	is := a.known[key]
 	if is == nil {
-		is = &answer{sums: sums, done: make(chan struct{})}
+		is = &answer{sums: Sums{Cluster: map[string]string{}}, done: make(chan struct{})}
 		a.known[key] = is
 	}
 	if now := a.now(); !is.running && (is.asked.IsZero() || now.Sub(is.asked) >= fresh) {
 		is.asked, is.running = now, true
-		a.work.Go(func() { a.ask(key, is) })
+		within := a.ctx
+		a.work.Go(func() { a.ask(within, key, is) })
 	}
-	return is.sums, is.done
+	return is.done
 }
 
 // ask asks a cluster once. After a failure what it said before is shown until it says something else.
-func (a *Asker) ask(key records.ClusterKey, is *answer) {
-	sums, err := a.sum(key)
+func (a *Asker) ask(ctx context.Context, key records.ClusterKey, is *answer) {
+	sums, err := a.sum(ctx, key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	is.running = false
 	if err == nil {
 		is.sums = sums
-	} else if a.ctx.Err() == nil {
+	} else if ctx.Err() == nil {
 		a.log.Debug("what the pods of a cluster ask for is not known", "cluster", key, "error", err)
 	}
 	select {
@@ -152,14 +170,14 @@ func (a *Asker) ask(key records.ClusterKey, is *answer) {
 }
 
 // sum reads the pods of a cluster, page by page.
-func (a *Asker) sum(key records.ClusterKey) (Sums, error) {
+func (a *Asker) sum(ctx context.Context, key records.ClusterKey) (Sums, error) {
 	select {
 	case a.slots <- struct{}{}:
-	case <-a.ctx.Done():
-		return Sums{}, a.ctx.Err()
+	case <-ctx.Done():
+		return Sums{}, ctx.Err()
 	}
 	defer func() { <-a.slots }()
-	ctx, cancel := context.WithTimeout(a.ctx, answering)
+	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	client, err := a.client(key)
 	if err != nil {

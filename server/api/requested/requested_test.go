@@ -76,6 +76,7 @@ func TestAsker(t *testing.T) {
 		defer a.Close()
 		expect := func(times int32, cpu string) {
 			t.Helper()
+			a.Look(t.Context(), "x/y")
 			synctest.Wait()
 			if got := a.Now("x/y"); asked.Load() != times || got.Cluster["cpu"] != cpu {
 				t.Errorf("asked %d times, want %d: %v, want cpu %q", asked.Load(), times, got.Cluster, cpu)
@@ -93,11 +94,11 @@ func TestAsker(t *testing.T) {
 		}
 		expect(1, "2") // which is not old yet
 		time.Sleep(fresh)
-		a.Now("x/y")
+		a.Look(t.Context(), "x/y")
 		expect(2, "3")
 		away.Store(true)
 		time.Sleep(fresh)
-		a.Now("x/y")
+		a.Look(t.Context(), "x/y")
 		expect(3, "3")
 		expect(3, "3") // nor is a failure asked about again at once
 		unreachable.Store(true)
@@ -119,7 +120,7 @@ func TestManyClusters(t *testing.T) {
 		}, func(records.ClusterKey) observed.API { return observed.API{Reachable: true} }, time.Now, slog.New(slog.DiscardHandler))
 		began := time.Now()
 		for i := range 1000 {
-			a.Now(records.ClusterKey(fmt.Sprint("x/", i)))
+			a.Look(t.Context(), records.ClusterKey(fmt.Sprint("x/", i)))
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s", took)
