@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/kinds"
+	"github.com/drover-project/drover/server/api/leaving"
 	"github.com/drover-project/drover/server/api/login"
 	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
@@ -35,6 +36,7 @@ import (
 	"github.com/drover-project/drover/server/api/outside"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
+	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -143,8 +145,9 @@ type API struct {
 	table *route.Table
 	feed  *subscribe.Feed
 	// drains run beside requests.
-	drains *inside.Drains
-	stop   func() // ends what tells the page of changes
+	drains    *inside.Drains
+	requested *requested.Asker
+	stop      func() // ends what tells the page of changes
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
@@ -172,13 +175,13 @@ func New(o Options) (*API, error) {
 	directories := &outside.API{Desk: o.Directories}
 	own := &looks.API{State: o.State, Now: o.Now}
 	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
-	a := &API{drains: within.Drains, feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
+	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
-			API: o.ClusterAPI, Draining: within.Drains.State, Changes: a.feed, Now: o.Now,
+			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions)}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
@@ -199,6 +202,7 @@ func New(o Options) (*API, error) {
 		o.Upgrades = &upgrades.Upgrader{State: o.State, Clusters: o.Clusters, Versions: o.Versions, Restorable: o.DayTwo.Restorable, Now: o.Now}
 	}
 	h.upgrades = native.UpgradeAPI{API: h.own, Upgrader: o.Upgrades}
+	h.removeBackup = leaving.Of(h.v3, o.State, o.RKE)
 	h.desk = native.HandoverAPI{API: h.own, Desk: o.Handover}
 	h.files = native.SnapshotAPI{API: h.own, Files: o.Files}
 	h.rehearsing = &rehearsing.API{State: o.State, Asker: o.Rehearsals, Logger: o.Logger}
@@ -217,6 +221,7 @@ func New(o Options) (*API, error) {
 	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(h.login); err != nil {
 		a.feed.Close()
+		a.requested.Close()
 		return nil, err
 	}
 	h.page.terminal = o.terminal(h.page.UI, func(w http.ResponseWriter, r *http.Request) { a.table.ServeHTTP(w, r) })
@@ -246,6 +251,7 @@ func (a *API) Close() {
 	a.stop()
 	a.feed.Close()
 	a.drains.Close()
+	a.requested.Close()
 }
 
 // Handler serves every route. It must not stand behind a http.ServeMux pattern, whose

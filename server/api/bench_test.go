@@ -236,6 +236,9 @@ func (b *bench) wire(o benchOptions) {
 		b.t.Fatal(err)
 	}
 	b.outside = options.Directories
+	options.RKE = rke.New(rke.Options{ // whose hosts are all away
+		State: b.st, Versions: desk.Versions, Tunnel: func(records.Subject) observed.Tunnel { return observed.Tunnel{} }, Now: b.now, Logger: log,
+	})
 	options.Files = &daytwo.Files{
 		State: b.st,
 		Tunnel: func(records.Subject) observed.Tunnel {

@@ -3,12 +3,14 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -148,6 +150,10 @@ func TestNodeActions(t *testing.T) {
 	if err := client.Tracker().Add(node); err != nil {
 		t.Fatal(err)
 	}
+	hour := corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("64Mi")}}
+	if err := client.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "clock"}, Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Resources: hour}}}}); err != nil {
+		t.Fatal(err)
+	}
 	cordoned := false
 	b.clusterAPI = func(records.ClusterKey) observed.API {
 		return observed.API{Reachable: true, Details: map[string]observed.NodeDetails{m.UID: {
@@ -169,6 +175,14 @@ func TestNodeActions(t *testing.T) {
 	}
 	if r := b.want(200, "GET", "/v3/clusters/"+cl.ID, ""); !r.has("capacity", "cpu") || !r.has("allocatable", "cpu") {
 		t.Errorf("the cluster has %s", r.raw)
+	}
+	asks := map[string]string{"cpu": "250m", "memory": "65536Ki", "pods": "1"}
+	whole, one := as[typedCluster](t, b.get("/v3/clusters/"+cl.ID), 200), as[typedNode](t, b.get(at), 200)
+	if !maps.Equal(whole.Requested, asks) || !maps.Equal(one.Requested, asks) {
+		t.Errorf("pods ask for %v of the cluster and %v of the node, want %v", whole.Requested, one.Requested, asks)
+	}
+	if err := client.CoreV1().Pods("web").Delete(t.Context(), "clock", metav1.DeleteOptions{}); err != nil { // which would hold the drain
+		t.Fatal(err)
 	}
 	if r := b.request("POST", at+"?action=cordon", ann, ""); r.status != 403 {
 		t.Errorf("who may look cordons: %d", r.status)

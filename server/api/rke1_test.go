@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/rke/want"
 )
 
 // storeQuarry puts an RKE1 cluster with a snapshot into the bench.
@@ -83,6 +85,49 @@ func TestRKE1Actions(t *testing.T) {
 		r := b.request("POST", "/v3/clusters/c-quarr?action="+c.action, b.admin, c.body)
 		if r.status != c.status || !strings.Contains(string(r.raw), c.says) || strings.Contains(string(r.raw), "hush") {
 			t.Errorf("%s %s: %d: %s", c.action, c.body, r.status, r.raw)
+		}
+	}
+}
+
+// TestRemovingBackups: a snapshot that somebody deletes is there, being removed, until the operation has ended.
+func TestRemovingBackups(t *testing.T) {
+	b := newBench(t)
+	storeQuarry(b)
+	const at = "/v3/etcdbackups/c-quarr:c-quarr-rl-aaaaa"
+	if r := b.get(at); !r.has("links", "remove") {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.request("DELETE", at, b.user, ""); r.status != http.StatusNotFound {
+		t.Errorf("by somebody who does not see it: %d: %s", r.status, r.raw)
+	}
+	if r := b.request("DELETE", "/v3/etcdbackups/c-quarr:c-quarr-ml-ccccc", b.admin, ""); r.status != http.StatusNotFound {
+		t.Errorf("one that is not there: %d: %s", r.status, r.raw)
+	}
+	if r := b.request("DELETE", at, b.admin, ""); r.status < 409 || r.status > 422 || !strings.Contains(string(r.raw), "quarry") {
+		t.Errorf("while nothing can be done on the cluster: %d: %s", r.status, r.raw)
+	}
+	for kind, c := range map[string]struct {
+		id, state string
+		status    int
+	}{
+		want.KindRemoveSnapshot: {"c-quarr-rl-aaaaa", "removing", http.StatusOK},
+		want.KindSnapshot:       {"c-quarr-ml-ddddd", "activating", http.StatusUnprocessableEntity},
+	} {
+		o, err := want.Params{Wish: &want.Wish{Kind: kind, ID: c.id, Snapshot: c.id}}.With(operations.Operation{
+			ID: "op-" + c.id, Subject: "fleet-default/quarry", Kind: kind, State: operations.Running, Created: start,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.st.Operations.Create(t.Context(), o.Key(), o); err != nil {
+			t.Fatal(err)
+		}
+		target := "/v3/etcdbackups/c-quarr:" + c.id
+		if r := b.get(target); r.text("state") != c.state || r.has("links", "remove") {
+			t.Errorf("%s: %s", kind, r.raw)
+		}
+		if r := b.request("DELETE", target, b.admin, ""); r.status != c.status || c.status == http.StatusOK && r.text("state") != c.state {
+			t.Errorf("%s: %d: %s", kind, r.status, r.raw)
 		}
 	}
 }

@@ -45,6 +45,8 @@ type handlers struct {
 	// rehearsing is about schedules of rehearsals.
 	rehearsing *rehearsing.API
 	people     *access.API
+	// removeBackup is about snapshots of RKE1.
+	removeBackup management.Handler
 	// looks are preferences and features.
 	looks *looks.API
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
@@ -188,10 +190,6 @@ func table(h handlers) []route.Row {
 		{"GET", "/v3/nodepools", may(auth.List, auth.NodePool), v3.List},
 		{"GET", "/v3/nodepools/{id}", object(auth.Get, auth.NodePool), v3.Get},
 
-		{"GET", "/v3/etcdbackups", may(auth.List, auth.EtcdBackup), v3.List},
-		{"POST", "/v3/etcdbackups", may(auth.Create, auth.EtcdBackup), v3.Type(v3.CreateBackup)},
-		{"GET", "/v3/etcdbackups/{id}", object(auth.Get, auth.EtcdBackup), v3.Get},
-
 		{"GET", "/v3/projects", may(auth.List, auth.Project), v3.List},
 		{"POST", "/v3/projects", may(auth.Create, auth.Project), v3.Type(h.people.CreateProject)},
 		{"GET", "/v3/projects/schemas", login(), v3.SchemasIn("project")},
@@ -216,7 +214,7 @@ func table(h handlers) []route.Row {
 		{"PUT", "/v3/tokens/{id}", object(auth.Update, auth.Token), v3.Resource(v3.UpdateToken)},
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
-	rows = append(append(append(rows, nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
+	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -312,6 +310,16 @@ func directoryRows(h handlers) []row {
 		}
 	}
 	return rows
+}
+
+// backupRows are snapshots of RKE1 clusters.
+func backupRows(h handlers) []row {
+	return []row{
+		{"GET", "/v3/etcdbackups", route.May(auth.List, auth.EtcdBackup), h.v3.List},
+		{"POST", "/v3/etcdbackups", route.May(auth.Create, auth.EtcdBackup), h.v3.Type(h.v3.CreateBackup)},
+		{"GET", "/v3/etcdbackups/{id}", route.Object(auth.Get, auth.EtcdBackup), h.v3.Get},
+		{"DELETE", "/v3/etcdbackups/{id}", route.Object(auth.Remove, auth.EtcdBackup), h.v3.Resource(h.removeBackup)},
+	}
 }
 
 // nodeRows are what is done to nodes through the API of their cluster.

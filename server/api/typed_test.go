@@ -70,6 +70,7 @@ type typedNode struct {
 	NodePoolID, NodeTemplateID                                          *string
 	AppliedNodeVersion                                                  int64
 	Conditions                                                          []typedCondition
+	Capacity, Allocatable, Requested                                    map[string]string
 	CustomConfig                                                        *struct {
 		Address, InternalAddress, DockerSocket string
 		Label                                  map[string]string

@@ -112,6 +112,11 @@ func (r *Runner) admit(cluster records.Cluster, wish want.Wish) (want.Wish, want
 	switch wish.Kind {
 	case want.KindSnapshot:
 		err = checkName(*s.Record, wish.Snapshot)
+	case want.KindRemoveSnapshot:
+		var one records.RKESnapshot
+		if one, err = known(*s.Record, wish); err == nil {
+			wish.ID, wish.Snapshot = one.ID, one.Name
+		}
 	case want.KindRotateKeys:
 		_, _, err = change.KeyRotation(change.Cluster{Config: cfg, Before: before}, rand.Reader)
 	case want.KindRestore:
@@ -151,6 +156,8 @@ func (r *Runner) PreviewWish(ctx context.Context, key records.ClusterKey, asked 
 	switch wish.Kind {
 	case want.KindSnapshot:
 		lines, err = engine.PreviewSnapshot(ctx, o, w, engine.SnapshotWish{Name: wish.Snapshot, S3: bucket(cfg)})
+	case want.KindRemoveSnapshot:
+		lines = []string{wish.Title(d.Value.Name) + ", from every host of etcd that can be reached, and from the bucket where there is one"}
 	case want.KindRestore:
 		lines, err = engine.PreviewRestore(ctx, o, w, engine.RestoreWish{Name: wish.Snapshot, LocalState: wish.KeepState, S3: bucket(cfg)})
 	case want.KindRotateCertificates:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/rke1/advice"
@@ -39,6 +40,9 @@ func (r *Runner) fulfil(ctx context.Context, o engine.Options, w engine.Work, wi
 	case want.KindRotateKeys:
 		_, err := engine.RotateKey(ctx, o, w)
 		return nil, err
+	case want.KindRemoveSnapshot:
+		d, _ := r.State.RKEStates.Get(string(wish.key))
+		return remove(ctx, o, w, wish, d.Value.Snapshots)
 	case want.KindRestore:
 		o.Save = func(ctx context.Context, next *rkestate.State) error {
 			return r.save(ctx, wish.key, next, want.Replaced)
@@ -82,6 +86,23 @@ func (r *Runner) take(ctx context.Context, o engine.Options, w engine.Work, one 
 		one.Failure = advice.Error(err, words("NAME")).Error()
 	}
 	return one, err
+}
+
+// remove takes a snapshot off its hosts and out of the bucket, and out of what is remembered. A try that failed may have the name of
+// a snapshot that worked later, whose archive stays.
+func remove(ctx context.Context, o engine.Options, w engine.Work, wish wished, all []records.RKESnapshot) (func(records.RKEState) records.RKEState, error) {
+	if !slices.ContainsFunc(all, func(s records.RKESnapshot) bool {
+		return s.ID != wish.ID && s.Name == wish.Snapshot && s.Failure == ""
+	}) {
+		o.Planned = nil
+		if err := engine.RemoveSnapshot(ctx, o, w, engine.SnapshotWish{Name: wish.Snapshot, S3: bucket(w.Config)}); err != nil {
+			return nil, err
+		}
+	}
+	return func(rec records.RKEState) records.RKEState {
+		rec.Snapshots = slices.DeleteFunc(slices.Clone(rec.Snapshots), func(s records.RKESnapshot) bool { return s.ID == wish.ID })
+		return rec
+	}, nil
 }
 
 // guard takes the snapshot that an upgrade begins with. It is on the hosts and by the config of before the upgrade.
@@ -173,10 +194,21 @@ func unfinished(s *rkestate.State, wish want.Wish) error {
 	switch {
 	case open == nil, wish.Kind == want.KindRestore,
 		wish.Kind == want.KindRotateCertificates && wish.CA && !s.Desired.Config.Restore.Restore,
-		wish.Kind == want.KindSnapshot && !s.Desired.Config.Restore.Restore:
+		(wish.Kind == want.KindSnapshot || wish.Kind == want.KindRemoveSnapshot) && !s.Desired.Config.Restore.Restore:
 		return nil
 	}
 	return open
+}
+
+// known is the snapshot that a wish names, by its ID or else by its name.
+func known(rec records.RKEState, wish want.Wish) (records.RKESnapshot, error) {
+	i := slices.IndexFunc(rec.Snapshots, func(s records.RKESnapshot) bool {
+		return s.ID == wish.ID || wish.ID == "" && s.Name == wish.Snapshot
+	})
+	if i < 0 {
+		return records.RKESnapshot{}, fmt.Errorf("it has no snapshot %s", wish.Snapshot)
+	}
+	return rec.Snapshots[i], nil
 }
 
 // checkName refuses the name of a snapshot that is there already.

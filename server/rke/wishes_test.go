@@ -117,6 +117,42 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// A snapshot is removed by an operation. While no host can be reached it stays in the list, and a try that failed goes without its
+// namesake's archive.
+func TestRemovingSnapshots(t *testing.T) {
+	b := newBed(t)
+	b.deployed("")
+	if _, err := b.state.RKEStates.Modify(t.Context(), key, func(r records.RKEState) (records.RKEState, error) {
+		r.Snapshots = []records.RKESnapshot{{ID: "first", Name: "one", Failure: "no space", At: b.clock()}, {ID: "second", Name: "one", At: b.clock()}}
+		return r, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	remove := func(w want.Wish) (operations.Operation, error) {
+		w.Kind = want.KindRemoveSnapshot
+		return b.runner.Ask(t.Context(), key, Asked{Wish: w, By: "user", Turn: turns.Refuse})
+	}
+	if _, err := remove(want.Wish{Snapshot: "two"}); err == nil || !strings.Contains(err.Error(), "it has no snapshot two") {
+		t.Errorf("one that is not there: %v", err)
+	}
+	stop := b.start()
+	defer stop()
+	for _, c := range []struct {
+		id    string
+		state operations.State
+		left  int
+	}{{"first", operations.Succeeded, 1}, {"second", operations.Failed, 1}} {
+		o, err := remove(want.Wish{ID: c.id, Snapshot: "one"})
+		if err != nil || o.Title != "remove snapshot one of the etcd of cluster yard" {
+			t.Fatalf("%s: %v: %+v", c.id, err, o)
+		}
+		b.await(func(is operations.Operation) bool { return is.ID == o.ID && is.State == c.state })
+		if kept, _ := b.state.RKEStates.Get(key); len(kept.Value.Snapshots) != c.left || kept.Value.Snapshots[0].ID != "second" {
+			t.Errorf("after %s: %+v", c.id, kept.Value.Snapshots)
+		}
+	}
+}
+
 // A scheduled snapshot is no operation; one that fails is remembered and comes again.
 func TestScheduledSnapshots(t *testing.T) {
 	b := newBed(t)

@@ -51,6 +51,7 @@ func (a *API) listClusters(c *route.Call) []norman.Object {
 	docs := a.State.Clusters.List()
 	objects := make([]norman.Object, len(docs))
 	for i, d := range docs {
+		a.Requested.Look(c.Ctx(), records.ClusterKey(d.Key))
 		objects[i] = a.clusterObject(d.Value, machines[d.Value.ID], c.URLs)
 	}
 	return objects
@@ -61,6 +62,7 @@ func (a *API) getCluster(c *route.Call, id string) (norman.Object, bool) {
 	if !ok {
 		return norman.Object{}, false
 	}
+	a.Requested.Soon(c.Ctx(), records.ClusterKey(d.Key))
 	return a.clusterObject(d.Value, a.machineCounts()[id], c.URLs), true
 }
 
@@ -96,7 +98,7 @@ func (a *API) clusterObject(cl records.Cluster, machines int, u norman.URLs) nor
 			"created": cl.Created, "creatorId": norman.Reference(cl.CreatorID), "labels": norman.Map(cl.Labels), "annotations": norman.Map(cl.Annotations),
 			"driver": driver, "provider": provider, "internal": false, "fleetWorkspaceName": cl.Namespace,
 			"apiEndpoint": cl.Status.APIEndpoint, "nodeCount": machines, "conditions": conditions.OfCluster(cl, machines),
-			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": map[string]string{}, "limits": map[string]string{},
+			"capacity": map[string]string{}, "allocatable": map[string]string{}, "requested": a.Requested.Now(records.ClusterKey(cl.Key())).Cluster, "limits": map[string]string{},
 			"info": map[string]any{
 				"kubernetesVersion": want.Version(cl.Spec), "nodeCount": machines,
 			},
@@ -229,11 +231,11 @@ func (a *API) RemoveCluster(c *Request) (route.Answer, error) {
 	if err := a.Clusters.Remove(c.Ctx(), records.ClusterKey(d.Key), c.Leave()); err != nil {
 		return route.Answer{}, err
 	}
-	return a.afterRemoval(c)
+	return a.AfterRemoval(c)
 }
 
-// afterRemoval shows what is left of the resource, if anything is.
-func (a *API) afterRemoval(c *Request) (route.Answer, error) {
+// AfterRemoval shows what is left of the resource, if anything is.
+func (a *API) AfterRemoval(c *Request) (route.Answer, error) {
 	if object, ok := c.kind.find(c.Call, c.id); ok {
 		return a.shown(c, http.StatusOK, object, nil), nil
 	}

@@ -56,6 +56,7 @@ func (a *API) getBackup(_ *route.Call, id string) (norman.Object, bool) {
 type backup struct {
 	records.RKESnapshot
 	underWay bool
+	leaving  bool // it is being removed
 }
 
 // backupsOf are the snapshots of a cluster, those that are being taken, too.
@@ -67,7 +68,13 @@ func (a *API) backupsOf(cl records.Cluster) []backup {
 		all, known[s.ID] = append(all, backup{RKESnapshot: s}), true
 	}
 	for _, o := range a.State.OperationsOf(records.ClusterKey(cl.Key())) {
-		if w := want.ReadParams(o).Wish; w != nil && w.Kind == want.KindSnapshot && !o.State.Ended() && !known[w.ID] {
+		w := want.ReadParams(o).Wish
+		if w != nil && w.Kind == want.KindRemoveSnapshot && !o.State.Ended() {
+			for i := range all {
+				all[i].leaving = all[i].leaving || all[i].ID == w.ID
+			}
+		}
+		if w != nil && w.Kind == want.KindSnapshot && !o.State.Ended() && !known[w.ID] {
 			all = append(all, backup{RKESnapshot: records.RKESnapshot{ID: w.ID, Name: w.Snapshot, By: o.By, At: o.Created}, underWay: true})
 		}
 	}
@@ -91,6 +98,8 @@ func (a *API) backup(id string) (records.Cluster, backup, bool) {
 func backupObject(cl records.Cluster, s backup) norman.Object {
 	state, transitioning, text, completed := "active", "no", "", "True"
 	switch {
+	case s.leaving:
+		state, transitioning = "removing", "yes"
 	case s.underWay:
 		state, transitioning, completed = "activating", "yes", "Unknown"
 	case s.Failure != "":
@@ -102,7 +111,7 @@ func backupObject(cl records.Cluster, s backup) norman.Object {
 		config = c.Services.Etcd.BackupConfig
 	}
 	return norman.Object{
-		ID: cl.ID + ":" + s.ID,
+		ID: cl.ID + ":" + s.ID, Kept: s.underWay || s.leaving,
 		Fields: map[string]any{
 			"clusterId": cl.ID, "name": s.ID, "manual": !s.Scheduled, "filename": s.Name + ".zip", "backupConfig": config,
 			"created": s.At, "creatorId": norman.Reference(s.By), "state": state, "transitioning": transitioning, "transitioningMessage": text,

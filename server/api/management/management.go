@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
@@ -53,7 +54,8 @@ type Options struct {
 	// Kinds are types that are kept elsewhere.
 	Kinds []Kind
 	// API is what is seen of a cluster's own API; nil sees nothing.
-	API func(records.ClusterKey) observed.API
+	API       func(records.ClusterKey) observed.API
+	Requested *requested.Asker // sums of what pods ask for
 	// Draining says how far the drain of a node is that somebody asked for: "draining" or "drained", or why it failed. Nil knows of none.
 	Draining func(nodeID string) (state, cause string)
 	// Changes are what subscribers see.

@@ -37,21 +37,23 @@ func (a *API) nodeKind() *kind {
 	}
 }
 
-func (a *API) listNodes(_ *route.Call) []norman.Object {
+func (a *API) listNodes(c *route.Call) []norman.Object {
 	objects := []norman.Object{}
 	for _, d := range a.State.Machines.List() {
 		if !d.Value.InFleet() { // /v3 has no machines without a cluster
+			a.Requested.Look(c.Ctx(), d.Value.Cluster())
 			objects = append(objects, a.nodeObject(d.Value))
 		}
 	}
 	return objects
 }
 
-func (a *API) getNode(_ *route.Call, id string) (norman.Object, bool) {
+func (a *API) getNode(c *route.Call, id string) (norman.Object, bool) {
 	m, ok := a.machine(id)
 	if !ok {
 		return norman.Object{}, false
 	}
+	a.Requested.Soon(c.Ctx(), m.Cluster())
 	return a.nodeObject(m), true
 }
 
@@ -81,7 +83,7 @@ func (a *API) machine(id string) (records.Machine, bool) {
 // nodeObject is a machine with what is seen of its node now.
 func (a *API) nodeObject(m records.Machine) norman.Object {
 	o := nodeObject(m)
-	o.Fields["capacity"], o.Fields["allocatable"], o.Fields["requested"] = map[string]string{}, map[string]string{}, map[string]string{}
+	o.Fields["capacity"], o.Fields["allocatable"], o.Fields["requested"] = map[string]string{}, map[string]string{}, a.Requested.Now(m.Cluster()).OfNode(m.Status.Node)
 	d, ok := a.API(m.Cluster()).Details[m.UID]
 	if !ok {
 		return o
@@ -205,7 +207,7 @@ func (a *API) RemoveNode(c *Request) (route.Answer, error) {
 	if err := a.Clusters.RemoveMachine(c.Ctx(), records.MachineKey(m.Key()), c.Leave(), c.Turn()); err != nil {
 		return route.Answer{}, err
 	}
-	return a.afterRemoval(c)
+	return a.AfterRemoval(c)
 }
 
 // nodePoolKind is published since older CLIs list node pools before they print a join

@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -33,15 +32,6 @@ func (a *API) projectKind() *kind {
 			return ProjectObject(p, cl, c.URLs), true
 		},
 	}
-}
-
-// projectObjects are the two that every cluster has.
-func projectObjects(cl records.Cluster, u norman.URLs) []norman.Object {
-	var both []norman.Object
-	for _, p := range projects.Builtin(cl) {
-		both = append(both, ProjectObject(p, cl, u))
-	}
-	return both
 }
 
 // ProjectObject is a project of a cluster.

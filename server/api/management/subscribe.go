@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -45,7 +46,8 @@ func (a *API) affectedBy(c *route.Call, change subscribe.Change) []affected {
 		}
 		list := []affected{{a.kindOf("cluster"), cl.ID, gone(a.clusterObject(cl, 0, c.URLs))}}
 		if change.Created || change.Removed != nil {
-			for _, p := range projectObjects(cl, c.URLs) {
+			for _, builtin := range projects.Builtin(cl) {
+				p := ProjectObject(builtin, cl, c.URLs)
 				list = append(list, affected{a.kindOf("project"), p.ID, gone(p)})
 			}
 		}

@@ -24,6 +24,7 @@ import (
 // Kinds of operations that are wishes.
 const (
 	KindSnapshot           = "snapshot"
+	KindRemoveSnapshot     = "remove-snapshot"
 	KindRestore            = "restore"
 	KindRotateCertificates = "rotate-certificates"
 	KindRotateKeys         = "rotate-encryption-keys"
@@ -36,11 +37,11 @@ type Wish struct {
 	// CA rotates the cluster's CAs, too; Services are those whose certificates are rotated, none being all.
 	CA       bool     `json:"ca,omitempty"`
 	Services []string `json:"services,omitempty"`
-	// Snapshot is the name of the one to take or to restore.
+	// Snapshot is the name of the one to take, to remove or to restore.
 	Snapshot string `json:"snapshot,omitempty"`
 	// KeepState restores with the state that the server has, and not with the one in the snapshot.
 	KeepState bool `json:"keepState,omitempty"`
-	// ID is that of the snapshot that is taken.
+	// ID is that of the snapshot that is taken or removed.
 	ID string `json:"id,omitempty"`
 	// Document says that the document has the wish.
 	Document bool `json:"document,omitempty"`
@@ -49,14 +50,14 @@ type Wish struct {
 // Check says what is wrong with a wish, whatever cluster it is for.
 func (w Wish) Check() error {
 	switch w.Kind {
-	case KindSnapshot, KindRestore:
+	case KindSnapshot, KindRemoveSnapshot, KindRestore:
 		if err := snapshots.CheckName(w.Snapshot); err != nil {
 			return err
 		}
 	case KindRotateCertificates, KindRotateKeys:
 	default:
 		return fmt.Errorf("%q is not a kind of operation that can be asked for; there are %s", w.Kind,
-			strings.Join([]string{KindSnapshot, KindRestore, KindRotateCertificates, KindRotateKeys}, ", "))
+			strings.Join([]string{KindSnapshot, KindRemoveSnapshot, KindRestore, KindRotateCertificates, KindRotateKeys}, ", "))
 	}
 	for _, s := range w.Services {
 		if !slices.Contains(pki.Services(), s) {
@@ -74,6 +75,8 @@ func (w Wish) Title(cluster string) string {
 	switch w.Kind {
 	case KindSnapshot:
 		return fmt.Sprintf("take snapshot %s of the etcd of cluster %s", w.Snapshot, cluster)
+	case KindRemoveSnapshot:
+		return fmt.Sprintf("remove snapshot %s of the etcd of cluster %s", w.Snapshot, cluster)
 	case KindRestore:
 		return fmt.Sprintf("restore cluster %s from snapshot %s", cluster, w.Snapshot)
 	case KindRotateKeys:
@@ -93,6 +96,8 @@ func (w Wish) Command(cluster string) string {
 	switch w.Kind {
 	case KindSnapshot:
 		return "drover snapshots create " + cluster
+	case KindRemoveSnapshot: // for which there is a request, and no command
+		return "DELETE /v3/etcdbackups/ID of snapshot " + w.Snapshot
 	case KindRestore:
 		text := "drover snapshots restore " + cluster + " " + w.Snapshot
 		if w.KeepState {

@@ -163,6 +163,8 @@ func TestWishCheck(t *testing.T) {
 		{Wish{Kind: KindSnapshot, Snapshot: "one"}, ""},
 		{Wish{Kind: KindRestore, Snapshot: "../one"}, "is not a valid name"},
 		{Wish{Kind: KindRestore}, "is not a valid name"},
+		{Wish{Kind: KindRemoveSnapshot, Snapshot: "one"}, ""},
+		{Wish{Kind: KindRemoveSnapshot, Snapshot: "a/one"}, "is not a valid name"},
 		{Wish{Kind: KindRotateCertificates, Services: []string{"etcd", "kubelet"}}, ""},
 		{Wish{Kind: KindRotateCertificates, Services: []string{"dns"}}, `"dns" is not a service with certificates; there are kube-apiserver,`},
 		{Wish{Kind: KindRotateCertificates, CA: true, Services: []string{"etcd"}}, "leave the services out"},
