@@ -195,10 +195,10 @@ func (v *voyage) change() {
 	v.browser.do(chromedp.WaitVisible("#text"))
 	var text string
 	v.browser.do(chromedp.Value("#text", &text))
-	v.write(strings.Replace(text, "machineGlobalConfig:\n", "machineGlobalConfig:\n            node-label: [berth=7]\n", 1))
+	v.write(strings.Replace(text, "0600", "0640", 1))
 	v.send("Show what it does")
 	v.see("k3s restarts")
-	v.until(`[...document.querySelectorAll(".diff .added")].some(l => l.textContent.includes("berth=7"))`)
+	v.until(`[...document.querySelectorAll(".diff .added")].some(l => l.textContent.includes("0640"))`)
 	v.shot("rollout-preview", 1400, false)
 	v.send("Apply exactly this")
 	v.until(`location.pathname.startsWith("/dashboard/operations/")`)
