@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,8 +52,7 @@ func Main(in io.Reader, out, errOut io.Writer) int {
 		return fail(fmt.Errorf("the server has not said what to do: %w", err))
 	}
 	// What the library logs beside its errors says them again in its own words.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true}))
 	root := tree(&way{server: input.Server, token: input.Token}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut})
 	root.SetArgs(input.Words)

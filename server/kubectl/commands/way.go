@@ -3,10 +3,16 @@
 package commands
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
 	"sync"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apinet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
@@ -42,7 +48,37 @@ func (w *way) addFlags(f *pflag.FlagSet) {
 
 // ToRESTConfig implements genericclioptions.RESTClientGetter. Each caller changes what it gets.
 func (w *way) ToRESTConfig() (*rest.Config, error) {
-	return &rest.Config{Host: w.server, BearerToken: w.token, Impersonate: w.as, QPS: requests, Burst: burst, UserAgent: "drover terminal"}, nil
+	return &rest.Config{
+		Host: w.server, BearerToken: w.token, Impersonate: w.as, QPS: requests, Burst: burst, UserAgent: "drover terminal",
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return outspoken{next} },
+	}, nil
+}
+
+// outspoken has the first request of all, which asks what there is, say why it was refused: the library shows "unknown" for
+// that, and the warnings that an answer has.
+type outspoken struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o outspoken) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := o.next.RoundTrip(r)
+	if err != nil || answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Warning") != "" || r.URL.Path != "/api" && r.URL.Path != "/apis" {
+		return answer, err
+	}
+	const most = 64 << 10 // of a sentence with its envelope
+	text, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	_ = answer.Body.Close() // it was read as far as it matters
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	var status metav1.Status
+	if json.Unmarshal(text, &status) != nil || status.Message == "" {
+		return answer, nil
+	}
+	if warning, err := apinet.NewWarningHeader(299, "drover", status.Message); err == nil {
+		answer.Header.Set("Warning", warning)
+	}
+	return answer, nil
 }
 
 // ToDiscoveryClient implements genericclioptions.RESTClientGetter.
