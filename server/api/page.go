@@ -4,7 +4,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/api/login"
@@ -58,18 +57,18 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	p.signin = &signin.Pages{
 		UI: p.UI, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
 		Session:     func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
-		Doors:       func(to string) []signin.Door { return signin.DoorsOf(o.lettingIn(), to) },
-		Directories: func() []signin.Directory { return signin.Chosen(o.lettingIn()) }, Enter: logins.Enter,
+		Doors:       func(to string) []signin.Door { return signin.DoorsOf(o.directories(), to) },
+		Directories: func() []signin.Directory { return signin.Chosen(o.directories()) }, Enter: logins.Enter,
 	}
 	return p, source.Watch(changes), nil
 }
 
-// lettingIn are the directories that are not disabled.
-func (o Options) lettingIn() []records.Directory {
+// directories are those that there are.
+func (o Options) directories() []records.Directory {
 	if o.Directories == nil {
 		return nil
 	}
-	return slices.DeleteFunc(o.Directories.All(), func(d records.Directory) bool { return d.Disabled })
+	return o.Directories.All()
 }
 
 // terminal runs lines of kubectl, whose requests come to the handler like those of anybody else.

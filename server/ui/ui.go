@@ -63,7 +63,7 @@ type UI struct {
 	// drawing bounds how many pages are made at once, so that many open ones leave room for other work.
 	drawing chan struct{}
 	turns   *live.Turns // of those that stay open
-	packers sync.Pool // of *gzip.Writer: each holds some 800 KiB
+	packers sync.Pool   // of *gzip.Writer: each holds some 800 KiB
 }
 
 //go:embed templates assets

@@ -74,7 +74,9 @@ func (v *voyage) is(condition string) bool {
 	return chromedp.Run(v.browser.ctx, chromedp.Evaluate("!!("+condition+")", &is)) == nil && is
 }
 
-func shows(text string) string { return "document.body && document.body.innerText.includes(" + quote(text) + ")" }
+func shows(text string) string {
+	return "document.body && document.body.innerText.includes(" + quote(text) + ")"
+}
 
 func TestRollOut(t *testing.T) {
 	module, err := filepath.Abs("../..")

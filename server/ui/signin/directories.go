@@ -15,7 +15,7 @@ import (
 func DoorsOf(all []records.Directory, to string) []Door {
 	var doors []Door
 	for _, d := range all {
-		if !directories.ByPassword(d.Kind) {
+		if !d.Disabled && !directories.ByPassword(d.Kind) {
 			doors = append(doors, Door{Title: titleOf(d), URL: login.PathOf(d.Kind) + "/page?" + url.Values{"to": {to}}.Encode()})
 		}
 	}
@@ -26,7 +26,7 @@ func DoorsOf(all []records.Directory, to string) []Door {
 func Chosen(all []records.Directory) []Directory {
 	var chosen []Directory
 	for _, d := range all {
-		if directories.ByPassword(d.Kind) {
+		if !d.Disabled && directories.ByPassword(d.Kind) {
 			chosen = append(chosen, Directory{ID: d.Kind, Title: titleOf(d)})
 		}
 	}
