@@ -24,10 +24,9 @@ import (
 // page is what people with a browser see: what there is, how they log in, and what they do.
 type page struct {
 	*ui.UI
-	signin *signin.Pages
-	deeds  *deeds.Pages
-	change *change.Editor
-	// terminal runs kubectl for them.
+	signin   *signin.Pages
+	deeds    *deeds.Pages
+	change   *change.Editor
 	terminal *terminal.Terminal
 }
 
