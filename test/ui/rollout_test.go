@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && e2e_full
 
 package ui
 
@@ -173,7 +173,7 @@ func (v *voyage) rollOut() {
 	v.browser.do(chromedp.Evaluate(`window.sameDocument = true`, nil))
 	_, err = v.host.Sh(v.ctx, strings.ReplaceAll(line, "| sudo ", "| "))
 	must(v.t, err)
-	v.patiently("the host is on the screen", shows("pier-1"), 2*time.Minute)
+	v.patiently("the host is on the screen", shows("pier-1"), 5*time.Minute)
 	v.patiently("it is Active on the screen", `document.querySelector(".tiles .good") && `+shows("reached through the server"), 6*time.Minute)
 	if !v.is("window.sameDocument") {
 		v.t.Error("the page was loaded again")
