@@ -147,7 +147,7 @@ type API struct {
 	// drains run beside requests.
 	drains    *inside.Drains
 	requested *requested.Asker
-	stop      func() // ends what tells the page of changes
+	stop      func() // ends what reports changes to the page
 }
 
 // New makes an API. It observes the state from now on; Close ends that.
