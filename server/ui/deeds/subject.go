@@ -37,11 +37,6 @@ type Subject struct {
 // may says whether somebody may do something to the subject.
 func (s Subject) may(who auth.Identity, verb auth.Verb) bool { return auth.May(who, verb, s.About) }
 
-// in is an object of another kind in the cluster of the subject.
-func (s Subject) in(who auth.Identity, verb auth.Verb, kind auth.Kind) bool {
-	return auth.May(who, verb, auth.In(s.About.In(), kind))
-}
-
 // subjectOf is the subject that a value of ui.Facts is; without a kind for what is none.
 func subjectOf(thing any) Subject {
 	switch t := thing.(type) {
