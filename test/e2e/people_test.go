@@ -96,7 +96,7 @@ func (w *walk) projectSecret(admin *person, project string, namespaces ...string
 	for _, namespace := range namespaces {
 		w.within(time.Now(), "the project's secret is in "+namespace, func() error {
 			if text, err := value(namespace); err != nil || text != "aHVudGVyMg==" {
-				return fmt.Errorf("there is %q: %w", text, err)
+				return fmt.Errorf("there is %q: %v", text, err)
 			}
 			return nil
 		})
