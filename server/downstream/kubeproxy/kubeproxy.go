@@ -102,7 +102,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
 		}, cancel)()
 	}
-	if watches(r) {
+	if downstream.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))

@@ -42,7 +42,7 @@ func TestLongRunning(t *testing.T) {
 	}
 	upgrade := httptest.NewRequest(http.MethodGet, "/anything", nil)
 	upgrade.Header.Set("Upgrade", "SPDY/3.1")
-	if !longRunning(upgrade) || watches(upgrade) {
+	if !longRunning(upgrade) || downstream.IsWatch(upgrade) {
 		t.Error("an upgrade")
 	}
 }
