@@ -87,6 +87,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			pr.Out.URL = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}
 			pr.Out.Host = ""
 			clean(pr.Out.Header)
+			pr.Out.Trailer = nil // what comes behind a body speaks for nobody, either
 			pr.SetXForwarded()
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
@@ -104,6 +105,9 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	}
 	if downstream.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
+	}
+	if r.Header.Get("Upgrade") != "" {
+		w = upgraded{w}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
