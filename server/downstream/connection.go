@@ -106,7 +106,7 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
-	over, end := context.WithCancelCause(context.Background())
+	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
 	return &connection{
 		subject: subject, place: w.place(subject), client: client, ca: config.CAData, admin: wrapped, bare: bare,

@@ -9,10 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/drover-project/drover/server/downstream/resend"
 )
 
 // slowAnswer is when a connection is doubted over which no answer has come.
@@ -38,7 +38,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(c.over, func() { cancel(errLeft) })
 	var sent atomic.Bool
 	traced := ctx
-	if !repeatable(r) {
+	if !resend.Repeatable(r) {
 		traced = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 			sent.Store(true)
 			stop()
@@ -57,7 +57,7 @@ func (w way) try(c *connection, r *http.Request) (*http.Response, error) {
 		_ = response.Body.Close()
 		return nil, c.left()
 	}
-	if IsWatch(r) {
+	if resend.IsWatch(r) {
 		response.Body = &watchBody{ReadCloser: response.Body, stop: context.AfterFunc(c.over, func() {
 			if context.Cause(c.over) != errReplaced {
 				cancel(errLeft)
@@ -71,19 +71,6 @@ func (c *connection) left() error {
 	return &UnsentError{Err: fmt.Errorf("the Kubernetes API %s: %w", c.place, errLeft)}
 }
 
-// repeatable says that a request changes nothing, so that it may be sent again when it is not known what became of it.
-func repeatable(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && empty(r.Body) && r.Header.Get("Upgrade") == ""
-}
-
-func empty(body io.ReadCloser) bool { return body == nil || body == http.NoBody }
-
-// IsWatch says that a request is a watch whose answer is a stream of its own.
-func IsWatch(r *http.Request) bool {
-	wish := r.URL.Query().Get("watch")
-	return r.Header.Get("Upgrade") == "" && (wish == "true" || wish == "1" || strings.Contains(r.URL.Path, "/watch/"))
-}
-
 // watchBody is the body of a watch. It ends when the connection is given up: an API server that hangs says nothing, and one
 // that has lost etcd nothing new, so that who watches would wait for ever.
 type watchBody struct {
@@ -95,44 +82,4 @@ type watchBody struct {
 func (b *watchBody) Close() error {
 	b.stop()
 	return b.ReadCloser.Close()
-}
-
-// heldBody is the body of a request that may be sent over several connections one after the other. A transport closes a body
-// also when it could not send it.
-type heldBody struct {
-	io.ReadCloser
-	mu             sync.Mutex
-	closed, passed bool
-}
-
-// hold has the body of a request stay open until pass is called.
-func hold(r *http.Request) (held *http.Request, pass func()) {
-	if empty(r.Body) {
-		return r, func() {}
-	}
-	body := &heldBody{ReadCloser: r.Body}
-	held = r.WithContext(r.Context())
-	held.Body = body
-	return held, body.pass
-}
-
-// Close implements io.Closer.
-func (b *heldBody) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	if !b.passed {
-		return nil
-	}
-	return b.ReadCloser.Close()
-}
-
-func (b *heldBody) pass() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.passed = true
-	if b.closed {
-		// The transport that closed it has no use for what that says.
-		_ = b.ReadCloser.Close()
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -62,7 +63,7 @@ type way struct {
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	patience, cancel := context.WithTimeout(r.Context(), waitLimit)
 	defer cancel()
-	r, pass := hold(r)
+	r, pass := resend.Hold(r)
 	defer pass()
 	for {
 		c, err := w.clusters.awaited(patience, w.key)

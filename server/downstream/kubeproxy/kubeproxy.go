@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -103,7 +104,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
 		}, cancel)()
 	}
-	if downstream.IsWatch(r) {
+	if resend.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
 	}
 	if r.Header.Get("Upgrade") != "" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/resend"
 )
 
 const (
@@ -44,7 +44,7 @@ func (p *Proxy) impatient(way http.RoundTripper, r *http.Request) (*http.Respons
 
 // longRunning says that an answer may begin late, as API servers see it: watches, and what leads to a container.
 func longRunning(r *http.Request) bool {
-	if r.Header.Get("Upgrade") != "" || downstream.IsWatch(r) {
+	if r.Header.Get("Upgrade") != "" || resend.IsWatch(r) {
 		return true
 	}
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
