@@ -69,7 +69,7 @@ func TestAWatchOfHours(t *testing.T) {
 			time.Sleep(silence)
 			_, _ = io.WriteString(w, "second\n")
 		}))
-		way := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return cluster.dial() }, IdleConnTimeout: 90 * time.Second}
+		way := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return cluster.dial() }, IdleConnTimeout: 90 * time.Second}
 		defer way.CloseIdleConnections()
 		p.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return way }
 		front := serveOver(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.Serve(w, r, member) }))

@@ -2,6 +2,7 @@ package kubeproxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -44,7 +45,7 @@ func overSockets(t *testing.T, caller auth.Identity, answer http.HandlerFunc) *s
 		answer(w, r)
 	}))
 	t.Cleanup(cluster.Close)
-	way := &http.Transport{DialTLS: func(string, string) (net.Conn, error) {
+	way := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 		return tls.Dial("tcp", cluster.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 	}}
 	t.Cleanup(way.CloseIdleConnections)
