@@ -209,20 +209,20 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 		return nil, err
 	}
 	want := Wanted(Snapshot{Bindings: k.Bindings(l.id), Find: k.Find, User: k.User, Namespaces: namespaces})
-	var changes, differs []string
+	var done Outcome
 	if k.Reports() {
-		changes, differs, err = Report(ctx, client, want, l.had)
+		done, err = Report(ctx, client, want, l.had)
 	} else {
-		changes, err = Sync(ctx, client, want)
+		done, err = Sync(ctx, client, want)
 	}
 	if err != nil {
-		return changes, err
+		return done.Changes, err
 	}
-	l.had = HadOf(want)
-	if err := k.Differs(ctx, l.key, differs); err != nil {
-		return changes, err
+	l.had = done.Had
+	if err := k.Differs(ctx, l.key, done.Differs); err != nil {
+		return done.Changes, err
 	}
-	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
+	return done.Changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
 }
 
 // namespaces are those of a cluster with their projects. One whose project is gone is in none after a while.

@@ -132,7 +132,7 @@ func (w *wanted) inProject(b roles.Binding, role roles.Role, subject rbacv1.Subj
 		w.inCluster(b, w.namespacesRole(short+"-namespaces-edit", b.ProjectID, namespaces, "*"), subject)
 	}
 	if may("create") {
-		w.clusterRole(createNamespaces, nil, []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}})
+		w.clusterRole(createNamespaces, map[string]string{RoleAnnotation: createNamespaces}, []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}})
 		w.inCluster(b, createNamespaces, subject)
 	}
 }
@@ -155,7 +155,7 @@ func (w *wanted) roles(r roles.Role, seen map[string]bool) []string {
 	if r.Kubernetes != "" {
 		names = append(names, r.Kubernetes)
 	}
-	if rules := inside(r.Rules); len(rules) > 0 {
+	if rules := inside(r.Rules); len(rules) > 0 && (r.Builtin || !roles.Reserved(r.ID)) {
 		w.clusterRole(r.ID, map[string]string{RoleAnnotation: r.ID}, rules)
 		names = append(names, r.ID)
 	}
