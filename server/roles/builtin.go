@@ -26,7 +26,12 @@ const (
 	ProjectOwner = "project-owner"
 )
 
-const read = "get list watch"
+// read are the verbs that change nothing, unbinding those of roles and their bindings without escalate and bind, by which somebody
+// would give more than they have.
+const (
+	read      = "get list watch"
+	unbinding = read + " create update patch delete deletecollection"
+)
 
 // on is a rule on resources of a group, with verbs that are parted by spaces.
 func on(group, verbs string, resources ...string) Rule {
@@ -104,7 +109,7 @@ var roleTemplates = slices.Concat(
 			ID: ProjectOwner, Name: "Project Owner", Description: "Everything in the project, and who has a role in it", ProjectCreatorDefault: true, Kubernetes: "admin",
 			Rules: slices.Concat([]Rule{
 				on(Management, "get list watch update patch delete", "projects"), on(Management, "*", "projectroletemplatebindings"),
-				on("", "*", "namespaces"), on("rbac.authorization.k8s.io", "*", "roles", "rolebindings"),
+				on("", "*", "namespaces"), on("rbac.authorization.k8s.io", unbinding, "roles", "rolebindings"),
 			}, editing()),
 		},
 		Role{
