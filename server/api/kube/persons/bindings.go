@@ -96,11 +96,18 @@ func (a API) bindings(context roles.Context) Kind {
 		d, ok := a.State.Bindings.Get(c.Key)
 		return strings.Replace(c.Key, ":", "/", 1), nil, ok && d.Value.Context() == context
 	}
-	k.Place = func(content map[string]any) auth.Object {
-		var sent binding
-		_ = read(content, &sent, &sent.Metadata) // Create says what is wrong with it
-		w, _ := sent.wish(context)
-		return auth.Object{Kind: k.Of, Cluster: w.ClusterID, Project: w.ProjectID}
+	k.Within = func(namespace string) auth.Object {
+		within := auth.Object{Kind: k.Of}
+		switch context {
+		case roles.Cluster:
+			within.Cluster = namespace
+		case roles.Project:
+			if i := strings.LastIndex(namespace, "-p-"); i >= 0 {
+				within.Cluster, within.Project = namespace[:i], namespace[:i]+":"+namespace[i+1:]
+			}
+		case roles.Global:
+		}
+		return within
 	}
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent binding
