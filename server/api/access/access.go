@@ -61,25 +61,6 @@ func problem(err error) error {
 	return norman.Invalid(code, refused.Field, "%s", refused.Reason)
 }
 
-// edited is a map of labels or annotations after a request: given keys are set, those with null go.
-func edited(in norman.Input, name string, is map[string]string) (map[string]string, error) {
-	set, removed, err := in.Map(name)
-	if err != nil || !in.Has(name) {
-		return is, err
-	}
-	changed := map[string]string{}
-	for k, v := range is {
-		changed[k] = v
-	}
-	for k, v := range set {
-		changed[k] = v
-	}
-	for _, k := range removed {
-		delete(changed, k)
-	}
-	return changed, nil
-}
-
 // text is a field of text, nil where the body does not have it.
 func text(in norman.Input, name string) (*string, error) {
 	value, err := in.String(name)
