@@ -110,11 +110,11 @@ var roleTemplates = slices.Concat(
 			Rules: slices.Concat([]Rule{
 				on(Management, "get list watch update patch delete", "projects"), on(Management, "*", "projectroletemplatebindings"),
 				on("", "*", "namespaces"), on("rbac.authorization.k8s.io", unbinding, "roles", "rolebindings"),
-			}, editing()),
+			}, storage(), editing()),
 		},
 		Role{
 			ID: "project-member", Name: "Project Member", Description: "Workloads, services and secrets in the project", Kubernetes: "edit",
-			Rules: append([]Rule{on(Management, read, "projects", "projectroletemplatebindings"), on("", "get list watch create", "namespaces")}, editing()...),
+			Rules: slices.Concat([]Rule{on(Management, read, "projects", "projectroletemplatebindings"), on("", "get list watch create", "namespaces")}, storage(), editing()),
 		},
 		Role{
 			ID: "read-only", Name: "Read Only", Description: "See the project and what runs in it, without secrets", Kubernetes: "view",
@@ -159,6 +159,11 @@ func workloads(verbs string) []Rule {
 		on("autoscaling", verbs, "horizontalpodautoscalers"),
 		on("policy", verbs, "poddisruptionbudgets"),
 	}
+}
+
+// storage is what somebody has to see who writes a claim; it is in no namespace.
+func storage() []Rule {
+	return []Rule{on("", read, "persistentvolumes"), on("storage.k8s.io", read, "storageclasses")}
 }
 
 // editing is what Kubernetes' edit allows, for the check that nobody gives more than they have.
