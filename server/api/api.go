@@ -172,7 +172,7 @@ func New(o Options) (*API, error) {
 	if o.People == nil {
 		o.People = &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger}
 	}
-	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People}
+	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
 	own := &looks.API{State: o.State, Now: o.Now}
 	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
