@@ -69,6 +69,9 @@ func forgeryToken(session string) string {
 	return hex.EncodeToString(mac.Sum(nil))[:forgeryLength]
 }
 
+// ByCookie says that a request would be let in, if at all, by the cookie of a session: its answer is shown by a browser.
+func ByCookie(r *http.Request) bool { _, is := credential(r); return is }
+
 // FormToken is what a form that a server renders repeats in the parameter CSRF of its address, in the session that the
 // request comes from; empty without one.
 func FormToken(r *http.Request) string {
