@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -109,7 +110,7 @@ func (u *UI) Machines(r Request) (View, error) {
 	id := r.Query.Get("cluster")
 	command := "drover machines ls"
 	if id != "" {
-		command += " --cluster " + id
+		command += " --cluster " + Quoted(id)
 	}
 	return View{Title: "Machines", Template: "machines", Data: u.machinesOf(r, id), Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
 }
@@ -336,15 +337,7 @@ func (u *UI) Audit(r Request) (View, error) {
 }
 
 // Quoted is a word of a command line.
-func Quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func Quoted(word string) string { return shell.Quoted(word) }
 
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {

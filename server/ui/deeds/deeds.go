@@ -100,6 +100,14 @@ func (g Given) Text(name string) string { return strings.TrimSpace(url.Values(g)
 // On says that a tick is set.
 func (g Given) On(name string) bool { return url.Values(g).Get(name) == "on" }
 
+// flag is the flag of a command that a tick stands for; empty where it is not set.
+func (g Given) flag(name string) string {
+	if g.On(name) {
+		return "--" + name
+	}
+	return ""
+}
+
 // Pages serves deeds.
 type Pages struct {
 	UI    *ui.UI

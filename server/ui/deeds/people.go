@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
 )
 
 func userAt(s Subject) string { return "/v3/users/" + url.PathEscape(s.ID) }
@@ -96,7 +97,7 @@ func ofPeople() []Deed {
 				return send(http.MethodPut, "/v3/settings/"+url.PathEscape(s.ID), map[string]any{"value": g.Text("value")})
 			},
 			Command: func(s Subject, g Given) string {
-				return "drover settings set " + ui.Quoted(s.Name) + " " + ui.Quoted(g.Text("value"))
+				return shell.Line("drover settings set", []string{s.Name, g.Text("value")})
 			},
 		},
 	}
@@ -124,13 +125,7 @@ func newToken() Deed {
 			return send(http.MethodPost, "/v3/tokens", body)
 		},
 		Command: func(_ Subject, g Given) string {
-			text := "drover tokens create"
-			for _, flag := range []string{"description", "ttl", "cluster"} {
-				if given := g.Text(flag); given != "" {
-					text += " --" + flag + " " + ui.Quoted(given)
-				}
-			}
-			return text
+			return shell.Line("drover tokens create", nil, shell.Flag("--description", g.Text("description")), shell.Flag("--ttl", g.Text("ttl")), shell.Flag("--cluster", g.Text("cluster")))
 		},
 		Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 			var made struct {
@@ -154,14 +149,15 @@ func ofRoles() []Deed {
 			Ask:    give,
 			Then:   func(Subject, route.Reply) string { return ui.Home + "bindings" },
 			Command: func(_ Subject, g Given) string {
-				text, flag, to := "drover bindings add", " --global-role ", " --user "
-				if at := g.Text("cluster"); at != "" {
-					text, flag = text+" --cluster "+ui.Quoted(at), " --role "
+				role, to := "--global-role", "--user"
+				if g.Text("cluster") != "" {
+					role = "--role"
 				}
 				if g.Text("group") != "" {
-					to = " --group "
+					to = "--group"
 				}
-				return text + to + ui.Quoted(orWord(g.Text("group")+g.Text("user"), "USER")) + flag + ui.Quoted(orWord(g.Text("role"), "ROLE"))
+				return shell.Line("drover bindings add", nil, shell.Flag("--cluster", g.Text("cluster")),
+					shell.Flag(to, orWord(g.Text("group")+g.Text("user"), "USER")), shell.Flag(role, orWord(g.Text("role"), "ROLE")))
 			},
 		},
 		{

@@ -77,7 +77,7 @@ func shown(name, key, form string, v view) ui.View {
 	v.Action, v.MaxLine = home+"/terminal?CSRF="+form, kubectl.MaxLine
 	return ui.View{
 		Title: "Terminal of " + name, Template: "terminal", Data: v, Section: "clusters", Script: "terminal.js",
-		Trail: []ui.Link{{Title: "Clusters", URL: ui.Home + "clusters"}, {Title: name, URL: home}}, Command: "drover clusters kubeconfig " + name,
+		Trail: []ui.Link{{Title: "Clusters", URL: ui.Home + "clusters"}, {Title: name, URL: home}}, Command: "drover clusters kubeconfig " + ui.Quoted(name),
 	}
 }
 
