@@ -49,7 +49,7 @@ func ofClusters() []Deed {
 				return post("/v3/clusters/" + url.PathEscape(s.ID) + "?action=generateKubeconfig")
 			},
 			Command: command("clusters kubeconfig"),
-			Shows:   kubeconfig,
+			Shows:   kubeconfig, File: true,
 		},
 		{
 			Name: "pause", Title: "Pause", Of: auth.Cluster, Done: "The cluster is paused: nothing new begins on its machines.",
@@ -100,6 +100,7 @@ func ofClusters() []Deed {
 				}
 				return route.Asked{Method: http.MethodDelete, Target: target}
 			},
+			Then: func(Subject, route.Reply) string { return ui.Home + "clusters" }, // its own page is gone any moment
 			Command: func(s Subject, g Given) string {
 				return shell.Line("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
 			},

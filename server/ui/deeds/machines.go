@@ -101,6 +101,7 @@ func removeMachine() Deed {
 			}
 			return post(target)
 		},
+		Then: func(Subject, route.Reply) string { return ui.Home + "machines" }, // its own page is gone any moment
 		Command: func(s Subject, g Given) string {
 			return shell.Line("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
 		},

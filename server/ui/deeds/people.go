@@ -5,10 +5,12 @@ package deeds
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui"
 	"github.com/drover-project/drover/server/ui/shell"
 )
@@ -34,22 +36,25 @@ func ofPeople() []Deed {
 			May: func(who auth.Identity, _ Subject) bool {
 				return auth.May(who, auth.Create, auth.Object{Kind: auth.User})
 			},
-			Fields: func(Subject, Known) []Field {
-				return []Field{
+			Fields: func(_ Subject, k Known) []Field {
+				fields := []Field{
 					{Name: "username", Label: "User name", Kind: "text", Required: true}, {Name: "name", Label: "Name", Kind: "text"},
 					{Name: "description", Label: "Description", Kind: "text"}, {Name: "password", Label: "Password", Kind: "password", Required: true},
 					{Name: "mustchange", Label: "They have to choose their own at first", Kind: "tick", Value: "on"},
 				}
+				if auth.Somewhere(k.Who, auth.Create, auth.GlobalRoleBinding) {
+					fields = append(fields, Field{Name: "role", Label: "Role at the whole server", Kind: "text", Value: usualRole, Hint: "empty for none", Known: rolesOf(k, roles.Global)})
+				}
+				return fields
 			},
 			Ask: func(_ Subject, g Given) route.Asked {
 				return send(http.MethodPost, "/v3/users", map[string]any{
 					"username": g.Text("username"), "name": g.Text("name"), "description": g.Text("description"), "password": url.Values(g).Get("password"), "mustChangePassword": g.On("mustchange"),
 				})
 			},
-			Then: func(Subject, route.Reply) string { return ui.Home + "users" },
-			Command: func(_ Subject, g Given) string {
-				return "drover users create " + ui.Quoted(orWord(g.Text("username"), "USERNAME"))
-			},
+			And:     giveGlobal,
+			Then:    func(Subject, route.Reply) string { return ui.Home + "users" },
+			Command: createUser,
 		},
 		changed("disable", "Disable", "The user cannot log in any more, and their tokens are refused from now on.", "The user is disabled.", map[string]any{"enabled": false},
 			func(u ui.User) bool { return !u.Disabled && !u.Me }),
@@ -101,6 +106,37 @@ func ofPeople() []Deed {
 			},
 		},
 	}
+}
+
+// usualRole is the role at the whole server that new users have, unless somebody says otherwise; it is that of drover
+// users create.
+const usualRole = "user"
+
+// giveGlobal gives a user who has just been made the role that was chosen.
+func giveGlobal(g Given, reply route.Reply) []route.Asked {
+	var made struct {
+		ID string `json:"id"`
+	}
+	if g.Text("role") == "" || reply.Decode(&made) != nil || made.ID == "" {
+		return nil
+	}
+	return []route.Asked{send(http.MethodPost, "/v3/globalrolebindings", map[string]any{"globalRoleId": g.Text("role"), "userId": made.ID})}
+}
+
+func createUser(_ Subject, g Given) string {
+	role, must := "", ""
+	switch g.Text("role") {
+	case usualRole:
+	case "":
+		role = "--global-role ''"
+	default:
+		role = shell.Flag("--global-role", g.Text("role"))
+	}
+	if g.On("mustchange") {
+		must = "--must-change"
+	}
+	return shell.Line("drover users create", []string{orWord(g.Text("username"), "USERNAME")},
+		shell.Flag("--name", g.Text("name")), shell.Flag("--description", g.Text("description")), role, must)
 }
 
 func newToken() Deed {
@@ -176,11 +212,15 @@ func giveFields(_ Subject, k Known) []Field {
 	return []Field{
 		{Name: "user", Label: "User", Kind: "text", Hint: "the user's ID (u-…), or a principal of a directory", Known: known(k.Users(k.Who), func(u ui.User) Choice { return Choice{u.ID, u.Username} })},
 		{Name: "group", Label: "Or group", Kind: "text", Hint: "a principal of a directory"},
-		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: known(k.Roles(k.Who), func(r ui.Role) Choice {
-			return Choice{r.ID, r.Name + " (" + r.Context + ")"}
-		})},
+		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: rolesOf(k, "")},
 		{Name: "cluster", Label: "In cluster", Kind: "text", Hint: "the cluster's ID (c-m-…); empty for the whole server", Known: clusterIDs(k)},
 	}
+}
+
+// rolesOf are the roles of a context, or all for "".
+func rolesOf(k Known, context roles.Context) []Choice {
+	all := slices.DeleteFunc(k.Roles(k.Who), func(r ui.Role) bool { return context != "" && r.Context != string(context) })
+	return known(all, func(r ui.Role) Choice { return Choice{r.ID, r.Name + " (" + r.Context + ")"} })
 }
 
 func clusterIDs(k Known) []Choice {
