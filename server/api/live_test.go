@@ -72,7 +72,7 @@ func TestWhatHostsAnswerIsNoPage(t *testing.T) {
 	harbour(b)
 	b.askAgent = func(context.Context, records.Subject, string) (*http.Response, error) {
 		header := http.Header{"Content-Type": {"text/html"}, "Content-Security-Policy": {"script-src *"}, "Set-Cookie": {"R_SESS=mine"}}
-		return &http.Response{StatusCode: 200, Status: "200", Header: header, Body: io.NopCloser(strings.NewReader(`"<script>alert(1)</script>"`))}, nil
+		return &http.Response{StatusCode: 200, Status: "200", Header: header, Body: io.NopCloser(strings.NewReader(`{"x": "<script>alert(1)</script>"}`))}, nil
 	}
 	for what, kind := range map[string]string{
 		"logs": "text/plain; charset=utf-8", "output": "application/x-ndjson", "status": "application/json", "containers": "application/json",
