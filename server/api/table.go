@@ -454,13 +454,16 @@ func steveRows(v1 *steve.API) []row {
 		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
 	}
 	for _, t := range v1.Others {
-		at := "/v1/" + t.Schema.Plural()
-		rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+		at, list, get := "/v1/"+t.Schema.Plural(), hidden(auth.ListAll, t.Of), hidden(auth.Get, t.Of)
+		if t.Own { // about each of which May is asked
+			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
+		}
+		rows = append(rows, row{"GET", at, list, v1.List})
 		if t.Schema.Namespaced {
 			at += "/{namespace}"
-			rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+			rows = append(rows, row{"GET", at, list, v1.List})
 		}
-		rows = append(rows, row{"GET", at + "/{name}", hidden(auth.Get, t.Of), v1.Get})
+		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
 	}
 	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {
