@@ -96,6 +96,10 @@ func TestDeeds(t *testing.T) {
 			return len(b.st.BindingsBySubject.Find(roles.LocalUser(ann))) == 1
 		}},
 		{"setting", "set-setting/ui-brand", url.Values{"value": {"harbours"}}, "/dashboard/settings?done=set-setting", func() bool { return b.set.Get("ui-brand").Value == "harbours" }},
+		{"remove a machine", "remove-machine/" + machines[1].Key(), url.Values{"sure": {machines[1].Name}, "force": {"on"}}, "/dashboard/machines?done=remove-machine", func() bool {
+			d, ok := b.st.Machines.Get(machines[1].Key())
+			return !ok || !d.Value.Deleting.IsZero()
+		}},
 		{"remove", "remove-cluster/fleet-default/quay", url.Values{"sure": {"quay"}}, "/dashboard/clusters?done=remove-cluster", func() bool { return !of("quay").Deleting.IsZero() || of("quay").Name == "" }},
 	} {
 		if c.done() {

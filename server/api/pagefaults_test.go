@@ -152,6 +152,9 @@ func TestSmallFaults(t *testing.T) {
 	if page := b.mainOf("fleets?q=none-such"); strings.Contains(page, "There is no fleet yet") || !strings.Contains(page, "Nothing here fits that.") {
 		t.Errorf("fleets that do not fit: %s", page)
 	}
+	if page := b.mainOf("servers"); !strings.Contains(page, "No tunnel is open.") {
+		t.Errorf("no tunnels: %s", page)
+	}
 	if page := b.mainOf("machines"); !regexp.MustCompile(`<time datetime="[^"]+Z">[0-9-]+ [0-9:]+ UTC</time>`).MatchString(page) {
 		t.Errorf("times do not say that they are in UTC: %s", page)
 	}
