@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/ui/change"
 	"github.com/drover-project/drover/server/ui/deeds"
 	"github.com/drover-project/drover/server/ui/facts"
+	"github.com/drover-project/drover/server/ui/kept"
 	"github.com/drover-project/drover/server/ui/live"
 	"github.com/drover-project/drover/server/ui/signin"
 	"github.com/drover-project/drover/server/ui/terminal"
@@ -28,6 +29,7 @@ type page struct {
 	deeds    *deeds.Pages
 	change   *change.Editor
 	terminal *terminal.Terminal
+	kept     *kept.Pages
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -40,24 +42,27 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	shown := ui.Options{
 		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now,
 		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.deeds.Offers(who, thing) },
-		Notice: func(done string) string { return p.deeds.Notice(done) },
+		Notice: func(done string) string {
+			if done == change.Again {
+				return change.AgainNotice
+			}
+			return p.deeds.Notice(done)
+		},
 	}
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
+	p.kept = &kept.Pages{UI: p.UI, Auth: o.Auth}
 	p.deeds = deeds.New(p.UI, shown.Facts, o.Now)
-	p.change = &change.Editor{
-		UI: p.UI, Version: func() string { return o.Versions().Default(versions.K3s) },
-		Check: func(text []byte) error {
-			_, err := clusterspec.ParseStream(text, o.Versions())
-			return err
-		},
-	}
+	p.change = change.New(p.UI, o.Now, func(text []byte) error {
+		_, err := clusterspec.ParseStream(text, o.Versions())
+		return err
+	}, func() string { return o.Versions().Default(versions.K3s) })
 	p.signin = &signin.Pages{
 		UI: p.UI, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
 		Session:     func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
 		Doors:       func(to string) []signin.Door { return signin.DoorsOf(o.directories(), to) },
-		Directories: func() []signin.Directory { return signin.Chosen(o.directories()) }, Enter: logins.Enter,
+		Directories: func() []signin.Directory { return signin.Chosen(o.directories()) }, Enter: logins.Enter, Logger: o.Logger,
 	}
 	return p, source.Watch(changes), nil
 }

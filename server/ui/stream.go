@@ -158,6 +158,8 @@ func (u *UI) end(c *route.Call) {
 	switch err := route.Again(c); {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		_ = tell(c, "over", loginURL(c.R))
+	case err != nil && !errors.Is(err, auth.ErrCutOff): // the same address says why
+		_ = tell(c, "over", Local(here(c.R)))
 	case err != nil:
 		_ = tell(c, "away", err.Error())
 	default:

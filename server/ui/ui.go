@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -27,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui/assets"
 	"github.com/drover-project/drover/server/ui/live"
 )
 
@@ -57,7 +59,7 @@ type Offer struct {
 type UI struct {
 	Options
 	templates *template.Template
-	assets    map[string]asset
+	assets    map[string]assets.Asset
 	// build changes with templates and assets; a page of another build loads itself anew.
 	build string
 	// drawing bounds how many pages are made at once, so that many open ones leave room for other work.
@@ -66,7 +68,7 @@ type UI struct {
 	packers sync.Pool   // of *gzip.Writer: each holds some 800 KiB
 }
 
-//go:embed templates assets
+//go:embed templates
 var files embed.FS
 
 // New reads templates and assets.
@@ -79,18 +81,20 @@ func New(o Options) (*UI, error) {
 	if u.templates, err = template.New("").Funcs(u.functions()).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the templates of the page: %w", err)
 	}
-	if u.assets, err = readAssets(); err != nil {
+	if u.assets, err = assets.Read(); err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
-	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, all := range []fs.ReadFileFS{files, assets.Files} {
+		err = errors.Join(err, fs.WalkDir(all, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := all.ReadFile(path)
+			sum.Write(text)
 			return err
-		}
-		text, err := files.ReadFile(path)
-		sum.Write(text)
-		return err
-	})
+		}))
+	}
 	u.build = hex.EncodeToString(sum.Sum(nil)[:8])
 	return u, err
 }
@@ -127,7 +131,7 @@ type Request struct {
 	// Ask has the API answer a request for them, AskWithin in a time.
 	Ask       func(route.Asked) (route.Reply, error)
 	AskWithin func(time.Duration, route.Asked) (route.Reply, error)
-	// Form is what forms repeat in the parameter CSRF of their address.
+	// Form is what forms repeat in their first field, CSRF.
 	Form string
 }
 

@@ -87,12 +87,12 @@ func (c *Call) Ask(asked Asked) (Reply, error) {
 	r.Method, r.URL, r.RequestURI = asked.Method, target, asked.Target
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(asked.Body)), int64(len(asked.Body))
 	r.Header = http.Header{"Accept": {"application/json"}}
-	r.Header.Set(auth.ForgeryHeader, auth.FormToken(c.R))
 	for _, name := range []string{"Cookie", "Authorization", "User-Agent", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port"} {
 		if given := c.R.Header.Values(name); len(given) > 0 {
 			r.Header[http.CanonicalHeaderKey(name)] = given
 		}
 	}
+	auth.Prove(r)
 	if len(asked.Body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
 		if asked.Type != "" {

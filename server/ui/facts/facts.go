@@ -223,14 +223,14 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 	if !ok {
 		return ui.Operation{}, false
 	}
-	about := auth.Object{Kind: auth.Operation, Key: d.Value.ID}
+	about, fleet := auth.Object{Kind: auth.Operation, Key: d.Value.ID}, false
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
 		about.Cluster = cl.Value.ID
 	} else if f, ok := s.State.Fleets.Get(d.Value.Subject); ok {
-		about.Cluster = f.Value.ID
+		about.Cluster, fleet = f.Value.ID, true
 	}
 	if !auth.May(who, auth.Get, about) {
 		return ui.Operation{}, false
 	}
-	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster}, true
+	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Fleet: fleet}, true
 }
