@@ -39,20 +39,6 @@ func (v *voyage) visit(path string) {
 	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1"))
 }
 
-// press clicks on a link or a button by its text.
-func (v *voyage) press(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.Click(`//main//*[self::a or self::button][normalize-space()=`+quote(text)+`]`, chromedp.BySearch))
-}
-
-// send presses a button and waits for the page that comes.
-func (v *voyage) send(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.Evaluate(`window.before = true`, nil))
-	v.press(text)
-	v.until(`!window.before && document.readyState === "complete"`)
-}
-
 // patiently waits for what takes minutes.
 func (v *voyage) patiently(what, condition string, most time.Duration) {
 	v.t.Helper()
@@ -67,15 +53,6 @@ func (v *voyage) patiently(what, condition string, most time.Duration) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	v.t.Logf("%s: %s", what, time.Since(began).Round(100*time.Millisecond))
-}
-
-func (v *voyage) is(condition string) bool {
-	var is bool
-	return chromedp.Run(v.browser.ctx, chromedp.Evaluate("!!("+condition+")", &is)) == nil && is
-}
-
-func shows(text string) string {
-	return "document.body && document.body.innerText.includes(" + quote(text) + ")"
 }
 
 func TestRollOut(t *testing.T) {
@@ -135,12 +112,6 @@ func (v *voyage) firstStart() {
 	v.browser.do(chromedp.SendKeys("[name=password]", first), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
 	v.browser.do(chromedp.SendKeys("[name=current]", first), chromedp.SendKeys("[name=new]", chosen), chromedp.SendKeys("[name=again]", chosen), chromedp.Click("button.main"))
 	v.see("There is no cluster yet")
-}
-
-// write puts a text into the editor as somebody who types it does.
-func (v *voyage) write(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.SetValue("#text", text), chromedp.Evaluate(`document.getElementById("text").dispatchEvent(new Event("input", {bubbles: true}))`, nil))
 }
 
 func (v *voyage) newCluster() {
