@@ -54,7 +54,7 @@ func stamp(t time.Time) template.HTML {
 		return ""
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05") + `</time>`) //nolint:gosec // digits alone
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`) //nolint:gosec // digits alone
 }
 
 // lines are the lines of a text.

@@ -36,7 +36,7 @@ type browser struct {
 
 func open(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000),
 		chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(profile(t)))
 	process, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
@@ -90,7 +90,7 @@ func (b *browser) noticed() []string {
 // visit opens a page and waits for its heading.
 func (b *browser) visit(url string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(url), chromedp.WaitVisible("h1"))
+	b.do(chromedp.Navigate(url), chromedp.WaitVisible("h1", chromedp.ByQuery))
 }
 
 // press clicks on a link or a button of the content by its text.
@@ -135,7 +135,7 @@ func (b *browser) is(condition string) bool {
 func (b *browser) text() string {
 	b.t.Helper()
 	var text string
-	b.do(chromedp.Text("main", &text))
+	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
 	return text
 }
 
@@ -150,10 +150,12 @@ func (b *browser) do(steps ...chromedp.Action) {
 	b.t.Helper()
 	ctx, end := context.WithTimeout(b.ctx, time.Minute)
 	defer end()
-	if err := chromedp.Run(ctx, steps...); err != nil {
-		var where, text string
-		_ = chromedp.Run(b.ctx, chromedp.Location(&where), chromedp.Text("body", &text))
-		b.t.Fatalf("%v, at %s:\n%s", err, where, text)
+	for i, step := range steps {
+		if err := chromedp.Run(ctx, step); err != nil {
+			var where, text string
+			_ = chromedp.Run(b.ctx, chromedp.Location(&where), chromedp.Text("body", &text, chromedp.ByQuery))
+			b.t.Fatalf("step %d of %d, %T: %v, at %s:\n%s", i+1, len(steps), step, err, where, text)
+		}
 	}
 }
 
@@ -179,7 +181,7 @@ func (b *browser) until(condition string) {
 		select {
 		case <-ctx.Done():
 			var text string
-			_ = chromedp.Run(b.ctx, chromedp.Text("body", &text))
+			_ = chromedp.Run(b.ctx, chromedp.Text("body", &text, chromedp.ByQuery))
 			b.t.Fatalf("%s is not true after a minute:\n%s", condition, text)
 		case <-tick.C:
 		}
@@ -190,7 +192,7 @@ func (b *browser) logIn(s *served, name, password string) {
 	b.t.Helper()
 	b.do(
 		chromedp.Navigate("https://"+s.address+"/dashboard/login"), chromedp.WaitVisible("[name=password]"), chromedp.SetValue("[name=username]", name), chromedp.SendKeys("[name=password]", password),
-		chromedp.Click("button.main"), chromedp.WaitVisible("header nav"),
+		chromedp.Click("button.main"), chromedp.WaitVisible("header nav", chromedp.ByQuery),
 	)
 }
 
@@ -207,7 +209,15 @@ func (b *browser) shot(name string, width int64, dark bool) {
 	b.t.Helper()
 	colour := b.look(width, dark)
 	var picture []byte
-	b.do(chromedp.FullScreenshot(&picture, 100))
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, _, _, _, _, size, err := page.GetLayoutMetrics().Do(ctx)
+		if err != nil {
+			return err
+		}
+		whole := &page.Viewport{Width: size.Width, Height: size.Height, Scale: 1}
+		picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithOptimizeForSpeed(true).WithClip(whole).Do(ctx)
+		return err
+	}))
 	file := name + "-" + colour + map[bool]string{true: "-phone", false: "-wall"}[width < 600] + ".png"
 	must(b.t, os.WriteFile(filepath.Join(b.shots, file), picture, 0o644))
 }

@@ -43,7 +43,7 @@ var kinds = []struct {
 	name, state, message, version string
 	machines                      int
 }{
-	{"harbour", "updating", "machine pier-2: waiting for probes: etcd", "v1.34.4+k3s1", 9}, {"quay", "active", "", "v1.34.4+k3s1", 3},
+	{"harbour", "updating", "machine pier-2: waiting for probes: etcd", "v1.34.4+k3s1", 9}, {"quay", "active", "", "v1.34.3+k3s1", 3},
 	{"dockyard", "active", "", "v1.33.8+rke2r1", 120}, {"lighthouse", "pending", "waiting for at least one control plane, etcd, and worker node to be registered", "", 0},
 	{"breakwater", "unavailable", "no control-plane host answers: buoy-1 is disconnected", "v1.34.4+k3s1", 3},
 	{"mole", "paused", "", "v1.34.4+k3s1", 1}, {"shipyard", "active", "", "", 0}, {"drydock", "active", "", "v1.30.8-rancher1-1", 0}, {"island", "active", "", "v1.34.4+k3s1", 0},
@@ -64,6 +64,8 @@ func (s *served) clusters(now time.Time) {
 		switch c.name {
 		case "dockyard":
 			cl.Spec.KubernetesVersion = "v1.33.8+rke2r1"
+		case "quay":
+			cl.Spec.KubernetesVersion = "v1.34.3+k3s1"
 		case "mole":
 			cl.Paused = &records.Pause{By: "u-admin", At: now.Add(-time.Hour)}
 		case "breakwater":
@@ -113,7 +115,7 @@ func (s *served) operations(now time.Time) {
 	add := func(o operations.Operation) { s.t.Helper(); create(s.t, s.st.Operations, o.Key(), o) }
 	o := operations.Operation{
 		ID: "op-abcdefgh", Kind: "upgrade", Subject: "fleet-default/harbour", Title: "Upgrade harbour to v1.34.4+k3s1", By: "u-admin", State: operations.Running, Created: now.Add(-9 * time.Minute), Started: now.Add(-9 * time.Minute),
-		Back: "drover clusters upgrade harbour --to v1.33.8+k3s1", Log: []operations.Line{{At: now.Add(-9 * time.Minute), Text: "began"}, {At: now.Add(-8 * time.Minute), Text: "pier-1 has v1.34.4+k3s1"}},
+		Back: "drover clusters upgrade harbour --to v1.33.6+k3s1", Log: []operations.Line{{At: now.Add(-9 * time.Minute), Text: "began"}, {At: now.Add(-8 * time.Minute), Text: "pier-1 has v1.34.4+k3s1"}},
 	}
 	o = o.WithTask(operations.Task{ID: "custom-00000000", Title: "Upgrade pier-1", State: operations.TaskSucceeded, Host: "pier-1", Attempts: 1}, now.Add(-8*time.Minute))
 	o = o.WithTask(operations.Task{ID: "custom-00000001", Title: "Upgrade pier-2", State: operations.TaskRunning, Host: "pier-2", Progress: "waiting for probes: etcd", Attempts: 2}, now.Add(-4*time.Minute))

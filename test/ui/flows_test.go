@@ -56,7 +56,7 @@ func TestEditor(t *testing.T) {
 		one.send("Show what it does")
 	}
 	change(b, "traefik", "servicelb")
-	change(other, "kubernetesVersion: v1.34.4", "kubernetesVersion: v1.33.8")
+	change(other, "kubernetesVersion: v1.34.4", "kubernetesVersion: v1.33.6")
 	b.send("Apply exactly this")
 	b.until(`!location.pathname.endsWith("/change")`)
 	other.send("Apply exactly this")
@@ -64,7 +64,7 @@ func TestEditor(t *testing.T) {
 	other.see("Changed by somebody else since you began")
 	other.until(`[...document.querySelectorAll(".diff .added")].some(l => l.textContent.includes("servicelb"))`)
 	var mine string
-	if other.do(chromedp.Value("#text", &mine)); !strings.Contains(mine, "v1.33.8") {
+	if other.do(chromedp.Value("#text", &mine)); !strings.Contains(mine, "v1.33.6") {
 		t.Errorf("what the second typed is lost: %s", mine)
 	}
 	d, _ := s.st.Clusters.Get("fleet-default/jetty")
@@ -126,6 +126,7 @@ func TestASecondPerson(t *testing.T) {
 	b.visit(s.at("users"))
 	b.send("New user")
 	b.do(chromedp.SendKeys("[name=username]", "dora"), chromedp.SendKeys("[name=password]", "correct horse of dora"), chromedp.Click("[name=mustchange]"))
+	b.until(`!document.querySelector("[name=mustchange]").checked`)
 	b.submit()
 	b.see("The user is made.")
 	if b.is(`location.search.includes("done")`) {

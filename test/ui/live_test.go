@@ -23,7 +23,7 @@ func TestChangesAppear(t *testing.T) {
 	s.fill()
 	b.logIn(s, "admin", password)
 	b.do(
-		chromedp.Navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour"), chromedp.WaitVisible("h1"),
+		chromedp.Navigate("https://"+s.address+"/dashboard/clusters/fleet-default/harbour"), chromedp.WaitVisible("h1", chromedp.ByQuery),
 		chromedp.Evaluate(`window.sameDocument = true; document.querySelector(".causes details").open = true`, nil),
 	)
 	cause := func(text string) time.Time {
@@ -72,7 +72,7 @@ func TestFirstStart(t *testing.T) {
 	s.user("admin", true)
 	_, err := s.st.Users.Modify(t.Context(), "u-admin", func(u records.User) (records.User, error) { u.MustChange = true; return u, nil })
 	must(t, err)
-	b.do(chromedp.Navigate("https://"+s.address+"/"), chromedp.WaitVisible("form"))
+	b.do(chromedp.Navigate("https://"+s.address+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
 	b.see("This server is new")
 	b.do(chromedp.SendKeys("[name=password]", "wrong"), chromedp.Click("button.main"))
 	b.see("do not belong together")
@@ -179,7 +179,7 @@ func TestASessionThatEndedElsewhere(t *testing.T) {
 			if d, _ := s.st.Clusters.Get("fleet-default/harbour"); d.Value.Paused != nil {
 				t.Error("it was done without a session")
 			}
-			b.do(chromedp.SetValue("[name=username]", "admin"), chromedp.SendKeys("[name=password]", password), chromedp.Click("button.main"), chromedp.WaitVisible("header nav"))
+			b.do(chromedp.SetValue("[name=username]", "admin"), chromedp.SendKeys("[name=password]", password), chromedp.Click("button.main"), chromedp.WaitVisible("header nav", chromedp.ByQuery))
 			b.until(`location.pathname === "/dashboard/` + c.back + `"`)
 		})
 	}

@@ -39,7 +39,7 @@ func TestTerminal(t *testing.T) {
 	b.do(chromedp.Click("#stop"))
 	b.see("drover: stopped")
 	b.do(chromedp.SendKeys("#line", "\r"))
-	b.see("web-2")
+	b.see("Pending")
 	b.until(`document.getElementById("output").textContent.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#output img")`)
 	b.do(chromedp.SendKeys("#line", kb.ArrowUp+kb.ArrowUp))
 	b.until(`document.getElementById("line").value === "logs -f web-1"`)
@@ -107,7 +107,7 @@ func TestColours(t *testing.T) {
 		if got := paper(); got != want {
 			t.Errorf("the paper is %s, want %s", got, want)
 		}
-		b.do(chromedp.Reload(), chromedp.WaitVisible("h1"))
+		b.do(chromedp.Reload(), chromedp.WaitVisible("h1", chromedp.ByQuery))
 		if got := paper(); got != want {
 			t.Errorf("after a reload the paper is %s, want %s", got, want)
 		}
@@ -124,13 +124,13 @@ func TestBack(t *testing.T) {
 	b.leave(func() { b.press("harbour") })
 	b.leave(func() { b.press("pier-8") })
 	b.see("no space left on device")
-	b.do(chromedp.NavigateBack(), chromedp.WaitVisible("h1"))
+	b.do(chromedp.NavigateBack(), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	b.see("Machines by tier")
-	b.do(chromedp.NavigateBack(), chromedp.WaitVisible("h1"))
+	b.do(chromedp.NavigateBack(), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	b.until(`location.search === "?sort=-name" && document.querySelector("tbody th").textContent.includes("shipyard")`)
 	modify(t, s.st.Clusters, "fleet-default/shipyard", func(c *records.Cluster) { c.Status.Message = "the tide is out" })
 	b.see("the tide is out")
-	b.do(chromedp.NavigateForward(), chromedp.WaitVisible("h1"))
+	b.do(chromedp.NavigateForward(), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	b.see("Machines by tier")
 }
 

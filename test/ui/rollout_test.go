@@ -36,7 +36,7 @@ func (v *voyage) at(path string) string { return v.URL + "/dashboard/" + path }
 // visit opens a page and waits for its heading.
 func (v *voyage) visit(path string) {
 	v.t.Helper()
-	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1"))
+	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1", chromedp.ByQuery))
 }
 
 // patiently waits for what takes minutes.
@@ -46,7 +46,7 @@ func (v *voyage) patiently(what, condition string, most time.Duration) {
 	for !v.is(condition) {
 		if time.Since(began) > most {
 			var text string
-			_ = chromedp.Run(v.browser.ctx, chromedp.Text("body", &text))
+			_ = chromedp.Run(v.browser.ctx, chromedp.Text("body", &text, chromedp.ByQuery))
 			log, _ := os.ReadFile(v.ServerLog())
 			v.t.Fatalf("%s: not after %s:\n%s\nthe server's log:\n%s", what, most, text, log[max(0, len(log)-8000):])
 		}
@@ -107,7 +107,7 @@ func (v *voyage) firstStart() {
 		v.t.Fatalf("the log of the first start has no password: %s", log)
 	}
 	first := string(found[1])
-	v.browser.do(chromedp.Navigate(v.URL+"/"), chromedp.WaitVisible("form"))
+	v.browser.do(chromedp.Navigate(v.URL+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
 	v.see("This server is new")
 	v.browser.do(chromedp.SendKeys("[name=password]", first), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
 	v.browser.do(chromedp.SendKeys("[name=current]", first), chromedp.SendKeys("[name=new]", chosen), chromedp.SendKeys("[name=again]", chosen), chromedp.Click("button.main"))
