@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -217,6 +218,8 @@ func (s *served) planSecret(number, i int, now time.Time) records.PlanSecret {
 func (s *served) fillFleet(now time.Time) {
 	s.t.Helper()
 	create(s.t, s.st.Fleets, string(records.FleetKey("yard")), records.Fleet{Object: records.Object{Namespace: records.FleetNamespace, Name: "yard", UID: "uid-yard", Created: now.Add(-time.Hour)}, ID: "f-yard0000", CreatorID: "u-admin"})
+	token := records.RegistrationToken{ClusterID: "f-yard0000", ClusterNamespace: records.FleetNamespace, ClusterName: "yard", Name: "default-token", Token: strings.Repeat("y7", 27), Created: now}
+	create(s.t, s.st.RegistrationTokens, token.Key(), token)
 	m := records.Machine{
 		Object:      records.Object{Namespace: records.FleetNamespace, Name: "custom-00000fff", UID: "uid-edge-1", Created: now.Add(-time.Hour), Labels: map[string]string{"site": "north"}},
 		ClusterName: "yard", ClusterID: "f-yard0000", OS: "linux", NodeName: "edge-1", Address: []string{"192.0.2.99"},
@@ -236,7 +239,7 @@ func (s *served) machines(cl records.Cluster, n int, now time.Time) {
 			Certificate: records.CertificateEnd{Name: "server/tls/client-admin.crt", End: now.Add(time.Duration(300-i) * 24 * time.Hour)},
 		}
 		m.Status = records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: now.Add(-time.Duration(i) * time.Hour), History: []records.Transition{{State: records.Registering, At: now.Add(-960 * time.Hour)}, {State: records.ApplyingPlan, At: now.Add(-960*time.Hour + 20*time.Second)}, {State: records.Active, At: now.Add(-959 * time.Hour)}}}
-		m.Status.Node = &records.NodeRef{Name: m.NodeName, UID: "node-" + m.UID, ProviderID: "k3s://" + m.NodeName, KubeletVersion: "v1.34.4+k3s1", Ready: true, Addresses: m.Address}
+		m.Status.Node = &records.NodeRef{Name: m.NodeName, UID: "node-" + m.UID, ProviderID: "k3s://" + m.NodeName, KubeletVersion: cl.Status.Version, Ready: true, Addresses: m.Address}
 		if i < 3 {
 			m.Roles = records.Roles{Etcd: true, ControlPlane: true}
 			m.Status.Init, m.Status.Member = i == 0, true

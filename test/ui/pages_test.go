@@ -138,7 +138,7 @@ type crawl struct {
 }
 
 // most is how many pages of a kind are visited, where more than one shows something else.
-var most = map[string]int{"clusters/*": 9, "machines/*": 9, "operations/*": 5}
+var most = map[string]int{"clusters/*": 9, "machines/*": 9, "operations/*": 20}
 
 // kindOf is what pages have in common that differ in what they are about.
 func kindOf(to string) string {

@@ -128,7 +128,8 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 
 // clusterSeen is what the server sees of the API of a cluster: all is well there.
 func (s *served) clusterSeen(key records.ClusterKey) observed.API {
-	seen := observed.API{Reachable: true, Version: "v1.34.4+k3s1", Nodes: map[string]records.NodeRef{}}
+	d, _ := s.st.Clusters.Get(string(key))
+	seen := observed.API{Reachable: true, Version: d.Value.Status.Version, Nodes: map[string]records.NodeRef{}}
 	for _, d := range s.st.MachinesByCluster.Find(key) {
 		if d.Value.Status.Node != nil {
 			seen.Nodes[d.Value.UID] = *d.Value.Status.Node

@@ -202,10 +202,10 @@ func (p *Pages) form(c *route.Call, d Deed, s Subject, given Given, fault string
 	if d.Fields != nil {
 		v.Fields = d.Fields(s, Known{Facts: p.Facts, Who: c.Who})
 	}
-	whole := true
+	whole, some := true, len(given) > 0
 	for i := range v.Fields {
 		f := &v.Fields[i]
-		if _, there := given[f.Name]; (there || f.Kind == "tick" && len(given) > 0) && f.Kind != "password" {
+		if _, there := given[f.Name]; (there || f.Kind == "tick" && some) && f.Kind != "password" {
 			f.Value = Given(given).Text(f.Name)
 		}
 		given[f.Name] = []string{f.Value}
