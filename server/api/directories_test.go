@@ -240,6 +240,46 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
+// TestSearchOfDirectories: a group that somebody came with can be found and given a role by who knows nothing of it but its
+// name, and who looks at members finds it by its principal.
+func TestSearchOfDirectories(t *testing.T) {
+	b, g := outsiders(t, "")
+	harbour(b)
+	b.enter(g)
+	search := func(body string) []string {
+		t.Helper()
+		var ids []string
+		for _, one := range b.want(http.StatusOK, "POST", "/v3/principals?action=search", body).data() {
+			ids = append(ids, fmt.Sprint(one["id"], " ", one["principalType"], " ", one["provider"]))
+		}
+		return ids
+	}
+	if got := search(`{"name":"9"}`); len(got) != 1 || got[0] != "github_org://9 group github" {
+		t.Errorf("a group: %q", got)
+	}
+	if got := search(`{"name":"9","principalType":"user"}`); len(got) != 0 {
+		t.Errorf("people of a group's name: %q", got)
+	}
+	if got := search(`{"name":"Octo"}`); len(got) != 1 || !strings.HasPrefix(got[0], "local://u-") {
+		t.Errorf("somebody who is here already: %q", got)
+	}
+	if r := b.request("POST", "/v3/principals?action=search", b.admin, `{"name":"9","principalType":"robot"}`); r.status != 422 || r.body["fieldName"] != "principalType" {
+		t.Errorf("another type: %d %s", r.status, r.raw)
+	}
+	at := "/v3/principals/" + url.PathEscape("github_org://9")
+	if r := b.request("GET", at, b.admin, ""); r.status != 404 {
+		t.Errorf("a group without a role: %d", r.status)
+	}
+	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","roleTemplateId":"cluster-member","groupPrincipalId":"github_org://9"}`)
+	if r := b.want(http.StatusOK, "GET", at, ""); r.text("name") != "9" || r.text("principalType") != "group" || r.body["memberOf"] != false {
+		t.Errorf("a group that has a role: %s", r.raw)
+	}
+	_, low := b.person("low", "user-base")
+	if r := b.request("GET", at, low, ""); r.status != 404 {
+		t.Errorf("to somebody who sees no principals: %d", r.status)
+	}
+}
+
 func TestDirectoriesAreConfigured(t *testing.T) {
 	b, g := outsiders(t, "displayName: Our GitHub\n")
 	id, session := b.enter(g)

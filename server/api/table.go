@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -53,6 +54,8 @@ type handlers struct {
 	ext *ext.API
 	// inside is about what is in clusters.
 	inside *inside.API
+	// secrets are those of projects.
+	secrets *projectsecrets.API
 	// outside are directories.
 	outside *outside.API
 	// releases are those of both distributions.
@@ -143,6 +146,7 @@ func table(h handlers) []route.Row {
 		// The management API.
 		{"GET", "/", open(), h.page.Root(v3.Roots)},
 		{"GET", "/v3", login(), v3.Root},
+		{"GET", "/v3/openapi.json", login(), served()},
 		{"GET", "/v3/schemas", login(), v3.Schemas},
 		{"GET", "/v3/schemas/{schema}", login(), v3.Schemas},
 		{"GET", "/v3/subscribe", login(), v3.Subscribe},
@@ -215,6 +219,7 @@ func table(h handlers) []route.Row {
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
 	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
+	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -331,6 +336,18 @@ func nodeRows(v3 *management.API, in *inside.API) []row {
 		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(in.Uncordon)},
 		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(in.Drain)},
 		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(in.StopDrain)},
+	}
+}
+
+// secretRows are the secrets of projects.
+func secretRows(in *projectsecrets.API) []row {
+	of := func(verb auth.Verb) route.Access { return route.Object(verb, auth.ProjectSecret) }
+	return []row{
+		{"GET", "/v3/projects/{context}/secrets", of(auth.List).Reveals(), in.List},
+		{"POST", "/v3/projects/{context}/secrets", of(auth.Create), in.Create},
+		{"GET", "/v3/projects/{context}/secrets/{id}", of(auth.Get).Reveals(), in.Get},
+		{"PUT", "/v3/projects/{context}/secrets/{id}", of(auth.Update), in.Update},
+		{"DELETE", "/v3/projects/{context}/secrets/{id}", of(auth.Remove), in.Remove},
 	}
 }
 

@@ -1,6 +1,6 @@
-// Keeping the rights of all clusters: one loop for each, which looks when a binding, a role, a user or a
-// namespace changes, when the cluster comes back, and now and then whether somebody has changed
-// something there. A cluster that hangs holds no other one.
+// Keeping the rights of all clusters, and the secrets of projects, which go where the namespaces of a project are: one loop
+// for each, which looks when a binding, a role, a user, a secret or a namespace changes, when the cluster comes back, and
+// now and then whether somebody has changed something there. A cluster that hangs holds no other one.
 
 package rights
 
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/server/downstream/projectsecrets"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -43,9 +44,11 @@ type Options struct {
 	Find     roles.Lookup
 	// Projects are the IDs of the projects of a cluster.
 	Projects func(clusterID string) []string
+	// Secrets are those of the projects of a cluster, which are copied into the projects' namespaces.
+	Secrets func(clusterID string) []records.ProjectSecret
 	// Reports says whether what somebody changes by hand is reported, by Differs, and stays, instead of being put back.
 	Reports func() bool
-	// Differs gets what was changed by hand in a cluster whenever that is not what it was, nil for nothing.
+	// Differs gets what was changed by hand in a cluster, and what of somebody is in the way there, after each look; nil for nothing.
 	Differs func(ctx context.Context, cluster records.ClusterKey, what []string) error
 	// User is the ID of the user whom a principal stands for; false for one who is gone or disabled.
 	User func(principal string) (id string, ok bool)
@@ -179,7 +182,7 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		}
 		changes, err := k.look(ctx, l)
 		for _, change := range changes {
-			log.Info("rights in a cluster changed", "change", change)
+			log.Info("rights or secrets in a cluster changed", "change", change)
 		}
 		switch {
 		case err == nil:
@@ -190,7 +193,7 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		case ctx.Err() != nil:
 			return
 		default:
-			log.Debug("rights not brought to a cluster", "error", err)
+			log.Debug("rights or secrets not brought to a cluster", "error", err)
 			next = pause.Next()
 		}
 	}
@@ -219,7 +222,12 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 		return changes, err
 	}
 	l.had = HadOf(want)
-	if err := k.Differs(ctx, l.key, differs); err != nil {
+	copied, taken, err := projectsecrets.Sync(ctx, client, projectsecrets.Wanted(k.Secrets(l.id), namespaces))
+	changes = append(changes, copied...)
+	if err != nil {
+		return changes, err
+	}
+	if err := k.Differs(ctx, l.key, append(differs, taken...)); err != nil {
 		return changes, err
 	}
 	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })

@@ -37,6 +37,7 @@ type bed struct {
 	swept    int
 	reports  bool
 	projects []string
+	secrets  []records.ProjectSecret
 	differs  [][]string // each that was reported
 }
 
@@ -69,7 +70,8 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 			b.differs = append(b.differs, what)
 			return nil
 		},
-		Find: s.Find, User: s.User, Uses: func(string, string) bool { return true },
+		Secrets: func(string) []records.ProjectSecret { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.secrets) },
+		Find:    s.Find, User: s.User, Uses: func(string, string) bool { return true },
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -208,6 +210,36 @@ func TestANamespaceThatMoves(t *testing.T) {
 	eventually(t, "the bindings to move", func() bool { return b.bound(t, "default") == 0 && b.bound(t, "web") == 1 })
 	cancel()
 	wait()
+}
+
+// TestSecretsOfProjects: a secret is in a namespace for as long as that is in the project.
+func TestSecretsOfProjects(t *testing.T) {
+	b := newBed(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	b.projects = []string{cluster + ":p-shop1"}
+	b.secrets = []records.ProjectSecret{{ProjectID: cluster + ":p-shop1", Name: "mirror", Type: "Opaque", Data: map[string][]byte{"a": []byte("b")}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := b.keeper.Start(ctx)
+	defer wait()
+	defer cancel()
+	there := func() bool {
+		_, err := b.client.CoreV1().Secrets("web").Get(t.Context(), "mirror", metav1.GetOptions{})
+		return err == nil
+	}
+	move := func(project string) {
+		n, err := b.client.CoreV1().Namespaces().Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Annotations = map[string]string{ProjectAnnotation: project}
+		if _, err := b.client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.keeper.LookByID(cluster)
+	}
+	move(cluster + ":p-shop1")
+	eventually(t, "the secret in a namespace of the project", there)
+	move("")
+	eventually(t, "the secret gone from a namespace that left", func() bool { return !there() })
 }
 
 // TestARemovedProject: its namespaces lose it after a while, and those of a project of another cluster do not.
