@@ -37,6 +37,7 @@ var kept = map[string][]string{
 	"GlobalRoles":        {"ID", "Context"},
 	"RoleTemplates":      {"ID", "Context"},
 	"Bindings":           {"ID", "Role", "User", "Group", "ClusterID", "ProjectID"},
+	"ProjectSecrets":     {"ProjectID", "Name"},
 	"Projects":           {"ID", "ClusterID", "Name"},
 	"Directories":        {"Kind", "Access", "LDAP", "OIDC", "GitHub"},
 	"Tokens":             {"Name", "KeyHash", "UserID", "ClusterID", "ClusterHash", "Directory"},
