@@ -31,7 +31,7 @@ func TestPicture(t *testing.T) {
 	b.visit(s.at(harbour))
 	var shot []byte
 	var height float64
-	b.do(chromedp.Evaluate(`Math.ceil(document.querySelectorAll(".causes > li")[1].getBoundingClientRect().bottom + scrollY) + 14`, &height), chromedp.ActionFunc(func(ctx context.Context) (err error) {
+	b.do(chromedp.Evaluate(`Math.ceil(document.querySelectorAll(".causes > li")[1].getBoundingClientRect().bottom + scrollY) + 5`, &height), chromedp.ActionFunc(func(ctx context.Context) (err error) {
 		shot, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithClip(&page.Viewport{Width: 1400, Height: height, Scale: 1}).Do(ctx)
 		return err
 	}))
