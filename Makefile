@@ -69,10 +69,13 @@ $(PROVIDER): test/oidc/package-lock.json
 	./test/bed/setup.sh people
 	cd test/oidc && npm ci --no-audit --no-fund
 
+# Pictures of all pages of the web page, which people look at.
+SHOTS ?= $(CURDIR)/bin/shots
+
 e2e: k3s rke1images oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	./test/bed/setup.sh page
 	PATH="$${DROVER_CACHE:-/var/cache/drover}/k3s:$$PATH" go test -count=1 -run 'Kubectl|TestScripts/kubeconfig' ./server/api ./server/planapi ./cmd/drover/cli # kubectl itself, which the kit of k3s has
-	go test -tags e2e -count=1 -timeout 60m ./test/...
+	DROVER_SHOTS=$(SHOTS) go test -tags e2e -count=1 -timeout 60m ./test/...
 
 # The checkers are pinned in test/lint/tools.mod, apart from the product's own dependencies.
 LINT_TOOL := go tool -modfile=test/lint/tools.mod
@@ -100,7 +103,7 @@ bench: build ## the measures of README.md, on this machine
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: RKE1_ADDONS = -addons
 e2e-full: k3s rke2standin rke1images oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
-	go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
+	DROVER_SHOTS=$(SHOTS) go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C
 	go run ./test/quickstart

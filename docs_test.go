@@ -2,6 +2,7 @@ package drover_test
 
 import (
 	"errors"
+	"image/png"
 	"io/fs"
 	"os"
 	"regexp"
@@ -75,5 +76,30 @@ func TestOperationStatesAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/operations.md and server/operations differ:\n%s", diff)
+	}
+}
+
+// TestReadmeShowsThePage: README.md has the picture that the tests of the page make, and says in words what is on it.
+func TestReadmeShowsThePage(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`!\[([^\]]{20,})\]\((docs/page\.png)\)`).FindSubmatch(text)
+	if shown == nil {
+		t.Fatal("README.md does not show docs/page.png with a description")
+	}
+	picture, err := os.Open(string(shown[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer picture.Close()
+	info, err := picture.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := png.DecodeConfig(picture)
+	if err != nil || size.Width != 1400 || info.Size() > 150<<10 {
+		t.Errorf("docs/page.png: %d wide, %d bytes, %v", size.Width, info.Size(), err)
 	}
 }

@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
@@ -93,6 +94,10 @@ type bench struct {
 	askAgent func(ctx context.Context, subject records.Subject, path string) (*http.Response, error)
 	dial     func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	askFor   func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error)
+	tunnels  func(context.Context) []relay.Held
+
+	// versionStatus is where the version data are from.
+	versionStatus versions.Status
 }
 
 type syncBuffer struct {
@@ -236,6 +241,18 @@ func (b *bench) wire(o benchOptions) {
 			return b.clusterAPI(key)
 		},
 		Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+		VersionStatus: func() versions.Status {
+			if b.versionStatus == (versions.Status{}) {
+				return versions.Status{Date: known.Date}
+			}
+			return b.versionStatus
+		},
+		OpenTunnels: func(ctx context.Context) []relay.Held {
+			if b.tunnels == nil {
+				return nil
+			}
+			return b.tunnels(ctx)
+		},
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {
 				return nil, errors.New("no host is there")
@@ -270,6 +287,7 @@ func (b *bench) wire(o benchOptions) {
 	}
 	options.Rehearsals = &rehearsals.Asker{ // of whose fleets all agents are away
 		State: b.st, Snapshots: &daytwo.Asker{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
+		Server: func() (url, ca string) { return o.serverURL, caPEM }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
 	}
 	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
 		return "", &downstream.UnavailableError{Cause: "the cluster is not there"}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui/once"
@@ -269,59 +267,6 @@ func TestOffers(t *testing.T) {
 				t.Errorf("%s: a member is offered %s: %v, want %v", path, one, !open, open)
 			}
 		}
-	}
-}
-
-// TestDeedCommands: each command that a deed shows is one of the command line, with flags that it has.
-func TestDeedCommands(t *testing.T) {
-	b := newBench(t)
-	_, machines := harbour(b)
-	b.addOperation("op-abcdefgh", func(o *operations.Operation) { o.State = operations.Failed })
-	b.person("ann")
-	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections := map[string]string{}
-	for part := range strings.SplitSeq(string(text), "\n## ") {
-		title, body, _ := strings.Cut(part, "\n")
-		sections[title] = body
-	}
-	looked := 0
-	for _, path := range []string{"clusters", "clusters/fleet-default/harbour", "machines/" + machines[0].Key(), "operations/op-abcdefgh", "users", "tokens", "settings", "bindings", "fleets"} {
-		for _, m := range regexp.MustCompile(`href="/dashboard/(do/[^"]+)"`).FindAllStringSubmatch(string(b.look(path, b.admin).raw), -1) {
-			page := string(b.look(m[1]+"?snapshot=s1&version=v1.34.5&uninstall=on&force=on&mode=all&ttl=24h&description=x&cluster=c&user=u&role=r&window=x&fleet=f&name=n", b.admin).raw)
-			_, command, ok := strings.Cut(page, `<p class="command"`)
-			_, command, _ = strings.Cut(command, "<code>")
-			command, _, _ = strings.Cut(command, "</code>")
-			command = html.UnescapeString(command)
-			if !ok || command == "" {
-				t.Errorf("%s shows no command", m[1])
-				continue
-			}
-			if strings.HasPrefix(command, "kubectl ") {
-				continue
-			}
-			words, longest := strings.Fields(command), ""
-			for i := range words {
-				if _, there := sections[strings.Join(words[:i+1], " ")]; there {
-					longest = strings.Join(words[:i+1], " ")
-				}
-			}
-			if longest == "" {
-				t.Errorf("%s: there is no command %q", m[1], command)
-				continue
-			}
-			for _, word := range words {
-				if strings.HasPrefix(word, "--") && !strings.Contains(sections[longest], "`"+word+"`") {
-					t.Errorf("%s: %s has no flag %s", m[1], longest, word)
-				}
-			}
-			looked++
-		}
-	}
-	if looked < 25 {
-		t.Errorf("only %d commands were looked at", looked)
 	}
 }
 

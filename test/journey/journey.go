@@ -46,6 +46,9 @@ type Options struct {
 	Versions []string
 	// RKE2 has hosts install the stand-in of RKE2 instead of k3s; Versions are its own then.
 	RKE2 bool
+	// Password is that of user admin from the first start on; empty has one made, which the server's log has and which is good for
+	// choosing another.
+	Password string
 	// LateVersions are those of them that hosts cannot pull before ServeVersion is called.
 	LateVersions []string
 	// Say hears what is going on, for a person to read.
@@ -171,9 +174,17 @@ func (j *Journey) StartServer(ctx context.Context) (err error) {
 	}}}
 	j.server, err = j.Bed.Run(ctx, process.Options{
 		Path: filepath.Join(j.Bin, "drover"), Args: []string{"server", "--data-dir", j.DataDir, "--listen", j.Address, "--server-url", j.URL},
-		ReadyURL: j.URL + "/ping", Client: client,
+		Env: j.ServerEnv(), ReadyURL: j.URL + "/ping", Client: client,
 	})
 	return err
+}
+
+// ServerEnv is what the server has in its environment.
+func (o Options) ServerEnv() []string {
+	if o.Password == "" {
+		return nil
+	}
+	return []string{"DROVER_BOOTSTRAP_PASSWORD=" + o.Password}
 }
 
 // KillServer ends the server as a power cut would.

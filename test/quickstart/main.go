@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/test/bed/host"
 	"github.com/drover-project/drover/test/journey"
 	"github.com/drover-project/drover/test/realk3s"
@@ -48,7 +49,7 @@ func run(ctx context.Context, out io.Writer, environ func(string) string) (err e
 		}
 	}()
 	j, err := journey.Start(ctx, journey.Options{
-		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Released: released(ctx, say), Say: say, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Module: module, CacheDir: environ("DROVER_CACHE"), Released: released(ctx, say), Password: random.Secret(), Say: say, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -73,12 +74,24 @@ func released(ctx context.Context, say func(string, ...any)) bool {
 	return true
 }
 
+// greet says where the page is and how to log in there. The password was made for this server, and is in no log.
+func greet(out io.Writer, url, password string) {
+	fmt.Fprintf(out, `
+The page is open; the browser has to be told that it may trust the server's own authority.
+  page        %s/dashboard/
+  user        admin
+  password    %s
+
+`, url, password)
+}
+
 // walk is the user's path, one step a line.
 func walk(ctx context.Context, j *journey.Journey, out io.Writer, say func(string, ...any), exit bool) error {
 	say("$ drover server --data-dir %s --listen %s", j.DataDir, j.Address)
 	if err := j.StartServer(ctx); err != nil {
 		return err
 	}
+	greet(out, j.URL, j.Password)
 	say("$ drover apply -f examples/k3s.yaml")
 	answer, err := j.Drover(ctx, "apply", "-f", filepath.Join(j.Module, "examples/k3s.yaml"))
 	if err != nil {
@@ -134,10 +147,10 @@ func leave(ctx context.Context, j *journey.Journey, h *host.Host, out io.Writer,
 	fmt.Fprintf(out, `
 The cluster works.
   server      %s
-  page        %s/dashboard/    user admin; the password of the first login is in %s
+  page        %s/dashboard/    user admin, password %s
   kubeconfig  %s
   commands    DROVER_DATA_DIR=%s bin/drover machines ls
-`, j.URL, j.URL, j.ServerLog(), file, j.DataDir)
+`, j.URL, j.URL, j.Password, file, j.DataDir)
 	if !j.Released {
 		fmt.Fprintf(out, "  kubectl     %s --kubeconfig %s get nodes\n", j.K3s.Kubectl(), file)
 	}

@@ -6,13 +6,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -22,11 +28,15 @@ type browser struct {
 	ctx context.Context
 	// shots is where pictures go.
 	shots string
+
+	mu sync.Mutex
+	// faults are what no page may bring about: dialogs, errors of scripts, and what the policy of content refused.
+	faults []string
 }
 
 func open(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000),
 		chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(profile(t)))
 	process, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
@@ -38,25 +48,121 @@ func open(t *testing.T) *browser {
 	}
 	must(t, os.MkdirAll(b.shots, 0o755))
 	must(t, chromedp.Run(ctx)) // starts it, without a limit that would end it
+	chromedp.ListenTarget(ctx, b.watch)
+	t.Cleanup(func() {
+		for _, fault := range b.noticed() {
+			t.Error(fault)
+		}
+	})
 	return b
 }
+
+// watch notes faults.
+func (b *browser) watch(event any) {
+	note := func(format string, args ...any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fmt.Sprintf(format, args...))
+	}
+	switch e := event.(type) {
+	case *page.EventJavascriptDialogOpening:
+		note("a dialog at %s: %s", e.URL, e.Message)
+		go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(false)) }() // the page may be gone
+	case *runtime.EventExceptionThrown:
+		note("a script failed: %s", e.ExceptionDetails.Error())
+	case *log.EventEntryAdded:
+		// What a server refuses is there, too, and is what tests ask for.
+		if e.Entry.Level == log.LevelError && e.Entry.Source != log.SourceNetwork {
+			note("the browser says of %s: %s", e.Entry.URL, e.Entry.Text)
+		}
+	}
+}
+
+// noticed are the faults until now, which are forgotten.
+func (b *browser) noticed() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.faults
+	b.faults = nil
+	return found
+}
+
+// visit opens a page and waits for its heading.
+func (b *browser) visit(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url), chromedp.WaitVisible("h1", chromedp.ByQuery))
+}
+
+// press clicks on a link or a button of the content by its text.
+func (b *browser) press(text string) {
+	b.t.Helper()
+	b.do(chromedp.Click(`//main//*[self::a or self::button][normalize-space()=`+quote(text)+`]`, chromedp.BySearch))
+}
+
+// send presses a button and waits for the page that comes.
+func (b *browser) send(text string) {
+	b.t.Helper()
+	b.leave(func() { b.press(text) })
+}
+
+// submit sends the form that does something.
+func (b *browser) submit() {
+	b.t.Helper()
+	b.leave(func() { b.do(chromedp.Click("form[data-once] button.main")) })
+}
+
+// leave does something that leads to another page, and waits for that.
+func (b *browser) leave(act func()) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(`window.before = true`, nil))
+	act()
+	b.until(`!window.before && document.readyState === "complete"`)
+}
+
+// write puts a text into the editor as somebody who types it does.
+func (b *browser) write(text string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue("#text", text), chromedp.Evaluate(`document.getElementById("text").dispatchEvent(new Event("input", {bubbles: true}))`, nil))
+}
+
+// is says whether something is true in the page now.
+func (b *browser) is(condition string) bool {
+	var is bool
+	return chromedp.Run(b.ctx, chromedp.Evaluate("!!("+condition+")", &is)) == nil && is
+}
+
+// text is the content of the page.
+func (b *browser) text() string {
+	b.t.Helper()
+	var text string
+	b.do(chromedp.Text("main", &text, chromedp.ByQuery))
+	return text
+}
+
+func shows(text string) string {
+	return "document.body && document.body.innerText.includes(" + quote(text) + ")"
+}
+
+func quote(text string) string { return strconv.Quote(text) }
 
 // do is steps that have a minute.
 func (b *browser) do(steps ...chromedp.Action) {
 	b.t.Helper()
 	ctx, end := context.WithTimeout(b.ctx, time.Minute)
 	defer end()
-	if err := chromedp.Run(ctx, steps...); err != nil {
-		var where, text string
-		_ = chromedp.Run(b.ctx, chromedp.Location(&where), chromedp.Text("body", &text))
-		b.t.Fatalf("%v, at %s:\n%s", err, where, text)
+	for i, step := range steps {
+		if err := chromedp.Run(ctx, step); err != nil {
+			var where, text string
+			_ = chromedp.Run(b.ctx, chromedp.Location(&where), chromedp.Text("body", &text, chromedp.ByQuery))
+			b.t.Fatalf("step %d of %d, %T: %v, at %s:\n%s", i+1, len(steps), step, err, where, text)
+		}
 	}
 }
 
 // see waits for a text in the page, wherever that leads meanwhile, without loading anything.
 func (b *browser) see(text string) {
 	b.t.Helper()
-	b.until(`document.body && document.body.innerText.includes(` + quote(text) + `)`)
+	b.until(shows(text))
 }
 
 // until waits for something to be true in the page.
@@ -75,7 +181,7 @@ func (b *browser) until(condition string) {
 		select {
 		case <-ctx.Done():
 			var text string
-			_ = chromedp.Run(b.ctx, chromedp.Text("body", &text))
+			_ = chromedp.Run(b.ctx, chromedp.Text("body", &text, chromedp.ByQuery))
 			b.t.Fatalf("%s is not true after a minute:\n%s", condition, text)
 		case <-tick.C:
 		}
@@ -85,21 +191,33 @@ func (b *browser) until(condition string) {
 func (b *browser) logIn(s *served, name, password string) {
 	b.t.Helper()
 	b.do(
-		chromedp.Navigate("https://"+s.address+"/"), chromedp.SetValue("[name=username]", name), chromedp.SendKeys("[name=password]", password),
-		chromedp.Click("button.main"), chromedp.WaitVisible("header nav"),
+		chromedp.Navigate("https://"+s.address+"/dashboard/login"), chromedp.WaitVisible("[name=password]"), chromedp.SetValue("[name=username]", name), chromedp.SendKeys("[name=password]", password),
+		chromedp.Click("button.main"), chromedp.WaitVisible("header nav", chromedp.ByQuery),
 	)
+}
+
+// look has the page drawn in a width and a colour.
+func (b *browser) look(width int64, dark bool) (colour string) {
+	b.t.Helper()
+	colour = map[bool]string{false: "light", true: "dark"}[dark]
+	b.do(chromedp.EmulateViewport(width, 900), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colour}}))
+	return colour
 }
 
 // shot has a picture of the page in a width and a colour.
 func (b *browser) shot(name string, width int64, dark bool) {
 	b.t.Helper()
-	colour := map[bool]string{false: "light", true: "dark"}[dark]
+	colour := b.look(width, dark)
 	var picture []byte
-	b.do(
-		chromedp.EmulateViewport(width, 900),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colour}}),
-		chromedp.FullScreenshot(&picture, 100),
-	)
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, _, _, _, _, size, err := page.GetLayoutMetrics().Do(ctx)
+		if err != nil {
+			return err
+		}
+		whole := &page.Viewport{Width: size.Width, Height: size.Height, Scale: 1}
+		picture, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).WithOptimizeForSpeed(true).WithClip(whole).Do(ctx)
+		return err
+	}))
 	file := name + "-" + colour + map[bool]string{true: "-phone", false: "-wall"}[width < 600] + ".png"
 	must(b.t, os.WriteFile(filepath.Join(b.shots, file), picture, 0o644))
 }

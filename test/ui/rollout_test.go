@@ -36,21 +36,7 @@ func (v *voyage) at(path string) string { return v.URL + "/dashboard/" + path }
 // visit opens a page and waits for its heading.
 func (v *voyage) visit(path string) {
 	v.t.Helper()
-	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1"))
-}
-
-// press clicks on a link or a button by its text.
-func (v *voyage) press(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.Click(`//main//*[self::a or self::button][normalize-space()=`+quote(text)+`]`, chromedp.BySearch))
-}
-
-// send presses a button and waits for the page that comes.
-func (v *voyage) send(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.Evaluate(`window.before = true`, nil))
-	v.press(text)
-	v.until(`!window.before && document.readyState === "complete"`)
+	v.browser.do(chromedp.Navigate(v.at(path)), chromedp.WaitVisible("h1", chromedp.ByQuery))
 }
 
 // patiently waits for what takes minutes.
@@ -60,22 +46,13 @@ func (v *voyage) patiently(what, condition string, most time.Duration) {
 	for !v.is(condition) {
 		if time.Since(began) > most {
 			var text string
-			_ = chromedp.Run(v.browser.ctx, chromedp.Text("body", &text))
+			_ = chromedp.Run(v.browser.ctx, chromedp.Text("body", &text, chromedp.ByQuery))
 			log, _ := os.ReadFile(v.ServerLog())
 			v.t.Fatalf("%s: not after %s:\n%s\nthe server's log:\n%s", what, most, text, log[max(0, len(log)-8000):])
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	v.t.Logf("%s: %s", what, time.Since(began).Round(100*time.Millisecond))
-}
-
-func (v *voyage) is(condition string) bool {
-	var is bool
-	return chromedp.Run(v.browser.ctx, chromedp.Evaluate("!!("+condition+")", &is)) == nil && is
-}
-
-func shows(text string) string {
-	return "document.body && document.body.innerText.includes(" + quote(text) + ")"
 }
 
 func TestRollOut(t *testing.T) {
@@ -130,17 +107,11 @@ func (v *voyage) firstStart() {
 		v.t.Fatalf("the log of the first start has no password: %s", log)
 	}
 	first := string(found[1])
-	v.browser.do(chromedp.Navigate(v.URL+"/"), chromedp.WaitVisible("form"))
+	v.browser.do(chromedp.Navigate(v.URL+"/"), chromedp.WaitVisible("form", chromedp.ByQuery))
 	v.see("This server is new")
 	v.browser.do(chromedp.SendKeys("[name=password]", first), chromedp.Click("button.main"), chromedp.WaitVisible("[name=again]"))
 	v.browser.do(chromedp.SendKeys("[name=current]", first), chromedp.SendKeys("[name=new]", chosen), chromedp.SendKeys("[name=again]", chosen), chromedp.Click("button.main"))
 	v.see("There is no cluster yet")
-}
-
-// write puts a text into the editor as somebody who types it does.
-func (v *voyage) write(text string) {
-	v.t.Helper()
-	v.browser.do(chromedp.SetValue("#text", text), chromedp.Evaluate(`document.getElementById("text").dispatchEvent(new Event("input", {bubbles: true}))`, nil))
 }
 
 func (v *voyage) newCluster() {

@@ -3,15 +3,22 @@
 package ui
 
 // A server of real parts over a real store, whose documents the tests write themselves: no controller judges them, so
-// that every page has everything to show.
+// that every page has everything to show. Hosts and clusters that it would reach are stood for.
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,55 +26,65 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
-	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/events"
-	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/hosts/relay"
+	lines "github.com/drover-project/drover/server/kubectl"
+	"github.com/drover-project/drover/server/kubectl/commands"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/tunnel"
 )
+
+// TestMain is kubectl where the terminal has started the test as that.
+func TestMain(m *testing.M) {
+	if os.Args[0] == lines.Program {
+		os.Exit(commands.Main(os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
 
 // served is the server. Its address stays when it is stopped and started.
 type served struct {
 	t       *testing.T
 	st      *state.State
 	auth    *auth.Auth
+	set     *settings.Settings
 	handler http.Handler
 	web     *httptest.Server
 	address string
 }
 
-func serve(t *testing.T) *served {
+// serve starts a server; shape changes what it stands on.
+func serve(t *testing.T, shape ...func(*api.Options)) *served {
 	t.Helper()
 	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, err := versions.Load("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := func() *versions.Data { return known }
-	set := settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example", CACerts: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", Version: "v0.1.0"})
+	must(t, err)
+	s := &served{t: t, st: st}
+	s.set = settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example", CACerts: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", Version: "v0.1.0"})
+	s.auth = auth.New(st, nil, nil)
+	s.auth.UnsafeCheapPasswords()
 	quiet := slog.New(slog.DiscardHandler)
-	people := auth.New(st, nil, nil)
-	people.UnsafeCheapPasswords()
-	trail, err := audit.Open(audit.Options{Dir: t.TempDir(), Server: "drover.example:8443", Setting: func(name string) string { return set.Get(name).Value }, Now: time.Now, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trail, err := audit.Open(audit.Options{Dir: t.TempDir(), Server: "drover.example:8443", Setting: func(name string) string { return s.set.Get(name).Value }, Now: time.Now, Logger: quiet})
+	must(t, err)
 	happened := events.New(events.Options{State: st, Now: time.Now, Logger: quiet})
-	all, err := api.New(api.Options{
-		State: st, Auth: people, Settings: set, Versions: data, Registration: registration.New(registration.Options{State: st, Settings: set, Now: time.Now}),
-		Clusters: &clusters.Applier{State: st, Versions: data, Now: time.Now}, Events: happened, Audit: trail,
-	})
-	if err != nil {
-		t.Fatal(err)
+	o := s.options(quiet)
+	o.Events, o.Audit = happened, trail
+	for _, change := range shape {
+		change(&o)
 	}
-	s := &served{t: t, st: st, auth: people, handler: all.Handler()}
+	all, err := api.New(o)
+	must(t, err)
+	s.handler = all.Handler()
 	t.Cleanup(func() {
 		s.stop()
 		all.Close()
@@ -81,6 +98,134 @@ func serve(t *testing.T) *served {
 	return s
 }
 
+// options are what the API stands on.
+func (s *served) options(quiet *slog.Logger) api.Options {
+	s.t.Helper()
+	known, err := versions.Load("")
+	must(s.t, err)
+	data := func() *versions.Data { return known }
+	now := time.Now
+	register := registration.New(registration.Options{State: s.st, Settings: s.set, Now: now})
+	watching := func(string) (time.Time, bool) { return now().Add(-time.Hour), true }
+	control := clusters.New(clusters.Options{
+		State: s.st, Versions: data, InstallerImage: func() string { return "" }, Logger: quiet, Now: now, Watching: watching, API: s.clusterSeen,
+		Tunnel: func(records.Subject) observed.Tunnel {
+			return observed.Tunnel{Connected: true, Since: now().Add(-time.Hour)}
+		},
+	})
+	persons := &people.People{State: s.st, Auth: s.auth, Now: now, Log: quiet}
+	outside, err := desk.New(desk.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Now: now, Logger: quiet})
+	must(s.t, err)
+	return api.Options{
+		State: s.st, Auth: s.auth, Settings: s.set, Versions: data, Registration: register, Logger: quiet,
+		Clusters: &clusters.Applier{State: s.st, Versions: data, Preview: control.Preview, Now: now}, PreviewOperation: control.PreviewOperation,
+		Fleets: &fleets.Fleets{State: s.st, Preview: control.PreviewFleet, Now: now}, People: persons, Directories: outside,
+		Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
+			InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
+		KubeProxy: cluster{}, AskAgent: askHost, OpenTunnels: s.tunnels, ClusterAPI: s.clusterSeen,
+	}
+}
+
+// clusterSeen is what the server sees of the API of a cluster: all is well there.
+func (s *served) clusterSeen(key records.ClusterKey) observed.API {
+	d, _ := s.st.Clusters.Get(string(key))
+	seen := observed.API{Reachable: true, Version: d.Value.Status.Version, Nodes: map[string]records.NodeRef{}}
+	for _, d := range s.st.MachinesByCluster.Find(key) {
+		if d.Value.Status.Node != nil {
+			seen.Nodes[d.Value.UID] = *d.Value.Status.Node
+		}
+	}
+	return seen
+}
+
+// tunnels are those of two servers, of which one is silent.
+func (s *served) tunnels(context.Context) []relay.Held {
+	held := relay.Held{Server: "https://drover.example:8443"}
+	for _, d := range s.st.Connections.List() {
+		held.Sessions = append(held.Sessions, tunnel.SessionInfo{
+			Subject: d.Value.Subject, Kind: "system-agent", Protocol: "drover", Remote: "192.0.2.10:43210", Since: d.Value.Since, LastHeard: time.Now(),
+			Healthy: len(held.Sessions) != 1, Connections: len(held.Sessions), BytesIn: 7 << 20, BytesOut: 130 << 10,
+		})
+	}
+	return []relay.Held{held, {Server: "https://drover-2.example:8443", Fault: "dial tcp 192.0.2.2:8443: connection refused"}}
+}
+
+// askHost stands for the agents on hosts: they say what runs there, and pour their logs until nobody reads them.
+func askHost(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
+	answer := func(kind string, body io.ReadCloser) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: body}, nil
+	}
+	switch what, _, _ := strings.Cut(path, "?"); what {
+	case "/v1/containers":
+		return answer("application/json", io.NopCloser(strings.NewReader(`{"data":[
+			{"id":"4f1c2a9be0441177","name":"web","image":"registry.example/harbour/web:1.27@sha256:1a2b3c4d5e6f","state":"running","status":"Up 3 hours"},
+			{"id":"9be0444f1c2a1177","name":"migrate","image":"registry.example/harbour/migrate:9","state":"exited","status":"Exited (1) 2 hours ago"}]}`)))
+	case "/v1/output":
+		return answer("application/x-ndjson", pour(ctx, func(i int) string {
+			return fmt.Sprintf(`{"kind":"text","name":"install","text":"line %d of the plan on %s"}`+"\n", i, subject)
+		}))
+	case "/v1/logs":
+		return answer("text/plain; charset=utf-8", pour(ctx, func(i int) string { return fmt.Sprintf("line %d of %s\n", i, path) }))
+	}
+	return nil, errors.New("the host is not there")
+}
+
+// pour is a body that goes on until nobody reads it.
+func pour(ctx context.Context, line func(i int) string) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for i := 1; ; i++ {
+			if _, err := io.WriteString(w, line(i)); err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				_ = w.CloseWithError(ctx.Err())
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return r
+}
+
+// cluster stands for the APIs of all clusters.
+type cluster struct{}
+
+// Serve answers what kubectl asks.
+func (cluster) Serve(w http.ResponseWriter, r *http.Request, _ auth.Identity) {
+	answer := func(status int, text string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+	_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/k8s/clusters/"), "/")
+	switch path {
+	case "api":
+		answer(200, `{"kind":"APIVersions","versions":["v1"]}`)
+	case "apis":
+		answer(200, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+	case "api/v1":
+		answer(200, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list"]}]}`)
+	case "api/v1/namespaces/default/pods":
+		answer(200, `{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name","type":"string"},{"name":"Status","type":"string"}],"rows":[
+			{"cells":["web-1","Running"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web-1"}}},
+			{"cells":["<img src=x onerror=alert(1)>","Pending"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web-2"}}}]}`)
+	case "api/v1/namespaces/default/pods/web-1":
+		answer(200, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}`)
+	case "api/v1/namespaces/default/pods/web-1/log":
+		for i := 1; r.Context().Err() == nil; i++ {
+			_, _ = fmt.Fprintf(w, "line %d of web-1\n", i)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(50 * time.Millisecond)
+		}
+	default:
+		answer(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"nothing"}`)
+	}
+}
+
 // start listens where it did before, or anywhere.
 func (s *served) start() {
 	s.t.Helper()
@@ -88,14 +233,24 @@ func (s *served) start() {
 		s.address = "127.0.0.1:0"
 	}
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.address = listener.Addr().String()
 	s.web = httptest.NewUnstartedServer(s.handler)
+	s.web.Config.ErrorLog = stdlog.New(panics{s.t}, "", 0)
 	_ = s.web.Listener.Close()
 	s.web.Listener, s.web.TLS = listener, &tls.Config{MinVersion: tls.VersionTLS12}
 	s.web.StartTLS()
+}
+
+// panics is a log that fails the test when a handler has panicked; browsers also leave in the middle of a handshake.
+type panics struct{ t *testing.T }
+
+// Write implements io.Writer.
+func (p panics) Write(text []byte) (int, error) {
+	if bytes.Contains(text, []byte("panic")) {
+		p.t.Errorf("%s", text)
+	}
+	return len(text), nil
 }
 
 // stop cuts all connections.
@@ -108,14 +263,20 @@ func (s *served) stop() {
 	}
 }
 
+// at is the address of a page.
+func (s *served) at(path string) string { return "https://" + s.address + "/dashboard/" + path }
+
 const password = "correct horse battery"
 
 // user makes somebody who can log in.
-func (s *served) user(name string, admin bool) {
+func (s *served) user(name string, admin bool, shape ...func(*records.User)) {
 	s.t.Helper()
 	hash, err := s.auth.HashNew(s.t.Context(), name, password, 12)
 	must(s.t, err)
 	u := records.User{ID: "u-" + name, Username: name, DisplayName: "Operator " + name, Admin: admin, PasswordHash: hash, Created: time.Now().Add(-72 * time.Hour)}
+	for _, change := range shape {
+		change(&u)
+	}
 	create(s.t, s.st.Users, u.ID, u)
 }
 
@@ -126,83 +287,16 @@ func create[T any](t *testing.T, c *store.Collection[T], key string, v T) {
 	}
 }
 
+// modify changes a document.
+func modify[T any](t *testing.T, c *store.Collection[T], key string, change func(*T)) {
+	t.Helper()
+	_, err := c.Modify(t.Context(), key, func(v T) (T, error) { change(&v); return v, nil })
+	must(t, err)
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// clusters of all sorts; harbour is the one with trouble.
-func (s *served) fill() {
-	s.t.Helper()
-	now := time.Now().UTC().Truncate(time.Second)
-	for i, c := range []struct {
-		name, state, message, version string
-		machines                      int
-	}{
-		{"harbour", "updating", "machine pier-2: waiting for probes: etcd", "v1.34.4+k3s1", 9}, {"quay", "active", "", "v1.34.4+k3s1", 5},
-		{"dockyard", "active", "", "v1.33.8+rke2r1", 120}, {"lighthouse", "pending", "waiting for at least one control plane, etcd, and worker node to be registered", "", 0},
-		{"breakwater", "unavailable", "no control-plane host answers: buoy-1 is disconnected", "v1.34.4+k3s1", 3},
-	} {
-		cl := records.Cluster{
-			Object: records.Object{Namespace: "fleet-default", Name: c.name, UID: "uid-" + c.name, Generation: 2, Created: now.Add(-time.Duration(40+i) * 24 * time.Hour)},
-			ID:     fmt.Sprintf("c-m-%08d", i), CreatorID: "u-admin",
-			Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}},
-			Status: records.ClusterStatus{
-				ObservedGeneration: 2, Initialized: c.machines > 0, Ready: c.state != "pending", Connected: c.state == "active", State: c.state, Message: c.message,
-				Failed: c.state == "unavailable", Since: now.Add(-time.Duration(i*7+3) * time.Minute), Version: c.version, APIEndpoint: "https://192.0.2.10:6443",
-			},
-		}
-		if c.name == "dockyard" {
-			cl.Spec.KubernetesVersion = "v1.33.8+rke2r1"
-		}
-		create(s.t, s.st.Clusters, cl.Key(), cl)
-		create(s.t, s.st.RegistrationTokens, cl.ID+"/default-token", records.RegistrationToken{ClusterID: cl.ID, ClusterNamespace: cl.Namespace, ClusterName: cl.Name, Name: "default-token", Token: "x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7x7", Created: now})
-		s.machines(cl, c.machines, now)
-	}
-	o := operations.Operation{
-		ID: "op-abcdefgh", Kind: "upgrade", Subject: "fleet-default/harbour", Title: "Upgrade harbour to v1.34.4+k3s1", By: "u-admin", State: operations.Running, Created: now.Add(-9 * time.Minute), Started: now.Add(-9 * time.Minute),
-		Back: "drover clusters upgrade harbour --to v1.33.8+k3s1",
-	}
-	o = o.WithTask(operations.Task{ID: "custom-00000000", Title: "Upgrade pier-1", State: operations.TaskSucceeded, Host: "pier-1", Attempts: 1}, now.Add(-8*time.Minute))
-	o = o.WithTask(operations.Task{ID: "custom-00000001", Title: "Upgrade pier-2", State: operations.TaskRunning, Host: "pier-2", Progress: "waiting for probes: etcd", Attempts: 2}, now.Add(-4*time.Minute))
-	o = o.WithTask(operations.Task{ID: "custom-00000002", Title: "Upgrade pier-3", Host: "pier-3"}, now.Add(-8*time.Minute))
-	o = o.WithWait(&operations.Wait{Object: "machine custom-00000001", Host: "pier-2", Cause: "etcd on pier-2 does not answer", NextStep: "look at its log: drover machines logs pier-2"}, now.Add(-3*time.Minute))
-	create(s.t, s.st.Operations, o.Key(), o)
-	past := operations.Operation{ID: "op-bbbbbbbb", Kind: "snapshot", Subject: "fleet-default/harbour", Title: "Snapshot of harbour", State: operations.Succeeded, Created: now.Add(-26 * time.Hour), Started: now.Add(-26 * time.Hour), Ended: now.Add(-26*time.Hour + 40*time.Second)}
-	create(s.t, s.st.Operations, past.Key(), past)
-	for i := range 3 {
-		snapshot := records.Snapshot{Cluster: "fleet-default/harbour", Machine: "custom-00000000", Node: "pier-1", File: fmt.Sprintf("/var/lib/rancher/k3s/server/db/snapshots/etcd-pier-1-%d", i), Size: 21 << 20, Created: now.Add(-time.Duration(i*12+2) * time.Hour), Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1"}}
-		create(s.t, s.st.Snapshots, fmt.Sprintf("fleet-default/harbour/custom-00000000/etcd-pier-1-%d", i), snapshot)
-	}
-	create(s.t, s.st.Fleets, "fleet-default/yard", records.Fleet{Object: records.Object{Namespace: "fleet-default", Name: "yard", UID: "uid-yard", Created: now.Add(-time.Hour)}, ID: "f-yard0000", CreatorID: "u-admin"})
-}
-
-func (s *served) machines(cl records.Cluster, n int, now time.Time) {
-	s.t.Helper()
-	hosts := map[string]string{"harbour": "pier", "quay": "bollard", "dockyard": "crane", "breakwater": "buoy"}
-	for i := range n {
-		m := records.Machine{
-			Object:      records.Object{Namespace: cl.Namespace, Name: fmt.Sprintf("custom-%08d", int(cl.ID[len(cl.ID)-1]-'0')*1000+i), UID: fmt.Sprint("uid-", cl.Name, i), Created: now.Add(-40 * 24 * time.Hour)},
-			ClusterName: cl.Name, ClusterID: cl.ID, MachineID: fmt.Sprint("machine-", cl.Name, i), OS: "linux", NodeName: fmt.Sprintf("%s-%d", hosts[cl.Name], i+1),
-			Roles: records.Roles{Worker: true}, Address: []string{fmt.Sprintf("192.0.2.%d", 10+i%200)}, NodeLabels: map[string]string{"rack": "a"},
-			Certificate: records.CertificateEnd{Name: "server/tls/client-admin.crt", End: now.Add(time.Duration(300-i) * 24 * time.Hour)},
-		}
-		m.Status = records.MachineStatus{Condition: records.Condition{State: records.Active}, Since: now.Add(-time.Duration(i) * time.Hour), History: []records.Transition{{State: records.Registering, At: now.Add(-960 * time.Hour)}, {State: records.ApplyingPlan, At: now.Add(-960*time.Hour + 20*time.Second)}, {State: records.Active, At: now.Add(-959 * time.Hour)}}}
-		if i < 3 {
-			m.Roles = records.Roles{Etcd: true, ControlPlane: true}
-			m.Status.Init, m.Status.Member = i == 0, true
-		}
-		switch {
-		case cl.Name == "harbour" && i == 1:
-			m.Status.Condition = records.Condition{State: records.WaitingForProbes, Code: "probes", Cause: "the probe etcd on pier-2 is not healthy: connection refused", WaitingFor: "probe etcd on pier-2"}
-		case cl.Name == "harbour" && i == 7:
-			m.Status.Condition = records.Condition{State: records.Failed, Code: "plan-failed", Cause: "instruction install on pier-8 ended with exit code 1", NextStep: "look at its output: drover machines output pier-8"}
-			m.Status.LastFailure = &records.PlanFailure{At: now.Add(-time.Minute), Instruction: "install", Output: "+ k3s-install.sh\n[ERROR]  no space left on device\n"}
-		case cl.Name == "breakwater" && i == 0, cl.Name == "dockyard" && i%41 == 40:
-			m.Status.Condition = records.Condition{State: records.Unavailable, Code: "disconnected", Cause: "the host does not answer"}
-		}
-		create(s.t, s.st.Machines, m.Key(), m)
 	}
 }

@@ -27,7 +27,15 @@
 			if (!t.title) t.title = t.dateTime;
 		}
 	}
+	// On a phone a row of a table is a card, whose values have the heads of their columns before them.
+	function heads(within) {
+		for (const table of within.querySelectorAll(".wide > table")) {
+			const names = [...table.querySelectorAll("thead th")].map((th) => th.textContent.replace(/ [↑↓]$/, ""));
+			for (const row of table.tBodies[0].rows) for (const [i, cell] of [...row.cells].entries()) if (cell.dataset.head !== names[i]) cell.dataset.head = names[i];
+		}
+	}
 	times(document);
+	heads(document);
 	setInterval(() => { if (!document.hidden) times(document); }, 10000);
 
 	// Merging: nodes stay the same, so that focus, scroll, selection and what people opened stay, too.
@@ -58,7 +66,7 @@
 		if (old.hasAttribute("data-keep")) return; // it is filled here
 		const touched = old.nodeName === "INPUT" || old.nodeName === "SELECT" || old.nodeName === "TEXTAREA";
 		for (const { name } of [...old.attributes]) {
-			if (!next.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS") && name !== "title") old.removeAttribute(name);
+			if (!next.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS") && name !== "title" && name !== "data-head") old.removeAttribute(name);
 		}
 		for (const { name, value } of next.attributes) {
 			if (touched && (name === "value" || name === "checked")) continue; // it is the person's
@@ -75,6 +83,7 @@
 		next.innerHTML = html;
 		merge(main, next.content);
 		times(main);
+		heads(main);
 		const head = main.querySelector("[data-title]");
 		if (head) document.title = head.dataset.title;
 	}
@@ -110,8 +119,8 @@
 		stream = null;
 		clearTimeout(silence);
 		if (!lost) lost = Date.now();
-		const since = clock(lost);
-		setTimeout(() => { if (lost) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Date.now() - lost > 1500 ? 0 : 1500);
+		const since = clock(lost), mine = lost; // of a loss that was over meanwhile nothing is said, though there is another one
+		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Date.now() - lost > 1500 ? 0 : 1500);
 		clearTimeout(later);
 		later = setTimeout(open, Math.min(5000, 300 * 2 ** tries++) * (0.7 + 0.6 * Math.random()));
 	}
