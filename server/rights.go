@@ -24,7 +24,7 @@ func (s *Server) peopleInClusters(p *parts) {
 	p.accounts = &accounts.Accounts{Client: p.clusters.Client, Now: s.Now}
 	r := s.rules()
 	p.rights = rights.NewKeeper(rights.Options{
-		Clusters: r.clusters, Bindings: r.bindingsIn, Find: s.state.Role, Projects: r.projectsIn,
+		Clusters: r.clusters, Bindings: r.bindingsIn, Find: s.state.Role, Projects: r.projectsIn, Secrets: r.secretsIn,
 		Reports: func() bool { return s.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: r.differs, User: r.enabledUser, Uses: r.uses,
 		Client: p.clusters.Client, Sweep: p.accounts.Sweep, Logger: s.Logger,
 	})
@@ -42,6 +42,7 @@ func (s *Server) peopleInClusters(p *parts) {
 		}
 	})
 	s.state.Projects.Observe(func(e store.Event[records.Project]) { p.rights.LookByID(e.Value.ClusterID) })
+	s.state.ProjectSecrets.Observe(func(e store.Event[records.ProjectSecret]) { p.rights.LookByID(roles.ClusterOf(e.Value.ProjectID)) })
 	s.state.Settings.Observe(func(e store.Event[records.Setting]) {
 		if e.Key == settings.RightsByHand {
 			p.rights.LookByID("")

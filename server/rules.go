@@ -56,6 +56,15 @@ func (r rules) projectsIn(clusterID string) []string {
 	return ids
 }
 
+// secretsIn are the secrets of the projects of a cluster.
+func (r rules) secretsIn(clusterID string) []records.ProjectSecret {
+	var all []records.ProjectSecret
+	for _, d := range r.state.ProjectSecrets.ListIn(clusterID + "/") {
+		all = append(all, d.Value)
+	}
+	return all
+}
+
 // maxDiffers is how many changes by hand are named.
 const maxDiffers = 10
 

@@ -34,6 +34,7 @@ import (
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/requested"
@@ -171,7 +172,7 @@ func New(o Options) (*API, error) {
 	if o.People == nil {
 		o.People = &people.People{State: o.State, Auth: o.Auth, Now: o.Now, Log: o.Logger}
 	}
-	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People}
+	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
 	own := &looks.API{State: o.State, Now: o.Now}
 	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
@@ -180,7 +181,7 @@ func New(o Options) (*API, error) {
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
-			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: inside.Schemas(),
+			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
 			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
 			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions)}, own.Kinds()),
 		}),
@@ -216,7 +217,7 @@ func New(o Options) (*API, error) {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
-	own.V3, h.looks = h.v3, own
+	own.V3, h.looks, h.secrets = h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(h.login); err != nil {

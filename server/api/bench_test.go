@@ -63,6 +63,8 @@ var start = time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
 
 // bench is an API over a real store, with an administrator and a user without any right.
 type bench struct {
+	// dir is what the store has on disk.
+	dir string
 	// clusterCA are the CAs of clusters, awaited the tokens that were waited for, and lost why they did not arrive.
 	clusterCA map[records.ClusterKey]string
 	awaited   []string
@@ -139,16 +141,10 @@ func newBenchWith(t testing.TB, o benchOptions) *bench {
 	if t, ok := t.(*testing.T); ok {
 		t.Parallel() // most of a test's time is etcd's waiting for its own election
 	}
-	st, err := state.Open(t.Context(), store.Options{DataDir: t.TempDir(), UnsafeNoFsync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	b := &bench{t: t, st: st, at: start, logs: &syncBuffer{}}
+	b := &bench{t: t, dir: t.TempDir(), at: start, logs: &syncBuffer{}}
+	b.open()
+	t.Cleanup(b.close)
+	st := b.st
 	b.wire(o)
 	for _, u := range []records.User{
 		{ID: "user-admin", Username: "admin", DisplayName: "Default Admin", Admin: true, Created: start},
@@ -160,6 +156,30 @@ func newBenchWith(t testing.TB, o benchOptions) *bench {
 	}
 	b.admin, b.user = b.token("user-admin", records.Token{Name: "token-admin"}), b.token("u-bob", records.Token{Name: "token-boblo"})
 	return b
+}
+
+func (b *bench) open() {
+	b.t.Helper()
+	st, err := state.Open(b.t.Context(), store.Options{DataDir: b.dir, UnsafeNoFsync: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.st = st
+}
+
+func (b *bench) close() {
+	b.t.Helper()
+	if err := b.st.Close(); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// restart has the server end and start again: what is not in the store is gone.
+func (b *bench) restart(o benchOptions) {
+	b.t.Helper()
+	b.close()
+	b.open()
+	b.wire(o)
 }
 
 // wire makes everything above the store, as a start of the server does.

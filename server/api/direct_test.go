@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -54,6 +55,11 @@ func TestKubeconfigsThatLeadStraightToACluster(t *testing.T) {
 	// The token is good at the server, too, for this cluster.
 	if r := b.request("GET", "/k8s/clusters/c-m-h4rb0r55/version", text, ""); r.status != http.StatusServiceUnavailable {
 		t.Errorf("through the server: %d %s", r.status, r.raw)
+	}
+	// One in the form of Kubernetes has the same ways.
+	ext := b.want(http.StatusCreated, "POST", "/apis/ext.cattle.io/v1/kubeconfigs", `{"spec":{"clusters":["c-m-h4rb0r55"]}}`)
+	if value := fmt.Sprint(ext.body["status"]); !strings.Contains(value, "server: https://10.0.0.1:6443") || len(b.awaited) != 2 {
+		t.Errorf("over /apis: %s, awaited %v", value, b.awaited)
 	}
 	b.lost = errors.New("no tunnel is open")
 	if contexts, warning, _, _ = read(); !strings.Contains(contexts, "harbour-one") || !strings.Contains(warning, "does not have the token yet") || !strings.Contains(warning, "no tunnel is open") {

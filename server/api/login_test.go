@@ -19,8 +19,8 @@ func (b *bench) give(id, password string) {
 	b.want(http.StatusOK, "POST", "/v3/users/"+id+"?action=setpassword", fmt.Sprintf(`{"newPassword":%q}`, password))
 }
 
-// TestFirstHour is the sequence by which a new server is set up, with a restart of the
-// server between any two of its requests.
+// TestFirstHour is the sequence by which a new server is set up, and the first login of the original command line, with a
+// restart of the server between any two requests.
 func TestFirstHour(t *testing.T) {
 	o := benchOptions{ping: time.Hour}
 	b := newBenchWith(t, o)
@@ -33,25 +33,25 @@ func TestFirstHour(t *testing.T) {
 	if err != nil || password == "" {
 		t.Fatalf("%q %v", password, err)
 	}
-	b.wire(o)
+	b.restart(o)
 	login := b.request("POST", loginTarget, "", fmt.Sprintf(`{"username":"admin","password":%q}`, password))
 	session := login.text("token")
 	if login.status != http.StatusCreated || strings.Count(session, ":") != 1 || login.text("type") != "token" || login.text("baseType") != "token" ||
 		login.text("expiresAt") != "2026-09-02T02:00:00Z" || login.text("userId") == "" || login.text("authProvider") != "local" || login.body["current"] != true {
 		t.Fatalf("login: %d %s", login.status, login.raw)
 	}
-	b.wire(o)
+	b.restart(o)
 	if r := b.request("PUT", "/v3/settings/server-url", session, `{"value":"https://drover.example"}`); r.status != http.StatusOK || r.body["customized"] != true {
 		t.Fatalf("server-url: %s", r.raw)
 	}
-	b.wire(o)
+	b.restart(o)
 	if r := b.request("GET", "/v3/settings/first-login", "", ""); r.text("value") != "true" {
 		t.Errorf("first-login: %s", r.raw)
 	}
 	if r := b.request("POST", "/v3/users?action=changepassword", session, fmt.Sprintf(`{"currentPassword":%q,"newPassword":"battery staple"}`, password)); r.status != http.StatusOK {
 		t.Fatalf("changepassword: %s", r.raw)
 	}
-	b.wire(o)
+	b.restart(o)
 	if r := b.request("GET", "/v3/settings/first-login", "", ""); r.text("value") != "false" {
 		t.Errorf("first-login: %s", r.raw)
 	}
@@ -59,10 +59,21 @@ func TestFirstHour(t *testing.T) {
 	if token.status != http.StatusCreated {
 		t.Fatalf("token: %s", token.raw)
 	}
-	b.wire(o)
-	c := newCLI(b, token.text("token"))
-	if got, err := c.login(); err != nil || got != "no project" {
+	b.restart(o)
+	b.addCluster("harbour", "c-m-h4rb0r55", active)
+	requests := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		b.restart(o)
+		b.handler.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	c := &cli{t: t, server: server, token: token.text("token")}
+	if got, err := c.login(); err != nil || !contextPattern.MatchString(got) {
 		t.Errorf("the CLI's login: %q %v", got, err)
+	}
+	if requests < 3 {
+		t.Errorf("the login was %d requests", requests)
 	}
 }
 

@@ -4,22 +4,24 @@
 package api
 
 import (
-	"encoding/json"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/describe"
+	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/looks"
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/systemimages"
 	"github.com/drover-project/drover/server/auth"
@@ -254,8 +256,23 @@ func directoryDescriptions(page []parameter) map[string]description {
 	}
 }
 
-// OpenAPI describes all routes in YAML: those of drover's own API by what is said of each here, the others by the table.
+// OpenAPI describes all routes in YAML.
 func OpenAPI() ([]byte, error) {
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(openAPI())
+	return []byte(out.String()), err
+}
+
+// served is the same description in JSON, made when it is first asked for.
+func served() route.Handler {
+	once := sync.OnceValue(openAPI)
+	return func(*route.Call) (route.Answer, error) { return route.Answer{Status: http.StatusOK, Body: once()}, nil }
+}
+
+// openAPI describes all routes: those of drover's own API by what is said of each here, the others by the table.
+func openAPI() map[string]any {
 	known, paths, schemas := descriptions(), map[string]any{}, map[string]any{}
 	schemas["Error"] = errorSchema()
 	var rest []route.Row
@@ -274,10 +291,7 @@ func OpenAPI() ([]byte, error) {
 		}
 	}
 	maps.Copy(paths, describe.Routes(rest, schemas, schemasOfV3()))
-	var out strings.Builder
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := encoder.Encode(map[string]any{
+	return map[string]any{
 		"openapi": "3.0.3",
 		"info": map[string]any{"title": "drover", "version": "v1", "description": "Generated from the table of routes in server/api/table.go. " +
 			"Send an API token as Authorization: Bearer. Paths below /v3 are not case-sensitive and take plurals and ids of types. " +
@@ -292,8 +306,7 @@ func OpenAPI() ([]byte, error) {
 			},
 		},
 		"security": []any{map[string]any{"token": []string{}}},
-	})
-	return []byte(out.String()), err
+	}
 }
 
 // undescribed are routes that OpenAPI leaves out: pages for people, what servers ask of each other, what is found elsewhere, too,
@@ -309,35 +322,35 @@ func undescribed(pattern string) bool {
 	}, pattern)
 }
 
-// schemasOfV3 finds the types of /v3.
+// schemasOfV3 finds the types of /v3, those of its parts for clusters and projects among them.
 func schemasOfV3() func(auth.Kind) (norman.Schema, bool) {
 	v3 := management.New(management.Options{Kinds: slices.Concat((&access.API{}).Kinds(), []management.Kind{(&outside.API{}).Kind(), systemimages.Kind(nil)}, (&looks.API{}).Kinds())})
-	return v3.SchemaOf
+	within := append(inside.Schemas(), projectsecrets.Schema())
+	return func(kind auth.Kind) (norman.Schema, bool) {
+		if i := slices.IndexFunc(within, func(s norman.Schema) bool { return s.ID == string(kind) }); i >= 0 {
+			return within[i], true
+		}
+		return v3.SchemaOf(kind)
+	}
 }
 
 func errorSchema() map[string]any {
-	return object(map[string]any{
-		"type": text(), "status": map[string]any{"type": "integer"}, "code": text(), "message": text(), "fieldName": text(),
+	return describe.Object(map[string]any{
+		"type": describe.Text(), "status": map[string]any{"type": "integer"}, "code": describe.Text(), "message": describe.Text(), "fieldName": describe.Text(),
 	})
-}
-
-func text() map[string]any { return map[string]any{"type": "string"} }
-
-func object(properties map[string]any) map[string]any {
-	return map[string]any{"type": "object", "properties": properties}
 }
 
 func (o description) describe(row route.Row, schemas map[string]any) map[string]any {
 	var parameters []any
 	for _, segment := range strings.Split(row.Pattern, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
-			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": text()})
+			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": describe.Text()})
 		}
 	}
 	for _, p := range o.query {
-		parameters = append(parameters, map[string]any{"name": p.name, "in": "query", "description": p.what, "schema": text()})
+		parameters = append(parameters, map[string]any{"name": p.name, "in": "query", "description": p.what, "schema": describe.Text()})
 	}
-	content := map[string]any{"application/json": map[string]any{"schema": schemaOf(reflect.TypeOf(o.answer), schemas)}}
+	content := map[string]any{"application/json": map[string]any{"schema": describe.Type(reflect.TypeOf(o.answer), schemas)}}
 	if o.answer == nil {
 		content = map[string]any{o.stream: map[string]any{}}
 	}
@@ -357,66 +370,6 @@ func (o description) describe(row route.Row, schemas map[string]any) map[string]
 		d["requestBody"] = map[string]any{"required": true, "content": map[string]any{o.body: map[string]any{}}}
 	}
 	return d
-}
-
-// schemaOf describes a type as encoding/json writes it. Structs with a name become
-// components, so that the description is as short as the code.
-func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
-	switch {
-	case t == nil:
-		return map[string]any{}
-	case t == reflect.TypeFor[time.Time]():
-		return map[string]any{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface, t.Implements(reflect.TypeFor[json.Marshaler]()):
-		return map[string]any{}
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return schemaOf(t.Elem(), schemas)
-	case reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	case reflect.Slice, reflect.Array:
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), schemas)}
-	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem(), schemas)}
-	case reflect.Struct:
-		return component(t, schemas)
-	case reflect.String:
-		return text()
-	case reflect.Float32, reflect.Float64:
-		return map[string]any{"type": "number"}
-	default:
-		return map[string]any{"type": "integer"}
-	}
-}
-
-func component(t reflect.Type, schemas map[string]any) map[string]any {
-	name := t.Name()
-	if i := strings.IndexByte(name, '['); i >= 0 { // List[…views.Machine]
-		name = strings.TrimSuffix(name[strings.LastIndexByte(name, '.')+1:], "]") + name[:i]
-	}
-	if _, ok := schemas[name]; !ok {
-		properties := map[string]any{}
-		schemas[name] = object(properties) // before its fields, which may hold it
-		fieldsOf(t, properties, schemas)
-	}
-	return map[string]any{"$ref": "#/components/schemas/" + name}
-}
-
-func fieldsOf(t reflect.Type, properties, schemas map[string]any) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous && name == "":
-			fieldsOf(f.Type, properties, schemas)
-		case f.IsExported() && name != "-":
-			if name == "" {
-				name = f.Name
-			}
-			properties[name] = schemaOf(f.Type, schemas)
-		}
-	}
 }
 
 // described are the rows that OpenAPI describes.

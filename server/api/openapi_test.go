@@ -80,3 +80,14 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 		t.Error("the types of /v3 are missing")
 	}
 }
+
+// TestOpenAPIIsServed: to everybody who is logged in.
+func TestOpenAPIIsServed(t *testing.T) {
+	b := newBench(t)
+	if r := b.request("GET", "/v3/openapi.json", "", ""); r.status != 401 {
+		t.Errorf("to anybody: %d", r.status)
+	}
+	if r := b.want(200, "GET", "/v3/openapi.json", ""); r.text("openapi") != "3.0.3" || !r.has("paths", "/v3/clusters/{id}") {
+		t.Errorf("%.300s", r.raw)
+	}
+}

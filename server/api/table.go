@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/native"
 	"github.com/drover-project/drover/server/api/outside"
+	"github.com/drover-project/drover/server/api/projectsecrets"
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
@@ -53,6 +54,8 @@ type handlers struct {
 	ext *ext.API
 	// inside is about what is in clusters.
 	inside *inside.API
+	// secrets are those of projects.
+	secrets *projectsecrets.API
 	// outside are directories.
 	outside *outside.API
 	// releases are those of both distributions.
@@ -143,6 +146,7 @@ func table(h handlers) []route.Row {
 		// The management API.
 		{"GET", "/", open(), h.page.Root(v3.Roots)},
 		{"GET", "/v3", login(), v3.Root},
+		{"GET", "/v3/openapi.json", login(), served()},
 		{"GET", "/v3/schemas", login(), v3.Schemas},
 		{"GET", "/v3/schemas/{schema}", login(), v3.Schemas},
 		{"GET", "/v3/subscribe", login(), v3.Subscribe},
@@ -215,6 +219,7 @@ func table(h handlers) []route.Row {
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
 	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
+	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -239,14 +244,14 @@ func table(h handlers) []route.Row {
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), native.JoinAPI{API: own}.Join},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), native.JoinAPI{API: own}.ForgetAgent},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), own.WhyCluster},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), h.joinTokens.Reveal},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), h.joinTokens.Add},
 		row{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
 		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
 		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), own.WhyMachine},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
@@ -334,6 +339,18 @@ func nodeRows(v3 *management.API, in *inside.API) []row {
 	}
 }
 
+// secretRows are the secrets of projects.
+func secretRows(in *projectsecrets.API) []row {
+	of := func(verb auth.Verb) route.Access { return route.Object(verb, auth.ProjectSecret) }
+	return []row{
+		{"GET", "/v3/projects/{context}/secrets", of(auth.List).Reveals(), in.List},
+		{"POST", "/v3/projects/{context}/secrets", of(auth.Create), in.Create},
+		{"GET", "/v3/projects/{context}/secrets/{id}", of(auth.Get).Reveals(), in.Get},
+		{"PUT", "/v3/projects/{context}/secrets/{id}", of(auth.Update), in.Update},
+		{"DELETE", "/v3/projects/{context}/secrets/{id}", of(auth.Remove), in.Remove},
+	}
+}
+
 // peopleRows are users, roles, bindings and principals, and what everybody may read.
 func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 	may, object := route.May, route.Object
@@ -398,7 +415,7 @@ func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 func fleetRows(fleet native.FleetAPI) []row {
 	may, object := route.May, route.Object
 	return []row{
-		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine), fleet.Ask("containers")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine).Reveals(), fleet.Ask("containers")},
 		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
 		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
 		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
@@ -437,13 +454,16 @@ func steveRows(v1 *steve.API) []row {
 		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
 	}
 	for _, t := range v1.Others {
-		at := "/v1/" + t.Schema.Plural()
-		rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+		at, list, get := "/v1/"+t.Schema.Plural(), hidden(auth.ListAll, t.Of), hidden(auth.Get, t.Of)
+		if t.Own { // about each of which May is asked
+			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
+		}
+		rows = append(rows, row{"GET", at, list, v1.List})
 		if t.Schema.Namespaced {
 			at += "/{namespace}"
-			rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+			rows = append(rows, row{"GET", at, list, v1.List})
 		}
-		rows = append(rows, row{"GET", at + "/{name}", hidden(auth.Get, t.Of), v1.Get})
+		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
 	}
 	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {

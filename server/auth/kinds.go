@@ -22,8 +22,8 @@ func resource(kind Kind) (group, plural string, depth roles.Context) {
 		return roles.Management, strings.ToLower(string(kind)) + "s", roles.Cluster
 	case Project, ProjectBinding:
 		return roles.Management, strings.ToLower(string(kind)) + "s", roles.Project
-	case Namespace:
-		return "", "namespaces", roles.Project
+	case Namespace, ProjectSecret:
+		return "", strings.ToLower(string(kind)) + "s", roles.Project
 	case Operation, Event, Tunnel, PlanSecret:
 		return roles.Drover, strings.ToLower(string(kind)) + "s", roles.Cluster
 	case Setting, Token, User, GlobalRole, GlobalRoleBinding, RoleTemplate, Principal, Directory, Preference, Feature, RKEVersion:

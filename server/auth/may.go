@@ -88,6 +88,8 @@ const (
 	Principal         Kind = "principal"
 	// Directory is the configuration of an outside directory.
 	Directory Kind = "authConfig"
+	// ProjectSecret is a Secret that all namespaces of a project have.
+	ProjectSecret Kind = "secret"
 	// Preference is what a dashboard keeps for a user, and Feature what it sees of the server.
 	Preference Kind = "preference"
 	Feature    Kind = "feature"
@@ -209,7 +211,7 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	case Principal:
 		return verb == List || verb == Get && own
 	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project, Operation, Event,
-		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding:
+		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, ProjectSecret:
 		return verb == List
 	case Tunnel, Metrics, PlanSecret, Namespace, SharedObject, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit, Directory:
 	}
@@ -232,7 +234,7 @@ func openSetting(name string) bool {
 func Lost(before, now Identity) bool {
 	for _, kind := range []Kind{
 		Cluster, RegistrationToken, Machine, Project, Setting, User, Operation, Event, Fleet, EtcdBackup, ProvisionedCluster, ClusterMachine,
-		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, Principal, PlanSecret, Namespace, Tunnel, SharedObject, Backup,
+		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, Principal, PlanSecret, Namespace, Tunnel, SharedObject, Backup, ProjectSecret,
 	} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true

@@ -337,6 +337,9 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	for _, p := range c.State.Projects.ListIn(id + "/") {
 		ops = append(ops, c.State.Projects.Deleting(p.Key, 0))
 	}
+	for _, s := range c.State.ProjectSecrets.ListIn(id + "/") {
+		ops = append(ops, c.State.ProjectSecrets.Deleting(s.Key, 0))
+	}
 	if d, ok := c.State.ClusterAgents.Get(string(key)); ok {
 		ops = append(ops, c.State.ClusterAgents.Deleting(d.Key, 0))
 	}

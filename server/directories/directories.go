@@ -47,8 +47,28 @@ type Passwords interface {
 	Login(ctx context.Context, username, password string) (Person, error)
 	// Find is somebody by their principal. Its errors are ErrGone and *UnavailableError.
 	Find(ctx context.Context, principal string) (Person, error)
+	// Search finds people and groups whose login name or name begins with a text, at most so many of each. Its errors are
+	// *UnavailableError.
+	Search(ctx context.Context, text string, want Sought, most int) ([]Found, error)
 	// Check says whether the directory answers to the server's own account.
 	Check(ctx context.Context) error
+}
+
+// Sought is what is searched for.
+type Sought int
+
+// What may be searched for; the zero value is both.
+const (
+	Anybody Sought = iota
+	People
+	Groups
+)
+
+// Found is somebody, or a group, as a directory has them.
+type Found struct {
+	Principal   string
+	Login, Name string
+	Group       bool
 }
 
 // Trip is one login through a browser: what the directory has to give back, and what it must not learn.

@@ -128,8 +128,8 @@ func (p *People) UpdateProject(ctx context.Context, by auth.Identity, id string,
 	return pr, err
 }
 
-// RemoveProject removes a project that people made, with all roles in it. Its namespaces stay in the cluster, and
-// belong to no project then.
+// RemoveProject removes a project that people made, with all roles and secrets in it. Its namespaces stay in the cluster,
+// and belong to no project then.
 func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string) error {
 	return again(func() error {
 		d, err := p.project(id)
@@ -141,6 +141,9 @@ func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string)
 			if b.Value.ProjectID == id {
 				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
 			}
+		}
+		for _, s := range p.State.ProjectSecrets.ListIn(records.ProjectSecretKey(id, "")) {
+			ops = append(ops, p.State.ProjectSecrets.Deleting(s.Key, 0))
 		}
 		return p.commit(ctx, by, "remove project", id, ops)
 	})

@@ -62,6 +62,8 @@ type State struct {
 	Preferences *store.Collection[records.Preference]
 	// Projects are those that people made, encrypted and keyed "<cluster id>/p-xxxxx".
 	Projects *store.Collection[records.Project]
+	// ProjectSecrets are encrypted and keyed "<cluster id>/p-xxxxx/<name>".
+	ProjectSecrets *store.Collection[records.ProjectSecret]
 	// Directories are encrypted and keyed by kind, DirectoryTokens encrypted and keyed by the ID of a user.
 	Directories     *store.Collection[records.Directory]
 	DirectoryTokens *store.Collection[records.DirectoryToken]
@@ -137,6 +139,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
 		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
 		Projects:           store.NewCollection[records.Project]("projects", true),
+		ProjectSecrets:     store.NewCollection[records.ProjectSecret]("projectsecrets", true),
 		Directories:        store.NewCollection[records.Directory]("directories", true),
 		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
@@ -151,7 +154,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Directories, s.DirectoryTokens, s.Tokens, s.Preferences, s.Settings,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.Preferences, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err

@@ -143,6 +143,16 @@ func TestOpenLDAP(t *testing.T) {
 	d.want(0, "", "correct horse ann\n", "openldap_group://cn=all,ou=groups,dc=example,dc=com", "directories", "test", "openldap", "--username", "ann")
 	d.want(0, "", "", "ldaps://"+o.address, "directories", "ls")
 
+	// Who gives roles finds people and groups of the directory before they have been here.
+	d.want(0, "", "", "openldap_user://uid=ann,ou=people,dc=example,dc=com", "directories", "search", "an")
+	d.want(0, "", "", "openldap_group://cn=ops,ou=groups,dc=example,dc=com", "directories", "search", "OP", "--type", "group")
+	if all := d.want(0, "", "", "", "directories", "search", "g"); strings.Count(all, "openldap_group://") != 100 {
+		t.Errorf("of ten thousand groups there are %d in the answer", strings.Count(all, "openldap_group://"))
+	}
+	if none := d.want(0, "", "", "", "directories", "search", "*"); strings.Contains(none, "openldap_") {
+		t.Errorf("a star finds %s", none)
+	}
+
 	// Nobody but who has the password.
 	for _, c := range []struct{ name, password string }{
 		{"ann", "wrong"}, {"ann", "correct horse max"}, {"nobody", "correct horse ann"}, {"*", "correct horse ann"}, {"a*", "correct horse ann"},

@@ -67,6 +67,11 @@ func (w *walk) people() {
 		must(w.T, err)
 	}
 	w.within(time.Now(), "ann reads pods of a namespace that was moved into her project", func() error { return ann.may("get", "pods", "-n", "web") })
+	w.projectSecret(admin, project, "default", "web")
+	member := admin.post("/v3/projectroletemplatebindings", map[string]any{"projectId": project, "roleTemplateId": "project-member", "userId": ann.id})
+	w.within(time.Now(), "ann, a member of the project now, sees of which classes claims can be", func() error { return ann.may("get", "storageclasses") })
+	ann.mayNot("delete", "storageclass", "local-path")
+	admin.remove("/v3/projectroletemplatebindings/" + member)
 
 	admin.remove("/v3/projectroletemplatebindings/" + reads)
 	w.within(time.Now(), "ann reads nothing any more", func() error {
@@ -82,6 +87,38 @@ func (w *walk) people() {
 		w.Errorf("bob, who is disabled, gets: %v", err)
 	}
 	w.goneDirectly(bob, "get", "persistentvolumes")
+}
+
+// projectSecret gives a project a secret, which is in its namespaces and leaves one of them with the namespace.
+func (w *walk) projectSecret(admin *person, project string, namespaces ...string) {
+	w.Helper()
+	config := w.kubeconfig()
+	value := func(namespace string) (string, error) {
+		return w.Kubectl(w.ctx, "--kubeconfig", config, "get", "secret", "mirror", "-n", namespace, "-o", "jsonpath={.data.password}")
+	}
+	id := admin.post("/v3/project/"+project+"/secrets", map[string]any{"name": "mirror", "stringData": map[string]string{"password": "hunter2"}})
+	for _, namespace := range namespaces {
+		w.within(time.Now(), "the project's secret is in "+namespace, func() error {
+			if text, err := value(namespace); err != nil || text != "aHVudGVyMg==" {
+				return fmt.Errorf("there is %q: %v", text, err)
+			}
+			return nil
+		})
+	}
+	gone := func(namespace string) func() error {
+		return func() error {
+			if _, err := value(namespace); err == nil {
+				return errors.New("it is still there")
+			}
+			return nil
+		}
+	}
+	last := namespaces[len(namespaces)-1]
+	_, err := w.Kubectl(w.ctx, "--kubeconfig", config, "annotate", "--overwrite", "namespace", last, "field.cattle.io/projectId=")
+	must(w.T, err)
+	w.within(time.Now(), "the secret has left with "+last, gone(last))
+	admin.remove("/v3/project/" + project + "/secrets/" + id)
+	w.within(time.Now(), "the secret that was removed is nowhere", gone(namespaces[0]))
 }
 
 // within waits until something is so and prints how long that took.

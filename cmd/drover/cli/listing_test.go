@@ -108,7 +108,7 @@ func TestEveryListingTakesTheSameFormats(t *testing.T) {
 var uncompleted = map[string]string{
 	"drover clusters import-rke": "a new name", "drover fleets join-command": "", "drover users create": "a new name", "drover roles create": "a new name",
 	"drover projects create": "a new name", "drover projects move": "a namespace, which the cluster itself knows",
-	"drover login": "an address", "drover context use": "of the file of contexts, which this test has none of",
+	"drover login": "an address", "drover directories search": "what somebody knows of a name", "drover context use": "of the file of contexts, which this test has none of",
 }
 
 // TestNamesComplete asks every command for its first argument, as a shell does.

@@ -60,3 +60,42 @@ func TestPeopleFromTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// TestProjectsFromTheCommandLine: projects and their secrets, whose values are printed nowhere.
+func TestProjectsFromTheCommandLine(t *testing.T) {
+	l := startLive(t)
+	l.drover("apply", "-f", "../../../examples/k3s.yaml")
+	manifest := "apiVersion: v1\nkind: Secret\nmetadata:\n  creationTimestamp: null\n  name: mirror\nstringData:\n  user: ann\n  password: hunter2\n"
+	for _, c := range []struct {
+		input string
+		args  []string
+		code  int
+		want  string
+	}{
+		{"", []string{"projects", "create", "shop"}, 2, `--cluster is missing`},
+		{"", []string{"projects", "create", "shop", "--cluster", "harbour"}, 0, `project shop made \(c-m-\w+:p-\w+\)`},
+		{"", []string{"projects", "ls", "--cluster", "harbour"}, 0, `p-\w+ +shop +harbour`},
+		{"", []string{"projects", "members", "shop"}, 0, `project-owner`},
+		{"", []string{"projects", "set-secret", "shop"}, 2, `-f is missing`},
+		{"kind: Cluster\n", []string{"projects", "set-secret", "shop", "-f", "-"}, 2, `standard input has no Secret`},
+		{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{"projects", "set-secret", "shop", "-f", "-"}, 2, `has a ConfigMap`},
+		{"apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: hunter2!}\n", []string{"projects", "set-secret", "shop", "-f", "-"}, 1, `standard input:4: data: the value of "a" is not base64`},
+		{manifest, []string{"projects", "set-secret", "shop", "-f", "-"}, 0, `secret mirror made`},
+		{manifest, []string{"projects", "set-secret", "shop", "-f", "-"}, 0, `secret mirror changed`},
+		{manifest, []string{"projects", "set-secret", "nothing", "-f", "-"}, 4, `no project "nothing"`},
+		{"", []string{"projects", "secrets", "shop"}, 0, `mirror +Opaque +password, user`},
+		{"", []string{"projects", "secrets", "shop", "-o", "json"}, 0, `"keys": \[\s+"password",\s+"user"`},
+		{"", []string{"projects", "rm-secret", "shop", "other"}, 4, `has no secret "other"`},
+		{"", []string{"projects", "rm-secret", "shop", "mirror"}, 0, `secret mirror is removed`},
+		{"", []string{"projects", "rm", "shop"}, 0, `is removed; its namespaces stay`},
+		{"", []string{"projects", "rm", "Default", "--cluster", "harbour"}, 1, `comes with its cluster`},
+	} {
+		code, out := l.typed("", c.input, c.args...)
+		if code != c.code || !regexp.MustCompile(c.want).MatchString(out) {
+			t.Errorf("%q: %d, want %d and %s:\n%s", c.args, code, c.code, c.want, out)
+		}
+		if strings.Contains(out, "hunter2") || strings.Contains(out, "aHVudGVyMg") {
+			t.Errorf("%q prints a value: %s", c.args, out)
+		}
+	}
+}

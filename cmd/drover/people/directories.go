@@ -51,7 +51,44 @@ func (a *App) directoriesCommand() *cobra.Command {
 		return a.Show(d, rows)
 	}}
 	return group("directories", "Outside directories whose people log in here: LDAP, Active Directory, OpenID Connect, GitHub", ls, show,
-		a.setDirectory(), a.testDirectory(), a.removeDirectory())
+		a.setDirectory(), a.testDirectory(), a.searchDirectories(), a.removeDirectory())
+}
+
+func (a *App) searchDirectories() *cobra.Command {
+	var kind string
+	cmd := &cobra.Command{
+		Use: "search TEXT", Short: "Find people and groups whose names begin with a text, here and in LDAP and Active Directory", Args: a.Needs("TEXT"),
+		Example: "  drover directories search dev --type group\n  drover bindings add --group openldap_group://cn=dev,… --role cluster-member --cluster prod",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			var page struct {
+				Data []principal `json:"data"`
+			}
+			if err := c.Send(cmd.Context(), "POST", "/v3/principals?action=search", map[string]string{"name": args[0], "principalType": kind}, &page); err != nil {
+				return fmt.Errorf("search for %q: %w", args[0], err)
+			}
+			rows := [][]string{{"PRINCIPAL", "TYPE", "LOGIN", "NAME"}}
+			for _, p := range page.Data {
+				rows = append(rows, []string{p.ID, p.Type, p.Login, p.Name})
+			}
+			return a.Show(page.Data, rows)
+		},
+	}
+	cmd.Flags().StringVar(&kind, "type", "", "user or group; default both")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"user", "group"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	return cmd
+}
+
+// principal is somebody, or a group, as bindings name them.
+type principal struct {
+	ID       string `json:"id"`
+	Type     string `json:"principalType"`
+	Login    string `json:"loginName,omitempty"`
+	Name     string `json:"name,omitempty"`
+	Provider string `json:"provider"`
 }
 
 // at is where a directory is.

@@ -15,7 +15,8 @@ import (
 
 func (a *App) projectsCommand() *cobra.Command {
 	return group("projects", "Groups of namespaces of a cluster, in which people have roles",
-		a.listProjects(), a.createProject(), a.removeProject(), a.projectMembers(), a.projectNamespaces(), a.moveNamespace())
+		a.listProjects(), a.createProject(), a.removeProject(), a.projectMembers(), a.projectNamespaces(), a.moveNamespace(),
+		a.projectSecrets(), a.setSecret(), a.removeSecret())
 }
 
 // projects are those of a cluster, or of all for "".

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/settings"
@@ -23,6 +24,8 @@ type API struct {
 	Auth     *auth.Auth
 	Settings *settings.Settings
 	People   *people.People
+	// Directories are searched for people and groups; nil for none.
+	Directories *desk.Desk
 	// V3 shows what was made or changed; it is set after it was made with Kinds.
 	V3 *management.API
 }
@@ -59,25 +62,6 @@ func problem(err error) error {
 		people.Unfit: norman.InvalidOption, people.Locked: norman.InvalidState, people.InUse: norman.InvalidState, people.Fixed: norman.InvalidState, people.TooMany: norman.MaxLimitExceeded,
 	}[refused.Why]
 	return norman.Invalid(code, refused.Field, "%s", refused.Reason)
-}
-
-// edited is a map of labels or annotations after a request: given keys are set, those with null go.
-func edited(in norman.Input, name string, is map[string]string) (map[string]string, error) {
-	set, removed, err := in.Map(name)
-	if err != nil || !in.Has(name) {
-		return is, err
-	}
-	changed := map[string]string{}
-	for k, v := range is {
-		changed[k] = v
-	}
-	for k, v := range set {
-		changed[k] = v
-	}
-	for _, k := range removed {
-		delete(changed, k)
-	}
-	return changed, nil
 }
 
 // text is a field of text, nil where the body does not have it.

@@ -138,10 +138,10 @@ func (a *API) CreateBinding(context roles.Context) management.Handler {
 		if b.Subject, err = subject(in); err != nil {
 			return route.Answer{}, err
 		}
-		if b.Labels, err = edited(in, "labels", nil); err != nil {
+		if b.Labels, err = in.Edited("labels", nil); err != nil {
 			return route.Answer{}, err
 		}
-		if b.Annotations, err = edited(in, "annotations", nil); err != nil {
+		if b.Annotations, err = in.Edited("annotations", nil); err != nil {
 			return route.Answer{}, err
 		}
 		if err := a.place(c.Call, in, context, &b); err != nil {
@@ -205,8 +205,8 @@ func (a *API) UpdateBinding(c *management.Request) (route.Answer, error) {
 	}
 	d, err := a.State.Bindings.Modify(c.Ctx(), c.ID(), func(b roles.Binding) (roles.Binding, error) {
 		var err error
-		if b.Labels, err = edited(in, "labels", b.Labels); err == nil {
-			b.Annotations, err = edited(in, "annotations", b.Annotations)
+		if b.Labels, err = in.Edited("labels", b.Labels); err == nil {
+			b.Annotations, err = in.Edited("annotations", b.Annotations)
 		}
 		return b, err
 	})

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -56,7 +57,7 @@ func (a *API) principalKind() management.Kind {
 					return groupPrincipal(c, group), true
 				}
 			}
-			return norman.Object{}, false
+			return a.boundGroup(id)
 		},
 	}
 }
@@ -77,20 +78,41 @@ func outsidePrincipal(c *route.Call, u records.User, principal string) norman.Ob
 	return o
 }
 
+// groupPrincipal is a group that the caller is in.
 func groupPrincipal(c *route.Call, group string) norman.Object {
 	_, name, _ := strings.Cut(group, "://")
-	provider, _ := directories.KindOf(group)
-	return norman.Object{ID: group, Fixed: true, Kept: true, Fields: map[string]any{
-		"name": name, "loginName": "", "principalType": "group", "provider": provider, "me": false, "memberOf": true,
-		"ownerId": c.Who.UserID, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
+	o := foundPrincipal(directories.Found{Principal: group, Name: name, Group: true})
+	o.Fields["memberOf"], o.Fields["ownerId"] = true, c.Who.UserID
+	return o
+}
+
+// foundPrincipal is somebody, or a group, whom only a directory knows.
+func foundPrincipal(f directories.Found) norman.Object {
+	provider, _ := directories.KindOf(f.Principal)
+	kind := "user"
+	if f.Group {
+		kind = "group"
+	}
+	return norman.Object{ID: f.Principal, Fixed: true, Kept: true, Fields: map[string]any{
+		"name": cmp.Or(f.Name, f.Login), "loginName": f.Login, "principalType": kind, "provider": provider, "me": false, "memberOf": false,
+		"creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
 }
 
-// maxFound bounds the answer of a search.
+// boundGroup is a group that some binding names: lists of members ask for it.
+func (a *API) boundGroup(id string) (norman.Object, bool) {
+	if b, ok := a.State.BindingsBySubject.First(id); !ok || b.Value.Group != id {
+		return norman.Object{}, false
+	}
+	_, name, _ := strings.Cut(id, "://")
+	return foundPrincipal(directories.Found{Principal: id, Name: name, Group: true}), true
+}
+
+// maxFound bounds what a search finds of each.
 const maxFound = 100
 
-// SearchPrincipals is the action search with {"name": "an", "principalType": "user"}: whose login name or
-// name begins so, in any case.
+// SearchPrincipals is the action search with {"name": "an", "principalType": "user"}: people and groups, of this server and of
+// directories, whose login name or name begins so, in any case. Whom a directory finds and this server knows is in the answer once.
 func (a *API) SearchPrincipals(c *management.Request) (route.Answer, error) {
 	in, err := c.Input(norman.Schema{Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}, "principalType": {Type: "string"}})})
 	if err != nil {
@@ -104,18 +126,39 @@ func (a *API) SearchPrincipals(c *management.Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	want, known := map[string]directories.Sought{"": directories.Anybody, "user": directories.People, "group": directories.Groups}[kind]
+	if !known {
+		return route.Answer{}, norman.Invalid(norman.InvalidOption, "principalType", "%.80q is neither user nor group", kind)
+	}
 	found := []map[string]any{}
-	if kind != "group" { // of which this server has none of its own
-		begins := func(text string) bool { return strings.HasPrefix(strings.ToLower(text), strings.ToLower(name)) }
-		for _, u := range a.Auth.Users() {
-			if (begins(u.Username) || begins(u.DisplayName)) && len(found) < maxFound {
-				found = append(found, c.Schema().Present(userPrincipal(c.Call, u), c.URLs, norman.Allowed{Action: func(string) bool { return false }}))
-			}
-		}
+	for _, o := range a.search(c.Call, name, want) {
+		found = append(found, c.Schema().Present(o, c.URLs, norman.Allowed{Action: func(string) bool { return false }}))
 	}
 	return route.Answer{Status: http.StatusOK, Body: map[string]any{
 		"type": "collection", "resourceType": "principal", "links": map[string]string{"self": c.URLs.Base + "/v3/principals"}, "actions": map[string]string{}, "data": found,
 	}}, nil
+}
+
+// search finds people of this server first, then whom only directories know.
+func (a *API) search(c *route.Call, name string, want directories.Sought) []norman.Object {
+	var found []norman.Object
+	begins := func(text string) bool { return strings.HasPrefix(strings.ToLower(text), strings.ToLower(name)) }
+	if want != directories.Groups { // of which this server has none of its own
+		for _, u := range a.Auth.Users() {
+			if (begins(u.Username) || begins(u.DisplayName)) && len(found) < maxFound {
+				found = append(found, userPrincipal(c, u))
+			}
+		}
+	}
+	if a.Directories == nil {
+		return found
+	}
+	for _, f := range a.Directories.Search(c.Ctx(), name, want, maxFound) {
+		if _, here := a.State.UsersByPrincipal.First(f.Principal); !here && len(found) < 2*maxFound {
+			found = append(found, foundPrincipal(f))
+		}
+	}
+	return found
 }
 
 // WhoAmI is GET /v1-drover/whoami: the caller, their token and their roles, which everybody may know of themselves.

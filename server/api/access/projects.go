@@ -44,8 +44,8 @@ func project(in norman.Input, p *records.Project) error {
 		}
 	}
 	var err error
-	if p.Labels, err = edited(in, "labels", p.Labels); err == nil {
-		p.Annotations, err = edited(in, "annotations", p.Annotations)
+	if p.Labels, err = in.Edited("labels", p.Labels); err == nil {
+		p.Annotations, err = in.Edited("annotations", p.Annotations)
 	}
 	return err
 }

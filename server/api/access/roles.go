@@ -126,8 +126,8 @@ func readRules(in norman.Input, r *roles.Role) (err error) {
 			r.Rules = append(r.Rules, one.Rule)
 		}
 	}
-	if r.Labels, err = edited(in, "labels", r.Labels); err == nil {
-		r.Annotations, err = edited(in, "annotations", r.Annotations)
+	if r.Labels, err = in.Edited("labels", r.Labels); err == nil {
+		r.Annotations, err = in.Edited("annotations", r.Annotations)
 	}
 	return err
 }

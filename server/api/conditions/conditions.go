@@ -127,14 +127,38 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 	if cl.Differs != nil { // another one
 		list = append(list, Condition{Type: "RightsKept", Status: "False", Reason: "ChangedByHand", Message: cl.Differs.Sentence()})
 	}
-	at := st.Since
+	for i := range list {
+		list[i].LastUpdateTime = updatedAt(cl)
+	}
+	return list
+}
+
+// Health are the two conditions by which Flux, Argo CD and others who go by kstatus see that a cluster is on its way, or
+// has failed, though its API answers: with Ready alone a change that is still rolled out would look finished.
+//
+// Source: sigs.k8s.io/cli-utils pkg/kstatus, "Reconciling" and "Stalled".
+func Health(cl records.Cluster) []Condition {
+	reconciling, stalled := Condition{Type: "Reconciling", Status: "False"}, Condition{Type: "Stalled", Status: "False"}
+	switch s := Cluster(cl); {
+	case s.Transitioning == "error":
+		stalled.Status, stalled.Reason, stalled.Message = "True", "Failed", s.Message
+	case s.Transitioning == "yes" || cl.Exported == nil && cl.Status.ObservedGeneration < cl.Generation:
+		reconciling.Status, reconciling.Reason, reconciling.Message = "True", "InProgress", s.Message
+	}
+	both := []Condition{reconciling, stalled}
+	for i := range both {
+		both[i].LastUpdateTime = updatedAt(cl)
+	}
+	return both
+}
+
+// updatedAt is since when the status is what it is.
+func updatedAt(cl records.Cluster) string {
+	at := cl.Status.Since
 	if at.IsZero() {
 		at = cl.Created
 	}
-	for i := range list {
-		list[i].LastUpdateTime = at.UTC().Format(time.RFC3339)
-	}
-	return list
+	return at.UTC().Format(time.RFC3339)
 }
 
 func unless(done bool, message string) string {

@@ -42,7 +42,7 @@ func IsMachine(m records.Machine) bool { return m.Docker == nil && !m.InFleet() 
 // Cluster is a provisioning.cattle.io/v1 Cluster; machines is how many the cluster has.
 func Cluster(d store.Document[records.Cluster], machines int) map[string]any {
 	cl := d.Value
-	shown := conditions.OfCluster(cl, machines)
+	shown := append(conditions.OfCluster(cl, machines), conditions.Health(cl)...)
 	status := requested(cl)
 	maps.Copy(status, map[string]any{
 		"clusterName": cl.ID, "ready": cl.Status.Ready, "agentDeployed": cl.Status.Connected, "fleetWorkspaceName": cl.Namespace,

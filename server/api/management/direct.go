@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/ways"
 	"github.com/drover-project/drover/server/records"
 )
@@ -47,6 +48,16 @@ func (a *API) arrived(ctx context.Context, clusterID, token string) (reason stri
 		return fmt.Sprintf("the cluster does not have the token yet, and takes it only through the server until then: %v", err)
 	}
 	return ""
+}
+
+// lead adds the ways that do not lead through the server, once the cluster has the token of that name; "" for none.
+func (a *API) lead(c *route.Call, k *Kubeconfig, clusterID, token string, direct []ways.Way) {
+	if len(direct) > 0 && token != "" {
+		if reason := a.arrived(c.Ctx(), clusterID, token); reason != "" {
+			c.Warn(reason)
+		}
+	}
+	k.lead(direct)
 }
 
 // lead adds ways with the user of the first context.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -70,24 +71,19 @@ func (a *API) GenerateKubeconfig(c *Request) (route.Answer, error) {
 	if missing != "" {
 		c.Warn("the kubeconfig leads through the server alone: " + missing)
 	}
-	token := ""
+	token, carried := "", ""
 	if a.Settings.Get("kubeconfig-generate-token").Value != "false" {
 		text, made, err := a.Auth.IssueToken(c.Ctx(), a.KubeconfigToken(c.Who.UserID, limit, fmt.Sprintf("kubeconfig of cluster %s (%s) for %.100s", name, c.id, c.R.UserAgent())))
 		if err != nil {
 			return route.Answer{}, err
 		}
-		token = text
-		if len(direct) > 0 {
-			if reason := a.arrived(c.Ctx(), c.id, made.Name); reason != "" {
-				c.Warn(reason)
-			}
-		}
+		token, carried = text, made.Name
 	}
 	k, err := a.kubeconfig(c.Call, []KubeconfigCluster{{Name: name, ID: c.id}}, name, token, limit)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	k.lead(direct)
+	a.lead(c.Call, &k, c.id, carried, direct)
 	config, err := yaml.Marshal(k)
 	if err != nil {
 		return route.Answer{}, fmt.Errorf("make a kubeconfig: %w", err)
@@ -111,11 +107,20 @@ func (a *API) KubeconfigToken(userID, clusterID, description string) records.Tok
 type KubeconfigCluster struct{ Name, ID string }
 
 // KubeconfigText is a kubeconfig of the caller for clusters, with a context of the same name for each and one user of the
-// name of the current one. Without a token the user is one that the rancher CLI gets a token for.
+// name of the current one, who has a token of the text given. One of a single cluster, whose token is limited to it, has the
+// ways that do not lead through the server as well.
 func (a *API) KubeconfigText(c *route.Call, clusters []KubeconfigCluster, current, token string) (string, error) {
 	k, err := a.kubeconfig(c, clusters, current, token, "")
 	if err != nil {
 		return "", err
+	}
+	if len(clusters) == 1 {
+		_, direct, missing := a.endpoint(clusters[0].ID, clusters[0].Name)
+		if missing != "" {
+			c.Warn("the kubeconfig leads through the server alone: " + missing)
+		}
+		name, _, _ := strings.Cut(token, ":")
+		a.lead(c, &k, clusters[0].ID, name, direct)
 	}
 	text, err := yaml.Marshal(k)
 	if err != nil {

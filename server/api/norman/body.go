@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -202,6 +203,22 @@ func (in Input) Map(name string) (set map[string]string, removed []string, err e
 		}
 	}
 	return set, removed, nil
+}
+
+// Edited is a map of labels or annotations after a request: given keys are set, those with null go, and without the field
+// all stays as it is.
+func (in Input) Edited(name string, is map[string]string) (map[string]string, error) {
+	set, removed, err := in.Map(name)
+	if err != nil || !in.Has(name) {
+		return is, err
+	}
+	changed := map[string]string{}
+	maps.Copy(changed, is)
+	maps.Copy(changed, set)
+	for _, key := range removed {
+		delete(changed, key)
+	}
+	return changed, nil
 }
 
 // Decode reads a field of a type of its own, such as a list; what is absent or null leaves the value as it is.

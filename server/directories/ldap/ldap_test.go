@@ -48,6 +48,29 @@ func TestEmptyPassword(t *testing.T) {
 	}
 }
 
+// TestSearchedNamesAreText: what somebody types is the beginning of a name, and nothing else of the filter.
+func TestSearchedNamesAreText(t *testing.T) {
+	d := at("ldap://x")
+	for _, text := range []string{"an", "*", "ann)(uid=*", `ann\`, "(|(uid=*))", "änn"} {
+		packet, err := ldap.CompileFilter(d.beginning(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		either := packet.Children[1].Children
+		if len(packet.Children) != 2 || len(either) != 2 {
+			t.Errorf("%q becomes %s", text, d.beginning(text))
+			continue
+		}
+		for _, one := range either {
+			parts := one.Children[1].Children
+			if value := parts[0].Data.String(); len(parts) != 1 || parts[0].Tag != ldap.FilterSubstringsInitial || value != text {
+				t.Errorf("%q is looked for as %q in %d parts", text, value, len(parts))
+			}
+		}
+	}
+}
+
 func TestAway(t *testing.T) {
 	if err := at("ldap://127.0.0.1:1").Check(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("down: %v", err)

@@ -1,8 +1,10 @@
 package rights
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -37,6 +39,7 @@ type bed struct {
 	swept    int
 	reports  bool
 	projects []string
+	secrets  []records.ProjectSecret
 	differs  [][]string // each that was reported
 }
 
@@ -69,7 +72,8 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 			b.differs = append(b.differs, what)
 			return nil
 		},
-		Find: s.Find, User: s.User, Uses: func(string, string) bool { return true },
+		Secrets: func(string) []records.ProjectSecret { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.secrets) },
+		Find:    s.Find, User: s.User, Uses: func(string, string) bool { return true },
 		Client: func(records.ClusterKey) (kubernetes.Interface, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -210,6 +214,36 @@ func TestANamespaceThatMoves(t *testing.T) {
 	wait()
 }
 
+// TestSecretsOfProjects: a secret is in a namespace for as long as that is in the project.
+func TestSecretsOfProjects(t *testing.T) {
+	b := newBed(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	b.projects = []string{cluster + ":p-shop1"}
+	b.secrets = []records.ProjectSecret{{ProjectID: cluster + ":p-shop1", Name: "mirror", Type: "Opaque", Data: map[string][]byte{"a": []byte("b")}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := b.keeper.Start(ctx)
+	defer wait()
+	defer cancel()
+	there := func() bool {
+		_, err := b.client.CoreV1().Secrets("web").Get(t.Context(), "mirror", metav1.GetOptions{})
+		return err == nil
+	}
+	move := func(project string) {
+		n, err := b.client.CoreV1().Namespaces().Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Annotations = map[string]string{ProjectAnnotation: project}
+		if _, err := b.client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.keeper.LookByID(cluster)
+	}
+	move(cluster + ":p-shop1")
+	eventually(t, "the secret in a namespace of the project", there)
+	move("")
+	eventually(t, "the secret gone from a namespace that left", func() bool { return !there() })
+}
+
 // TestARemovedProject: its namespaces lose it after a while, and those of a project of another cluster do not.
 func TestARemovedProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -295,4 +329,49 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// TestManyObjects: how many there are is known, and that there are many is said once.
+func TestManyObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed()
+		const many = 20
+		b.keeper.warnAbove = many
+		for i := range many {
+			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), Annotations: map[string]string{ProjectAnnotation: web}, Labels: map[string]string{ProjectAnnotation: "p-web01"}}}
+			if err := b.client.Tracker().Add(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.projects = []string{web}
+		var log bytes.Buffer
+		b.keeper.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		few := []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
+		b.bindings = few
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		for _, step := range []struct {
+			bindings       []roles.Binding
+			kept, warnings int
+		}{
+			{few, 2, 0},
+			{append(few, inProject("prtb-ann", "secrets-view", "u-ann01", web)), 2 + 1 + many, 1},
+			{append(few, inProject("prtb-ann", "services-view", "u-ann01", web)), 2 + 1 + many, 1},
+			{few, 2, 1},
+			{append(few, inProject("prtb-ann", "secrets-view", "u-ann01", web)), 2 + 1 + many, 2},
+		} {
+			b.set(func() { b.bindings = step.bindings })
+			b.keeper.LookByID(cluster)
+			time.Sleep(2 * gather)
+			synctest.Wait()
+			if got, warned := b.keeper.Kept()[harbour], strings.Count(log.String(), "many objects are kept"); got != step.kept || warned != step.warnings {
+				t.Errorf("%d objects and %d warnings, want %d and %d", got, warned, step.kept, step.warnings)
+			}
+		}
+		cancel()
+		wait()
+		if kept := b.keeper.Kept(); len(kept) > 0 {
+			t.Errorf("of a keeper that rests: %v", kept)
+		}
+	})
 }

@@ -1,0 +1,160 @@
+// Package projectsecrets copies the secrets of projects into clusters: each is in every namespace of its project, comes to
+// a namespace that joins the project, and goes from one that leaves it. Wanted says which copies should be in a cluster, as
+// a function of records and namespaces; Sync makes it so.
+//
+// Wire source of labels and annotations: rancher/rancher pkg/controllers/managementuser/secret (2.8) and
+// pkg/controllers/managementuser/secrets of later versions, which find the copies in a cluster that they take over.
+package projectsecrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+const (
+	// ProjectLabel is on each copy and names the project, without its cluster: "p-xxxxx".
+	ProjectLabel = "management.cattle.io/project-scoped-secret"
+	// CopyAnnotation marks a copy, UserAnnotation a secret that people made.
+	CopyAnnotation = "management.cattle.io/project-scoped-secret-copy"
+	UserAnnotation = "secret.user.cattle.io/secret"
+
+	// managed is the label of what drover keeps in clusters, with managedBy as its value.
+	managed   = "app.kubernetes.io/managed-by"
+	managedBy = "drover"
+)
+
+// Copies are the copies in a cluster, by namespace and name. Change none of them.
+type Copies map[types.NamespacedName]*corev1.Secret
+
+// Wanted are the copies that should be in a cluster. namespaces are all of it, with the project ID of each or "".
+func Wanted(secrets []records.ProjectSecret, namespaces map[string]string) Copies {
+	copies := Copies{}
+	for _, s := range secrets {
+		for namespace, project := range namespaces {
+			if project == s.ProjectID {
+				copies[types.NamespacedName{Namespace: namespace, Name: s.Name}] = copyOf(s, namespace)
+			}
+		}
+	}
+	return copies
+}
+
+func copyOf(s records.ProjectSecret, namespace string) *corev1.Secret {
+	_, project, _ := strings.Cut(s.ProjectID, ":")
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.Name, Namespace: namespace,
+			Labels:      with(s.Labels, map[string]string{managed: managedBy, ProjectLabel: project}),
+			Annotations: with(s.Annotations, map[string]string{CopyAnnotation: "true", UserAnnotation: "true"}),
+		},
+		Type: corev1.SecretType(s.Type), Data: s.Data,
+	}
+}
+
+// with are marks and further ones, which win.
+func with(marks, more map[string]string) map[string]string {
+	all := maps.Clone(more)
+	for key, value := range marks {
+		if _, ours := more[key]; !ours {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// Sync makes a cluster have the wanted copies and no other ones, and returns what it did, as in "created secret web/mirror".
+// A secret of a wanted name that is not a copy is somebody's own: it stays as it is, and is returned in taken, as in "secret
+// web/mirror is not the project's". Sync goes on after an error and returns all of them.
+func Sync(ctx context.Context, client kubernetes.Interface, want Copies) (changes, taken []string, err error) {
+	list, err := client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: managed + "=" + managedBy + "," + ProjectLabel})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the copies of projects' secrets: %w", err)
+	}
+	s := &syncing{client: client}
+	have := Copies{}
+	for i := range list.Items {
+		one := &list.Items[i]
+		name := nameOf(one)
+		if have[name] = one; want[name] == nil {
+			s.did("deleted", one, s.remove(ctx, one))
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(want), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }) {
+		s.copy(ctx, want[name], have[name])
+	}
+	return s.changes, s.taken, errors.Join(s.errors...)
+}
+
+type syncing struct {
+	client         kubernetes.Interface
+	changes, taken []string
+	errors         []error
+}
+
+func (s *syncing) did(verb string, what *corev1.Secret, err error) {
+	name := "secret " + nameOf(what).String()
+	if err != nil {
+		s.errors = append(s.errors, fmt.Errorf("%s: not %s: %w", name, verb, err))
+		return
+	}
+	s.changes = append(s.changes, verb+" "+name)
+}
+
+// copy makes one copy what it should be.
+func (s *syncing) copy(ctx context.Context, want, have *corev1.Secret) {
+	api := s.client.CoreV1().Secrets(want.Namespace)
+	switch {
+	case have == nil:
+		_, err := api.Create(ctx, want, metav1.CreateOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			// the namespace goes, with all that is in it
+		case apierrors.IsAlreadyExists(err):
+			s.taken = append(s.taken, "secret "+nameOf(want).String()+" is not the project's, whose secret of that name is therefore not there")
+		default:
+			s.did("created", want, err)
+		}
+	case have.Type != want.Type || have.Immutable != nil && *have.Immutable && !same(want, have): // neither can be changed
+		err := s.remove(ctx, have)
+		if err == nil {
+			_, err = api.Create(ctx, want, metav1.CreateOptions{})
+		}
+		s.did("replaced", want, err)
+	case !same(want, have):
+		next := have.DeepCopy()
+		next.Labels, next.Annotations, next.Data = want.Labels, want.Annotations, want.Data
+		_, err := api.Update(ctx, next, metav1.UpdateOptions{})
+		s.did("updated", want, err)
+	}
+}
+
+// same says whether a copy has what it should. Nobody else's marks are kept: a label that left the project's secret goes.
+func same(want, have *corev1.Secret) bool {
+	return equality.Semantic.DeepEqual(have.Data, want.Data) && maps.Equal(have.Labels, want.Labels) && maps.Equal(have.Annotations, want.Annotations)
+}
+
+// remove deletes what was seen, and nothing that has taken its place since.
+func (s *syncing) remove(ctx context.Context, have *corev1.Secret) error {
+	err := s.client.CoreV1().Secrets(have.Namespace).Delete(ctx, have.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func nameOf(s *corev1.Secret) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+}
