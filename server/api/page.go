@@ -40,7 +40,7 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	}
 	changes := &live.Hub{}
 	shown := ui.Options{
-		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now,
+		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now, Logger: o.Logger,
 		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.deeds.Offers(who, thing) },
 		Notice: func(done string) string {
 			if done == change.Again {
@@ -97,8 +97,8 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), s.ChangePassword},
 
 		{"GET", "/dashboard", route.Open(), u.Lead(ui.Home + "clusters")},
-		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Serve(u.Clusters)},
-		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Serve(u.Cluster)},
+		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Common(u.Clusters)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Common(u.Cluster)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals().Page(), u.Serve(u.Join)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Form},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Send},
@@ -111,11 +111,11 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Do},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(u.terminal.Page)},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), u.terminal.Run},
-		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
+		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Common(u.Machines)},
 		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
-		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},
-		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Serve(u.Fleets)},
-		{"GET", "/dashboard/fleets/{name}", object(auth.Get, auth.Fleet).Page(), u.Serve(u.Fleet)},
+		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Common(u.Operation)},
+		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Common(u.Fleets)},
+		{"GET", "/dashboard/fleets/{name}", object(auth.Get, auth.Fleet).Page(), u.Common(u.Fleet)},
 		{"GET", "/dashboard/roles", may(auth.List, auth.RoleTemplate).Page(), u.Serve(u.Roles)},
 		{"GET", "/dashboard/bindings", may(auth.List, auth.ClusterBinding).Page(), u.Serve(u.Bindings)},
 		{"GET", "/dashboard/servers", may(auth.ListAll, auth.Tunnel).Page(), u.Serve(u.Servers)},

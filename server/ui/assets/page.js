@@ -119,8 +119,9 @@
 		stream = null;
 		clearTimeout(silence);
 		if (!lost) lost = Date.now();
-		const since = clock(lost), mine = lost; // of a loss that was over meanwhile nothing is said, though there is another one
-		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Date.now() - lost > 1500 ? 0 : 1500);
+		// A stream that a proxy cut is back before anybody is told; a later loss is one of its own.
+		const mine = lost, since = clock(lost);
+		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Math.max(0, lost + 1500 - Date.now()));
 		clearTimeout(later);
 		later = setTimeout(open, Math.min(5000, 300 * 2 ** tries++) * (0.7 + 0.6 * Math.random()));
 	}
