@@ -37,7 +37,7 @@ const (
 	maxOpenPage    = 256 << 10
 	maxSlower      = 1.05
 	pageLoads      = 20
-	pageChanges    = 15
+	pageChanges    = 10
 	pageRounds     = 3 // of the same roll-out without pages and with them, in turns
 	pageChangeRest = 1500 * time.Millisecond
 )
@@ -60,6 +60,7 @@ func (b *bench) pages(ctx context.Context) (err error) {
 	if f.shared, err = newShared(s, pageMachines); err != nil {
 		return err
 	}
+	f.shared.lasts = 1800
 	if f.shared.outcome[plans.KeyProbeStatuses], err = allHealthy(); err != nil {
 		return err
 	}
