@@ -32,7 +32,8 @@ func (s *Server) tunnelAgents(p *parts) {
 // agentsInClusters makes what keeps the agents in clusters.
 func (s *Server) agentsInClusters(p *parts) {
 	clear := func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
-		_, err := rights.Sync(ctx, client, rights.Objects{})
+		cl, _ := s.state.Clusters.Get(string(key))
+		err := rights.Clear(ctx, client, cl.Value.ID)
 		err = errors.Join(err, p.accounts.Sweep(ctx, key, func(string) bool { return false }))
 		if gone := client.CoreV1().Namespaces().Delete(ctx, accounts.Namespace, metav1.DeleteOptions{}); gone != nil && !apierrors.IsNotFound(gone) {
 			err = errors.Join(err, fmt.Errorf("remove namespace %s: %w", accounts.Namespace, gone))

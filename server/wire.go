@@ -122,7 +122,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		return err
 	}
 	measures := metrics.New(metrics.Options{
-		Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Audit: p.audit.Totals, Now: s.Now,
+		Tunnels: p.hosts, State: s.state, Queued: func() int { return p.control.Queued() }, Backups: p.backups.Status, Rights: p.rights.Kept, Audit: p.audit.Totals, Now: s.Now,
 	})
 	p.control = clusters.New(clusters.Options{
 		State: s.state, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, Identity: identity(),

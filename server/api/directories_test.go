@@ -1,10 +1,15 @@
 package api
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -358,6 +363,81 @@ func TestOutsideAdministratorsAreNotTheLast(t *testing.T) {
 	if r := b.request("DELETE", "/v3/users/user-admin", token, ""); r.status != 422 || !strings.Contains(r.text("message"), "nobody would be left") {
 		t.Errorf("the last administrator with a password: %d %s", r.status, r.raw)
 	}
+}
+
+// TestADirectoryThatHangs takes connections and never answers: thirty-two logins wait for it, the next one is told to come again,
+// and who has a password here gets in meanwhile.
+func TestADirectoryThatHangs(t *testing.T) {
+	const waiting = 32
+	b := newBench(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, held := make(chan struct{}, 2*waiting), make(chan net.Conn, 2*waiting)
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				close(held)
+				return
+			}
+			held <- conn
+			asked <- struct{}{}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = silent.Close()
+		for conn := range held {
+			_ = conn.Close()
+		}
+	})
+	b.want(http.StatusOK, "POST", "/v1-drover/directories/set",
+		"kind: openldap\nldap: {url: 'ldap://"+silent.Addr().String()+"', plaintext: true, bindDN: cn=drover, bindPassword: hunter2, users: {base: dc=x}}\n")
+	b.want(http.StatusCreated, "POST", "/v3/users", `{"username":"anna","password":"correct horse anna","mustChangePassword":false}`)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	login := func(ctx context.Context, i int) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(ctx, "POST", "/v3-public/openLdapProviders/openldap?action=login", strings.NewReader(fmt.Sprintf(`{"username":"ann%d","password":"correct horse"}`, i)))
+		r.Host, r.TLS, r.RemoteAddr = "drover.example", &tls.ConnectionState{}, fmt.Sprintf("192.0.2.%d:4711", i)
+		w := httptest.NewRecorder()
+		b.handler.ServeHTTP(w, r)
+		return w
+	}
+	hears := func(what string) {
+		t.Helper()
+		select {
+		case <-asked:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the directory does not hear of %s", what)
+		}
+	}
+	var logins sync.WaitGroup
+	defer logins.Wait()
+	defer cancel()
+	for i := range waiting {
+		logins.Go(func() { login(ctx, i+1) })
+	}
+	for range waiting {
+		hears("all who wait")
+	}
+	if w := login(t.Context(), waiting+1); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "too many logins at once: wait a moment and try again") || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one more: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if r := b.request("POST", loginTarget, "", `{"username":"anna","password":"correct horse anna"}`); r.status != http.StatusCreated {
+		t.Errorf("a login by a password of this server: %d %s", r.status, r.raw)
+	}
+	if len(asked) > 0 {
+		t.Error("the directory was asked about more people")
+	}
+	cancel()
+	logins.Wait()
+	again, end := context.WithCancel(t.Context())
+	defer end()
+	logins.Go(func() { login(again, waiting+2) })
+	hears("who comes when others have gone")
+	end()
 }
 
 // TestDirectoryOfPasswordsThatIsDown: nobody gets in, the sentence says why, and where the directory is stays inside.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/random"
@@ -189,6 +190,46 @@ func TestUnlisted(t *testing.T) {
 		b.handler.ServeHTTP(w, r)
 		if w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", target, w.Code)
+		}
+	}
+}
+
+// TestWaysInAreRecorded walks the table for what only reads and leads to a host, shows what is on one, or hands out what opens
+// one: the audit log has each use of it. A new row below a machine or a cluster is one of these, or is named here with the reason.
+func TestWaysInAreRecorded(t *testing.T) {
+	b := newBench(t)
+	harmless := map[string]string{
+		"machines/status": "the agent's own words of what it does", "clusters/preview": "what the server would do",
+		"clusters/window": "a record", "clusters/rehearsals": "a record", "clusters/snapshots": "their records", "clusters/document": "without secrets",
+	}
+	checked := map[string]bool{}
+	for _, row := range b.api.rows {
+		if row.Method != http.MethodGet && row.Method != "*" {
+			continue
+		}
+		of, what := "", ""
+		for _, kind := range []string{"machines", "clusters"} {
+			if rest, ok := strings.CutPrefix(row.Pattern, "/v1-drover/"+kind+"/{namespace}/{name}/"); ok {
+				of, what = kind, kind+"/"+rest
+			}
+		}
+		way := of != "" && harmless[what] == "" || strings.HasPrefix(row.Pattern, "/k8s/clusters/{id}") || row.Pattern == "/v1-drover/backup" ||
+			row.Access.Kind == auth.RegistrationToken || row.Access.Kind == auth.PlanSecret
+		if what != "" {
+			checked[what] = true
+		}
+		if way && !row.Access.WayIn() {
+			t.Errorf("%s %s is not recorded: it lacks Reveals, Opens or Passes", row.Method, row.Pattern)
+		}
+	}
+	for _, what := range []string{"machines/why", "machines/containers", "machines/logs", "machines/dial", "clusters/why", "clusters/join"} {
+		if !checked[what] {
+			t.Errorf("there is no row %s", what)
+		}
+	}
+	for what := range harmless {
+		if !checked[what] {
+			t.Errorf("there is no row %s any more: take it out here", what)
 		}
 	}
 }

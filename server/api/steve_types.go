@@ -1,4 +1,4 @@
-// What /v1 shows beside clusters and machines: users, roles, bindings, projects and settings.
+// What /v1 shows beside clusters and machines.
 
 package api
 
@@ -7,6 +7,7 @@ import (
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/steve"
+	stevetypes "github.com/drover-project/drover/server/api/steve/types"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/people"
@@ -22,7 +23,7 @@ func (o Options) typesOfV1(p *people.People) []steve.Type {
 	for _, k := range (persons.API{State: o.State, People: p}).Kinds() {
 		types = append(types, typeOfV1(k))
 	}
-	return types
+	return append(types, stevetypes.Of(o.State, o.Now)...)
 }
 
 func typeOfV1(k persons.Kind) steve.Type {

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/records"
 )
 
 // TestPeopleOverV1: users, roles, bindings, projects and settings are read and followed over /v1, by the same rights as elsewhere.
@@ -69,5 +72,71 @@ func TestPeopleOverV1(t *testing.T) {
 	}
 	if f := read(t, hers); f.Name != "resource.remove" || f.Data["id"] != "fleet-default/harbour" || len(f.Data) != 2 {
 		t.Errorf("what she may not see any more: %+v", f)
+	}
+}
+
+// TestRecordsOverV1: nodes by who may see them, tokens and preferences by their owners, without keys; features by everybody.
+func TestRecordsOverV1(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, machines := harbour(b)
+	annID, ann := b.person("ann", "user-base")
+	b.want(http.StatusCreated, "POST", "/v3/preferences", `{"name":"theme","value":"dark"}`)
+	if r := b.request("POST", "/v3/preferences", ann, `{"name":"theme","value":"light"}`); r.status != 201 {
+		t.Fatalf("%s", r.raw)
+	}
+	const of = "/v1/management.cattle.io."
+	node := strings.Replace(conditions.NodeID(machines[0]), ":", "/", 1)
+	for _, c := range []struct {
+		token, target string
+		status        int
+		says, not     string
+	}{
+		{b.admin, of + "nodes", 200, `"id":"` + node + `"`, ""},
+		{b.admin, of + "nodes/" + node, 200, `"namespace":"` + cl.ID + `"`, ""},
+		{b.admin, of + "nodes/" + cl.ID, 200, `"count":9`, ""},
+		{b.admin, of + "nodes/" + cl.ID + "/m-00000000000f", 404, "", ""},
+		{ann, of + "nodes", 404, "", node},
+		{ann, of + "nodes/" + node, 404, "", ""},
+		{ann, of + "tokens", 200, `"userId":"` + annID + `"`, "token-admin"},
+		{ann, of + "tokens/token-admin", 404, "", ""},
+		{b.admin, of + "tokens/token-admin", 200, `"enabled":true`, "keyHash"},
+		{ann, of + "preferences", 200, `"value":"light"`, "dark"},
+		{b.admin, of + "preferences", 200, `"value":"dark"`, "light"},
+		{ann, of + "features/provisioningv2", 200, `"lockedValue":true`, ""},
+		{ann, of + "features/none", 404, "", ""},
+		{b.admin, "/v1/counts", 200, `"management.cattle.io.node":{"summary":{"count":9`, ""},
+		{ann, "/v1/schemas/management.cattle.io.preference", 200, `"namespaced":true`, ""},
+	} {
+		r := b.request("GET", c.target, c.token, "")
+		text := strings.ReplaceAll(string(r.raw), `": `, `":`)
+		if r.status != c.status || !strings.Contains(text, c.says) || c.not != "" && strings.Contains(text, c.not) {
+			t.Errorf("%s: %d, want %d and %s: %.600s", c.target, r.status, c.status, c.says, r.raw)
+		}
+	}
+
+	server := serveBench(b)
+	conn, _ := b.socket(server, "/v1/subscribe", b.admin)
+	for _, kind := range []string{"nodes", "tokens"} {
+		if err := conn.WriteJSON(map[string]string{"resourceType": "management.cattle.io." + kind}); err != nil {
+			t.Fatal(err)
+		}
+		if f := read(t, conn); f.Name != "resource.start" {
+			t.Fatalf("%+v", f)
+		}
+	}
+	added := b.addMachine(cl, "00000000000e", func(*records.Machine) {})
+	if f := read(t, conn); f.Name != "resource.create" || f.Data["id"] != strings.Replace(conditions.NodeID(added), ":", "/", 1) {
+		t.Errorf("a machine: %+v", f)
+	}
+	if err := b.st.Machines.Delete(t.Context(), added.Key(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if f := read(t, conn); f.Name != "resource.remove" || f.Data["id"] != strings.Replace(conditions.NodeID(added), ":", "/", 1) {
+		t.Errorf("a machine that is gone: %+v", f)
+	}
+	made := b.want(http.StatusCreated, "POST", "/v3/tokens", `{"description":"ci"}`)
+	if f := read(t, conn); f.Name != "resource.create" || f.Data["id"] != made.text("id") || f.Data["description"] != "ci" || f.Data["token"] != nil {
+		t.Errorf("a token: %+v", f)
 	}
 }

@@ -244,14 +244,14 @@ func table(h handlers) []route.Row {
 		row{"GET", "/v1-drover/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals(), native.JoinAPI{API: own}.Join},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/agent/forget", object(auth.Update, auth.Cluster), native.JoinAPI{API: own}.ForgetAgent},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/join/rotate", object(auth.Update, auth.RegistrationToken), native.JoinAPI{API: own}.RotateJoin},
-		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster), own.WhyCluster},
+		row{"GET", "/v1-drover/clusters/{namespace}/{name}/why", object(auth.Get, auth.Cluster).Reveals(), own.WhyCluster},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token", object(auth.Action("token"), auth.Cluster), h.joinTokens.Reveal},
 		row{"POST", "/v1-drover/clusters/{namespace}/{name}/token/add", object(auth.Action("token"), auth.Cluster), h.joinTokens.Add},
 		row{"GET", "/v1-drover/machines", may(auth.List, auth.Machine), own.ListMachines},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}", object(auth.Get, auth.Machine), own.GetMachine},
 		row{"POST", "/v1-drover/machines/{namespace}/{name}/rejoin", object(auth.Update, auth.Machine), own.AllowRejoin},
 		row{"POST", "/v1-drover/machines/{namespace}/{name}/labels", object(auth.Update, auth.Machine), own.LabelMachine},
-		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine), own.WhyMachine},
+		row{"GET", "/v1-drover/machines/{namespace}/{name}/why", object(auth.Get, auth.Machine).Reveals(), own.WhyMachine},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/status", object(auth.Get, auth.Machine), own.Ask("status")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
@@ -415,7 +415,7 @@ func peopleRows(v3 *management.API, p *access.API, own *looks.API) []row {
 func fleetRows(fleet native.FleetAPI) []row {
 	may, object := route.May, route.Object
 	return []row{
-		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine), fleet.Ask("containers")},
+		{"GET", "/v1-drover/machines/{namespace}/{name}/containers", object(auth.Action("logs"), auth.Machine).Reveals(), fleet.Ask("containers")},
 		{"GET", "/v1-drover/fleets", may(auth.ListAll, auth.Fleet), fleet.List},
 		{"GET", "/v1-drover/fleets/{name}", object(auth.Get, auth.Fleet), fleet.Get},
 		{"GET", "/v1-drover/fleets/{name}/why", object(auth.Get, auth.Fleet), fleet.Why},
@@ -454,13 +454,16 @@ func steveRows(v1 *steve.API) []row {
 		{"POST", "/v1/management.cattle.io.clusters/{name}?action=generateKubeconfig", hidden(auth.Action("generateKubeconfig"), auth.Cluster), v1.Resource(v1.Kubeconfig)},
 	}
 	for _, t := range v1.Others {
-		at := "/v1/" + t.Schema.Plural()
-		rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+		at, list, get := "/v1/"+t.Schema.Plural(), hidden(auth.ListAll, t.Of), hidden(auth.Get, t.Of)
+		if t.Own { // about each of which May is asked
+			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
+		}
+		rows = append(rows, row{"GET", at, list, v1.List})
 		if t.Schema.Namespaced {
 			at += "/{namespace}"
-			rows = append(rows, row{"GET", at, hidden(auth.ListAll, t.Of), v1.List})
+			rows = append(rows, row{"GET", at, list, v1.List})
 		}
-		rows = append(rows, row{"GET", at + "/{name}", hidden(auth.Get, t.Of), v1.Get})
+		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
 	}
 	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {

@@ -85,25 +85,33 @@ func (d *dam) Write(p []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// TestKubeWatcherThatNeverReads is left once what it takes is full.
-func TestKubeWatcherThatNeverReads(t *testing.T) {
+// TestWatchersThatNeverRead are left once what they take is full, whichever stream they watch.
+func TestWatchersThatNeverRead(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
-	for _, path := range []string{"/apis/provisioning.cattle.io/v1/clusters", "/apis/cluster.x-k8s.io/v1beta1/machines"} {
-		d := &dam{room: 100, header: http.Header{}, full: make(chan struct{}), forever: t.Context().Done()}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://drover.example"+path+"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+b.admin)
-		ended := make(chan struct{})
-		go func() { b.handler.ServeHTTP(d, r); close(ended) }()
-		for what, done := range map[string]chan struct{}{"is not sent anything": d.full, "goes on": ended} {
-			select {
-			case <-done:
-			case <-time.After(30 * time.Second):
-				t.Fatalf("the watch of %s %s", path, what)
+	const kube = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	for _, path := range []string{
+		"/apis/provisioning.cattle.io/v1/clusters" + kube, "/apis/cluster.x-k8s.io/v1beta1/machines" + kube,
+		"/v1-drover/clusters?follow=true", "/v1-drover/machines?follow=true", "/v1-drover/operations?follow=true", "/v1-drover/events?follow=true",
+		"/v1-drover/audit?follow=true",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			d := &dam{header: http.Header{}, full: make(chan struct{}), forever: t.Context().Done()}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://drover.example"+path, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			r.Header.Set("Authorization", "Bearer "+b.admin)
+			ended := make(chan struct{})
+			go func() { b.handler.ServeHTTP(d, r); close(ended) }()
+			for what, done := range map[string]chan struct{}{"is not sent anything": d.full, "goes on": ended} {
+				select {
+				case <-done:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("it %s", what)
+				}
+			}
+		})
 	}
 }

@@ -21,8 +21,9 @@ import (
 )
 
 const (
-	handshakeLimit = 10 * time.Second
-	maxKubeconfig  = 1 << 20
+	// kubeconfigLimit is how long the agent on a host may take to hand out the kubeconfig.
+	kubeconfigLimit = 10 * time.Second
+	maxKubeconfig   = 1 << 20
 )
 
 const apiHost = "127.0.0.1"
@@ -42,7 +43,10 @@ type connection struct {
 	admin, bare http.RoundTripper
 	// doubts has something when a request could not be sent over it.
 	doubts chan struct{}
-	close  func()
+	// over ends when another connection is used, or this one is given up; its cause says which.
+	over  context.Context
+	end   context.CancelCauseFunc
+	close func()
 }
 
 // credentials are the administrator's: those of the cluster's state for one of RKE1, and otherwise those that the distribution
@@ -102,9 +106,11 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
+	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
 	return &connection{
-		subject: subject, place: w.place(subject), client: client, ca: config.CAData, admin: wrapped, bare: bare, doubts: make(chan struct{}, 1), close: closeIdle,
+		subject: subject, place: w.place(subject), client: client, ca: config.CAData, admin: wrapped, bare: bare,
+		doubts: make(chan struct{}, 1), over: over, end: end, close: closeIdle,
 	}, nil
 }
 
@@ -151,7 +157,7 @@ func upgrades(dial func(context.Context, string, string) (net.Conn, error), conf
 
 // kubeconfig asks the agent on the host for the administrator's kubeconfig.
 func (w *watcher) kubeconfig(ctx context.Context, subject records.Subject) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
+	ctx, cancel := context.WithTimeout(ctx, kubeconfigLimit)
 	defer cancel()
 	response, err := w.clusters.Hosts.Ask(ctx, subject, "/v1/kubeconfig?runtime="+w.runtime)
 	if err != nil {

@@ -47,8 +47,11 @@ type host struct {
 	open   bool
 	down   bool // the API server does not listen
 	frozen bool // the API server has no etcd any more, and serves watches all the same
-	node   map[string]any
-	change chan struct{}
+	// stopped is closed when the API server goes on; nil is one that was not stopped. mute accepts in its place.
+	stopped chan struct{}
+	mute    net.Listener
+	node    map[string]any
+	change  chan struct{}
 	// version counts the changes of the node.
 	version int
 	conns   []net.Conn
@@ -102,12 +105,19 @@ func (h *host) at(usual string) string {
 
 func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	node, change, version, frozen := h.node, h.change, fmt.Sprint(h.version), h.frozen
+	node, change, version, frozen, stopped := h.node, h.change, fmt.Sprint(h.version), h.frozen, h.stopped
 	h.mu.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.URL.Path == "/whoami":
 		_, _ = io.WriteString(w, whoami(r))
+		if r.Method == http.MethodPost {
+			_, _ = io.WriteString(w, " ")
+			_, _ = io.Copy(w, r.Body)
+		}
 	case len(r.TLS.PeerCertificates) == 0 && (h.token == "" || r.Header.Get("Authorization") != "Bearer "+h.token):
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/version":
@@ -176,6 +186,9 @@ func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Targ
 	}
 	h.mu.Lock()
 	down := h.down
+	if h.stopped != nil {
+		target = h.mute.Addr().String()
+	}
 	if h.asked != nil {
 		close(h.asked)
 		h.asked = nil
@@ -220,6 +233,19 @@ func (h *host) stop(down bool) {
 	h.down = down
 	h.mu.Unlock()
 	h.drop()
+}
+
+// pause does to the API server what kill -STOP does: its connections stay and say nothing, and the kernel accepts further ones.
+func (h *host) pause() {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	h.Cleanup(func() { _ = mute.Close(); close(stopped) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mute, h.stopped = mute, stopped
 }
 
 // drop ends all connections.

@@ -116,6 +116,13 @@ func (w *watcher) pick() (records.Subject, error) {
 	return w.hosts.next(agent, staying, leaving, w.clusters.hasTunnel)
 }
 
+// others says whether there is a way to the API beside that one.
+func (w *watcher) others(than records.Subject) bool {
+	staying, leaving := w.clusters.controlPlanes(w.key)
+	all := append(slices.Concat(staying, leaving), w.clusters.agentOf(w.key))
+	return slices.ContainsFunc(all, func(s records.Subject) bool { return s != "" && s != than && w.clusters.hasTunnel(s) })
+}
+
 // failed is what is shown after a failure.
 func (w *watcher) failed(err error) error {
 	staying, leaving := w.clusters.controlPlanes(w.key)

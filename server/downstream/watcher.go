@@ -32,8 +32,10 @@ const (
 	// tunnel that lost its host in silence says nothing either, so that it is asked again.
 	listLimit  = 15 * time.Second
 	watchLimit = 30 * time.Second
-	// checkPause is between two questions whether a connection that is used still leads to etcd.
+	// checkPause is between two questions whether a connection that is used still leads to etcd. checkLimit bounds one of
+	// them where the API can be asked on another way; where there is none, nothing is won by impatience.
 	checkPause = 10 * time.Second
+	checkLimit = 3 * time.Second
 )
 
 type watcher struct {
@@ -102,12 +104,16 @@ func (w *watcher) run(ctx context.Context) {
 		if errors.Is(err, errMoves) {
 			continue // the connection is used until the next one is
 		}
+		shown := w.failed(err)
+		if gone, ok := errors.AsType[*silentError](err); ok && w.others(gone.subject) {
+			continue // the same: the next one is tried at once
+		}
 		w.use(nil)
 		if w.snapshot().Reachable {
 			// A control plane that answered has gone, as one does that restarts; the next one may be well.
 			pause = shortestPause
 		}
-		w.lost(w.failed(err))
+		w.lost(shown)
 		wait := pause/2 + rand.N(pause)
 		if _, ok := errors.AsType[*NoTunnelError](err); ok {
 			// The tunnel's arrival wakes us; a timer would only ask in vain.
@@ -138,7 +144,7 @@ func (w *watcher) connected(ctx context.Context) error {
 	defer c.close()
 	checked, broken := context.WithCancelCause(ctx)
 	var checking sync.WaitGroup
-	checking.Go(func() { broken(c.check(checked)) })
+	checking.Go(func() { broken(w.check(checked, c)) })
 	checking.Go(func() { broken(w.leave(checked, c)) })
 	err = w.follow(checked, c)
 	if cause := context.Cause(checked); cause != nil {
@@ -146,6 +152,9 @@ func (w *watcher) connected(ctx context.Context) error {
 	}
 	broken(nil)
 	checking.Wait()
+	if _, ok := errors.AsType[*silentError](err); ok {
+		c.end(err)
+	}
 	return err
 }
 
@@ -178,8 +187,8 @@ func (w *watcher) follow(ctx context.Context, c *connection) error {
 
 // check reads again and again what an API server has to ask etcd for, and returns why it could not. An API server whose
 // member of etcd was removed, or has no quorum, listens on and serves watches out of its memory, so that nothing else
-// ends a connection to it.
-func (c *connection) check(ctx context.Context) error {
+// ends a connection to it. An API server that hangs takes connections and says nothing. The error is a silentError.
+func (w *watcher) check(ctx context.Context, c *connection) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -187,15 +196,27 @@ func (c *connection) check(ctx context.Context) error {
 		case <-c.doubts:
 		case <-time.After(checkPause):
 		}
-		err := c.read(ctx)
+		limit := listLimit
+		if w.others(c.subject) {
+			limit = checkLimit
+		}
+		err := c.read(ctx, limit)
 		if err != nil {
-			err = c.read(ctx) // etcd may have been without a leader for some seconds
+			err = c.read(ctx, limit) // etcd may have been without a leader for some seconds
 		}
 		if err != nil {
-			return fmt.Errorf("read through the Kubernetes API %s: %w", c.place, withoutURL(err))
+			return &silentError{subject: c.subject, err: fmt.Errorf("read through the Kubernetes API %s: %w", c.place, withoutURL(err))}
 		}
 	}
 }
+
+// silentError says that a connection leads nowhere, and why.
+type silentError struct {
+	subject records.Subject
+	err     error
+}
+
+func (e *silentError) Error() string { return e.err.Error() }
 
 // errMoves ends a connection whose host is being removed.
 var errMoves = errors.New("the host is being removed, and another one answers")
@@ -231,12 +252,12 @@ func (w *watcher) answers(ctx context.Context, subject records.Subject) bool {
 		return false
 	}
 	defer c.close()
-	return c.read(ctx) == nil
+	return c.read(ctx, listLimit) == nil
 }
 
 // read reads something that exists in every cluster, and not from a cache.
-func (c *connection) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, listLimit)
+func (c *connection) read(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	return err
@@ -333,6 +354,9 @@ func (w *watcher) use(c *connection) {
 		close(w.changes)
 		w.changes = make(chan struct{})
 		w.since = w.clusters.Now()
+		if w.connection != nil {
+			w.connection.end(errReplaced)
+		}
 	}
 	if w.connection = c; c != nil {
 		w.ca = c.ca

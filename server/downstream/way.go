@@ -13,12 +13,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 )
 
 const (
 	// waitLimit is how long a request waits for another way, once a cluster had one.
 	waitLimit = 10 * time.Second
+	// connectLimit is how long one connection may take until TLS is spoken. A host that accepts and stays silent has to
+	// leave a request the time for the next one.
+	connectLimit = 4 * time.Second
 	// retryPause is between two tries of the same connection.
 	retryPause = 200 * time.Millisecond
 	// ViaHeader names, in a response, the host that the request went through, or says cluster-agent.
@@ -59,23 +63,30 @@ type way struct {
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 	patience, cancel := context.WithTimeout(r.Context(), waitLimit)
 	defer cancel()
+	r, pass := resend.Hold(r)
+	defer pass()
 	for {
 		c, err := w.clusters.awaited(patience, w.key)
 		if err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // as a transport does that sends nothing
+			}
 			return nil, err
 		}
-		response, err := w.over(c).RoundTrip(r)
+		response, err := w.try(c, r)
 		if err == nil {
 			response.Header.Set(ViaHeader, w.clusters.via(w.key, c.subject))
 			return response, nil
 		}
-		if _, unsent := errors.AsType[*UnsentError](err); !unsent || patience.Err() != nil {
+		if _, unsent := errors.AsType[*UnsentError](err); !unsent || r.Context().Err() != nil {
 			return nil, err
 		}
 		w.clusters.doubt(w.key, c)
+		if patience.Err() != nil && !w.clusters.another(w.key, c) {
+			return nil, err
+		}
 		select {
 		case <-patience.Done():
-			return nil, err
 		case <-time.After(retryPause):
 		}
 	}
@@ -86,6 +97,16 @@ func (w way) over(c *connection) http.RoundTripper {
 		return c.admin
 	}
 	return c.bare
+}
+
+// another says whether there is a connection now that is not that one.
+func (c *Clusters) another(key records.ClusterKey, than *connection) bool {
+	w := c.watcher(key)
+	if w == nil {
+		return false
+	}
+	now, _, _, _ := w.now()
+	return now != nil && now != than
 }
 
 // awaited is the connection that works now. A cluster that has just lost one may have the next one
@@ -135,19 +156,22 @@ func (w *watcher) now() (c *connection, changes <-chan struct{}, cause string, l
 	return w.connection, w.changes, w.api.Cause, w.since
 }
 
-// dialTLS makes connections; an error is an UnsentError.
+// dialTLS makes connections, each within connectLimit; an error is an UnsentError.
 func dialTLS(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectLimit)
+		defer cancel()
 		raw, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, &UnsentError{Err: err}
 		}
 		conn := tls.Client(raw, config)
-		ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
-		defer cancel()
 		if err := conn.HandshakeContext(ctx); err != nil {
 			// What the handshake failed with is worth more than what closing may add.
 			_ = raw.Close()
+			if ctx.Err() == context.DeadlineExceeded {
+				err = fmt.Errorf("no answer within %s", connectLimit)
+			}
 			return nil, &UnsentError{Err: fmt.Errorf("TLS handshake with the Kubernetes API: %w", err)}
 		}
 		return conn, nil

@@ -100,7 +100,7 @@ func TestHowLongAConnectionIsAwaited(t *testing.T) {
 					w.since = began.Add(-tc.ago)
 				}
 				if tc.comes > 0 {
-					go func() { time.Sleep(tc.comes); w.use(&connection{}) }()
+					go func() { time.Sleep(tc.comes); w.use(&connection{end: func(error) {}}) }()
 				}
 				got, err := c.awaited(t.Context(), "fleet-default/harbour")
 				if (got != nil) != tc.found || (err == nil) != tc.found || err != nil && err.Error() != "it is away" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
 
@@ -24,6 +25,8 @@ type Options struct {
 	Queued func() int
 	// Backups is how scheduled backups stand; nil measures none.
 	Backups func() backup.Status
+	// Rights are how many objects are kept for people's rights in each cluster; nil measures none.
+	Rights func() map[records.ClusterKey]int
 	// Audit is how many entries of the audit log were written and how many were lost; nil measures none.
 	Audit func() (written, lost int64)
 	Now   func() time.Time
@@ -45,6 +48,9 @@ func New(o Options) *Metrics {
 	}, func() float64 { return float64(o.Queued()) }))
 	if o.Backups != nil {
 		m.registry.MustRegister(&backups{o.Backups})
+	}
+	if o.Rights != nil {
+		m.registry.MustRegister(&kept{o.Rights})
 	}
 	if o.Audit != nil {
 		m.registry.MustRegister(

@@ -64,7 +64,8 @@ func worked(t *testing.T) *Metrics {
 		}
 	}
 	stand := backup.Status{Dir: "/mnt/backups", Files: []backup.Kept{{Made: now.Add(-time.Hour), Size: 4096}}, Failure: "no space left", FailedAt: now, Succeeded: 3, Failed: 1}
-	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 }, Now: func() time.Time { return now }})
+	m := New(Options{Tunnels: fixed{now}, State: s, Queued: func() int { return 3 }, Backups: func() backup.Status { return stand }, Audit: func() (int64, int64) { return 7, 2 },
+		Rights: func() map[records.ClusterKey]int { return map[records.ClusterKey]int{"fleet-default/c0": 1200} }, Now: func() time.Time { return now }})
 	o := m.Observer()
 	o.Passed(2 * time.Millisecond)
 	o.Delivered(false)
@@ -104,6 +105,7 @@ func TestWork(t *testing.T) {
 		"drover_plan_deliveries_total": 2, "drover_plan_retries_total": 1, "drover_plan_failures_total": 1,
 		"drover_operation_duration_seconds upgrade succeeded": 1, "drover_operation_duration_seconds upgrade succeeded sum": 90,
 		"drover_reconcile_duration_seconds": 1, "drover_reconcile_duration_seconds sum": 0.002, "drover_reconcile_queue_length": 3,
+		"drover_rights_objects fleet-default/c0":                           1200,
 		"drover_rehearsal_last_success_timestamp_seconds fleet-default/c0": 1767355200, "drover_rehearsal_last_success_timestamp_seconds fleet-default/c1": 0,
 	} {
 		if value, ok := got[name]; !ok || value != want {

@@ -214,8 +214,10 @@ func (p *People) leave(ctx context.Context, kind string, known store.Document[re
 	return nil
 }
 
-// link gives a user the principals by which directories know them. Groups of a directory that knows them no more go.
-func (p *People) link(u *records.User, principals []string) error {
+// link gives a user the principals by which directories know them. Groups of a directory that knows them no more go. What a new
+// principal brings is known after the directory was asked: its groups, and bindings that name it. So it is given by those who may
+// do everything, and by nobody else.
+func (p *People) link(by auth.Identity, u *records.User, principals []string) error {
 	var linked []string
 	for _, principal := range principals {
 		if principal == u.Principal() || slices.Contains(linked, principal) {
@@ -227,6 +229,9 @@ func (p *People) link(u *records.User, principals []string) error {
 		}
 		if other, ok := p.State.UsersByPrincipal.First(principal); ok && other.Key != u.ID {
 			return refuse(Taken, "principalIds", "principal %.200s is the one of user %s", principal, other.Value.Username)
+		}
+		if !slices.Contains(u.Elsewhere, principal) && !by.Grants.Everything() {
+			return refuse(Escalation, "principalIds", "who is known by %.200s may have more than user %s: administrators alone link people to directories", principal, by.Username)
 		}
 		linked = append(linked, principal)
 	}

@@ -4,6 +4,7 @@ package people
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ func (p *People) CreateRole(ctx context.Context, by auth.Identity, r roles.Role)
 	if _, known := p.State.Role(kind, id); known {
 		return roles.Role{}, refuse(Taken, "id", "there is a role %q already", id)
 	}
+	if kind == roles.RoleTemplate && roles.Reserved(id) {
+		return roles.Role{}, &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%q is a name that Kubernetes or the server itself has for a role in clusters: choose another one", id)}
+	}
 	r.ID, r.Builtin, r.Created, r.CreatorID = id, false, p.Now().UTC(), by.UserID
 	if err := p.checkRole(by, r); err != nil {
 		return roles.Role{}, err
@@ -43,10 +47,16 @@ func (p *People) checkRole(by auth.Identity, r roles.Role) error {
 	if err := checkText("description", r.Description); err != nil {
 		return err
 	}
-	return covers(by, roles.Resolve(r, p.State.Role), roles.Place{}, "role "+r.Name)
+	return holds(by, r, p.State.Role)
 }
 
-// UpdateRole changes a role; its ID and context stay. Of a built-in one only the flags can be changed.
+// holds refuses what goes beyond the caller in a role with all that it inherits.
+func holds(by auth.Identity, r roles.Role, find roles.Lookup) error {
+	return covers(by, roles.Resolve(r, find), roles.Place{}, "role "+r.Name)
+}
+
+// UpdateRole changes a role; its ID and context stay. Of a built-in one only the flags can be changed. Who has less than the role
+// allowed before takes nothing from it.
 func (p *People) UpdateRole(ctx context.Context, by auth.Identity, kind roles.Kind, id string, change func(*roles.Role) error) (r roles.Role, err error) {
 	err = again(func() error {
 		before, ok := p.State.Role(kind, id)
@@ -55,6 +65,9 @@ func (p *People) UpdateRole(ctx context.Context, by auth.Identity, kind roles.Ki
 		}
 		stored, kept := p.State.RolesOf(kind).Get(id)
 		if err := p.fresh("roles", id, stored.Revision); err != nil {
+			return err
+		}
+		if err := holds(by, before, p.State.Role); err != nil {
 			return err
 		}
 		r = before
@@ -106,6 +119,9 @@ func (p *People) RemoveRole(ctx context.Context, by auth.Identity, kind roles.Ki
 			if slices.Contains(other.Inherits, id) {
 				return refuse(InUse, "", "role %s (%s) is inherited by %s (%s): change that one first", r.Name, id, other.Name, other.ID)
 			}
+		}
+		if err := holds(by, r, p.State.Role); err != nil {
+			return err
 		}
 		d, _ := p.State.RolesOf(kind).Get(id)
 		if err := p.fresh("roles", id, d.Revision); err != nil {

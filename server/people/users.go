@@ -30,8 +30,8 @@ type NewUser struct {
 	MinLength  int
 	MustChange bool
 	Disabled   bool
-	// GlobalRoles are the IDs of roles that they get.
-	GlobalRoles []string
+	// GlobalRoles are the IDs of roles that they get, and Principals those by which directories know them.
+	GlobalRoles, Principals []string
 }
 
 // maxText bounds names and descriptions, in bytes.
@@ -66,13 +66,22 @@ func chosen(id, prefix string) (string, error) {
 	return id, nil
 }
 
+// chosenUser is chosen for users. Their IDs are their names inside clusters, where others have names of other forms, such as
+// the certificates of Kubernetes' own parts: nobody becomes one of those.
+func chosenUser(id string) (string, error) {
+	if id != "" && !strings.HasPrefix(id, "u-") && !strings.HasPrefix(id, "user-") {
+		return "", &roles.InvalidError{Field: "id", Reason: fmt.Sprintf("%.80q is not a valid id of a user: it begins with u- or user-", id)}
+	}
+	return chosen(id, "u-")
+}
+
 // CreateUser makes a user with their global roles, in one transaction. Its errors are *roles.InvalidError,
 // *RefusedError, *auth.PasswordError and *auth.BusyError.
 func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (records.User, error) {
 	if err := checkUsername(n.Username); err != nil {
 		return records.User{}, err
 	}
-	id, err := chosen(n.ID, "u-")
+	id, err := chosenUser(n.ID)
 	if err != nil {
 		return records.User{}, err
 	}
@@ -95,6 +104,9 @@ func (p *People) CreateUser(ctx context.Context, by auth.Identity, n NewUser) (r
 	u := records.User{
 		ID: id, Labels: n.Labels, Annotations: n.Annotations, Username: n.Username, DisplayName: n.DisplayName, Description: n.Description, PasswordHash: hash,
 		MustChange: n.MustChange, Disabled: n.Disabled, Created: p.Now().UTC(), CreatorID: by.UserID,
+	}
+	if err := p.link(by, &u, n.Principals); err != nil {
+		return records.User{}, err
 	}
 	ops := []store.Op{p.State.Users.Creating(u.ID, u)}
 	for _, role := range n.GlobalRoles {
@@ -156,7 +168,7 @@ func (p *People) UpdateUser(ctx context.Context, by auth.Identity, id string, ch
 			d.Value.Disabled = !*change.Enabled
 		}
 		if change.Principals != nil {
-			if err := p.link(&d.Value, *change.Principals); err != nil {
+			if err := p.link(by, &d.Value, *change.Principals); err != nil {
 				return err
 			}
 		}

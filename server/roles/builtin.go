@@ -26,7 +26,12 @@ const (
 	ProjectOwner = "project-owner"
 )
 
-const read = "get list watch"
+// read are the verbs that change nothing, unbinding those of roles and their bindings without escalate and bind, by which somebody
+// would give more than they have.
+const (
+	read      = "get list watch"
+	unbinding = read + " create update patch delete deletecollection"
+)
 
 // on is a rule on resources of a group, with verbs that are parted by spaces.
 func on(group, verbs string, resources ...string) Rule {
@@ -104,12 +109,12 @@ var roleTemplates = slices.Concat(
 			ID: ProjectOwner, Name: "Project Owner", Description: "Everything in the project, and who has a role in it", ProjectCreatorDefault: true, Kubernetes: "admin",
 			Rules: slices.Concat([]Rule{
 				on(Management, "get list watch update patch delete", "projects"), on(Management, "*", "projectroletemplatebindings"),
-				on("", "*", "namespaces"), on("rbac.authorization.k8s.io", "*", "roles", "rolebindings"),
-			}, editing()),
+				on("", "*", "namespaces"), on("rbac.authorization.k8s.io", unbinding, "roles", "rolebindings"),
+			}, storage(), editing()),
 		},
 		Role{
 			ID: "project-member", Name: "Project Member", Description: "Workloads, services and secrets in the project", Kubernetes: "edit",
-			Rules: append([]Rule{on(Management, read, "projects", "projectroletemplatebindings"), on("", "get list watch create", "namespaces")}, editing()...),
+			Rules: slices.Concat([]Rule{on(Management, read, "projects", "projectroletemplatebindings"), on("", "get list watch create", "namespaces")}, storage(), editing()),
 		},
 		Role{
 			ID: "read-only", Name: "Read Only", Description: "See the project and what runs in it, without secrets", Kubernetes: "view",
@@ -154,6 +159,11 @@ func workloads(verbs string) []Rule {
 		on("autoscaling", verbs, "horizontalpodautoscalers"),
 		on("policy", verbs, "poddisruptionbudgets"),
 	}
+}
+
+// storage is what somebody has to see who writes a claim; it is in no namespace.
+func storage() []Rule {
+	return []Rule{on("", read, "persistentvolumes"), on("storage.k8s.io", read, "storageclasses")}
 }
 
 // editing is what Kubernetes' edit allows, for the check that nobody gives more than they have.

@@ -135,6 +135,25 @@ func checkInherited(r Role, find Lookup) error {
 	return nil
 }
 
+// PromotedSuffix ends the names of the roles in clusters that hold what is in no namespace, of role templates of projects.
+const PromotedSuffix = "-promoted"
+
+// Reserved says whether a role template of somebody's own cannot have an ID, since cluster roles of that name are Kubernetes' own,
+// or what the server makes itself: a template becomes a cluster role of its name in each cluster where somebody has it.
+func Reserved(id string) bool {
+	for _, prefix := range []string{"system:", "cattle-", "proxy-clusterrole-"} {
+		if strings.HasPrefix(id, prefix) {
+			return true
+		}
+	}
+	for _, suffix := range []string{"-namespaces-readonly", "-namespaces-edit", PromotedSuffix} {
+		if strings.HasSuffix(id, suffix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"cluster-admin", "admin", "edit", "view", "create-ns"}, id)
+}
+
 // pathTo is the way by which a role comes to another by inheriting; nil when it does not.
 func pathTo(wanted, from string, find Lookup) []string {
 	seen := map[string]bool{}

@@ -269,3 +269,22 @@ func TestBuiltin(t *testing.T) {
 		t.Error("a stored role changes what a built-in one may do, or does not lock it")
 	}
 }
+
+// TestNoBuiltinRoleOfProjectsEscalates: who may change roles in a namespace gives there no more than they have.
+func TestNoBuiltinRoleOfProjectsEscalates(t *testing.T) {
+	for _, r := range Builtins(RoleTemplate) {
+		for _, verb := range []string{"escalate", "bind"} {
+			for _, resource := range []string{"roles", "rolebindings"} {
+				if r.Context == Project && Allows(r.Rules, Request{Group: "rbac.authorization.k8s.io", Resource: resource, Verb: verb}) {
+					t.Errorf("%s allows to %s %s", r.ID, verb, resource)
+				}
+			}
+		}
+	}
+	owner, _ := Builtin(RoleTemplate, ProjectOwner)
+	for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection", "list"} {
+		if !Allows(owner.Rules, Request{Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Verb: verb}) {
+			t.Errorf("an owner may not %s role bindings", verb)
+		}
+	}
+}

@@ -19,8 +19,13 @@ import (
 // inCluster runs kubectl on the host, as the cluster's own administrator.
 const inCluster = "export KUBECONFIG=/etc/rancher/k3s/k3s.yaml; kubectl() { k3s kubectl \"$@\"; }; "
 
+// seen is what an import and leaving again have to leave alone: the nodes, and the namespaces with their labels and annotations.
+const seen = "kubectl get nodes -o name; kubectl get namespaces -o jsonpath='{range .items[*]}{.metadata.name} {.metadata.labels} {.metadata.annotations}{\"\\n\"}{end}'"
+
 func (w *walk) imported() {
-	before := w.sh(inCluster + "kubectl get nodes,namespaces -o jsonpath='{range .items[*]}{.kind}/{.metadata.name}{\"\\n\"}{end}' | grep -v cattle-")
+	// What is left of a cluster that the server has let go, as the documentation says.
+	w.sh(inCluster + "kubectl annotate namespaces --all field.cattle.io/projectId-; kubectl label namespaces --all field.cattle.io/projectId-")
+	before := w.sh(inCluster + seen + " | grep -v cattle-")
 	line := strings.TrimSpace(w.drover("clusters", "import", "office"))
 	for _, time := range []string{"first", "second"} {
 		if again := strings.TrimSpace(w.drover("clusters", "import", "office")); again != line {
@@ -31,6 +36,12 @@ func (w *walk) imported() {
 	w.awaitCluster("office", "active")
 	w.sh(inCluster + "kubectl -n cattle-system wait --for=jsonpath='{.status.readyReplicas}'=2 deployment/cattle-cluster-agent --timeout=120s")
 
+	w.within(time.Now(), "the namespace default is in the project Default", func() error {
+		if out := w.sh(inCluster + "kubectl get namespace default -o jsonpath='{.metadata.annotations}'"); !strings.Contains(out, "field.cattle.io/projectId") {
+			return fmt.Errorf("its annotations are %s", out)
+		}
+		return nil
+	})
 	admin := w.administrator()
 	cluster := admin.clusterID("office")
 	eve := admin.newPerson("eve")
@@ -51,7 +62,7 @@ func (w *walk) imported() {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
 	defer cancel()
 	must(w.T, bed.Await(ctx, "the cluster is left", time.Second, func(ctx context.Context) error {
-		out, err := w.host.Sh(ctx, inCluster+"kubectl get nodes,namespaces -o jsonpath='{range .items[*]}{.kind}/{.metadata.name}{\"\\n\"}{end}'; kubectl get clusterroles,clusterrolebindings -o name | grep -E 'cattle|drover' || true")
+		out, err := w.host.Sh(ctx, inCluster+seen+"; kubectl get clusterroles,clusterrolebindings -o name | grep -E 'cattle|drover' || true")
 		if err == nil && out != before {
 			err = fmt.Errorf("in the cluster are\n%s\nand were\n%s", out, before)
 		}

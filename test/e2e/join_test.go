@@ -88,6 +88,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"killed in the middle of the apply", (*walk).killedInTheMiddle},
 		{"active by the word of the cluster's API", (*walk).active},
 		{"kubectl works through the server", (*walk).kubectl},
+		{"pods are reached through the tunnel", (*walk).pods},
 		{"two people with different roles", (*walk).people},
 		{"kubectl works on the plan's secret", (*walk).planSecrets},
 		{"the config stands in both places", (*walk).bothPlaces},

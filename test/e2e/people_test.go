@@ -68,6 +68,10 @@ func (w *walk) people() {
 	}
 	w.within(time.Now(), "ann reads pods of a namespace that was moved into her project", func() error { return ann.may("get", "pods", "-n", "web") })
 	w.projectSecret(admin, project, "default", "web")
+	member := admin.post("/v3/projectroletemplatebindings", map[string]any{"projectId": project, "roleTemplateId": "project-member", "userId": ann.id})
+	w.within(time.Now(), "ann, a member of the project now, sees of which classes claims can be", func() error { return ann.may("get", "storageclasses") })
+	ann.mayNot("delete", "storageclass", "local-path")
+	admin.remove("/v3/projectroletemplatebindings/" + member)
 
 	admin.remove("/v3/projectroletemplatebindings/" + reads)
 	w.within(time.Now(), "ann reads nothing any more", func() error {

@@ -17,7 +17,10 @@ import (
 const importedCleanup = `kubectl delete --ignore-not-found namespace/cattle-system namespace/cattle-impersonation-system clusterrolebinding/cattle-admin-binding clusterrole/cattle-admin clusterrolebinding/proxy-role-binding-kubernetes-master clusterrole/proxy-clusterrole-kubeapiserver
 kubectl delete clusterrolebindings,clusterroles -l app.kubernetes.io/managed-by=drover
 kubectl delete clusterrolebindings,clusterroles -l authz.cluster.cattle.io/impersonator=true
-kubectl delete rolebindings -A -l app.kubernetes.io/managed-by=drover`
+kubectl delete rolebindings -A -l app.kubernetes.io/managed-by=drover
+kubectl delete secrets -A -l app.kubernetes.io/managed-by=drover,management.cattle.io/project-scoped-secret
+kubectl annotate namespaces --all field.cattle.io/projectId-
+kubectl label namespaces --all field.cattle.io/projectId-`
 
 func (a *app) clustersBring() *cobra.Command {
 	var replace, insecure, plain bool

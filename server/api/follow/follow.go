@@ -180,7 +180,13 @@ func (a *answer) send(l Line) bool {
 	if !auth.May(a.call.Who, auth.Get, l.About) {
 		return true // who follows one thing alone is sent away by unseen
 	}
+	a.patient()
 	return a.lines.Encode(l.Show()) == nil
+}
+
+// patient gives the reader time for what is written next.
+func (a *answer) patient() {
+	_ = a.control.SetWriteDeadline(time.Now().Add(Patience)) // a connection without deadlines ends by itself
 }
 
 // unseen says that the only thing that is followed is no longer the caller's to see.
@@ -193,7 +199,7 @@ func (a *answer) unseen() bool {
 }
 
 func (a *answer) flush() bool {
-	_ = a.control.SetWriteDeadline(time.Now().Add(Patience)) // a connection without deadlines ends by itself
+	a.patient()
 	return a.control.Flush() == nil
 }
 

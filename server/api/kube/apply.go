@@ -58,7 +58,7 @@ func (q *request) apply() error {
 
 // applyNew makes an object that is not there.
 func (q *request) applyNew(applied map[string]any, force bool) (object, error) {
-	if !q.res.mayCreate(q.Who, applied) {
+	if !auth.May(q.Who, auth.Create, q.res.in(field(applied, "namespace"))) {
 		return object{}, q.res.forbidden(q.Call, auth.Create, "")
 	}
 	empty := map[string]any{"apiVersion": applied["apiVersion"], "kind": applied["kind"], "metadata": map[string]any{"name": field(applied, "name"), "namespace": field(applied, "namespace")}}

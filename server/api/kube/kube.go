@@ -70,7 +70,7 @@ func New(o Options) *API {
 	for _, k := range (persons.API{State: o.State, People: o.People}).Kinds() {
 		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
 	}
-	a.Reviews.Types = a.reviewed()
+	a.Reviews = reviews.API{Types: a.reviewed(), Groups: a.groups}
 	return a
 }
 
@@ -88,8 +88,8 @@ type Resource struct {
 	changed func(subscribe.Change) (key string, last *object, ok bool)
 	// permanent objects are never gone: they go back to what they were at first.
 	permanent bool
-	// place is where an object that was sent would be, for auth.May; nil is anywhere.
-	place func(content map[string]any) auth.Object
+	// within stands for any object of a namespace, for auth.May; nil where namespaces say nothing.
+	within func(namespace string) auth.Object
 	// create, update and remove are nil where that is not possible.
 	create func(*request, map[string]any) (object, error)
 	update func(*request, object, map[string]any) (object, error)
@@ -232,12 +232,17 @@ func (a *API) reviewed() []reviews.Type {
 			if r.Namespaced {
 				key = namespace + "/" + name
 			}
-			o, ok := r.get(key)
-			if !ok {
-				return auth.Object{Kind: r.Of}
+			if o, ok := r.get(key); ok && name != "" {
+				return o.may
 			}
-			return o.may
+			return r.in(namespace)
 		}})
 	}
 	return all
+}
+
+// groups are those of directories that a user is in, as clusters know them.
+func (a *API) groups(userID string) []string {
+	d, _ := a.o.State.Users.Get(userID)
+	return d.Value.Groups
 }

@@ -16,7 +16,7 @@ import (
 
 // ofPeople is the resource of a kind of package persons.
 func (a *API) ofPeople(k persons.Kind) *Resource {
-	r := &Resource{Definition: k.Definition, api: a, collection: k.Collection, place: k.Place}
+	r := &Resource{Definition: k.Definition, api: a, collection: k.Collection, within: k.Within}
 	r.list = func() []object {
 		all := k.List()
 		objects := make([]object, len(all))
@@ -81,10 +81,10 @@ func (q *request) refusal(refused *people.RefusedError, name string) error {
 	}
 }
 
-// mayCreate says whether the caller may make an object where what was sent would be.
-func (r *Resource) mayCreate(who auth.Identity, content map[string]any) bool {
-	if r.place == nil {
-		return auth.May(who, auth.Create, auth.Object{Kind: r.Of})
+// in stands for any object of a namespace.
+func (r *Resource) in(namespace string) auth.Object {
+	if r.within == nil {
+		return auth.Object{Kind: r.Of}
 	}
-	return auth.May(who, auth.Create, r.place(content))
+	return r.within(namespace)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,10 +44,14 @@ type watcher struct {
 	complete bool
 	// headed says that the columns of a table were sent.
 	headed bool
+	// before is who the caller was before the changes that are being shown, after who they were when rights changed last, and last the
+	// revision of the latest change that was shown; see admitted.
+	before, after auth.Identity
+	last          int64
 }
 
 func (r *Resource) watch(c *route.Call, s shapes.Shape, q listing.Options) error {
-	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}}
+	w := &watcher{Resource: r, call: c, shape: s, query: q, seen: map[string]int64{}, before: c.Who, after: c.Who}
 	changes, revision := r.api.o.Changes, r.api.o.State.Store.Revision()
 	start := q.Begin(revision)
 	if start.Initial {
@@ -56,7 +61,7 @@ func (r *Resource) watch(c *route.Call, s shapes.Shape, q listing.Options) error
 	if !ok {
 		return listing.Expired("too old resource version: %d: what was removed since then is not known any more; list again", start.Since)
 	}
-	// The token ends it; what the caller may see is asked of each change.
+	// The token ends it; what the caller may see is asked of each change, and of all objects when their rights change.
 	defer c.Bind(auth.Object{Kind: auth.Cluster})()
 	h := c.W.Header()
 	h.Set("Content-Type", "application/json")
@@ -96,7 +101,7 @@ func (w *watcher) follow(cursor subscribe.Cursor) {
 		}
 		cursor = after
 		if len(changes) > 0 {
-			if w.call.StillAdmitted() != nil || !w.show(changes) {
+			if !w.admitted(changes) || !w.show(changes) {
 				return
 			}
 			continue
@@ -113,6 +118,41 @@ func (w *watcher) follow(cursor subscribe.Cursor) {
 			}
 		}
 	}
+}
+
+// admitted looks at who the caller is now, and takes from the client what they may not see any more; false when it or their token is gone.
+// What went in the same transaction as a right is still shown as gone, and that may come in two batches.
+func (w *watcher) admitted(changes []subscribe.Change) bool {
+	if route.Again(w.call) != nil {
+		return false
+	}
+	if changes[0].Revision > w.last {
+		w.before = w.after
+	}
+	w.last = changes[len(changes)-1].Revision
+	if !slices.ContainsFunc(changes, func(c subscribe.Change) bool { return slices.Contains(subscribe.OfRights(), c.Collection) }) {
+		return true
+	}
+	w.after = w.call.Who
+	if w.after.Grants.Contain(w.before.Grants) {
+		return true
+	}
+	for _, o := range w.list() {
+		has, known := w.seen[o.key]
+		if has == hidden || !known && w.complete || w.wanted(o) || !w.wantedBefore(o) {
+			continue
+		}
+		w.seen[o.key] = hidden
+		if !w.send(event{"DELETED", at(w.nameOnly(o), changes[0].Revision-1)}) { // the changes themselves are not shown yet
+			return false
+		}
+	}
+	return w.flush()
+}
+
+// wantedBefore says whether the client has an object as far as rights go.
+func (w *watcher) wantedBefore(o object) bool {
+	return o.matches(w.call.Param("namespace"), w.query) && w.shows(w.before, o)
 }
 
 // show sends what changes are to the client; false when it has gone.
@@ -144,7 +184,7 @@ func (w *watcher) eventOf(change subscribe.Change) (event, bool) {
 	}
 	if last != nil {
 		w.seen[key] = hidden
-		if before == hidden || !known && !w.wanted(*last) {
+		if before == hidden || !known && !w.wanted(*last) && !w.wantedBefore(*last) {
 			return event{}, false
 		}
 		return event{"DELETED", at(*last, change.Revision)}, true
@@ -172,7 +212,7 @@ func (w *watcher) eventOf(change subscribe.Change) (event, bool) {
 		return event{"MODIFIED", o}, true
 	}
 	w.seen[key] = hidden
-	if known && before != hidden {
+	if known && before != hidden || !known && !change.Created && !w.shows(w.call.Who, o) && w.wantedBefore(o) {
 		return event{"DELETED", w.nameOnly(o)}, true
 	}
 	if !known && !change.Created && w.query.Labels != nil && w.shows(w.call.Who, o) && o.matches(w.call.Param("namespace"), listing.Options{Fields: w.query.Fields}) {

@@ -204,7 +204,7 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if !r.mayCreate(c.Who, content) {
+	if !auth.May(c.Who, auth.Create, r.in(field(content, "namespace"))) {
 		return route.Answer{}, r.forbidden(c, auth.Create, field(content, "name"))
 	}
 	if field(content, "name") == "" {

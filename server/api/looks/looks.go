@@ -139,9 +139,9 @@ func (a *API) RemovePreference(c *management.Request) (route.Answer, error) {
 	return route.Answer{Status: http.StatusNoContent}, a.State.Preferences.Delete(c.Ctx(), c.Who.UserID+"/"+c.ID(), 0)
 }
 
-// features are those that dashboards look for, with whether this server has them. None can be switched.
-func features() []feature {
-	return []feature{
+// Features are those that dashboards look for, with whether this server has them. None can be switched.
+func Features() []Feature {
+	return []Feature{
 		{"continuous-delivery", false, "Continuous delivery by Fleet's own page"},
 		{"fleet", false, "Fleet in each cluster"},
 		{"harvester", false, "Virtual machines of Harvester"},
@@ -154,17 +154,18 @@ func features() []feature {
 	}
 }
 
-type feature struct {
-	name        string
-	on          bool
-	description string
+// Feature is one of them.
+type Feature struct {
+	Name        string
+	On          bool
+	Description string
 }
 
 func featureKind() management.Kind {
-	object := func(f feature) norman.Object {
-		return norman.Object{ID: f.name, Fixed: true, Kept: true, Fields: map[string]any{
-			"name": f.name, "value": f.on, "description": f.description, "created": nil, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
-			"status": map[string]any{"default": f.on, "description": f.description, "dynamic": false, "lockedValue": f.on},
+	object := func(f Feature) norman.Object {
+		return norman.Object{ID: f.Name, Fixed: true, Kept: true, Fields: map[string]any{
+			"name": f.Name, "value": f.On, "description": f.Description, "created": nil, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
+			"status": map[string]any{"default": f.On, "description": f.Description, "dynamic": false, "lockedValue": f.On},
 		}}
 	}
 	return management.Kind{
@@ -173,14 +174,14 @@ func featureKind() management.Kind {
 		})},
 		List: func(*route.Call) []norman.Object {
 			var objects []norman.Object
-			for _, f := range features() {
+			for _, f := range Features() {
 				objects = append(objects, object(f))
 			}
 			return objects
 		},
 		Get: func(_ *route.Call, id string) (norman.Object, bool) {
-			for _, f := range features() {
-				if f.name == id {
+			for _, f := range Features() {
+				if f.Name == id {
 					return object(f), true
 				}
 			}

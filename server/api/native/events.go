@@ -65,6 +65,7 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 	norman.Uncached(c.W.Header())
 	c.W.WriteHeader(http.StatusOK)
 	control, lines := http.NewResponseController(c.W), json.NewEncoder(c.W)
+	patient := func() { _ = control.SetWriteDeadline(time.Now().Add(follow.Patience)) } // a connection without deadlines ends by itself
 	check := time.NewTicker(follow.Check)
 	defer check.Stop()
 	var revision int64
@@ -80,11 +81,12 @@ func (a *API) followEvents(c *route.Call, cluster string, after time.Time) (rout
 				continue
 			}
 			sent[e.ID()] = true
+			patient()
 			if lines.Encode(a.showEvent(e)) != nil {
 				return route.Answer{}, nil
 			}
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(follow.Patience)) // a connection without deadlines ends by itself
+		patient()
 		if control.Flush() != nil || c.StillAdmitted() != nil {
 			return route.Answer{}, nil
 		}

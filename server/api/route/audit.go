@@ -42,6 +42,9 @@ func (a Access) Opens() Access { a.use = opens; return a }
 // Passes marks a row that hands requests on to a cluster.
 func (a Access) Passes() Access { a.use = passes; return a }
 
+// WayIn says whether each use of a row is recorded as one of a way into a host or a cluster, though it may only read.
+func (a Access) WayIn() bool { return a.use != plain && a.use != checks }
+
 // Concern names what a request is about where its path does not: the objects of a body, or what was made.
 func (c *Call) Concern(objects ...string) { c.objects = append(c.objects, objects...) }
 
@@ -87,7 +90,7 @@ func classOf(c *Call, row *compiled) audit.Class {
 		return audit.Agent
 	case row.Access.use == checks:
 		return audit.Read
-	case row.Access.use != plain:
+	case row.Access.WayIn():
 		return audit.WayIn
 	case !isRead(c.Method):
 		return audit.Change

@@ -1,5 +1,5 @@
-// Types that other packages have: users, roles, bindings, projects and settings. /v1 shows them; they are changed over /v3
-// and as objects of Kubernetes.
+// Types that other packages have: users, roles, bindings, projects, settings, nodes, tokens, preferences and features. /v1 shows
+// them; they are changed over /v3, and some as objects of Kubernetes.
 
 package steve
 
@@ -18,6 +18,8 @@ type Type struct {
 	// Of is what auth.May knows the objects by, Collection where their changes are found in the feed.
 	Of         auth.Kind
 	Collection string
+	// Own says that everybody may list objects of the type, and sees their own alone.
+	Own bool
 	// List is in the order of the ids, which are "<namespace>/<name>" or "<name>".
 	List func() []Seen
 	Get  func(id string) (Seen, bool)
@@ -29,11 +31,18 @@ type Type struct {
 type Seen struct {
 	About   auth.Object
 	Content map[string]any
+	// State is "active" where it is not given.
+	State conditions.Summary
 }
 
 // kindOfOthers is the kind of such a type.
 func kindOfOthers(t Type) *kind {
-	shown := func(s Seen) Object { return withState(s.Content, conditions.New("active", "no", "")) }
+	shown := func(s Seen) Object {
+		if s.State == (conditions.Summary{}) {
+			s.State = conditions.New("active", "no", "")
+		}
+		return withState(s.Content, s.State)
+	}
 	return &kind{
 		schema: t.Schema, of: t.Of, cluster: func(Object) string { return "" }, other: &t,
 		list: func(c *Request) []Object {

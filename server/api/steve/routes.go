@@ -115,8 +115,12 @@ func (k *kind) methods(who auth.Identity) (Schema, bool) {
 	return s, len(s.CollectionMethods)+len(s.ResourceMethods) > 0
 }
 
-// allows says whether somebody may do something with some object of the type, and the table has it.
+// allows says whether somebody may do something with some object of the type, and the table has it. Of what everybody has, all
+// list and get their own.
 func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
+	if k.other != nil && k.other.Own {
+		return verb == auth.ListAll || verb == auth.Get
+	}
 	return slices.Contains(k.verbs, verb) && auth.Somewhere(who, verb, k.of)
 }
 

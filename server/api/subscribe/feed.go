@@ -38,6 +38,9 @@ const (
 	RKEStates          = "rkestates"
 )
 
+// OfRights are the collections of whose changes somebody may see more or less.
+func OfRights() []string { return []string{Users, GlobalRoles, RoleTemplates, Bindings} }
+
 // Feed is the log of changes and what sessions need beside it.
 type Feed struct {
 	*Log

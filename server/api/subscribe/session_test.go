@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -247,5 +249,58 @@ func TestClientFramesAreIgnored(t *testing.T) {
 	l.Add(Change{Revision: 1, Key: "a"})
 	if f := next(t, conn); f.Data != "a" {
 		t.Errorf("frame %+v", f)
+	}
+}
+
+// taking is an answer whose connection may be taken over.
+type taking struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+func (w taking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.conn, bufio.NewReadWriter(bufio.NewReader(w.conn), bufio.NewWriter(w.conn)), nil
+}
+
+// TestASubscriberThatNeverReads is left: one frame at a time waits for it, and not for long.
+func TestASubscriberThatNeverReads(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		changes int
+		began   time.Duration // when the first frame is written
+	}{{"while a thousand things change", 1000, 0}, {"while nothing changes", 0, 5 * time.Second}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				defer client.Close()
+				go func() { // it reads that it is a websocket now, and nothing more
+					_, _ = http.ReadResponse(bufio.NewReader(client), nil)
+				}()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v3/subscribe", nil)
+				for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": sampleKey} {
+					r.Header.Set(name, value)
+				}
+				conn, err := Upgrade(taking{httptest.NewRecorder(), server}, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, shown := NewLog(time.Now), 0
+				s := &Session{
+					Conn: conn, Log: l, From: l.Now(), Ping: 5 * time.Second, Alive: func() error { return nil },
+					Show: func(c Change) []Frame { shown++; return []Frame{{Name: "resource.change", Data: c.Key}} },
+				}
+				for i := range tc.changes {
+					l.Add(Change{Revision: int64(i + 1), Key: "harbour"})
+				}
+				began := time.Now()
+				err = s.Run(t.Context())
+				if took := time.Since(began) - tc.began; !errors.Is(err, os.ErrDeadlineExceeded) || took < writeTimeout || took > writeTimeout+2*time.Second {
+					t.Errorf("it was left after %s with %v", took, err)
+				}
+				if shown > 1 {
+					t.Errorf("%d frames were made for it", shown)
+				}
+			})
+		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +41,16 @@ type bed struct {
 	slow, reviews int
 	never         bool
 	fails         error
+	// behind are the rules of the account that the API server still goes by; nil for those that there are.
+	behind []rbacv1.PolicyRule
+}
+
+// allows says whether rules allow what is asked, as RBAC decides it.
+func allows(rules []rbacv1.PolicyRule, asked *authorizationv1.ResourceAttributes) bool {
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Verbs, asked.Verb) && slices.Contains(r.APIGroups, asked.Group) && slices.Contains(r.Resources, path.Join(asked.Resource, asked.Subresource)) &&
+			(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, asked.Name))
+	})
 }
 
 func newBed(t *testing.T) *bed {
@@ -56,11 +68,13 @@ func newBed(t *testing.T) *bed {
 		b.tokens++
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: fmt.Sprint("token-", b.tokens)}}, nil
 	})
-	b.client.PrependReactor("create", "subjectaccessreviews", func(kubetest.Action) (bool, runtime.Object, error) {
+	b.client.PrependReactor("create", "subjectaccessreviews", func(action kubetest.Action) (bool, runtime.Object, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.reviews++
-		return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !b.never && b.reviews > b.slow}}, nil
+		asked := action.(kubetest.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).Spec.ResourceAttributes
+		known := b.behind == nil || allows(b.behind, asked)
+		return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !b.never && b.reviews > b.slow && known}}, nil
 	})
 	b.accounts = &Accounts{
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
@@ -104,6 +118,7 @@ func TestAnAccountMayBeOnePerson(t *testing.T) {
 	want := []rbacv1.PolicyRule{
 		rule("", "users", "u-ann01"), rule("", "groups", "dockers", "system:authenticated"), rule("authentication.k8s.io", "userextras/username", "ann"),
 		rule("authentication.k8s.io", "userextras/requesthost"), rule("authentication.k8s.io", "userextras/requesttokenid"),
+		rule("authentication.k8s.io", "userextras/drover-rules", ann.mark()),
 	}
 	if diff := cmp.Diff(want, b.role(t).Rules); diff != "" {
 		t.Errorf("rules: %s", diff)
@@ -146,6 +161,29 @@ func TestOtherGroupsAreOtherRules(t *testing.T) {
 	if diff := cmp.Diff([]string{"pilots", "system:authenticated"}, b.role(t).Rules[1].ResourceNames); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestManyGroups: somebody who is in as many as are kept gets in as fast as others, and not before the API server knows the last of them.
+func TestManyGroups(t *testing.T) {
+	b := newBed(t)
+	many := ann
+	for i := range 1000 {
+		many.Groups = append(many.Groups, fmt.Sprintf("openldap_group://cn=%d", i))
+	}
+	b.token(t, many)
+	if b.reviews > 5 {
+		t.Errorf("%d reviews for one account", b.reviews)
+	}
+	more := many
+	more.Groups = append(slices.Clone(many.Groups), "openldap_group://cn=new")
+	b.behind = b.role(t).Rules
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if token, err := b.accounts.Token(ctx, harbour, more); err == nil {
+		t.Errorf("%s is good before the API server knows the new group", token)
+	}
+	b.behind = b.role(t).Rules
+	b.token(t, more)
 }
 
 func TestARefusedTokenMakesTheAccountAnew(t *testing.T) {

@@ -4,8 +4,11 @@ package accounts
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -29,6 +32,8 @@ const (
 
 	verb           = "impersonate"
 	authentication = "authentication.k8s.io"
+	// mark is the extra of which an account may send the print of its own rules. Nobody does: it is there to be asked about.
+	mark = "drover-rules"
 	// effectPause is between two questions whether the rules are in effect, effectLimit when that is given up.
 	effectPause = 50 * time.Millisecond
 	effectLimit = 10 * time.Second
@@ -77,18 +82,23 @@ func (p Person) rules() []*applyrbac.PolicyRuleApplyConfiguration {
 	for _, key := range FreeExtra() {
 		rules = append(rules, rule(authentication, "userextras/"+key))
 	}
-	return rules
+	return append(rules, rule(authentication, "userextras/"+mark, p.mark()))
+}
+
+// mark is a short print of the rules.
+func (p Person) mark() string {
+	sum := sha256.Sum256([]byte(p.print()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // effective waits until the API server lets the account be the person: it reads roles from a memory that is behind by some
-// milliseconds, and whoever comes before that is refused.
+// milliseconds, and whoever comes before that is refused. It has a role as a whole, so that whoever may send the mark of these rules may do
+// all that they say: how many groups somebody is in makes no difference.
 func effective(ctx context.Context, client kubernetes.Interface, p Person) error {
 	ctx, cancel := context.WithTimeout(ctx, effectLimit)
 	defer cancel()
 	asked := []authorizationv1.ResourceAttributes{{Verb: verb, Resource: "users", Name: p.ID}}
-	for _, group := range p.Groups {
-		asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Resource: "groups", Name: group})
-	}
+	asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: authentication, Resource: "userextras", Subresource: mark, Name: p.mark()})
 	for len(asked) > 0 {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + Namespace + ":" + Name(p.ID), ResourceAttributes: &asked[0],
@@ -104,7 +114,7 @@ func effective(ctx context.Context, client kubernetes.Interface, p Person) error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the cluster's API does not let %s impersonate %s %s: look for admission or authorization rules of the cluster that forbid it",
-				Name(p.ID), asked[0].Resource, asked[0].Name)
+				Name(p.ID), path.Join(asked[0].Resource, asked[0].Subresource), asked[0].Name)
 		case <-time.After(effectPause):
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -87,6 +88,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			pr.Out.URL = &url.URL{Scheme: "https", Host: "127.0.0.1:6443", Path: path, RawPath: rawPath, RawQuery: pr.In.URL.RawQuery}
 			pr.Out.Host = ""
 			clean(pr.Out.Header)
+			pr.Out.Trailer = nil // what comes behind a body speaks for nobody, either
 			pr.SetXForwarded()
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
@@ -102,8 +104,11 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
 		}, cancel)()
 	}
-	if watches(r) {
+	if resend.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
+	}
+	if r.Header.Get("Upgrade") != "" {
+		w = upgraded{w}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -55,6 +55,29 @@ func clean(h http.Header) {
 			h.Del(name)
 		}
 	}
+	withoutBearer(h)
+}
+
+const (
+	protocolHeader = "Sec-Websocket-Protocol"
+	// bearerProtocol begins a protocol of websockets that is a token: browsers can set no header.
+	bearerProtocol = "base64url.bearer.authorization.k8s.io."
+)
+
+// withoutBearer drops the caller's token out of the protocols that they offer.
+func withoutBearer(h http.Header) {
+	offered := h.Values(protocolHeader)
+	if !slices.ContainsFunc(offered, func(line string) bool { return strings.Contains(line, bearerProtocol) }) {
+		return
+	}
+	h.Del(protocolHeader)
+	for _, line := range offered {
+		for protocol := range strings.SplitSeq(line, ",") {
+			if protocol = strings.TrimSpace(protocol); !strings.HasPrefix(protocol, bearerProtocol) {
+				h.Add(protocolHeader, protocol)
+			}
+		}
+	}
 }
 
 // destination sends the requests of one caller to one cluster.

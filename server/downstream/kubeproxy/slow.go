@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/server/downstream/resend"
 )
 
 const (
@@ -42,7 +44,7 @@ func (p *Proxy) impatient(way http.RoundTripper, r *http.Request) (*http.Respons
 
 // longRunning says that an answer may begin late, as API servers see it: watches, and what leads to a container.
 func longRunning(r *http.Request) bool {
-	if r.Header.Get("Upgrade") != "" || watches(r) {
+	if r.Header.Get("Upgrade") != "" || resend.IsWatch(r) {
 		return true
 	}
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
@@ -52,12 +54,6 @@ func longRunning(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// watches says that a request is a watch whose answer is a stream of its own.
-func watches(r *http.Request) bool {
-	wish := r.URL.Query().Get("watch")
-	return r.Header.Get("Upgrade") == "" && (wish == "true" || wish == "1" || strings.Contains(r.URL.Path, "/watch/"))
 }
 
 // watched is the answer to a watch. Who takes nothing of it for so long is left: what the cluster sends would wait in

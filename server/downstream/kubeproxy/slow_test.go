@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/downstream/resend"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -42,7 +43,7 @@ func TestLongRunning(t *testing.T) {
 	}
 	upgrade := httptest.NewRequest(http.MethodGet, "/anything", nil)
 	upgrade.Header.Set("Upgrade", "SPDY/3.1")
-	if !longRunning(upgrade) || watches(upgrade) {
+	if !longRunning(upgrade) || resend.IsWatch(upgrade) {
 		t.Error("an upgrade")
 	}
 }

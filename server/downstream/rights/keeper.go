@@ -30,6 +30,9 @@ const (
 	// lookLimit bounds one look, watchLimit one watch of namespaces.
 	lookLimit  = time.Minute
 	watchLimit = 5 * time.Minute
+	// many is how many objects of a cluster are worth a warning: each look lists them all, and each binding in a project is one in each of
+	// its namespaces.
+	many = 1000
 	// retryFirst and retryLast are the pauses after a failure.
 	retryFirst = time.Second
 	retryLast  = time.Minute
@@ -64,6 +67,8 @@ type Options struct {
 // Keeper keeps the rights of all clusters.
 type Keeper struct {
 	Options
+	// warnAbove is many, but in tests.
+	warnAbove int
 
 	mu    sync.Mutex
 	ctx   context.Context // of the present period of work; nil when there is none
@@ -82,12 +87,13 @@ type loop struct {
 	had     Had
 	orphans map[string]string
 	since   time.Time
-	// reached is what was last heard of the cluster's API; the keeper's mutex guards it.
+	// reached is what was last heard of the cluster's API, and kept how many objects should be in it; the keeper's mutex guards both.
 	reached bool
+	kept    int
 }
 
 // NewKeeper makes a Keeper; nothing happens before Start.
-func NewKeeper(o Options) *Keeper { return &Keeper{Options: o} }
+func NewKeeper(o Options) *Keeper { return &Keeper{Options: o, warnAbove: many} }
 
 // Start keeps the rights until ctx ends; wait is for after that.
 func (k *Keeper) Start(ctx context.Context) (wait func()) {
@@ -212,25 +218,55 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 		return nil, err
 	}
 	want := Wanted(Snapshot{Bindings: k.Bindings(l.id), Find: k.Find, User: k.User, Namespaces: namespaces})
-	var changes, differs []string
+	copies := projectsecrets.Wanted(k.Secrets(l.id), namespaces)
+	k.count(l, len(want.ClusterRoles)+len(want.Bindings)+len(copies))
+	var done Outcome
 	if k.Reports() {
-		changes, differs, err = Report(ctx, client, want, l.had)
+		done, err = Report(ctx, client, want, l.had)
 	} else {
-		changes, err = Sync(ctx, client, want)
+		done, err = Sync(ctx, client, want)
 	}
+	if err != nil {
+		return done.Changes, err
+	}
+	l.had = done.Had
+	copied, taken, err := projectsecrets.Sync(ctx, client, copies)
+	changes := append(done.Changes, copied...)
 	if err != nil {
 		return changes, err
 	}
-	l.had = HadOf(want)
-	copied, taken, err := projectsecrets.Sync(ctx, client, projectsecrets.Wanted(k.Secrets(l.id), namespaces))
-	changes = append(changes, copied...)
-	if err != nil {
-		return changes, err
-	}
-	if err := k.Differs(ctx, l.key, append(differs, taken...)); err != nil {
+	if err := k.Differs(ctx, l.key, append(done.Differs, taken...)); err != nil {
 		return changes, err
 	}
 	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
+}
+
+// count remembers how many objects a cluster should have, and warns once when they have become many.
+func (k *Keeper) count(l *loop, n int) {
+	k.mu.Lock()
+	before := l.kept
+	l.kept = n
+	k.mu.Unlock()
+	if n > k.warnAbove && before <= k.warnAbove {
+		k.Logger.Warn("many objects are kept in a cluster for people's rights: give roles to groups instead of to each of their people, or have fewer namespaces in a project",
+			"cluster", string(l.key), "objects", n, "warned_above", k.warnAbove)
+	}
+}
+
+// Kept is how many objects each cluster should have for people's rights, of those that have any; nothing of a keeper that rests.
+func (k *Keeper) Kept() map[records.ClusterKey]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx == nil || k.ctx.Err() != nil {
+		return nil
+	}
+	all := map[records.ClusterKey]int{}
+	for key, l := range k.loops {
+		if l.kept > 0 {
+			all[key] = l.kept
+		}
+	}
+	return all
 }
 
 // namespaces are those of a cluster with their projects. One whose project is gone is in none after a while.

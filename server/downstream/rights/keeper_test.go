@@ -1,8 +1,10 @@
 package rights
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -327,4 +329,49 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
+}
+
+// TestManyObjects: how many there are is known, and that there are many is said once.
+func TestManyObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed()
+		const many = 20
+		b.keeper.warnAbove = many
+		for i := range many {
+			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), Annotations: map[string]string{ProjectAnnotation: web}, Labels: map[string]string{ProjectAnnotation: "p-web01"}}}
+			if err := b.client.Tracker().Add(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.projects = []string{web}
+		var log bytes.Buffer
+		b.keeper.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		few := []roles.Binding{inCluster("crtb-bob", "cluster-member", "u-bob01")}
+		b.bindings = few
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		for _, step := range []struct {
+			bindings       []roles.Binding
+			kept, warnings int
+		}{
+			{few, 2, 0},
+			{append(few, inProject("prtb-ann", "secrets-view", "u-ann01", web)), 2 + 1 + many, 1},
+			{append(few, inProject("prtb-ann", "services-view", "u-ann01", web)), 2 + 1 + many, 1},
+			{few, 2, 1},
+			{append(few, inProject("prtb-ann", "secrets-view", "u-ann01", web)), 2 + 1 + many, 2},
+		} {
+			b.set(func() { b.bindings = step.bindings })
+			b.keeper.LookByID(cluster)
+			time.Sleep(2 * gather)
+			synctest.Wait()
+			if got, warned := b.keeper.Kept()[harbour], strings.Count(log.String(), "many objects are kept"); got != step.kept || warned != step.warnings {
+				t.Errorf("%d objects and %d warnings, want %d and %d", got, warned, step.kept, step.warnings)
+			}
+		}
+		cancel()
+		wait()
+		if kept := b.keeper.Kept(); len(kept) > 0 {
+			t.Errorf("of a keeper that rests: %v", kept)
+		}
+	})
 }

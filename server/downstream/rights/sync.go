@@ -1,5 +1,6 @@
 // Making a cluster have what it should: what is missing is created, what differs is put back, and
-// what nobody has any more is deleted. Only objects with our marks are ever deleted.
+// what nobody has any more is deleted. Only objects with our marks are ever deleted, and a cluster role
+// that is somebody else's stays as it is and is bound to nobody.
 
 package rights
 
@@ -17,37 +18,54 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/server/roles"
 )
 
-// Sync makes a cluster have the wanted objects, and returns what it did, as in "created cluster role
-// rt-abcde". It goes on after an error and returns all of them. Bindings that are not wanted go
-// first: who has lost something has lost it, whatever fails then.
-func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (changes []string, err error) {
-	s := &syncing{api: bindings{client}, client: client}
-	err = s.all(ctx, want)
-	return s.changes, err
+// Outcome is what was done in a cluster.
+type Outcome struct {
+	// Changes are what was done, as in "created cluster role rt-abcde".
+	Changes []string
+	// Differs are what stays as it is though it should not be so, as in "cluster role rt-abcde is somebody else's".
+	Differs []string
+	// Had is what is to be remembered for the next time.
+	Had Had
 }
 
-// Report is Sync, but what somebody has changed or deleted by hand stays as it is and is returned, as in "cluster role
+// Sync makes a cluster have the wanted objects. It goes on after an error and returns all of them. Bindings that are not wanted go
+// first: who has lost something has lost it, whatever fails then.
+func Sync(ctx context.Context, client kubernetes.Interface, want Objects) (Outcome, error) {
+	return bring(ctx, &syncing{client: client}, want)
+}
+
+// Report is Sync, but what somebody has changed or deleted by hand stays as it is and is among what differs, as in "cluster role
 // rt-abcde was changed". What nobody has any more is deleted all the same. had is what was wanted when the cluster was
 // last looked at: what is not there though it was is taken for deleted by hand.
-func Report(ctx context.Context, client kubernetes.Interface, want Objects, had Had) (changes, differs []string, err error) {
-	s := &syncing{api: bindings{client}, client: client, report: true, had: had}
-	err = s.all(ctx, want)
-	return s.changes, s.differs, err
+func Report(ctx context.Context, client kubernetes.Interface, want Objects, had Had) (Outcome, error) {
+	return bring(ctx, &syncing{client: client, report: true, had: had}, want)
+}
+
+func bring(ctx context.Context, s *syncing, want Objects) (Outcome, error) {
+	s.api, s.foreign = bindings{s.client}, map[string]bool{}
+	err := s.all(ctx, want)
+	return Outcome{s.changes, s.differs, s.hadOf(want)}, err
 }
 
 // Had is what was wanted in a cluster: roles with the hashes of their rules, and bindings.
 type Had map[string]string
 
-// HadOf is the memory of what is wanted now.
-func HadOf(want Objects) Had {
+// hadOf is the memory of what is wanted now. What comes to nothing because of somebody else's role was never there.
+func (s *syncing) hadOf(want Objects) Had {
 	had := Had{}
 	for name, r := range want.ClusterRoles {
-		had["cluster role "+name] = r.Annotations[RulesAnnotation]
+		if !s.foreign[name] {
+			had["cluster role "+name] = r.Annotations[RulesAnnotation]
+		}
 	}
 	for _, b := range want.Bindings {
-		had[describe(b)] = ""
+		if !s.foreign[b.RoleRef.Name] {
+			had[describe(b)] = ""
+		}
 	}
 	return had
 }
@@ -90,6 +108,8 @@ type syncing struct {
 	report  bool
 	had     Had
 	differs []string
+	// foreign are the cluster roles that have the name of a wanted one and are somebody else's.
+	foreign map[string]bool
 
 	client  kubernetes.Interface
 	api     bindings
@@ -108,20 +128,23 @@ func (s *syncing) did(verb, what string, err error) {
 // found are the objects with our marks.
 func (s *syncing) found(ctx context.Context) (Objects, error) {
 	o := Objects{ClusterRoles: map[string]*rbacv1.ClusterRole{}}
-	roles, err := s.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy})
+	list, err := s.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy})
 	if err != nil {
 		return o, fmt.Errorf("list cluster roles: %w", err)
 	}
-	for i, r := range roles.Items {
+	for i, r := range list.Items {
+		if roles.Reserved(r.Name) && r.Annotations[RoleAnnotation] == r.Name && r.Name != createNamespaces {
+			continue // Kubernetes' own, which an earlier version gave our marks
+		}
 		if r.Annotations[RoleAnnotation] != "" || r.Annotations[NamespacesAnnotation] != "" || r.Name == createNamespaces {
-			o.ClusterRoles[r.Name] = &roles.Items[i]
+			o.ClusterRoles[r.Name] = &list.Items[i]
 		}
 	}
 	o.Bindings, err = s.api.list(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy + "," + OwnerLabel})
 	return o, err
 }
 
-// role makes a cluster role what it should be. One of that name that is somebody else's becomes ours.
+// role makes a cluster role what it should be. One of that name that is somebody else's stays so.
 func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 	what, api := "cluster role "+want.Name, s.client.RbacV1().ClusterRoles()
 	same, hash := false, want.Annotations[RulesAnnotation]
@@ -141,6 +164,11 @@ func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 			s.did("taken over", what, err)
 			return
 		}
+		if !isOurs(have, want) {
+			s.foreign[want.Name] = true
+			s.differs = append(s.differs, what+" is somebody else's")
+			return
+		}
 	}
 	if marked(have.Labels, want.Labels) && marked(have.Annotations, want.Annotations) && equality.Semantic.DeepEqual(have.Rules, want.Rules) {
 		return
@@ -155,9 +183,24 @@ func (s *syncing) role(ctx context.Context, want, have *rbacv1.ClusterRole) {
 	s.did("put back", what, err)
 }
 
-// binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then.
+// isOurs says whether a cluster role of a wanted name may be changed to it: it has our mark, or says as Rancher's do that it is
+// of this role template, or of this project.
+func isOurs(have, want *rbacv1.ClusterRole) bool {
+	template, project := want.Annotations[RoleAnnotation], want.Annotations[NamespacesAnnotation]
+	return have.Labels[Managed] == ManagedBy || template != "" && have.Annotations[RoleAnnotation] == template ||
+		project != "" && have.Annotations[NamespacesAnnotation] == project
+}
+
+// binding makes a binding what it should be. The role of one cannot be changed, so that it is made anew then. Nobody gets what
+// somebody else's role allows.
 func (s *syncing) binding(ctx context.Context, want, have *rbacv1.RoleBinding) {
 	what := describe(want)
+	if s.foreign[want.RoleRef.Name] {
+		if have != nil {
+			s.did("deleted", what, gone(s.api.delete(ctx, nameOf(want))))
+		}
+		return
+	}
 	_, had := s.had[what]
 	if have == nil {
 		if had && s.isGone(func() error { _, err := s.api.get(ctx, nameOf(want)); return err }) && s.byHand(what, "deleted") {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetest "k8s.io/client-go/testing"
 
@@ -19,11 +20,11 @@ import (
 // synced makes a cluster have what bindings come to.
 func synced(t *testing.T, client *fake.Clientset, bindings ...roles.Binding) []string {
 	t.Helper()
-	changes, err := Sync(t.Context(), client, Wanted(snapshot(bindings...)))
+	done, err := Sync(t.Context(), client, Wanted(snapshot(bindings...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return changes
+	return done.Changes
 }
 
 func TestSync(t *testing.T) {
@@ -81,16 +82,17 @@ func TestReport(t *testing.T) {
 	member, reader := inCluster("crtb-bob", "cluster-member", "u-bob01"), inProject("prtb-ann", "secrets-view", "u-ann01", web)
 	synced(t, client, member, reader)
 	want := Wanted(snapshot(member, reader))
-	report := func(want Objects, had Had) []string {
+	report := func(want Objects, had Had) Outcome {
 		t.Helper()
-		changes, differs, err := Report(t.Context(), client, want, had)
-		if err != nil || changes != nil {
-			t.Errorf("changes %q, %v", changes, err)
+		done, err := Report(t.Context(), client, want, had)
+		if err != nil || done.Changes != nil {
+			t.Errorf("changes %q, %v", done.Changes, err)
 		}
-		return differs
+		return done
 	}
-	if got := report(want, nil); got != nil {
-		t.Errorf("nobody changed anything: %q", got)
+	first := report(want, nil)
+	if first.Differs != nil {
+		t.Errorf("nobody changed anything: %q", first.Differs)
 	}
 	role, err := client.RbacV1().ClusterRoles().Get(t.Context(), "secrets-view", metav1.GetOptions{})
 	if err != nil {
@@ -113,16 +115,16 @@ func TestReport(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"cluster role cluster-member was deleted", "cluster role secrets-view was changed", "cluster role binding crb-dzaxnipqpj was changed",
-	}, report(want, HadOf(want))); diff != "" {
+	}, report(want, first.Had).Differs); diff != "" {
 		t.Error(diff)
 	}
 	// The role changes at the server, and a right is lost: both arrive.
 	next := Wanted(snapshot(reader))
 	next.ClusterRoles["secrets-view"].Rules[0].Verbs = []string{"list"}
 	next.ClusterRoles["secrets-view"].Annotations[RulesAnnotation] = "another"
-	changes, differs, err := Report(t.Context(), client, next, HadOf(want))
-	if diff := cmp.Diff([]string{"put back cluster role secrets-view"}, changes); diff != "" || differs != nil || err != nil {
-		t.Errorf("%s, %q, %v", diff, differs, err)
+	done, err := Report(t.Context(), client, next, first.Had)
+	if diff := cmp.Diff([]string{"put back cluster role secrets-view"}, done.Changes); diff != "" || done.Differs != nil || err != nil {
+		t.Errorf("%s, %q, %v", diff, done.Differs, err)
 	}
 }
 
@@ -143,11 +145,94 @@ func TestAFailureStopsNothingElse(t *testing.T) {
 	client.PrependReactor("create", "clusterroles", func(kubetest.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("the webhook is down")
 	})
-	changes, err := Sync(t.Context(), client, Wanted(snapshot(inCluster("crtb-bob", "cluster-member", "u-bob01"))))
+	done, err := Sync(t.Context(), client, Wanted(snapshot(inCluster("crtb-bob", "cluster-member", "u-bob01"))))
 	if err == nil || !strings.Contains(err.Error(), "cluster role cluster-member: not created: the webhook is down") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := client.RbacV1().ClusterRoles().Get(t.Context(), "nodes-view", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("what was not wanted any more stayed: %v; %q was done", err, changes)
+		t.Errorf("what was not wanted any more stayed: %v; %q was done", err, done.Changes)
+	}
+}
+
+// TestSomebodyElsesRole: a cluster role of a wanted name that has none of our marks stays as it is, is named, and is given to nobody.
+func TestSomebodyElsesRole(t *testing.T) {
+	theirs := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodes-view", Labels: map[string]string{"helm": "yes"}},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}},
+	}
+	given := inCluster("crtb-bob", "nodes-view", "u-bob01")
+	name := types.NamespacedName{Name: "crb-" + short("", "nodes-view", rbacv1.Subject{Kind: "User", Name: "u-bob01"})}
+	for how, look := range map[string]func(*fake.Clientset, Objects, Had) (Outcome, error){
+		"put back": func(c *fake.Clientset, want Objects, _ Had) (Outcome, error) { return Sync(t.Context(), c, want) },
+		"reported": func(c *fake.Clientset, want Objects, had Had) (Outcome, error) {
+			return Report(t.Context(), c, want, had)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			want := Wanted(snapshot(given))
+			client := fake.NewClientset(theirs.DeepCopy(), widened(want.Bindings[name])) // the binding is left of a time when the role was ours
+			is := func() *rbacv1.ClusterRole {
+				t.Helper()
+				r, err := client.RbacV1().ClusterRoles().Get(t.Context(), "nodes-view", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			done, err := look(client, want, nil)
+			if diff := cmp.Diff([]string{"cluster role nodes-view is somebody else's"}, done.Differs); diff != "" || err != nil {
+				t.Errorf("%s, %v", diff, err)
+			}
+			if diff := cmp.Diff(theirs, is()); diff != "" {
+				t.Errorf("it was changed: %s", diff)
+			}
+			if _, err := client.RbacV1().ClusterRoleBindings().Get(t.Context(), name.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("somebody has the role: %v", err)
+			}
+			if _, err := look(client, Wanted(snapshot()), done.Had); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(theirs, is()); diff != "" {
+				t.Errorf("it was changed when nobody had the role any more: %s", diff)
+			}
+			// Once it is gone there is room for ours, and it was not deleted by anybody whom that concerns.
+			if err := client.RbacV1().ClusterRoles().Delete(t.Context(), "nodes-view", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if done, err = look(client, want, done.Had); done.Differs != nil || err != nil || is().Labels[Managed] != ManagedBy || len(done.Changes) != 2 {
+				t.Errorf("%+v, %v", done, err)
+			}
+		})
+	}
+}
+
+// TestRolesOfRancherAreTakenOver: what says that it is of our role template, as in a cluster that Rancher had, becomes ours.
+func TestRolesOfRancherAreTakenOver(t *testing.T) {
+	client := fake.NewClientset(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "nodes-view", Annotations: map[string]string{RoleAnnotation: "nodes-view"}}})
+	synced(t, client, inCluster("crtb-bob", "nodes-view", "u-bob01"))
+	if r, err := client.RbacV1().ClusterRoles().Get(t.Context(), "nodes-view", metav1.GetOptions{}); err != nil || r.Labels[Managed] != ManagedBy || len(r.Rules) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestKubernetesOwnRoles: a role template of somebody's own that has such a name comes to nothing, and what an earlier version made of
+// the cluster's role is not deleted.
+func TestKubernetesOwnRoles(t *testing.T) {
+	edit := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "edit", Labels: map[string]string{Managed: ManagedBy}, Annotations: map[string]string{RoleAnnotation: "edit"}}}
+	client := fake.NewClientset(edit.DeepCopy())
+	s := snapshot(inCluster("crtb-bob", "edit", "u-bob01"))
+	find := s.Find
+	s.Find = func(kind roles.Kind, id string) (roles.Role, bool) {
+		if id == "edit" {
+			return roles.Role{ID: id, Context: roles.Cluster, Rules: []roles.Rule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}, true
+		}
+		return find(kind, id)
+	}
+	done, err := Sync(t.Context(), client, Wanted(s))
+	if done.Changes != nil || done.Differs != nil || err != nil {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if r, err := client.RbacV1().ClusterRoles().Get(t.Context(), "edit", metav1.GetOptions{}); err != nil || cmp.Diff(edit, r) != "" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -89,7 +89,7 @@ func (w *wanted) binding(b roles.Binding) {
 			w.inCluster(b, clusterAdmin, subject)
 		}
 	case roles.Cluster:
-		for _, name := range w.roles(role, map[string]bool{}) {
+		for _, name := range w.roles(role) {
 			w.inCluster(b, name, subject)
 		}
 	case roles.Project:
@@ -115,10 +115,13 @@ func (w *wanted) inProject(b roles.Binding, role roles.Role, subject rbacv1.Subj
 		}
 	}
 	slices.Sort(namespaces)
-	for _, name := range w.roles(role, map[string]bool{}) {
+	for _, name := range w.roles(role) {
 		for _, namespace := range namespaces {
 			w.inNamespace(b, namespace, name, subject)
 		}
+	}
+	for _, name := range w.promoted(role) {
+		w.inCluster(b, name, subject)
 	}
 	rules := roles.Resolve(role, w.Find)
 	may := func(verb string) bool {
@@ -132,7 +135,7 @@ func (w *wanted) inProject(b roles.Binding, role roles.Role, subject rbacv1.Subj
 		w.inCluster(b, w.namespacesRole(short+"-namespaces-edit", b.ProjectID, namespaces, "*"), subject)
 	}
 	if may("create") {
-		w.clusterRole(createNamespaces, nil, []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}})
+		w.clusterRole(createNamespaces, map[string]string{RoleAnnotation: createNamespaces}, []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}})
 		w.inCluster(b, createNamespaces, subject)
 	}
 }
@@ -144,27 +147,80 @@ func (w *wanted) namespacesRole(name, project string, namespaces []string, verb 
 	return name
 }
 
-// roles are the cluster roles that a role template is: one for itself and for each that it inherits, and
-// those of Kubernetes that they stand for.
-func (w *wanted) roles(r roles.Role, seen map[string]bool) []string {
+// templates are a role template and those that it inherits, each once.
+func (w *wanted) templates(r roles.Role, seen map[string]bool) []roles.Role {
 	if seen[r.ID] {
 		return nil
 	}
 	seen[r.ID] = true
-	var names []string
-	if r.Kubernetes != "" {
-		names = append(names, r.Kubernetes)
-	}
-	if rules := inside(r.Rules); len(rules) > 0 {
-		w.clusterRole(r.ID, map[string]string{RoleAnnotation: r.ID}, rules)
-		names = append(names, r.ID)
-	}
+	all := []roles.Role{r}
 	for _, id := range r.Inherits {
 		if inherited, ok := w.Find(roles.RoleTemplate, id); ok {
-			names = append(names, w.roles(inherited, seen)...)
+			all = append(all, w.templates(inherited, seen)...)
 		}
 	}
+	return all
+}
+
+// roles are the cluster roles that a role template is: one for itself and for each that it inherits, and
+// those of Kubernetes that they stand for.
+func (w *wanted) roles(r roles.Role) []string {
+	var names []string
+	for _, one := range w.templates(r, map[string]bool{}) {
+		if one.Kubernetes != "" {
+			names = append(names, one.Kubernetes)
+		}
+		names = append(names, w.template(one, one.ID, inside(one.Rules))...)
+	}
 	return names
+}
+
+// promoted are the cluster roles with what a role template of projects lets its members read that is in no namespace.
+func (w *wanted) promoted(r roles.Role) []string {
+	var names []string
+	for _, one := range w.templates(r, map[string]bool{}) {
+		names = append(names, w.template(one, one.ID+roles.PromotedSuffix, promotedRules(one.Rules))...)
+	}
+	return names
+}
+
+// template makes a cluster role of rules of a role template; none of no rules, and none of the name of somebody else's.
+func (w *wanted) template(r roles.Role, name string, rules []rbacv1.PolicyRule) []string {
+	if len(rules) == 0 || !r.Builtin && roles.Reserved(r.ID) {
+		return nil
+	}
+	w.clusterRole(name, map[string]string{RoleAnnotation: r.ID}, rules)
+	return []string{name}
+}
+
+// widelyRead are the resources in no namespace that members of a project need to read: where their pods and claims may go.
+func widelyRead() []roles.Request {
+	return []roles.Request{
+		{Resource: "nodes"}, {Resource: "persistentvolumes"}, {Group: "storage.k8s.io", Resource: "storageclasses"},
+		{Group: "apiregistration.k8s.io", Resource: "apiservices"}, {Group: "scheduling.k8s.io", Resource: "priorityclasses"},
+		{Group: "networking.k8s.io", Resource: "ingressclasses"}, {Group: "node.k8s.io", Resource: "runtimeclasses"},
+	}
+}
+
+// promotedRules are those parts of rules that let somebody read such resources. To change them is nothing that a role in one project
+// gives: they are everybody's.
+func promotedRules(all []roles.Rule) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, r := range all {
+		for _, q := range widelyRead() {
+			part := rbacv1.PolicyRule{APIGroups: []string{q.Group}, Resources: []string{q.Resource}, ResourceNames: r.ResourceNames}
+			for _, q.Verb = range []string{"get", "list", "watch"} {
+				unnamed := roles.Rule{APIGroups: r.APIGroups, Resources: lower(r.Resources), Verbs: lower(r.Verbs)}
+				if roles.Allows([]roles.Rule{unnamed}, q) {
+					part.Verbs = append(part.Verbs, q.Verb)
+				}
+			}
+			if len(part.Verbs) > 0 {
+				rules = append(rules, part)
+			}
+		}
+	}
+	return rules
 }
 
 // ours are the API groups whose objects are the server's, and nothing inside a cluster.

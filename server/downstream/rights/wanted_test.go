@@ -146,6 +146,68 @@ func TestMembersOfAProject(t *testing.T) {
 	}
 }
 
+// TestWhatIsInNoNamespace: of the rules of a role of projects those that let somebody read what claims and pods need hold in the whole
+// cluster, and nothing else does.
+func TestWhatIsInNoNamespace(t *testing.T) {
+	rule := func(group, resources, verbs string, names ...string) roles.Rule {
+		return roles.Rule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+	}
+	own := map[string]roles.Role{
+		"rt-plain":  {ID: "rt-plain", Context: roles.Project, Rules: []roles.Rule{rule("", "pods", "*")}},
+		"rt-nodes":  {ID: "rt-nodes", Context: roles.Project, Rules: []roles.Rule{rule("", "Nodes pods", "GET list delete"), rule("apps", "deployments", "*")}},
+		"rt-child":  {ID: "rt-child", Context: roles.Project, Inherits: []string{"rt-nodes"}, Rules: []roles.Rule{rule("storage.k8s.io", "storageclasses", "get", "fast")}},
+		"rt-writes": {ID: "rt-writes", Context: roles.Project, Rules: []roles.Rule{rule("", "persistentvolumes", "create update delete")}},
+		"rt-all":    {ID: "rt-all", Context: roles.Project, Rules: []roles.Rule{rule("*", "*", "*")}},
+		"rt-wide":   {ID: "rt-wide", Context: roles.Cluster, Rules: []roles.Rule{rule("", "nodes", "get")}},
+	}
+	member := []string{
+		"cluster: User u-ann01 is project-member-promoted, for p-web01_prtb-a", "role project-member-promoted: [get list watch] [] [persistentvolumes] []",
+		"role project-member-promoted: [get list watch] [storage.k8s.io] [storageclasses] []",
+	}
+	for _, tc := range []struct {
+		role string
+		want []string
+	}{
+		{"rt-plain", nil},
+		{"rt-writes", nil},
+		{"rt-nodes", []string{"cluster: User u-ann01 is rt-nodes-promoted, for p-web01_prtb-a", "role rt-nodes-promoted: [get list] [] [nodes] []"}},
+		{"rt-child", []string{
+			"cluster: User u-ann01 is rt-child-promoted, for p-web01_prtb-a", "cluster: User u-ann01 is rt-nodes-promoted, for p-web01_prtb-a",
+			"role rt-child-promoted: [get] [storage.k8s.io] [storageclasses] [fast]", "role rt-nodes-promoted: [get list] [] [nodes] []",
+		}},
+		{"rt-all", []string{
+			"cluster: User u-ann01 is rt-all-promoted, for p-web01_prtb-a", "role rt-all-promoted: [get list watch] [] [nodes] []", "role rt-all-promoted: [get list watch] [] [persistentvolumes] []",
+			"role rt-all-promoted: [get list watch] [apiregistration.k8s.io] [apiservices] []", "role rt-all-promoted: [get list watch] [networking.k8s.io] [ingressclasses] []",
+			"role rt-all-promoted: [get list watch] [node.k8s.io] [runtimeclasses] []", "role rt-all-promoted: [get list watch] [scheduling.k8s.io] [priorityclasses] []",
+			"role rt-all-promoted: [get list watch] [storage.k8s.io] [storageclasses] []",
+		}},
+		{"project-member", member},
+		{"read-only", nil},
+	} {
+		t.Run(tc.role, func(t *testing.T) {
+			s := snapshot(inProject("prtb-a", tc.role, "u-ann01", web))
+			s.Find = func(kind roles.Kind, id string) (roles.Role, bool) {
+				if r, ok := own[id]; ok {
+					return r, true
+				}
+				return roles.Builtin(kind, id)
+			}
+			got := slices.DeleteFunc(lines(Wanted(s)), func(l string) bool { return !strings.Contains(l, "-promoted") })
+			if len(got) == 0 {
+				got = nil
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	s := snapshot(inCluster("crtb-a", "rt-wide", "u-ann01"))
+	s.Find = func(roles.Kind, string) (roles.Role, bool) { return own["rt-wide"], true }
+	if got := lines(Wanted(s)); len(got) != 2 {
+		t.Errorf("a role of a cluster, which holds in all of it: %q", got)
+	}
+}
+
 // TestNames holds names that clusters of Rancher have.
 func TestNames(t *testing.T) {
 	bob := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "u-bob01"}

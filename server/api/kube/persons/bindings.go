@@ -69,6 +69,21 @@ func (b binding) wish(context roles.Context) (w roles.Binding, err error) {
 // idOf is the ID of a binding by its key.
 func idOf(key string) string { return strings.Replace(key, "/", ":", 1) }
 
+// within stands for any binding of a namespace: that of a cluster, or of a project, whose name is behind the last "-p-".
+func within(kind auth.Kind, context roles.Context, namespace string) auth.Object {
+	o := auth.Object{Kind: kind}
+	switch context {
+	case roles.Cluster:
+		o.Cluster = namespace
+	case roles.Project:
+		if i := strings.LastIndex(namespace, "-p-"); i >= 0 {
+			o.Cluster, o.Project = namespace[:i], namespace[:i]+":"+namespace[i+1:]
+		}
+	case roles.Global:
+	}
+	return o
+}
+
 func (a API) bindings(context roles.Context) Kind {
 	plural := map[roles.Context]string{roles.Global: "globalrolebindings", roles.Cluster: "clusterroletemplatebindings", roles.Project: "projectroletemplatebindings"}[context]
 	k := Kind{Definition: define(plural), Collection: subscribe.Bindings}
@@ -96,12 +111,7 @@ func (a API) bindings(context roles.Context) Kind {
 		d, ok := a.State.Bindings.Get(c.Key)
 		return strings.Replace(c.Key, ":", "/", 1), nil, ok && d.Value.Context() == context
 	}
-	k.Place = func(content map[string]any) auth.Object {
-		var sent binding
-		_ = read(content, &sent, &sent.Metadata) // Create says what is wrong with it
-		w, _ := sent.wish(context)
-		return auth.Object{Kind: k.Of, Cluster: w.ClusterID, Project: w.ProjectID}
-	}
+	k.Within = func(namespace string) auth.Object { return within(k.Of, context, namespace) }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent binding
 		if err := read(content, &sent, &sent.Metadata); err != nil {

@@ -55,8 +55,8 @@ type Kind struct {
 	Get  func(key string) (Object, bool)
 	// Changed is the object that a change of the collection is about, with its last form when it is gone.
 	Changed func(subscribe.Change) (key string, last *Object, ok bool)
-	// Place is where a new object would be, by what was sent: who may not make one there is refused.
-	Place  func(content map[string]any) auth.Object
+	// Within stands for any object of a namespace: who may not make one there is refused.
+	Within func(namespace string) auth.Object
 	Create func(Request, map[string]any) (Object, error)
 	Update func(Request, Object, map[string]any) (Object, error)
 	Remove func(Request, Object) error

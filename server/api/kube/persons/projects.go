@@ -67,11 +67,7 @@ func (a API) projects() Kind {
 		}
 		return c.Key, nil, true
 	}
-	k.Place = func(content map[string]any) auth.Object {
-		var sent project
-		_ = read(content, &sent, &sent.Metadata) // Create says what is wrong with it
-		return auth.In(sent.Metadata.Namespace, auth.Project)
-	}
+	k.Within = func(namespace string) auth.Object { return auth.In(namespace, auth.Project) }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent project
 		if err := read(content, &sent, &sent.Metadata); err != nil {

@@ -70,7 +70,7 @@ func (a API) roleKind(kind roles.Kind) Kind {
 		}
 		return c.Key, nil, true
 	}
-	k.Place = func(map[string]any) auth.Object { return auth.Object{Kind: k.Of} }
+	k.Within = func(string) auth.Object { return auth.Object{Kind: k.Of} }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent role
 		if err := read(content, &sent, &sent.Metadata); err != nil {

@@ -41,7 +41,7 @@ func (a API) users() Kind {
 		}
 		return c.Key, nil, true
 	}
-	k.Place = func(map[string]any) auth.Object { return auth.Object{Kind: auth.User} }
+	k.Within = func(string) auth.Object { return auth.Object{Kind: auth.User} }
 	k.Create = func(q Request, content map[string]any) (Object, error) {
 		var sent user
 		if err := read(content, &sent, &sent.Metadata); err != nil {
@@ -51,14 +51,12 @@ func (a API) users() Kind {
 			ID: sent.Metadata.Name, Username: sent.Username, DisplayName: sent.DisplayName, Description: sent.Description, NoPassword: true,
 			Labels: sent.Metadata.Labels, Annotations: sent.Metadata.Annotations, MustChange: sent.MustChangePassword, Disabled: sent.Enabled != nil && !*sent.Enabled,
 		}
+		if sent.PrincipalIDs != nil {
+			n.Principals = *sent.PrincipalIDs
+		}
 		u, err := a.People.Under(q.Terms).CreateUser(q.Ctx, q.Who, n)
 		if err != nil {
 			return Object{}, err
-		}
-		if sent.PrincipalIDs != nil && !q.DryRun {
-			if u, err = a.People.UpdateUser(q.Ctx, q.Who, u.ID, people.UserChange{Principals: sent.PrincipalIDs}); err != nil {
-				return Object{}, err
-			}
 		}
 		return a.userNow(k, u), nil
 	}

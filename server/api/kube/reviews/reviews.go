@@ -77,12 +77,24 @@ type Type struct {
 	// Of is what auth.May knows the objects by.
 	Of    auth.Kind
 	Verbs []string
-	// May is how auth.May knows an object by its name; nil for types whose objects are all alike.
+	// May is how auth.May knows an object by its name, or any object of a namespace without one; nil for types whose objects are
+	// all alike.
 	May func(namespace, name string) auth.Object
 }
 
-// API answers reviews about these types.
-type API struct{ Types []Type }
+// about is what auth.May is asked about.
+func (t Type) about(namespace, name string) auth.Object {
+	if t.May == nil {
+		return auth.Object{Kind: t.Of}
+	}
+	return t.May(namespace, name)
+}
+
+// API answers reviews about these types. Groups are those of directories that a user is in.
+type API struct {
+	Types  []Type
+	Groups func(userID string) []string
+}
 
 // allows says whether somebody may do something with a type, or with one object of it.
 func (t Type) allows(who auth.Identity, verb string, o auth.Object) bool {
@@ -131,12 +143,9 @@ func (a API) can(who auth.Identity, asked authorizationv1.ResourceAttributes) (b
 			continue
 		}
 		found = true
-		verbs, of := []string{asked.Verb}, auth.Object{Kind: t.Of}
+		verbs, of := []string{asked.Verb}, t.about(asked.Namespace, asked.Name)
 		if asked.Verb == "*" {
 			verbs = t.Verbs
-		}
-		if asked.Name != "" && t.May != nil {
-			of = t.May(asked.Namespace, asked.Name)
 		}
 		for _, verb := range verbs {
 			allowed = allowed && t.allows(who, verb, of)
@@ -161,7 +170,7 @@ func (a API) Rules(c *route.Call) (route.Answer, error) {
 	for _, t := range a.Types {
 		var verbs []string
 		for _, verb := range t.Verbs {
-			if t.allows(c.Who, verb, auth.Object{Kind: t.Of}) {
+			if t.allows(c.Who, verb, t.about(review.Spec.Namespace, "")) {
 				verbs = append(verbs, verb)
 			}
 		}
@@ -181,7 +190,7 @@ func (a API) WhoAmI(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	review.Status.UserInfo = authenticationv1.UserInfo{
-		Username: c.Who.UserID, UID: c.Who.UserID, Groups: []string{"system:authenticated", "system:cattle:authenticated"},
+		Username: c.Who.UserID, UID: c.Who.UserID, Groups: append(slices.Clone(a.Groups(c.Who.UserID)), "system:authenticated", "system:cattle:authenticated"),
 		Extra: map[string]authenticationv1.ExtraValue{"username": {c.Who.Username}, "requesttokenid": {c.Who.TokenName}},
 	}
 	c.SendPlain(http.StatusCreated, review)

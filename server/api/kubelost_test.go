@@ -1,0 +1,158 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/drover-project/drover/server/records"
+)
+
+// TestKubeWatchLosesWhatItsCallerLoses: what somebody may not see any more is gone from their watches with the right, though it has not changed.
+func TestKubeWatchLosesWhatItsCallerLoses(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	server := b.kubeServer(t, "")
+	role := b.want(201, "POST", "/v3/roletemplates", `{"name":"r","context":"cluster","rules":[{"apiGroups":["management.cattle.io"],"resources":["clusterroletemplatebindings"],"verbs":["get"]}]}`).text("id")
+	in := func(role, subject string) string {
+		return b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":%q,%s}`, cl.ID, role, subject))
+	}
+	group := func(id string, groups ...string) {
+		t.Helper()
+		if _, err := b.st.Users.Modify(t.Context(), id, func(u records.User) (records.User, error) { u.Groups = groups; return u, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, plural string
+		// let gives a person of an id what they lose with the function that it returns.
+		let  func(id string) (lose func())
+		lost []string
+	}{
+		{"a role in a cluster", "clusters", func(id string) func() {
+			made := in("cluster-member", fmt.Sprintf(`"userId":%q`, id))
+			return func() { b.want(204, "DELETE", "/v3/clusterroletemplatebindings/"+made, "") }
+		}, []string{cl.ID}},
+		{"one of two roles in a cluster", "clusters", func(id string) func() {
+			made := in("cluster-member", fmt.Sprintf(`"userId":%q`, id))
+			in("nodes-view", fmt.Sprintf(`"userId":%q`, id))
+			return func() { b.want(204, "DELETE", "/v3/clusterroletemplatebindings/"+made, "") }
+		}, nil},
+		{"a group", "clusters", func(id string) func() {
+			in("cluster-member", `"groupPrincipalId":"openldap_group://cn=ops"`)
+			group(id, "openldap_group://cn=ops")
+			return func() { group(id) }
+		}, []string{cl.ID}},
+		{"a rule of a role", "clusterroletemplatebindings", func(id string) func() {
+			made := in(role, fmt.Sprintf(`"userId":%q`, id))
+			return func() {
+				for _, one := range b.get("/v3/clusterroletemplatebindings").data() {
+					if one["id"] != made {
+						b.want(204, "DELETE", "/v3/clusterroletemplatebindings/"+one["id"].(string), "")
+					}
+				}
+				b.want(200, "PUT", "/v3/roletemplates/"+role, `{"rules":[]}`)
+			}
+		}, nil}, // those that were removed, and that which stays: their names are not known before
+		{"administration", "users", func(id string) func() {
+			made := b.bind("globalrolebindings", fmt.Sprintf(`{"globalRoleId":"admin","userId":%q}`, id))
+			return func() { b.want(204, "DELETE", "/v3/globalrolebindings/"+made, "") }
+		}, []string{"u-bob", "user-admin"}},
+		{"the cluster itself", "clusters", func(id string) func() {
+			pier := b.addCluster("pier-"+id, "c-m-"+strings.TrimPrefix(id, "u-")+"pier", active)
+			made := b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, pier.ID, id))
+			return func() {
+				if _, err := b.st.Store.Commit(t.Context(), b.st.Bindings.Deleting(made, 0), b.st.Clusters.Deleting(pier.Key(), 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, []string{"pier"}},
+	} {
+		for _, how := range []string{"a list before", "a list in the watch"} {
+			t.Run(c.name+" after "+how, func(t *testing.T) {
+				id, token := b.person("p"+fmt.Sprint(b.st.Store.Revision()), "user-base")
+				lose := c.let(id)
+				config := *server
+				config.BearerToken = token
+				client, err := dynamic.NewForConfig(&config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resource := client.Resource(schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: c.plural})
+				list, err := resource.List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(list.Items) == 0 {
+					t.Fatalf("%v %v", list, err)
+				}
+				all, has := true, map[string]bool{}
+				options := metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
+				if how == "a list in the watch" {
+					options = metav1.ListOptions{SendInitialEvents: &all, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
+				}
+				for _, o := range list.Items {
+					has[o.GetName()] = true
+				}
+				before := len(has)
+				w, err := resource.Watch(t.Context(), options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Stop()
+				lose()
+				now, err := resource.List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				still := map[string]bool{}
+				for _, o := range now.Items {
+					still[o.GetName()] = true
+				}
+				var deleted []string
+				patience := time.After(20 * time.Second)
+				for quiet := false; !quiet; {
+					var enough <-chan time.Time
+					if cmp.Equal(still, has) {
+						enough = time.After(200 * time.Millisecond) // in which nothing more comes
+					}
+					select {
+					case e, ok := <-w.ResultChan():
+						o, _ := e.Object.(*unstructured.Unstructured)
+						if !ok || o == nil {
+							t.Fatalf("the watch ended: %v", e)
+						}
+						if e.Type != "DELETED" {
+							continue
+						}
+						deleted = append(deleted, o.GetName())
+						delete(has, o.GetName())
+						if _, whole, _ := unstructured.NestedFieldNoCopy(o.Object, "spec"); whole && c.name != "the cluster itself" {
+							t.Errorf("more than the name of what is lost is shown: %v", o.Object)
+						}
+					case <-enough:
+						quiet = true
+					case <-patience:
+						t.Fatalf("of %d objects the watch left %v, and a list has %v", before, has, still)
+					}
+				}
+				for _, name := range c.lost {
+					if !slices.ContainsFunc(deleted, func(d string) bool { return strings.Contains(d, name) }) {
+						t.Errorf("%s is not deleted: %q", name, deleted)
+					}
+				}
+				slices.Sort(deleted)
+				if once := slices.Compact(slices.Clone(deleted)); len(once) != len(deleted) {
+					t.Errorf("told twice: %q", deleted)
+				}
+				b.want(200, "PUT", "/v3/roletemplates/"+role, `{"rules":[{"apiGroups":["management.cattle.io"],"resources":["clusterroletemplatebindings"],"verbs":["get"]}]}`)
+			})
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package types is what dashboards read over /v1 beside clusters and people: nodes, tokens, preferences and features. They are
+// changed over /v3.
+package types
+
+import (
+	"strings"
+	"time"
+
+	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/forms"
+	"github.com/drover-project/drover/server/api/looks"
+	"github.com/drover-project/drover/server/api/steve"
+	"github.com/drover-project/drover/server/api/subscribe"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Of are those types.
+func Of(s *state.State, now func() time.Time) []steve.Type {
+	return []steve.Type{nodes(s), tokens(s, now), preferences(s), features()}
+}
+
+func schema(kind, resource string, namespaced bool) steve.Schema {
+	return steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: kind, Resource: resource, Namespaced: namespaced}
+}
+
+// shown are documents as the type has them.
+func shown[T any](all []store.Document[T], show func(store.Document[T]) steve.Seen) []steve.Seen {
+	seen := make([]steve.Seen, 0, len(all))
+	for _, d := range all {
+		seen = append(seen, show(d))
+	}
+	return seen
+}
+
+// changed is a steve.Type.Changed for documents whose id follows from their key.
+func changed[T any](id func(key string) string, show func(store.Document[T]) steve.Seen) func(subscribe.Change) (string, *steve.Seen, bool) {
+	return func(c subscribe.Change) (string, *steve.Seen, bool) {
+		if value, gone := c.Removed.(T); gone {
+			last := show(store.Document[T]{Key: c.Key, Revision: c.Revision, Value: value})
+			return id(c.Key), &last, true
+		}
+		return id(c.Key), nil, true
+	}
+}
+
+func same(key string) string { return key }
+
+func nodes(s *state.State) steve.Type {
+	show := func(d store.Document[records.Machine]) steve.Seen {
+		return steve.Seen{
+			About:   auth.Object{Kind: auth.Machine, Key: conditions.NodeID(d.Value), Cluster: d.Value.ClusterID},
+			Content: forms.Node(d), State: conditions.Machine(d.Value),
+		}
+	}
+	id := func(m records.Machine) string { return strings.Replace(conditions.NodeID(m), ":", "/", 1) }
+	return steve.Type{
+		Schema: schema("Node", "nodes", true), Of: auth.Machine, Collection: subscribe.Machines,
+		List: func() []steve.Seen {
+			var all []steve.Seen
+			for _, d := range s.Machines.List() {
+				if !d.Value.InFleet() {
+					all = append(all, show(d))
+				}
+			}
+			return all
+		},
+		Get: func(wanted string) (steve.Seen, bool) {
+			clusterID, _, _ := strings.Cut(wanted, "/")
+			cl, _ := s.ClustersByID.First(clusterID)
+			for _, d := range s.MachinesByCluster.Find(records.ClusterKey(cl.Key)) {
+				if id(d.Value) == wanted {
+					return show(*d), true
+				}
+			}
+			return steve.Seen{}, false
+		},
+		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
+			if m, gone := c.Removed.(records.Machine); gone {
+				last := show(store.Document[records.Machine]{Key: c.Key, Revision: c.Revision, Value: m})
+				return id(m), &last, !m.InFleet()
+			}
+			d, ok := s.Machines.Get(c.Key)
+			return id(d.Value), nil, ok && !d.Value.InFleet()
+		},
+	}
+}
+
+func tokens(s *state.State, now func() time.Time) steve.Type {
+	show := func(d store.Document[records.Token]) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Token, Key: d.Key, Owner: d.Value.UserID}, Content: forms.Token(d, now())}
+	}
+	return steve.Type{
+		Schema: schema("Token", "tokens", false), Of: auth.Token, Collection: subscribe.Tokens, Own: true,
+		List:    func() []steve.Seen { return shown(s.Tokens.List(), show) },
+		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Tokens.Get(id); return show(d), ok },
+		Changed: changed(same, show),
+	}
+}
+
+func preferences(s *state.State) steve.Type {
+	show := func(d store.Document[records.Preference]) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Preference, Key: d.Value.Name, Owner: d.Value.UserID}, Content: forms.Preference(d)}
+	}
+	return steve.Type{
+		Schema: schema("Preference", "preferences", true), Of: auth.Preference, Collection: subscribe.Preferences, Own: true,
+		List:    func() []steve.Seen { return shown(s.Preferences.List(), show) },
+		Get:     func(id string) (steve.Seen, bool) { d, ok := s.Preferences.Get(id); return show(d), ok },
+		Changed: changed(same, show),
+	}
+}
+
+func features() steve.Type {
+	show := func(f looks.Feature) steve.Seen {
+		return steve.Seen{About: auth.Object{Kind: auth.Feature, Key: f.Name}, Content: forms.Feature(f.Name, f.Description, f.On)}
+	}
+	return steve.Type{
+		Schema: schema("Feature", "features", false), Of: auth.Feature,
+		List: func() []steve.Seen {
+			var all []steve.Seen
+			for _, f := range looks.Features() {
+				all = append(all, show(f))
+			}
+			return all
+		},
+		Get: func(id string) (steve.Seen, bool) {
+			for _, f := range looks.Features() {
+				if f.Name == id {
+					return show(f), true
+				}
+			}
+			return steve.Seen{}, false
+		},
+		Changed: func(subscribe.Change) (string, *steve.Seen, bool) { return "", nil, false }, // they are in no collection
+	}
+}
