@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/ui/once"
 )
 
 // hidden are the hidden fields of the form on a page that does something.
@@ -93,7 +94,11 @@ func TestDeeds(t *testing.T) {
 			return len(b.st.BindingsBySubject.Find(roles.LocalUser(ann))) == 1
 		}},
 		{"setting", "set-setting/ui-brand", url.Values{"value": {"harbours"}}, "/dashboard/settings?done=set-setting", func() bool { return b.set.Get("ui-brand").Value == "harbours" }},
-		{"remove", "remove-cluster/fleet-default/quay", url.Values{"sure": {"quay"}}, "/dashboard/clusters/fleet-default/quay?done=remove-cluster", func() bool { return !of("quay").Deleting.IsZero() || of("quay").Name == "" }},
+		{"remove a machine", "remove-machine/" + machines[1].Key(), url.Values{"sure": {machines[1].Name}, "force": {"on"}}, "/dashboard/machines?done=remove-machine", func() bool {
+			d, ok := b.st.Machines.Get(machines[1].Key())
+			return !ok || !d.Value.Deleting.IsZero()
+		}},
+		{"remove", "remove-cluster/fleet-default/quay", url.Values{"sure": {"quay"}}, "/dashboard/clusters?done=remove-cluster", func() bool { return !of("quay").Deleting.IsZero() || of("quay").Name == "" }},
 	} {
 		if c.done() {
 			t.Fatalf("%s is done before", c.name)
@@ -288,7 +293,7 @@ func TestChangePage(t *testing.T) {
 		t.Fatalf("the document is %q", text)
 	}
 	send := func(text, base, seen, act string) result {
-		return b.post(at, b.admin, url.Values{"text": {strings.ReplaceAll(text, "\n", "\r\n")}, "base": {strings.ReplaceAll(base, "\n", "\r\n")}, "seen": {seen}, "act": {act}})
+		return b.post(at, b.admin, url.Values{"text": {strings.ReplaceAll(text, "\n", "\r\n")}, "base": {strings.ReplaceAll(base, "\n", "\r\n")}, "seen": {seen}, "act": {act}, "key": {once.NewKey()}})
 	}
 	if r := send(text, base, "", "preview"); r.status != http.StatusOK || !strings.Contains(string(r.raw), "Nothing would change.") {
 		t.Errorf("the same: %d %s", r.status, r.raw)
@@ -362,7 +367,7 @@ func TestNewClusterPage(t *testing.T) {
 	if seen == nil {
 		t.Fatal("there is no preview")
 	}
-	r := b.post("new", b.admin, url.Values{"text": {doc}, "seen": {string(seen[1])}, "act": {"apply"}})
+	r := b.post("new", b.admin, url.Values{"text": {doc}, "seen": {string(seen[1])}, "act": {"apply"}, "key": {once.NewKey()}})
 	if _, ok := b.st.Clusters.Get("fleet-default/pond"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/clusters/fleet-default/pond" || !ok {
 		t.Errorf("%d %s", r.status, r.raw)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -44,7 +45,7 @@ func TestOutputOfAMachine(t *testing.T) {
 		{"output", path + "/output?follow=1&offset=7&odd=x", 200, strings.NewReader("{}\n"), 200, "{}\n"},
 		{"status", path + "/status", 200, strings.NewReader("{}\n"), 200, "{}\n"},
 		{"a host that is lost", path + "/output", 200, halfway{strings.NewReader("{}\n{")}, 200, "{}\n{\n{\"kind\":\"lost\",\"text\":\"the way to the host was lost: the tunnel ended\"}\n"},
-		{"a status that is lost", path + "/status", 200, halfway{strings.NewReader("{")}, 200, "{"},
+		{"a status that is lost", path + "/status", 200, halfway{strings.NewReader("{}")}, 200, "{}"}, // whose JSON has no further line
 		{"a parameter that the agent refuses", path + "/output?offset=x", 400, strings.NewReader(`offset "x" is not a number of bytes`), 422, "offset"},
 		{"an old agent", path + "/output", 404, strings.NewReader("404 page not found"), 404, "update it"},
 		{"a busy agent", path + "/output", 503, strings.NewReader("16 others look on already"), 503, "16 others"},
@@ -62,5 +63,23 @@ func TestOutputOfAMachine(t *testing.T) {
 	b.want(200, "GET", path+"/output?follow=1&offset=7&odd=x", "")
 	if asked != "fleet-default/custom-000000000001 /v1/output?follow=1&offset=7" {
 		t.Errorf("asked %s", asked)
+	}
+}
+
+// TestWhatHostsAnswerIsNoPage: a host cannot have a browser run what it answers, in the session of whoever looks.
+func TestWhatHostsAnswerIsNoPage(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.askAgent = func(context.Context, records.Subject, string) (*http.Response, error) {
+		header := http.Header{"Content-Type": {"text/html"}, "Content-Security-Policy": {"script-src *"}, "Set-Cookie": {"R_SESS=mine"}}
+		return &http.Response{StatusCode: 200, Status: "200", Header: header, Body: io.NopCloser(strings.NewReader(`{"x": "<script>alert(1)</script>"}`))}, nil
+	}
+	for what, kind := range map[string]string{
+		"logs": "text/plain; charset=utf-8", "output": "application/x-ndjson", "status": "application/json", "containers": "application/json",
+	} {
+		r := b.request("GET", "/v1-drover/machines/fleet-default/custom-000000000001/"+what, "", "", "Cookie", auth.SessionCookie+"="+b.admin, "Accept", "text/html")
+		if r.status != 200 || r.header.Get("Content-Type") != kind || r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" || strings.Contains(fmt.Sprint(r.header["Set-Cookie"]), "mine") {
+			t.Errorf("%s: status %d, %v", what, r.status, r.header)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/ui/change"
 	"github.com/drover-project/drover/server/ui/deeds"
 	"github.com/drover-project/drover/server/ui/facts"
+	"github.com/drover-project/drover/server/ui/kept"
 	"github.com/drover-project/drover/server/ui/live"
 	"github.com/drover-project/drover/server/ui/signin"
 	"github.com/drover-project/drover/server/ui/terminal"
@@ -28,6 +29,7 @@ type page struct {
 	deeds    *deeds.Pages
 	change   *change.Editor
 	terminal *terminal.Terminal
+	kept     *kept.Pages
 }
 
 // page makes the page over the state of the server; stop ends what tells it of changes.
@@ -38,26 +40,29 @@ func (o Options) page(logins *login.API) (p page, stop func(), err error) {
 	}
 	changes := &live.Hub{}
 	shown := ui.Options{
-		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now,
+		Facts: source.Facts(), Changes: changes, Auth: o.Auth, Now: o.Now, Logger: o.Logger,
 		Offers: func(who auth.Identity, thing any) []ui.Offer { return p.deeds.Offers(who, thing) },
-		Notice: func(done string) string { return p.deeds.Notice(done) },
+		Notice: func(done string) string {
+			if done == change.Again {
+				return change.AgainNotice
+			}
+			return p.deeds.Notice(done)
+		},
 	}
 	if p.UI, err = ui.New(shown); err != nil {
 		return p, nil, err
 	}
+	p.kept = &kept.Pages{UI: p.UI, Auth: o.Auth}
 	p.deeds = deeds.New(p.UI, shown.Facts, o.Now)
-	p.change = &change.Editor{
-		UI: p.UI, Version: func() string { return o.Versions().Default(versions.K3s) },
-		Check: func(text []byte) error {
-			_, err := clusterspec.ParseStream(text, o.Versions())
-			return err
-		},
-	}
+	p.change = change.New(p.UI, o.Now, func(text []byte) error {
+		_, err := clusterspec.ParseStream(text, o.Versions())
+		return err
+	}, func() string { return o.Versions().Default(versions.K3s) })
 	p.signin = &signin.Pages{
 		UI: p.UI, Auth: o.Auth, Setting: func(name string) string { return o.Settings.Get(name).Value },
 		Session:     func() time.Duration { return o.Settings.Minutes("auth-user-session-ttl-minutes") },
 		Doors:       func(to string) []signin.Door { return signin.DoorsOf(o.directories(), to) },
-		Directories: func() []signin.Directory { return signin.Chosen(o.directories()) }, Enter: logins.Enter,
+		Directories: func() []signin.Directory { return signin.Chosen(o.directories()) }, Enter: logins.Enter, Logger: o.Logger,
 	}
 	return p, source.Watch(changes), nil
 }
@@ -92,8 +97,8 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/password", may(auth.CollectionAction("changepassword"), auth.User).Page(), s.ChangePassword},
 
 		{"GET", "/dashboard", route.Open(), u.Lead(ui.Home + "clusters")},
-		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Serve(u.Clusters)},
-		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Serve(u.Cluster)},
+		{"GET", "/dashboard/clusters", may(auth.List, auth.Cluster).Page(), u.Common(u.Clusters)},
+		{"GET", "/dashboard/clusters/{namespace}/{name}", object(auth.Get, auth.Cluster).Page(), u.Common(u.Cluster)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/join", object(auth.Get, auth.RegistrationToken).Reveals().Page(), u.Serve(u.Join)},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Form},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/change", object(auth.Update, auth.Cluster).Page(), u.change.Send},
@@ -106,11 +111,11 @@ func pageRows(u page) []row {
 		{"POST", "/dashboard/do/{deed}/{key...}", login().Page(), u.deeds.Do},
 		{"GET", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Page(), u.Serve(u.terminal.Page)},
 		{"POST", "/dashboard/clusters/{namespace}/{name}/terminal", object(auth.Terminal, auth.Cluster).Opens().Page(), u.terminal.Run},
-		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Serve(u.Machines)},
+		{"GET", "/dashboard/machines", may(auth.List, auth.Machine).Page(), u.Common(u.Machines)},
 		{"GET", "/dashboard/machines/{namespace}/{name}", object(auth.Get, auth.Machine).Page(), u.Serve(u.Machine)},
-		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Serve(u.Operation)},
-		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Serve(u.Fleets)},
-		{"GET", "/dashboard/fleets/{name}", object(auth.Get, auth.Fleet).Page(), u.Serve(u.Fleet)},
+		{"GET", "/dashboard/operations/{id}", object(auth.Get, auth.Operation).Page(), u.Common(u.Operation)},
+		{"GET", "/dashboard/fleets", may(auth.ListAll, auth.Fleet).Page(), u.Common(u.Fleets)},
+		{"GET", "/dashboard/fleets/{name}", object(auth.Get, auth.Fleet).Page(), u.Common(u.Fleet)},
 		{"GET", "/dashboard/roles", may(auth.List, auth.RoleTemplate).Page(), u.Serve(u.Roles)},
 		{"GET", "/dashboard/bindings", may(auth.List, auth.ClusterBinding).Page(), u.Serve(u.Bindings)},
 		{"GET", "/dashboard/servers", may(auth.ListAll, auth.Tunnel).Page(), u.Serve(u.Servers)},

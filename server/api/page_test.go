@@ -204,7 +204,7 @@ func TestLogIn(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{"without proof", "password", change(first, chosen, chosen), 422, "X-API-CSRF"},
+		{"without proof", "password", change(first, chosen, chosen), 422, "opened before you logged in again"},
 		{"differ", proof, change(first, chosen, "x"), 422, "differ"},
 		{"short", proof, change(first, "x", "x"), 422, "at least 12"},
 		{"wrong", proof, change("x", chosen, chosen), 422, "current password is wrong"},

@@ -21,6 +21,7 @@ import (
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/once"
 )
 
 // TestMain is kubectl where the terminal has started the test as that.
@@ -102,7 +103,7 @@ func (to wayTo) RoundTrip(r *http.Request) (*http.Response, error) {
 // types sends a line as a browser without scripts does.
 func (b *bench) types(token, line string, header ...string) result {
 	b.t.Helper()
-	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}}, header...)
+	return b.send(terminalOfHarbour+"?CSRF="+b.formToken(token), token, url.Values{"line": {line}, "key": {once.NewKey()}}, header...)
 }
 
 func TestTerminal(t *testing.T) {

@@ -23,15 +23,25 @@ func ReadForm(c *route.Call, most int64) (url.Values, error) {
 	if err != nil {
 		return nil, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "the form cannot be read") // the cause could have a password in it
 	}
+	for _, values := range form {
+		for i, value := range values {
+			values[i] = strings.ReplaceAll(value, "\r\n", "\n") // as browsers send the ends of lines
+		}
+	}
 	return form, nil
+}
+
+// here is the address that was asked for, as a page.
+func here(r *http.Request) string {
+	asked := r.URL.Query()
+	asked.Del("seen")
+	return (&url.URL{Path: r.URL.Path, RawQuery: asked.Encode()}).String()
 }
 
 // loginURL leads back to what was asked for once somebody has logged in.
 func loginURL(r *http.Request) string {
 	q := url.Values{}
-	asked := r.URL.Query()
-	asked.Del("seen")
-	to := (&url.URL{Path: r.URL.Path, RawQuery: asked.Encode()}).String()
+	to := here(r)
 	if r.Method == http.MethodGet && Local(to) == to && to != Home && to != Home+"clusters" {
 		q.Set("to", to)
 	}

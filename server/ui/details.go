@@ -168,21 +168,30 @@ func (v joinView) flags() string {
 type machineView struct {
 	Machine
 	Host string
-	// Home is the page of its cluster; empty for one of a fleet.
+	// Home is the page of its cluster or fleet; empty for one that who asks may not see.
 	Home string
 	// Walked are the states that it went through, newest first.
 	Walked []walked
 	Offers []Offer
 	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
 	MayRead    bool
-	Units      []string
 	Containers []views.Container
 	// Silent is why the host does not say which containers it has.
 	Silent string
 }
 
-// units are those whose journal is read on a machine's page.
-var units = []string{"rancher-system-agent", "k3s", "k3s-agent", "rke2-server", "rke2-agent"}
+// above are the pages above one of a cluster or of a fleet, by its key, which is empty for one that has no page for who asks.
+func above(key string, fleet bool) []Link {
+	_, name, _ := strings.Cut(key, "/")
+	trail, at := []Link{{"Clusters", Home + "clusters"}}, ClusterURL(key)
+	if fleet {
+		trail, at = []Link{{"Fleets", Home + "fleets"}}, FleetURL(name)
+	}
+	if key == "" {
+		return trail
+	}
+	return append(trail, Link{name, at})
+}
 
 type walked struct {
 	State string
@@ -198,17 +207,14 @@ func (u *UI) Machine(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("machine", key)
 	}
-	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m), Units: units}
+	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
 	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
 	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
 		v.Containers, v.Silent = containers(r, key)
 	}
-	trail := []Link{{"Fleets", Home + "fleets"}}
-	if !m.Fleet && m.Docker == nil {
-		v.Home = ClusterURL(m.Namespace + "/" + m.Cluster)
-		trail = []Link{{"Clusters", Home + "clusters"}, {m.Cluster, v.Home}}
-	} else if !m.Fleet {
-		trail = []Link{{"Clusters", Home + "clusters"}}
+	trail := above(m.In, m.Fleet)
+	if len(trail) > 1 {
+		v.Home = trail[1].URL
 	}
 	return View{
 		Title: v.Host, Template: "machine", Data: v, Section: "machines", Trail: trail,
@@ -262,11 +268,15 @@ func (u *UI) Operation(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("operation", id)
 	}
-	v := operationView{Operation: o.Operation, Home: ClusterURL(o.Cluster), Offers: u.offers(r.Who, o)}
-	_, name, _ := strings.Cut(o.Cluster, "/")
+	trail := above(o.Cluster, o.Fleet)
+	v := operationView{Operation: o.Operation, Home: trail[1].URL, Offers: u.offers(r.Who, o)}
+	section := "clusters"
+	if o.Fleet {
+		section = "fleets"
+	}
 	return View{
-		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: "clusters",
-		Trail: []Link{{"Clusters", Home + "clusters"}, {name, v.Home}}, Command: "drover operations show " + Quoted(id), Topics: []string{TopicOperation(id)},
+		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: section,
+		Trail: trail, Command: "drover operations show " + Quoted(id), Topics: []string{TopicOperation(id)},
 	}, nil
 }
 

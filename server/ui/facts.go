@@ -102,6 +102,10 @@ type Machine struct {
 	Plan *Plan
 	// Tunnels are the open ones, Watches those of its agent on its plan.
 	Tunnels, Watches []Connection
+	// In is the key of its cluster or fleet; empty where who asks may not see that.
+	In string
+	// Units are those of systemd whose journal can be read.
+	Units []string
 }
 
 // Connection is one of a host to a server.
@@ -145,6 +149,8 @@ type PlanProbe struct {
 type Operation struct {
 	views.Operation
 	ClusterID string
+	// Fleet says that it is one of a fleet.
+	Fleet bool
 }
 
 // Role is a global role, or a role template of clusters or projects.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,7 +15,7 @@ func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset": u.assetURL, "home": func() string { return Home }, "tone": tone, "mark": mark, "time": stamp, "span": span, "size": size,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
-		"version": ShownVersion, "host": hostOf, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand,
+		"version": ShownVersion, "host": hostOf, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand, "area": area, "rare": rare,
 	}
 }
 
@@ -55,6 +56,19 @@ func stamp(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`) //nolint:gosec // digits alone
+}
+
+// area is a text between the tags of a textarea, of which browsers drop one empty line at the begin.
+func area(text string) string {
+	if strings.HasPrefix(text, "\n") {
+		return "\n" + text
+	}
+	return text
+}
+
+// rare are the offers that are not made at the first look.
+func rare(all []Offer) []Offer {
+	return slices.DeleteFunc(slices.Clone(all), func(o Offer) bool { return !o.Rare })
 }
 
 // lines are the lines of a text.

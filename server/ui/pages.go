@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -26,12 +27,17 @@ type listView[T any] struct {
 	// Text is what the list is searched for, Sort and State are the other values of the query.
 	Text, Sort, State string
 	Path              string
+	// Kept are further values of the query, which the filter keeps.
+	Kept []Kept
 	// All is how many there are without filters.
 	All int
 	// Offers are what somebody may do to a row, by what names it, and Makes what they may make.
 	Offers map[string][]Offer
 	Makes  []Offer
 }
+
+// Kept is a value of a query.
+type Kept struct{ Name, Value string }
 
 // offering adds to a list what somebody may do to its rows, and make of the kind.
 func offering[T any](u *UI, who auth.Identity, v listView[T], kind auth.Kind, id func(T) string) listView[T] {
@@ -101,7 +107,8 @@ func ShownVersion(c views.Cluster) string { return cmp.Or(c.Version, c.Kubernete
 // machinesView is a list of machines, of one cluster or all.
 type machinesView struct {
 	listView[views.Machine]
-	Cluster string
+	// Cluster is whose they are, and Everywhere the list of all; empty where it is that.
+	Cluster, Everywhere string
 }
 
 // Machines is the page of all machines, or of those of a cluster or a fleet.
@@ -109,9 +116,13 @@ func (u *UI) Machines(r Request) (View, error) {
 	id := r.Query.Get("cluster")
 	command := "drover machines ls"
 	if id != "" {
-		command += " --cluster " + id
+		command += " --cluster " + Quoted(id)
 	}
-	return View{Title: "Machines", Template: "machines", Data: u.machinesOf(r, id), Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
+	v := u.machinesOf(r, id)
+	if id != "" {
+		v.Kept, v.Everywhere = []Kept{{"cluster", id}}, r.Query.With("cluster", "")
+	}
+	return View{Title: "Machines", Template: "machines", Data: v, Section: "machines", Command: command, Topics: []string{TopicMachines}}, nil
 }
 
 // machinesOf is the list of the machines of a cluster or a fleet, or of all.
@@ -123,7 +134,11 @@ func (u *UI) machinesOf(r Request, id string) machinesView {
 		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
 		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
-	return machinesView{Cluster: id, listView: listOf(u.Facts.Machines(r.Who, id), columns, func(m views.Machine) string { return string(m.State) },
+	all := u.Facts.Machines(r.Who, id)
+	if len(all) > 0 && id != "" {
+		id = all[0].Cluster
+	}
+	return machinesView{Cluster: id, listView: listOf(all, columns, func(m views.Machine) string { return string(m.State) },
 		func(m views.Machine) string {
 			return m.ID + " " + hostOf(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
@@ -336,15 +351,7 @@ func (u *UI) Audit(r Request) (View, error) {
 }
 
 // Quoted is a word of a command line.
-func Quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@,+", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func Quoted(word string) string { return shell.Quoted(word) }
 
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {

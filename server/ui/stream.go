@@ -3,7 +3,7 @@
 package ui
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,18 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui/live"
+	"github.com/drover-project/drover/server/ui/sse"
 )
 
 const (
-	// leastGap is between two pictures of a page: five a second at most.
-	leastGap = 200 * time.Millisecond
-	// A server that takes long to make a picture rests longer before the next one: restFactor times as long, and mostGap at most,
-	// so that a change is on the screen half a second after it was made.
-	restFactor = 4
-	mostGap    = 350 * time.Millisecond
 	// heartbeat is how often something is sent that nobody sees, by which both ends know of each other.
 	heartbeat = 10 * time.Second
 	// patience is how long a client may take to accept what it is sent.
@@ -34,24 +30,45 @@ func streams(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
+// outlet is where the events of one stream go.
+type outlet struct {
+	call   *route.Call
+	packed bool
+}
+
 // begin sends the head of a stream.
-func begin(c *route.Call) {
+func begin(c *route.Call) outlet {
+	to := outlet{c, norman.AcceptsGzip(c.R)}
 	h := c.W.Header()
 	headers(h)
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies that collect answers hold streams back
+	h.Add("Vary", "Accept, Accept-Encoding")
+	if to.packed {
+		h.Set("Content-Encoding", "gzip")
+	}
 	c.W.WriteHeader(http.StatusOK)
+	if to.packed {
+		_, _ = c.W.Write(sse.Head()) // the client has gone when this fails
+	}
+	return to
 }
 
-// tell sends one event. Its text may have lines.
-func tell(c *route.Call, event, text string) error {
-	return write(c, "event: "+event+"\ndata: "+strings.ReplaceAll(strings.ReplaceAll(text, "\r", ""), "\n", "\ndata: ")+"\n\n")
+// tell sends a short event. Its text may have lines.
+func (o outlet) tell(event, text string) error { return o.send(sse.Short(event, text)) }
+
+// send sends an event.
+func (o outlet) send(e sse.Event) error {
+	if o.packed {
+		return write(o.call, e.Packed)
+	}
+	return write(o.call, e.Plain)
 }
 
-func write(c *route.Call, text string) error {
+func write(c *route.Call, text []byte) error {
 	control := http.NewResponseController(c.W)
 	_ = control.SetWriteDeadline(time.Now().Add(patience)) // a connection without deadlines ends by itself
-	if _, err := c.W.Write([]byte(text)); err != nil {
+	if _, err := c.W.Write(text); err != nil {
 		return err
 	}
 	return control.Flush()
@@ -59,108 +76,145 @@ func write(c *route.Call, text string) error {
 
 // follow sends a page's <main>, unless the client has seen it, and again with each change, until the client goes or its
 // session is over. Changes that come close together are one.
-func (u *UI) follow(c *route.Call, page Page) (route.Answer, error) {
-	seen := c.Query().Get("seen")
-	open := u.Changes.Open()
+func (u *UI) follow(c *route.Call, page Page, common bool) (route.Answer, error) {
+	// A browser that comes back by itself says what it got last; a script what it shows.
+	seen := cmp.Or(c.R.Header.Get("Last-Event-ID"), c.Query().Get("seen"))
+	open := u.board.Open(TopicRights)
 	defer open.Close()
 	over := make(chan struct{})
 	defer u.Auth.Until(c.Who, func(auth.Identity) bool { return true }, func() { close(over) })()
-	begin(c)
+	to := begin(c)
 	// The clock of the client may be wrong, so it is told the time.
-	if tell(c, "hello", u.build+" "+strconv.FormatInt(u.Now().UnixMilli(), 10)) != nil {
+	if to.tell("hello", u.build+" "+strconv.FormatInt(u.Now().UnixMilli(), 10)) != nil {
 		return route.Answer{}, nil
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	var rest <-chan time.Time // nil when the next picture may be made
-	for due := true; ; {
-		if due && rest == nil {
-			began := time.Now()
-			now, again := u.look(c, page, open, seen)
-			if !again {
-				return route.Answer{}, nil
-			}
-			seen, due = now, false
-			rest = time.After(min(max(leastGap, restFactor*time.Since(began)), mostGap))
+	for {
+		now, again := u.look(c, to, page, common, open, seen)
+		if !again {
+			return route.Answer{}, nil
 		}
+		if seen = now; !u.wait(c, to, open, over, beat.C) {
+			return route.Answer{}, nil
+		}
+	}
+}
+
+// wait waits until there may be something new; again is false when the stream is over.
+func (u *UI) wait(c *route.Call, to outlet, open *live.Viewer, over <-chan struct{}, beat <-chan time.Time) (again bool) {
+	for {
 		select {
 		case <-c.Ctx().Done():
-			return route.Answer{}, nil
+			return false
 		case <-over:
-			u.end(c)
-			return route.Answer{}, nil
+			end(c, to)
+			return false
 		case <-open.Due():
-			due = true
-		case <-rest:
-			rest = nil
-		case <-beat.C:
-			if tell(c, "beat", "") != nil {
-				return route.Answer{}, nil
+			return true
+		case <-beat:
+			if to.tell("beat", "") != nil {
+				return false
 			}
 		}
 	}
 }
 
-// look sends what a page shows now, unless the client has seen it; again is false when the stream is over.
-func (u *UI) look(c *route.Call, page Page, open *live.Page, seen string) (now string, again bool) {
+// look sends what a page shows now to who may see it now, unless the client has seen it; again is false when the stream is over.
+func (u *UI) look(c *route.Call, to outlet, page Page, common bool, open *live.Viewer, seen string) (now string, again bool) {
 	if err := route.Again(c); err != nil {
-		u.end(c)
+		end(c, to)
 		return "", false
 	}
-	body, err := u.picture(c, page, open)
-	if err != nil {
+	if c.Who.MustChangePassword {
+		_ = to.tell("over", Home+"password")
 		return "", false
 	}
-	if now = seenOf(body); now == seen {
-		return now, true
+	open.Show(keyOf(c, common), u.drawn(requestOf(c, common), page, common))
+	d, ok := open.Now()
+	switch {
+	case !ok || d.Err == nil && d.ID == seen:
+		return seen, true
+	case d.Err != nil:
+		_ = to.tell("away", "the page cannot be shown")
+		return "", false
 	}
-	return now, write(c, event(now, body)) == nil
+	return d.ID, to.send(sse.Event{Plain: d.Plain, Packed: d.Packed}) == nil
 }
 
-// picture is what an open page shows now, drawn when it is its turn.
-func (u *UI) picture(c *route.Call, page Page, open *live.Page) ([]byte, error) {
-	done, ok := u.turns.Take(c.Ctx())
-	if !ok {
-		return nil, context.Cause(c.Ctx())
+// keyOf names what a page shows to somebody. A drawing goes to all pages of its key and to no other, so there is everything in it
+// that decides what is drawn: the address, what may be seen, and, unless the page is common to all who may see the same,
+// the session. Rights that change make another key.
+func keyOf(c *route.Call, common bool) string {
+	whose := "all"
+	if !common {
+		whose = "token " + strconv.Quote(c.Who.TokenName)
 	}
-	defer done()
-	r := request(c)
-	r.Query.Del("seen")
-	view, err := page(r)
-	if err == nil {
-		if open.Watch(append(view.Topics, TopicRights)) {
-			view, err = page(r) // for what changed before the page was told of changes
+	q := c.Query()
+	q.Del("seen")
+	return whose + " " + c.Who.Rights() + " " + c.R.URL.EscapedPath() + "?" + q.Encode()
+}
+
+// drawn draws a page. It asks nobody while it does.
+func (u *UI) drawn(r Request, page Page, common bool) live.Draw {
+	var others answers
+	if !common {
+		others.ask, others.ctx = r.AskWithin, r.Ctx
+		r.Ask = func(a route.Asked) (route.Reply, error) { return others.of(slowServers, a) }
+		r.AskWithin = others.of
+	}
+	r.Ctx = context.WithoutCancel(r.Ctx) // one page that is closed does not end the drawing for others
+	return func(changed bool) live.Drawing {
+		others.begin(changed)
+		view, err := page(r)
+		d, ready := live.Drawing{}, false
+		if d.Ask, d.Rest, ready = others.end(); !ready {
+			return d
 		}
+		if err == nil {
+			d.Topics = append([]string{}, view.Topics...)
+		} else {
+			failure := route.Envelope(err)
+			view = View{Title: titleOf(failure.Status), Template: "refusal", Data: failure.Message}
+		}
+		body, err := u.body(view)
+		if err != nil {
+			return live.Drawing{Err: err}
+		}
+		d.ID = seenOf(body)
+		e := sse.Long("main", d.ID, body)
+		d.Plain, d.Packed = e.Plain, e.Packed
+		return d
 	}
-	if err != nil {
-		failure := route.Envelope(err)
-		view = View{Title: titleOf(failure.Status), Template: "refusal", Data: failure.Message}
-	}
-	return u.body(c.Ctx(), view)
-}
-
-// event is a picture on its way.
-func event(id string, body []byte) string {
-	var out strings.Builder
-	out.Grow(len(body) + len(body)/16)
-	out.WriteString("event: main\nid: " + id + "\n")
-	for line := range bytes.Lines(body) {
-		out.WriteString("data: ")
-		out.Write(bytes.TrimRight(line, "\r\n"))
-		out.WriteByte('\n')
-	}
-	out.WriteByte('\n')
-	return out.String()
 }
 
 // end says why a stream is over: the session, or something that may be different in a moment.
-func (u *UI) end(c *route.Call) {
+func end(c *route.Call, to outlet) {
 	switch err := route.Again(c); {
 	case errors.Is(err, auth.ErrUnauthenticated):
-		_ = tell(c, "over", loginURL(c.R))
+		_ = to.tell("over", loginURL(c.R))
+	case err != nil && !errors.Is(err, auth.ErrCutOff): // the same address says why
+		_ = to.tell("over", Local(here(c.R)))
 	case err != nil:
-		_ = tell(c, "away", err.Error())
+		_ = to.tell("away", err.Error())
 	default:
-		_ = tell(c, "away", "the rights of your user have changed")
+		_ = to.tell("away", "the rights of your user have changed")
 	}
 }
+
+// requestOf is what somebody wants to see. Of a page that is common to all with the same rights nobody asks: what is drawn
+// for them is drawn without a name, a session, and anything that is theirs alone.
+func requestOf(c *route.Call, common bool) Request {
+	q := c.Query()
+	q.Del("seen")
+	r := Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, q}, Ask: c.Ask, AskWithin: c.AskWithin, Form: auth.FormToken(c.R)}
+	if common {
+		r.Who, r.Form = c.Who.Anybody(), ""
+		r.Ask = func(route.Asked) (route.Reply, error) { return route.Reply{}, errNobody }
+		r.AskWithin = func(time.Duration, route.Asked) (route.Reply, error) { return route.Reply{}, errNobody }
+	}
+	return r
+}
+
+// errNobody is a mistake in a page.
+var errNobody = errors.New("a page that is common to all with the same rights asks the API in nobody's name")

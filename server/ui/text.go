@@ -17,9 +17,9 @@ func Plain(c *route.Call, status int) io.Writer {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Accel-Buffering", "no") // proxies that collect answers hold it back
 	c.W.WriteHeader(status)
-	_ = write(c, "") // the client has gone when this fails
+	_ = write(c, nil) // the client has gone when this fails
 	return written(func(b []byte) error {
-		if err := write(c, string(b)); err != nil {
+		if err := write(c, b); err != nil {
 			return err
 		}
 		// Nothing may come for long, and there is no hurry between two writes.

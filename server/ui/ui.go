@@ -13,9 +13,11 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
+	"log/slog"
 	"mime"
 	"net/http"
 	"runtime"
@@ -27,6 +29,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/ui/assets"
 	"github.com/drover-project/drover/server/ui/live"
 )
 
@@ -44,6 +47,8 @@ type Options struct {
 	// Notice is what a page says that somebody comes to who has done something; empty for nothing.
 	Notice func(done string) string
 	Now    func() time.Time
+	// Logger hears of pages that cannot be drawn; nil is silence.
+	Logger *slog.Logger
 }
 
 // Offer is a link to something that somebody may do.
@@ -57,16 +62,16 @@ type Offer struct {
 type UI struct {
 	Options
 	templates *template.Template
-	assets    map[string]asset
+	assets    map[string]assets.Asset
 	// build changes with templates and assets; a page of another build loads itself anew.
 	build string
 	// drawing bounds how many pages are made at once, so that many open ones leave room for other work.
 	drawing chan struct{}
-	turns   *live.Turns // of those that stay open
+	board   *live.Board // of those that stay open
 	packers sync.Pool   // of *gzip.Writer: each holds some 800 KiB
 }
 
-//go:embed templates assets
+//go:embed templates
 var files embed.FS
 
 // New reads templates and assets.
@@ -74,23 +79,30 @@ func New(o Options) (*UI, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	u := &UI{Options: o, drawing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), turns: live.NewTurns(runtime.GOMAXPROCS(0) / 2)}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	processors := runtime.GOMAXPROCS(0)
+	u := &UI{Options: o, drawing: make(chan struct{}, max(1, processors/2))}
+	u.board = live.NewBoard(o.Changes, processors, func(err error) { o.Logger.Error("a page that is open cannot be drawn", "error", err) })
 	var err error
 	if u.templates, err = template.New("").Funcs(u.functions()).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the templates of the page: %w", err)
 	}
-	if u.assets, err = readAssets(); err != nil {
+	if u.assets, err = assets.Read(); err != nil {
 		return nil, err
 	}
 	sum := sha256.New()
-	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, all := range []fs.ReadFileFS{files, assets.Files} {
+		err = errors.Join(err, fs.WalkDir(all, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := all.ReadFile(path)
+			sum.Write(text)
 			return err
-		}
-		text, err := files.ReadFile(path)
-		sum.Write(text)
-		return err
-	})
+		}))
+	}
 	u.build = hex.EncodeToString(sum.Sum(nil)[:8])
 	return u, err
 }
@@ -127,7 +139,7 @@ type Request struct {
 	// Ask has the API answer a request for them, AskWithin in a time.
 	Ask       func(route.Asked) (route.Reply, error)
 	AskWithin func(time.Duration, route.Asked) (route.Reply, error)
-	// Form is what forms repeat in the parameter CSRF of their address.
+	// Form is what forms repeat in their first field, CSRF.
 	Form string
 }
 
@@ -154,15 +166,21 @@ type navEntry struct {
 }
 
 // Serve is the handler of a page.
-func (u *UI) Serve(page Page) route.Handler {
+func (u *UI) Serve(page Page) route.Handler { return u.serve(page, false) }
+
+// Common is the handler of a page that shows the same to all who may do the same: its Request names nobody, and asks
+// nothing of the API. While it is open it is drawn once for all of them.
+func (u *UI) Common(page Page) route.Handler { return u.serve(page, true) }
+
+func (u *UI) serve(page Page, common bool) route.Handler {
 	return func(c *route.Call) (route.Answer, error) {
 		if c.Who.MustChangePassword {
 			return u.LeadTo(c, Home+"password"), nil
 		}
 		if streams(c.R) {
-			return u.follow(c, page)
+			return u.follow(c, page, common)
 		}
-		view, err := page(request(c))
+		view, err := page(requestOf(c, common))
 		if err != nil {
 			return route.Answer{}, err
 		}
@@ -198,8 +216,7 @@ func (u *UI) Root(others route.Handler) route.Handler {
 func (u *UI) LeadTo(c *route.Call, to string) route.Answer {
 	headers(c.W.Header())
 	if streams(c.R) {
-		begin(c)
-		_ = tell(c, "over", to)
+		_ = begin(c).tell("over", to)
 		return route.Answer{}
 	}
 	c.W.Header().Set("Location", to)
@@ -207,18 +224,19 @@ func (u *UI) LeadTo(c *route.Call, to string) route.Answer {
 	return route.Answer{}
 }
 
-func request(c *route.Call) Request {
-	return Request{Ctx: c.Ctx(), Who: c.Who, Param: c.Param, Query: Query{c.R.URL.Path, c.Query()}, Ask: c.Ask, AskWithin: c.AskWithin, Form: auth.FormToken(c.R)}
-}
-
-// body makes the inside of <main>, in a turn of its own.
-func (u *UI) body(ctx context.Context, view View) ([]byte, error) {
+// drawnBody is body, in a turn of its own.
+func (u *UI) drawnBody(ctx context.Context, view View) ([]byte, error) {
 	select {
 	case u.drawing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-u.drawing }()
+	return u.body(view)
+}
+
+// body makes the inside of <main>.
+func (u *UI) body(view View) ([]byte, error) {
 	var out bytes.Buffer
 	if err := u.templates.ExecuteTemplate(&out, "body", view.head()); err != nil {
 		return nil, fmt.Errorf("show %s: %w", view.Title, err)
@@ -240,7 +258,7 @@ func seenOf(body []byte) string {
 
 // Show answers with a whole page.
 func (u *UI) Show(c *route.Call, status int, view View) error {
-	body, err := u.body(c.Ctx(), view)
+	body, err := u.drawnBody(c.Ctx(), view)
 	if err != nil {
 		return err
 	}
@@ -291,8 +309,7 @@ func (u *UI) Refuse(c *route.Call, e *norman.Error) {
 		return
 	}
 	if streams(c.R) {
-		begin(c)
-		_ = tell(c, "away", e.Message)
+		_ = begin(c).tell("away", e.Message)
 		return
 	}
 	if e.RetryAfter > 0 {

@@ -30,6 +30,12 @@ const (
 // liveParameters are handed on to the agent, which checks them.
 var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "periodic", "unit", "container", "tail"}
 
+// liveTypes are the content types of what an agent is asked for. The server says them: what a host says of its own answer
+// could have a browser run it, in the session of whoever looks.
+var liveTypes = map[string]string{
+	"status": "application/json", "containers": "application/json", "output": "application/x-ndjson", "logs": "text/plain; charset=utf-8",
+}
+
 // Ask is GET /v1-drover/machines/{namespace}/{name}/output, …/status and …/logs. Who may see
 // a machine's plan may see what it prints.
 func (a *API) Ask(what string) route.Handler {
@@ -63,8 +69,11 @@ func (a *API) ask(c *route.Call, what string) (route.Answer, error) {
 	if answer.StatusCode != http.StatusOK {
 		return route.Answer{}, agentRefusal(d.Value, answer)
 	}
-	c.W.Header().Set("Content-Type", answer.Header.Get("Content-Type"))
-	norman.Uncached(c.W.Header())
+	h := c.W.Header()
+	h.Set("Content-Type", liveTypes[what])
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	norman.Uncached(h)
 	c.W.WriteHeader(http.StatusOK)
 	forward(c, answer.Body, what == "output")
 	return route.Answer{}, nil

@@ -75,7 +75,17 @@ func (r Reply) Decode(to any) error {
 
 // Ask has the API answer a request of whoever is in front of the page. In the audit log the page's own request stands
 // for nothing then: the API's is there.
-func (c *Call) Ask(asked Asked) (Reply, error) {
+func (c *Call) Ask(asked Asked) (Reply, error) { return c.ask(c.Ctx(), asked) }
+
+// AskWithin is Ask that gives up after a time: what the host of a machine is asked for may take long. It may be called beside
+// everything else that goes on in the call.
+func (c *Call) AskWithin(limit time.Duration, asked Asked) (Reply, error) {
+	ctx, cancel := context.WithTimeout(c.Ctx(), limit)
+	defer cancel()
+	return c.ask(ctx, asked)
+}
+
+func (c *Call) ask(ctx context.Context, asked Asked) (Reply, error) {
 	target, err := url.Parse(asked.Target)
 	if err != nil {
 		return Reply{}, fmt.Errorf("ask the API: %w", err)
@@ -83,16 +93,16 @@ func (c *Call) Ask(asked Asked) (Reply, error) {
 	if c.trail != nil && !isRead(c.Method) {
 		c.trail.handedOn = true
 	}
-	r := c.R.Clone(c.Ctx())
+	r := c.R.Clone(ctx)
 	r.Method, r.URL, r.RequestURI = asked.Method, target, asked.Target
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(asked.Body)), int64(len(asked.Body))
 	r.Header = http.Header{"Accept": {"application/json"}}
-	r.Header.Set(auth.ForgeryHeader, auth.FormToken(c.R))
 	for _, name := range []string{"Cookie", "Authorization", "User-Agent", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port"} {
 		if given := c.R.Header.Values(name); len(given) > 0 {
 			r.Header[http.CanonicalHeaderKey(name)] = given
 		}
 	}
+	auth.Prove(r)
 	if len(asked.Body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
 		if asked.Type != "" {
@@ -105,16 +115,6 @@ func (c *Call) Ask(asked Asked) (Reply, error) {
 		return Reply{}, norman.Errorf(http.StatusBadGateway, norman.ServerError, "the answer of the API is larger than the %d MiB that a page shows", maxReply>>20)
 	}
 	return kept.reply, nil
-}
-
-// AskWithin is Ask that gives up after a time: what the host of a machine is asked for may take long.
-func (c *Call) AskWithin(limit time.Duration, asked Asked) (Reply, error) {
-	ctx, cancel := context.WithTimeout(c.Ctx(), limit)
-	defer cancel()
-	whole := c.R
-	defer func() { c.R = whole }()
-	c.R = c.R.WithContext(ctx)
-	return c.Ask(asked)
 }
 
 // keeper keeps an answer.

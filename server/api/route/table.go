@@ -204,6 +204,9 @@ func (t *Table) refuse(c *Call, group []*compiled) {
 
 // serve checks the row's access and runs its handler.
 func (c *Call) serve() {
+	if c.Row.Access.page {
+		auth.TakeFormToken(c.R)
+	}
 	if !c.admitted() {
 		return
 	}

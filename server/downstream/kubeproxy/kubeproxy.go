@@ -92,6 +92,12 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			pr.SetXForwarded()
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
+		ModifyResponse: func(answer *http.Response) error {
+			if auth.ByCookie(r) {
+				confine(answer.Header)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.fail(w, r, cluster, err) },
 		ErrorLog:     slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 	}
@@ -111,6 +117,17 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		w = upgraded{w}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// confine makes an answer of a cluster harmless to a browser with a session of this server: a service in the cluster, which
+// its API leads to, can answer with any page. Scripts of such a page do not run, its origin is none, and it leaves nothing
+// in the browser.
+func confine(h http.Header) {
+	for _, name := range []string{"Set-Cookie", "Clear-Site-Data", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials"} {
+		h.Del(name)
+	}
+	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // fail answers when the cluster did not.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,6 +32,7 @@ type upstream struct {
 	refused  []string
 	// reject is a token that the cluster does not take; fails is what happens to every request, noToken to who asks for a token.
 	reject         string
+	header         http.Header // of its answers, beside the type
 	fails, noToken error
 }
 
@@ -43,7 +45,9 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	if u.reject != "" && r.Header.Get("Authorization") == "Bearer "+u.reject {
 		code = http.StatusUnauthorized
 	}
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"kind":"NodeList"}`)), Request: r}, nil
+	header := http.Header{"Content-Type": {"application/json"}}
+	maps.Copy(header, u.header)
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(`{"kind":"NodeList"}`)), Request: r}, nil
 }
 
 func newProxy(t *testing.T, u *upstream) *Proxy {
@@ -130,6 +134,24 @@ func TestTheCallerActsUnderTheirOwnName(t *testing.T) {
 		if u.requests[0].Header.Get(name) != "" {
 			t.Errorf("%s of the caller reached the cluster", name)
 		}
+	}
+}
+
+// TestPagesOfClustersAreConfined: what a service in a cluster answers has no session of this server in a browser. Programs
+// get what it says.
+func TestPagesOfClustersAreConfined(t *testing.T) {
+	said := http.Header{
+		"Content-Type": {"text/html"}, "Content-Security-Policy": {"script-src *", "default-src *"}, "Set-Cookie": {"R_SESS=mine; Path=/"},
+		"Clear-Site-Data": {"*"}, "Access-Control-Allow-Origin": {"https://evil.example"}, "Access-Control-Allow-Credentials": {"true"},
+	}
+	const path = "https://drover/k8s/clusters/c-m-abcd2345/api/v1/namespaces/a/services/web/proxy/"
+	w := get(newProxy(t, &upstream{header: said}), admin, path, map[string]string{"Authorization": "", "Cookie": "R_SESS=token-fghij:secret"})
+	want := http.Header{"Content-Type": {"text/html"}, "Content-Security-Policy": {"sandbox"}, "X-Content-Type-Options": {"nosniff"}}
+	if diff := cmp.Diff(want, w.Result().Header); diff != "" || w.Code != http.StatusOK {
+		t.Errorf("to a browser: status %d, %s", w.Code, diff)
+	}
+	if diff := cmp.Diff(said, get(newProxy(t, &upstream{header: said}), admin, path, nil).Result().Header); diff != "" {
+		t.Error("to a program:", diff)
 	}
 }
 

@@ -97,6 +97,19 @@
 	}
 	// The server's clock counts here, too.
 	function clock(at) { return new Date(at - ahead).toLocaleTimeString(); }
+	// That it was away stays on the page until somebody has read it, also when a new release of the page loads itself.
+	const was = document.getElementById("was"), absences = [], saved = "drover-absences";
+	function remember(from, to) {
+		absences.push("Away from " + clock(from) + " to " + clock(to) + ".");
+		was.firstChild.textContent = absences.slice(-5).join(" ");
+		was.hidden = false;
+	}
+	was.querySelector("button").addEventListener("click", () => { absences.length = 0; was.hidden = true; });
+	try {
+		absences.push(...JSON.parse(sessionStorage.getItem(saved) || "[]"));
+		sessionStorage.removeItem(saved);
+		if (absences.length) { was.firstChild.textContent = absences.join(" "); was.hidden = false; }
+	} catch { /* the browser keeps nothing */ }
 	function heard() {
 		clearTimeout(silence);
 		silence = setTimeout(() => broke("the server is silent"), 25000);
@@ -106,8 +119,9 @@
 		stream = null;
 		clearTimeout(silence);
 		if (!lost) lost = Date.now();
-		const since = clock(lost), mine = lost; // of a loss that was over meanwhile nothing is said, though there is another one
-		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Date.now() - lost > 1500 ? 0 : 1500);
+		// A stream that a proxy cut is back before anybody is told; a later loss is one of its own.
+		const mine = lost, since = clock(lost);
+		setTimeout(() => { if (lost === mine) say("Away since " + since + ": " + why + ". What is shown may be old; the page comes back by itself."); }, Math.max(0, lost + 1500 - Date.now()));
 		clearTimeout(later);
 		later = setTimeout(open, Math.min(5000, 300 * 2 ** tries++) * (0.7 + 0.6 * Math.random()));
 	}
@@ -121,8 +135,13 @@
 		const mine = stream;
 		stream.addEventListener("hello", (e) => {
 			const [build, now] = e.data.split(" ");
-			if (build !== document.body.dataset.build) { location.reload(); return; }
 			ahead = Date.now() - Number(now);
+			if (lost && !away.hidden) remember(lost, Date.now());
+			if (build !== document.body.dataset.build) {
+				try { sessionStorage.setItem(saved, JSON.stringify(absences.slice(-5))); } catch { /* the browser keeps nothing */ }
+				location.reload();
+				return;
+			}
 			tries = 0;
 			lost = 0;
 			say("");
@@ -161,6 +180,9 @@
 	// What was done is said once: not again to whoever loads the page anew, or gets its address.
 	const here = new URL(location.href);
 	if (here.searchParams.has("done")) { here.searchParams.delete("done"); history.replaceState(null, "", here); }
+	// What proves that a form is of this page. Somebody may have logged in again in another window.
+	function proof() { return (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || ""; }
+	document.addEventListener("submit", (e) => { if (e.target.hasAttribute("data-kept") && proof()) e.target.elements.CSRF.value = proof(); });
 	// Forms that do something are sent once.
 	document.addEventListener("submit", (e) => {
 		if (!e.target.hasAttribute("data-once")) return;
@@ -168,6 +190,25 @@
 		e.target.dataset.sent = "1";
 	});
 	addEventListener("pageshow", () => { for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent; });
+
+	// Files are downloaded, and the page says so: it stays, and nobody else would. Any other answer is a page to be shown.
+	document.addEventListener("submit", async (e) => {
+		const form = e.target, told = form.querySelector("[data-told]");
+		if (!form.hasAttribute("data-file")) return;
+		e.preventDefault();
+		told.textContent = "…";
+		try {
+			const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { Accept: "text/html" }, redirect: "manual" });
+			const [, name] = /^attachment; filename="?([^";]+)"?$/.exec(answer.headers.get("Content-Disposition") || "") || [];
+			if (!name) { form.submit(); return; }
+			const link = document.createElement("a");
+			link.href = URL.createObjectURL(await answer.blob());
+			link.download = name;
+			link.click();
+			setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+			told.textContent = name + " was downloaded at " + new Date(Date.now() - ahead).toLocaleTimeString() + ". Each press makes another one.";
+		} catch { told.textContent = "The server does not answer; nothing was downloaded."; }
+	});
 
 	// Logs of hosts, poured in as they come.
 	let pouring = null;
@@ -211,7 +252,7 @@
 				rest = whole.pop();
 				pour(whole.map(told).join(""));
 			}
-			pour("\n(the log ends here)\n");
+			pour(link.href.includes("follow=true") ? "\n(cut off: the way to the host is lost, or the host ended the log)\n" : "\n(the log ends here)\n");
 		} catch (err) { if (!mine.signal.aborted) pour("\n(the server does not answer)\n"); }
 	});
 
@@ -234,10 +275,15 @@
 			const mine = ++asked;
 			let found;
 			try {
-				const answer = await fetch("/dashboard/check", { method: "POST", headers: { "Content-Type": "application/yaml", "X-API-CSRF": (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || "" }, body: text.value });
-				if (!answer.ok) return;
+				const answer = await fetch("/dashboard/check", { method: "POST", headers: { "Content-Type": "application/yaml", "X-API-CSRF": proof() }, body: text.value });
+				if (mine !== asked) return;
+				if (!answer.ok) {
+					const why = answer.status === 401 ? "your session is over. Log in again in another window; what you typed stays here" : (await answer.json()).message;
+					wrong.textContent = "This is not checked while you type: " + why + ".";
+					return;
+				}
 				found = (await answer.json()).errors || [];
-			} catch { return; }
+			} catch { if (mine === asked) wrong.textContent = "This is not checked while you type: the server does not answer."; return; }
 			if (mine !== asked) return;
 			wrong.textContent = "";
 			text.setAttribute("aria-invalid", String(found.length > 0));

@@ -28,6 +28,8 @@
 		while (length > most && node.firstChild !== node.lastChild) { length -= node.firstChild.length; node.firstChild.remove(); }
 		if (near) down();
 	}
+	// What proves that the form is of this page is that of the session of now: somebody may have logged in again beside it.
+	function proof() { return (document.cookie.match(/(?:^|; )CSRF=([^;]*)/) || [])[1] || form.elements.CSRF.value; }
 	async function run(line) {
 		running = new AbortController();
 		stop.disabled = false;
@@ -36,9 +38,9 @@
 		down();
 		try {
 			const answer = await fetch(form.action, {
-				method: "POST", body: new URLSearchParams({ line }), headers: { Accept: "text/plain" }, redirect: "manual", signal: running.signal,
+				method: "POST", body: new URLSearchParams({ CSRF: proof(), line }), headers: { Accept: "text/plain" }, redirect: "manual", signal: running.signal,
 			});
-			if (answer.type === "opaqueredirect") { location.reload(); return; } // to the login, and from there back
+			if ((answer.status === 401 || answer.status === 422) && !field.value) field.value = line; // to be sent once more
 			if (!(answer.headers.get("Content-Type") || "").startsWith("text/plain")) throw new Error("the server refused it (status " + answer.status + "); load the page again to see why");
 			const text = new TextDecoder();
 			for (const reader = answer.body.getReader(); ;) {

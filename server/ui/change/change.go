@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/once"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -34,6 +36,25 @@ type Editor struct {
 	Check func(text []byte) error
 	// Version is what a new cluster is offered.
 	Version func() string
+
+	once once.Forms[applied]
+}
+
+// New makes the editor.
+func New(page *ui.UI, now func() time.Time, check func([]byte) error, version func() string) *Editor {
+	return &Editor{UI: page, Check: check, Version: version, once: once.Forms[applied]{Now: now, Most: mostForms}}
+}
+
+// mostForms is how many forms are remembered.
+const mostForms = 10_000
+
+// Again names the notice for those whose form was applied before.
+const Again, AgainNotice = "applied-before", "This was applied by the first press of the button. The second did nothing."
+
+// applied is what a form came to that was to be applied: where it leads, or, when nothing was done, the status of its page.
+type applied struct {
+	to     string
+	status int
 }
 
 // Home of new clusters; that of one that is there is its own address with /change behind it.
@@ -41,8 +62,8 @@ const newCluster = ui.Home + "new"
 
 // view is the page of the editor.
 type view struct {
-	// Path is where the form goes, with what proves that it is of this page, and Here the page itself.
-	Path, Here string
+	// Here is the page itself, and Form what proves that its form is of this page.
+	Here, Form string
 	// Text is the document as it is edited, Base as it was when it was loaded. Generation is the cluster's then.
 	Text, Base string
 	Generation int64
@@ -58,6 +79,8 @@ type view struct {
 	Seen    string
 	// Same says that nothing would change, Other that what would be done is not what was shown before.
 	Same, Other bool
+	// Key makes that it is applied once.
+	Key string
 	// Queue has the change wait while another operation is under way.
 	Queue bool
 }
@@ -81,7 +104,7 @@ func (e *Editor) Form(c *route.Call) (route.Answer, error) {
 
 // begin is the page with the document as it is.
 func (e *Editor) begin(c *route.Call) (view, error) {
-	v := view{Here: newCluster}
+	v := view{Here: newCluster, Form: auth.FormToken(c.R), Key: once.NewKey()}
 	if at := of(c); at != "" {
 		v.Name, v.Here = c.Param("name"), ui.ClusterURL(c.Param("namespace")+"/"+c.Param("name"))+"/change"
 		var err error
@@ -92,7 +115,6 @@ func (e *Editor) begin(c *route.Call) (view, error) {
 	} else {
 		v.Text = strings.ReplaceAll(sample, "VERSION", e.Version())
 	}
-	v.Path = v.Here + "?CSRF=" + auth.FormToken(c.R)
 	return v, nil
 }
 
@@ -156,20 +178,39 @@ func (e *Editor) Send(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	v.Text, v.Queue = strings.ReplaceAll(form.Get("text"), "\r\n", "\n"), form.Get("queue") == "on"
-	if base := strings.ReplaceAll(form.Get("base"), "\r\n", "\n"); v.Name != "" && base != v.Base {
+	v.Text, v.Queue = form.Get("text"), form.Get("queue") == "on"
+	if base := form.Get("base"); v.Name != "" && base != v.Base {
 		v.Meanwhile = unified(base, v.Base)
+	}
+	if form.Get("act") == "apply" {
+		o, first, err := e.once.Do(c, form.Get("key"), func() (applied, error) { return e.checked(c, &v, form.Get("seen")) })
+		switch {
+		case err != nil:
+			return route.Answer{}, err
+		case o.to != "" && first:
+			return e.UI.LeadTo(c, o.to), nil
+		case o.to != "":
+			return e.UI.LeadTo(c, o.to+"?done="+Again), nil
+		case first:
+			return route.Answer{}, e.show(c, o.status, v)
+		}
 	}
 	status, err := e.look(c, &v)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	if form.Get("act") != "apply" || v.Results == nil || v.Fault != "" || v.Same {
-		return route.Answer{}, e.show(c, status, v)
+	return route.Answer{}, e.show(c, status, v)
+}
+
+// checked applies the document when that does what was seen.
+func (e *Editor) checked(c *route.Call, v *view, seen string) (applied, error) {
+	status, err := e.look(c, v)
+	if err != nil || v.Results == nil || v.Fault != "" || v.Same {
+		return applied{status: status}, err
 	}
-	if v.Meanwhile != "" || form.Get("seen") != v.Seen {
+	if v.Meanwhile != "" || seen != v.Seen {
 		v.Other = true
-		return route.Answer{}, e.show(c, http.StatusConflict, v)
+		return applied{status: http.StatusConflict}, nil
 	}
 	return e.apply(c, v)
 }
@@ -225,19 +266,19 @@ func (v *view) asked(query string) route.Asked {
 }
 
 // apply does what was shown, and leads to the operation that does it, or to the cluster.
-func (e *Editor) apply(c *route.Call, v view) (route.Answer, error) {
+func (e *Editor) apply(c *route.Call, v *view) (applied, error) {
 	reply, err := c.Ask(v.asked(e.unchanged(v)))
 	if err != nil {
-		return route.Answer{}, err
+		return applied{}, err
 	}
 	if refused := reply.Refused(); refused != nil {
 		v.refused(refused)
 		v.Results = nil
-		return route.Answer{}, e.show(c, refused.Status, v)
+		return applied{status: refused.Status}, nil
 	}
 	var answer views.Applied
 	if err := reply.Decode(&answer); err != nil {
-		return route.Answer{}, err
+		return applied{}, err
 	}
 	to := ui.Home + "clusters"
 	for _, r := range answer.Results {
@@ -245,14 +286,14 @@ func (e *Editor) apply(c *route.Call, v view) (route.Answer, error) {
 			to = ui.ClusterURL(r.Namespace + "/" + r.Name)
 		}
 		if r.Operation != "" {
-			return e.UI.LeadTo(c, ui.OperationURL(r.Operation)), nil
+			return applied{to: ui.OperationURL(r.Operation)}, nil
 		}
 	}
-	return e.UI.LeadTo(c, to), nil
+	return applied{to: to}, nil
 }
 
 // unchanged is the condition that no cluster was changed since it was looked at. Of several it is what the preview has.
-func (e *Editor) unchanged(v view) string {
+func (e *Editor) unchanged(v *view) string {
 	if v.Name != "" || len(v.Results) == 1 && v.Results[0].Action == clusters.Created {
 		return "generation=" + strconv.FormatInt(v.Generation, 10)
 	}

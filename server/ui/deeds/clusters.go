@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -35,7 +36,7 @@ func paused(s Subject) bool { return s.Cluster.State == "paused" }
 
 // command is a drover command on a cluster.
 func command(words string) func(Subject, Given) string {
-	return func(s Subject, _ Given) string { return "drover " + words + " " + ui.Quoted(s.Name) }
+	return func(s Subject, _ Given) string { return shell.Line("drover "+words, []string{s.Name}) }
 }
 
 func ofClusters() []Deed {
@@ -48,7 +49,7 @@ func ofClusters() []Deed {
 				return post("/v3/clusters/" + url.PathEscape(s.ID) + "?action=generateKubeconfig")
 			},
 			Command: command("clusters kubeconfig"),
-			Shows:   kubeconfig,
+			Shows:   kubeconfig, File: true,
 		},
 		{
 			Name: "pause", Title: "Pause", Of: auth.Cluster, Done: "The cluster is paused: nothing new begins on its machines.",
@@ -79,9 +80,9 @@ func ofClusters() []Deed {
 			},
 			Command: func(s Subject, g Given) string {
 				if g.Text("window") == "" {
-					return "drover clusters window " + ui.Quoted(s.Name) + " --clear"
+					return shell.Line("drover clusters window", []string{s.Name}, "--clear")
 				}
-				return "drover clusters window " + ui.Quoted(s.Name) + " --set " + ui.Quoted(g.Text("window"))
+				return shell.Line("drover clusters window", []string{s.Name}, shell.Flag("--set", g.Text("window")))
 			},
 		},
 		{
@@ -99,12 +100,9 @@ func ofClusters() []Deed {
 				}
 				return route.Asked{Method: http.MethodDelete, Target: target}
 			},
+			Then: func(Subject, route.Reply) string { return ui.Home + "clusters" }, // its own page is gone any moment
 			Command: func(s Subject, g Given) string {
-				text := "drover clusters rm " + ui.Quoted(s.Name) + " --yes"
-				if g.On("uninstall") {
-					text += " --uninstall"
-				}
-				return text
+				return shell.Line("drover clusters rm", []string{s.Name}, "--yes", g.flag("uninstall"))
 			},
 		},
 	}
@@ -152,13 +150,7 @@ func upgrade() Deed {
 			return send(http.MethodPost, s.at()+"/upgrade?"+q.Encode(), views.AskedUpgrade{Version: g.Text("version")})
 		},
 		Command: func(s Subject, g Given) string {
-			text := "drover clusters upgrade " + ui.Quoted(s.Name) + " --to " + ui.Quoted(orWord(g.Text("version"), "VERSION"))
-			for _, flag := range []string{"no-snapshot", "now"} {
-				if g.On(flag) {
-					text += " --" + flag
-				}
-			}
-			return text
+			return shell.Line("drover clusters upgrade", []string{s.Name}, shell.Flag("--to", orWord(g.Text("version"), "VERSION")), g.flag("no-snapshot"), g.flag("now"))
 		},
 		Then: func(s Subject, reply route.Reply) string {
 			var answer views.Upgrade

@@ -4,11 +4,11 @@ package deeds
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -41,10 +41,7 @@ func ofDayTwo() []Deed {
 	snapshot := operation("snapshot", "Take a snapshot", "A snapshot of etcd is taken on every host that has it, one after the other, and looked at whether it is whole.",
 		func(_ Subject, g Given) views.Asked { return views.Asked{Kind: "snapshot", Snapshot: g.Text("name")} },
 		func(s Subject, g Given) string {
-			if g.Text("name") == "" {
-				return "drover snapshots create " + ui.Quoted(s.Name)
-			}
-			return "drover snapshots create " + ui.Quoted(s.Name) + " --name " + ui.Quoted(g.Text("name"))
+			return shell.Line("drover snapshots create", []string{s.Name}, shell.Flag("--name", g.Text("name")))
 		})
 	snapshot.Fields = func(Subject, Known) []Field {
 		return []Field{{Name: "name", Label: "Name", Kind: "text", Hint: "may be left out; of k3s and RKE2 it is the begin of the name"}}
@@ -76,11 +73,7 @@ func restore() Deed {
 			return asked
 		},
 		func(s Subject, g Given) string {
-			text := "drover snapshots restore " + ui.Quoted(s.Name) + " " + ui.Quoted(orWord(g.Text("snapshot"), "SNAPSHOT")) + " --yes"
-			if mode := g.Text("mode"); mode != "" {
-				text += " --mode " + ui.Quoted(mode)
-			}
-			return text
+			return shell.Line("drover snapshots restore", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, "--yes", shell.Flag("--mode", g.Text("mode")))
 		})
 	d.Grave = true
 	d.Fields = func(s Subject, _ Known) []Field {
@@ -101,7 +94,7 @@ func rehearse() Deed {
 			return views.Asked{Kind: "rehearse", Snapshot: g.Text("snapshot"), Fleet: g.Text("fleet")}
 		},
 		func(s Subject, g Given) string {
-			return strings.Join([]string{"drover snapshots rehearse", ui.Quoted(s.Name), ui.Quoted(orWord(g.Text("snapshot"), "SNAPSHOT")), "--fleet", ui.Quoted(orWord(g.Text("fleet"), "FLEET"))}, " ")
+			return shell.Line("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))
 		})
 	d.Fits = func(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
 	d.Fields = func(s Subject, _ Known) []Field {

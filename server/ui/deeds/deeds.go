@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/once"
 )
 
 // Deed is something that people do.
@@ -42,10 +43,14 @@ type Deed struct {
 	// Tried deeds are shown first: the same request with dryRun=true.
 	Tried bool
 	Ask   func(Subject, Given) route.Asked
+	// And are further requests, once the first one is done; nil is none.
+	And func(Given, route.Reply) []route.Asked
 	// Command is the drover command that does the same.
 	Command func(Subject, Given) string
 	// Then is where it leads once it is done; nil is the page of the subject.
 	Then func(Subject, route.Reply) string
+	// File says that the answer is a file, which is downloaded, as often as somebody likes.
+	File bool
 	// Shows is what is shown of the answer, for the only time; nil leads on.
 	Shows func(Subject, route.Reply) (Shown, error)
 }
@@ -100,18 +105,29 @@ func (g Given) Text(name string) string { return strings.TrimSpace(url.Values(g)
 // On says that a tick is set.
 func (g Given) On(name string) bool { return url.Values(g).Get(name) == "on" }
 
+// flag is the flag of a command that a tick stands for; empty where it is not set.
+func (g Given) flag(name string) string {
+	if g.On(name) {
+		return "--" + name
+	}
+	return ""
+}
+
 // Pages serves deeds.
 type Pages struct {
 	UI    *ui.UI
 	Facts ui.Facts
 	Now   func() time.Time
 	deeds []Deed
-	once  once
+	once  once.Forms[outcome]
 }
+
+// mostForms is how many forms are remembered.
+const mostForms = 10_000
 
 // New makes the pages of all deeds.
 func New(u *ui.UI, facts ui.Facts, now func() time.Time) *Pages {
-	p := &Pages{UI: u, Facts: facts, Now: now, once: once{now: now}}
+	p := &Pages{UI: u, Facts: facts, Now: now, once: once.Forms[outcome]{Now: now, Most: mostForms, Later: later}}
 	for _, some := range [][]Deed{ofClusters(), ofDayTwo(), ofMachines(), ofOperations(), ofPeople(), ofRoles(), ofFleets()} {
 		p.deeds = append(p.deeds, some...)
 	}
@@ -184,8 +200,8 @@ type formView struct {
 	Deed   Deed
 	On     Subject
 	Fields []Field
-	// Path is where the form goes, with what proves that it is of this page; Here is the page itself.
-	Path, Here string
+	// Here is the page itself, Form what proves that its form is of this page.
+	Here, Form string
 	// Key makes that it is done once.
 	Key   string
 	Fault string
@@ -198,7 +214,7 @@ type formView struct {
 
 // form is the page of a deed with what was given.
 func (p *Pages) form(c *route.Call, d Deed, s Subject, given Given, fault string) (ui.View, error) {
-	v := formView{Deed: d, On: s, Here: d.urlOf(s), Path: d.urlOf(s) + "?CSRF=" + auth.FormToken(c.R), Key: newKey(), Fault: fault}
+	v := formView{Deed: d, On: s, Here: d.urlOf(s), Form: auth.FormToken(c.R), Key: once.NewKey(), Fault: fault}
 	if d.Fields != nil {
 		v.Fields = d.Fields(s, Known{Facts: p.Facts, Who: c.Who})
 	}
@@ -216,12 +232,14 @@ func (p *Pages) form(c *route.Call, d Deed, s Subject, given Given, fault string
 	}
 	if d.Fits != nil && !d.Fits(s) {
 		v.Over = "This makes no sense now: it has been done already, or things have changed."
-	} else if d.Tried && whole && fault == "" {
+	} else if d.Tried && whole {
 		trial, err := p.try(c, d, s, given)
 		if err != nil {
 			return ui.View{}, err
 		}
-		v.Trial = &trial
+		if v.Trial = &trial; trial.Fault == fault {
+			v.Fault = ""
+		}
 	}
 	trail := []ui.Link{}
 	if s.URL != "" {
@@ -264,8 +282,17 @@ func (p *Pages) Do(c *route.Call) (route.Answer, error) {
 	if d.Grave && given.Text("sure") != s.Name {
 		return p.again(c, d, s, given, http.StatusUnprocessableEntity, "Type "+s.Name+" to do this.")
 	}
-	return p.once.do(c, given.Text("key"), func() (outcome, error) { return p.done(c, d, s, given) },
-		func(o outcome) (route.Answer, error) { return p.answer(c, d, s, given, o) })
+	act := func() (outcome, error) { return p.done(c, d, s, given) }
+	var o outcome
+	if d.File { // which can be had again
+		o, err = act()
+	} else {
+		o, _, err = p.once.Do(c, given.Text("key"), act)
+	}
+	if err != nil {
+		return route.Answer{}, err
+	}
+	return p.answer(c, d, s, given, o)
 }
 
 // outcome is what a deed came to.
@@ -276,6 +303,14 @@ type outcome struct {
 	fault  string
 }
 
+// later is what is remembered of an outcome: what is shown once is not kept.
+func later(o outcome) outcome {
+	if o.shown == nil {
+		return o
+	}
+	return outcome{status: http.StatusConflict, fault: "This was done already, and what came of it is shown only once."}
+}
+
 // done asks the API.
 func (p *Pages) done(c *route.Call, d Deed, s Subject, given Given) (outcome, error) {
 	reply, err := c.Ask(d.Ask(s, given))
@@ -284,6 +319,9 @@ func (p *Pages) done(c *route.Call, d Deed, s Subject, given Given) (outcome, er
 	}
 	if e := reply.Refused(); e != nil {
 		return outcome{status: e.Status, fault: ui.Sentence(strings.TrimSuffix(e.Error(), "."))}, nil
+	}
+	if err := p.further(c, d, given, reply); err != nil {
+		return outcome{}, err
 	}
 	if d.Shows != nil {
 		shown, err := d.Shows(s, reply)
@@ -300,6 +338,23 @@ func (p *Pages) done(c *route.Call, d Deed, s Subject, given Given) (outcome, er
 		to += "?done=" + url.QueryEscape(d.Name)
 	}
 	return outcome{to: to}, nil
+}
+
+// further asks the API for the rest of a deed, and says what of it was refused.
+func (p *Pages) further(c *route.Call, d Deed, given Given, reply route.Reply) error {
+	if d.And == nil {
+		return nil
+	}
+	for _, asked := range d.And(given, reply) {
+		reply, err := c.Ask(asked)
+		if err != nil {
+			return err
+		}
+		if e := reply.Refused(); e != nil {
+			return norman.Errorf(e.Status, e.Code, "%s But the rest was refused: %s", d.Done, e.Error())
+		}
+	}
+	return nil
 }
 
 func (p *Pages) answer(c *route.Call, d Deed, s Subject, given Given, o outcome) (route.Answer, error) {

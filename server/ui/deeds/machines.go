@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -29,7 +30,7 @@ func node(action, title, about, done string) Deed {
 		Ask: func(s Subject, _ Given) route.Asked {
 			return post("/v3/nodes/" + url.PathEscape(s.ID) + "?action=" + action)
 		},
-		Command: func(s Subject, _ Given) string { return "kubectl " + action + " " + ui.Quoted(s.Machine.Node.Name) },
+		Command: func(s Subject, _ Given) string { return shell.Line("kubectl "+action, []string{s.Machine.Node.Name}) },
 	}
 }
 
@@ -39,7 +40,7 @@ func ofMachines() []Deed {
 		return send(http.MethodPost, "/v3/nodes/"+url.PathEscape(s.ID)+"?action=drain", map[string]any{"deleteLocalData": true, "ignoreDaemonSets": true})
 	}
 	drain.Command = func(s Subject, _ Given) string {
-		return "kubectl drain " + ui.Quoted(s.Machine.Node.Name) + " --ignore-daemonsets --delete-emptydir-data"
+		return shell.Line("kubectl drain", []string{s.Machine.Node.Name}, "--ignore-daemonsets", "--delete-emptydir-data")
 	}
 	return []Deed{
 		node("cordon", "Cordon", "No new pods are put on the node; those that are there stay.", "No new pods are put on the node."),
@@ -56,11 +57,7 @@ func ofMachines() []Deed {
 				return send(http.MethodPost, s.machineAt()+"/labels", labelChange(g.Text("labels")))
 			},
 			Command: func(s Subject, g Given) string {
-				words := []string{"drover machines label", ui.Quoted(s.Name)}
-				for word := range strings.FieldsSeq(orWord(g.Text("labels"), "KEY=VALUE")) {
-					words = append(words, ui.Quoted(word))
-				}
-				return strings.Join(words, " ")
+				return shell.Line("drover machines label", append([]string{s.Name}, strings.Fields(orWord(g.Text("labels"), "KEY=VALUE"))...))
 			},
 		},
 		{
@@ -104,12 +101,9 @@ func removeMachine() Deed {
 			}
 			return post(target)
 		},
+		Then: func(Subject, route.Reply) string { return ui.Home + "machines" }, // its own page is gone any moment
 		Command: func(s Subject, g Given) string {
-			text := "drover machines rm " + ui.Quoted(s.Name) + " --yes"
-			if g.On("force") {
-				text += " --force"
-			}
-			return text
+			return shell.Line("drover machines rm", []string{s.Name}, "--yes", g.flag("force"))
 		},
 	}
 }
@@ -123,7 +117,7 @@ func asked(name, title, about, done string, fits func(views.Operation) bool) Dee
 		Ask: func(s Subject, _ Given) route.Asked {
 			return post("/v1-drover/operations/" + url.PathEscape(s.ID) + "/" + name)
 		},
-		Command: func(s Subject, _ Given) string { return "drover operations " + name + " " + ui.Quoted(s.ID) },
+		Command: func(s Subject, _ Given) string { return shell.Line("drover operations "+name, []string{s.ID}) },
 	}
 }
 
@@ -154,7 +148,7 @@ func ofFleets() []Deed {
 			},
 			Ask: func(_ Subject, g Given) route.Asked { return post(at(g.Text("name")) + "/join") },
 			Command: func(_ Subject, g Given) string {
-				return "drover fleets join-command " + ui.Quoted(orWord(g.Text("name"), "NAME"))
+				return shell.Line("drover fleets join-command", []string{orWord(g.Text("name"), "NAME")})
 			},
 			Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 				var j views.Join
@@ -178,11 +172,7 @@ func ofFleets() []Deed {
 			},
 			Then: func(Subject, route.Reply) string { return ui.Home + "fleets" },
 			Command: func(s Subject, g Given) string {
-				text := "drover fleets rm " + ui.Quoted(s.Name) + " --yes"
-				if g.On("force") {
-					text += " --force"
-				}
-				return text
+				return shell.Line("drover fleets rm", []string{s.Name}, "--yes", g.flag("force"))
 			},
 		},
 	}

@@ -5,11 +5,14 @@ package deeds
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/shell"
 )
 
 func userAt(s Subject) string { return "/v3/users/" + url.PathEscape(s.ID) }
@@ -33,22 +36,25 @@ func ofPeople() []Deed {
 			May: func(who auth.Identity, _ Subject) bool {
 				return auth.May(who, auth.Create, auth.Object{Kind: auth.User})
 			},
-			Fields: func(Subject, Known) []Field {
-				return []Field{
+			Fields: func(_ Subject, k Known) []Field {
+				fields := []Field{
 					{Name: "username", Label: "User name", Kind: "text", Required: true}, {Name: "name", Label: "Name", Kind: "text"},
 					{Name: "description", Label: "Description", Kind: "text"}, {Name: "password", Label: "Password", Kind: "password", Required: true},
 					{Name: "mustchange", Label: "They have to choose their own at first", Kind: "tick", Value: "on"},
 				}
+				if auth.Somewhere(k.Who, auth.Create, auth.GlobalRoleBinding) {
+					fields = append(fields, Field{Name: "role", Label: "Role at the whole server", Kind: "text", Value: usualRole, Hint: "empty for none", Known: rolesOf(k, roles.Global)})
+				}
+				return fields
 			},
 			Ask: func(_ Subject, g Given) route.Asked {
 				return send(http.MethodPost, "/v3/users", map[string]any{
 					"username": g.Text("username"), "name": g.Text("name"), "description": g.Text("description"), "password": url.Values(g).Get("password"), "mustChangePassword": g.On("mustchange"),
 				})
 			},
-			Then: func(Subject, route.Reply) string { return ui.Home + "users" },
-			Command: func(_ Subject, g Given) string {
-				return "drover users create " + ui.Quoted(orWord(g.Text("username"), "USERNAME"))
-			},
+			And:     giveGlobal,
+			Then:    func(Subject, route.Reply) string { return ui.Home + "users" },
+			Command: createUser,
 		},
 		changed("disable", "Disable", "The user cannot log in any more, and their tokens are refused from now on.", "The user is disabled.", map[string]any{"enabled": false},
 			func(u ui.User) bool { return !u.Disabled && !u.Me }),
@@ -96,10 +102,41 @@ func ofPeople() []Deed {
 				return send(http.MethodPut, "/v3/settings/"+url.PathEscape(s.ID), map[string]any{"value": g.Text("value")})
 			},
 			Command: func(s Subject, g Given) string {
-				return "drover settings set " + ui.Quoted(s.Name) + " " + ui.Quoted(g.Text("value"))
+				return shell.Line("drover settings set", []string{s.Name, g.Text("value")})
 			},
 		},
 	}
+}
+
+// usualRole is the role at the whole server that new users have, unless somebody says otherwise; it is that of drover
+// users create.
+const usualRole = "user"
+
+// giveGlobal gives a user who has just been made the role that was chosen.
+func giveGlobal(g Given, reply route.Reply) []route.Asked {
+	var made struct {
+		ID string `json:"id"`
+	}
+	if g.Text("role") == "" || reply.Decode(&made) != nil || made.ID == "" {
+		return nil
+	}
+	return []route.Asked{send(http.MethodPost, "/v3/globalrolebindings", map[string]any{"globalRoleId": g.Text("role"), "userId": made.ID})}
+}
+
+func createUser(_ Subject, g Given) string {
+	role, must := "", ""
+	switch g.Text("role") {
+	case usualRole:
+	case "":
+		role = "--global-role ''"
+	default:
+		role = shell.Flag("--global-role", g.Text("role"))
+	}
+	if g.On("mustchange") {
+		must = "--must-change"
+	}
+	return shell.Line("drover users create", []string{orWord(g.Text("username"), "USERNAME")},
+		shell.Flag("--name", g.Text("name")), shell.Flag("--description", g.Text("description")), role, must)
 }
 
 func newToken() Deed {
@@ -124,13 +161,7 @@ func newToken() Deed {
 			return send(http.MethodPost, "/v3/tokens", body)
 		},
 		Command: func(_ Subject, g Given) string {
-			text := "drover tokens create"
-			for _, flag := range []string{"description", "ttl", "cluster"} {
-				if given := g.Text(flag); given != "" {
-					text += " --" + flag + " " + ui.Quoted(given)
-				}
-			}
-			return text
+			return shell.Line("drover tokens create", nil, shell.Flag("--description", g.Text("description")), shell.Flag("--ttl", g.Text("ttl")), shell.Flag("--cluster", g.Text("cluster")))
 		},
 		Shows: func(_ Subject, reply route.Reply) (Shown, error) {
 			var made struct {
@@ -154,14 +185,15 @@ func ofRoles() []Deed {
 			Ask:    give,
 			Then:   func(Subject, route.Reply) string { return ui.Home + "bindings" },
 			Command: func(_ Subject, g Given) string {
-				text, flag, to := "drover bindings add", " --global-role ", " --user "
-				if at := g.Text("cluster"); at != "" {
-					text, flag = text+" --cluster "+ui.Quoted(at), " --role "
+				role, to := "--global-role", "--user"
+				if g.Text("cluster") != "" {
+					role = "--role"
 				}
 				if g.Text("group") != "" {
-					to = " --group "
+					to = "--group"
 				}
-				return text + to + ui.Quoted(orWord(g.Text("group")+g.Text("user"), "USER")) + flag + ui.Quoted(orWord(g.Text("role"), "ROLE"))
+				return shell.Line("drover bindings add", nil, shell.Flag("--cluster", g.Text("cluster")),
+					shell.Flag(to, orWord(g.Text("group")+g.Text("user"), "USER")), shell.Flag(role, orWord(g.Text("role"), "ROLE")))
 			},
 		},
 		{
@@ -180,11 +212,15 @@ func giveFields(_ Subject, k Known) []Field {
 	return []Field{
 		{Name: "user", Label: "User", Kind: "text", Hint: "the user's ID (u-…), or a principal of a directory", Known: known(k.Users(k.Who), func(u ui.User) Choice { return Choice{u.ID, u.Username} })},
 		{Name: "group", Label: "Or group", Kind: "text", Hint: "a principal of a directory"},
-		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: known(k.Roles(k.Who), func(r ui.Role) Choice {
-			return Choice{r.ID, r.Name + " (" + r.Context + ")"}
-		})},
+		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: rolesOf(k, "")},
 		{Name: "cluster", Label: "In cluster", Kind: "text", Hint: "the cluster's ID (c-m-…); empty for the whole server", Known: clusterIDs(k)},
 	}
+}
+
+// rolesOf are the roles of a context, or all for "".
+func rolesOf(k Known, context roles.Context) []Choice {
+	all := slices.DeleteFunc(k.Roles(k.Who), func(r ui.Role) bool { return context != "" && r.Context != string(context) })
+	return known(all, func(r ui.Role) Choice { return Choice{r.ID, r.Name + " (" + r.Context + ")"} })
 }
 
 func clusterIDs(k Known) []Choice {

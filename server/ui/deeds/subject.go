@@ -50,7 +50,11 @@ func subjectOf(thing any) Subject {
 		return subjectOf(t.Machine)
 	case ui.Operation:
 		about := auth.Object{Kind: auth.Operation, Key: t.ID, Cluster: t.ClusterID}
-		return Subject{Kind: auth.Operation, Key: t.ID, Name: cmp.Or(t.Title, t.Kind), ID: t.ID, About: about, URL: ui.OperationURL(t.ID), Section: "clusters", Operation: &t.Operation}
+		section := "clusters"
+		if t.Fleet {
+			section = "fleets"
+		}
+		return Subject{Kind: auth.Operation, Key: t.ID, Name: cmp.Or(t.Title, t.Kind), ID: t.ID, About: about, URL: ui.OperationURL(t.ID), Section: section, Operation: &t.Operation}
 	case ui.User:
 		return Subject{Kind: auth.User, Key: t.ID, Name: t.Username, ID: t.ID, About: auth.Object{Kind: auth.User, Key: t.ID, Owner: t.ID}, Section: "users", User: &t}
 	case views.Token:

@@ -66,22 +66,23 @@ func (s *Source) clusters(who auth.Identity) []ui.ClusterRow {
 	return rows
 }
 
-// machinesOf are the machines of a cluster or a fleet that who may see.
-func (s *Source) machinesOf(who auth.Identity, key records.ClusterKey) []store.Document[records.Machine] {
-	var all []store.Document[records.Machine]
+// machinesOf are the machines of a cluster or a fleet that who may see. They are not copied, as there may be thousands:
+// change none of them.
+func (s *Source) machinesOf(who auth.Identity, key records.ClusterKey) []*store.Document[records.Machine] {
+	var all []*store.Document[records.Machine]
 	for _, d := range s.State.MachinesByCluster.Find(key) {
-		if auth.May(who, auth.Get, aboutMachine(d.Value)) {
-			all = append(all, *d)
+		if auth.May(who, auth.Get, aboutMachine(&d.Value)) {
+			all = append(all, d)
 		}
 	}
 	return all
 }
 
-func aboutMachine(m records.Machine) auth.Object {
+func aboutMachine(m *records.Machine) auth.Object {
 	return auth.Object{Kind: auth.Machine, Key: m.Key(), Cluster: m.ClusterID}
 }
 
-func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []store.Document[records.Machine]) ui.ClusterRow {
+func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []*store.Document[records.Machine]) ui.ClusterRow {
 	key := records.ClusterKey(d.Key)
 	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key)}
 	states := map[records.MachineState]int{}
@@ -156,7 +157,7 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	plain := make([]records.Machine, 0, len(machines))
 	for _, m := range machines {
 		plain = append(plain, m.Value)
-		c.Machines = append(c.Machines, views.OfMachine(m))
+		c.Machines = append(c.Machines, views.OfMachine(*m))
 		if m.Value.Roles.Etcd && m.Value.Status.Member {
 			if c.Members++; m.Value.Status.State == records.Active {
 				c.Voices++
@@ -223,14 +224,14 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 	if !ok {
 		return ui.Operation{}, false
 	}
-	about := auth.Object{Kind: auth.Operation, Key: d.Value.ID}
+	about, fleet := auth.Object{Kind: auth.Operation, Key: d.Value.ID}, false
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
 		about.Cluster = cl.Value.ID
 	} else if f, ok := s.State.Fleets.Get(d.Value.Subject); ok {
-		about.Cluster = f.Value.ID
+		about.Cluster, fleet = f.Value.ID, true
 	}
 	if !auth.May(who, auth.Get, about) {
 		return ui.Operation{}, false
 	}
-	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster}, true
+	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Fleet: fleet}, true
 }

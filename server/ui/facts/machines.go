@@ -19,7 +19,7 @@ func (s *Source) machines(who auth.Identity, clusterID string) []views.Machine {
 	all := s.State.Machines.List()
 	shown := make([]views.Machine, 0, len(all))
 	for _, d := range all {
-		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(d.Value)) {
+		if (clusterID == "" || d.Value.ClusterID == clusterID) && auth.May(who, auth.Get, aboutMachine(&d.Value)) {
 			shown = append(shown, views.OfMachine(d))
 		}
 	}
@@ -28,11 +28,18 @@ func (s *Source) machines(who auth.Identity, clusterID string) []views.Machine {
 
 func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
 	d, ok := s.State.Machines.Get(key)
-	if !ok || !auth.May(who, auth.Get, aboutMachine(d.Value)) {
+	if !ok || !auth.May(who, auth.Get, aboutMachine(&d.Value)) {
 		return ui.Machine{}, false
 	}
 	m := ui.Machine{Machine: views.OfMachine(d), Certificate: d.Value.Certificate}
 	m.Why = s.why(who, d)
+	in, distribution := string(d.Value.Cluster()), ""
+	if cl, ok := s.State.Clusters.Get(in); ok && auth.May(who, auth.Get, auth.OfCluster(cl.Value.ID)) {
+		m.In, distribution = in, views.OfCluster(cl, 0).Distribution
+	} else if f, ok := s.State.Fleets.Get(in); ok && auth.May(who, auth.ListAll, auth.Object{Kind: auth.Fleet, Key: f.Value.ID}) {
+		m.In = in
+	}
+	m.Units = units(m.Machine, distribution)
 	m.Tunnels = s.connections(s.State.Connections, string(d.Value.Subject()))
 	secret := records.MachineKey(key).PlanSecret()
 	m.Watches = s.connections(s.State.Watches, secret)
@@ -40,6 +47,26 @@ func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
 		m.Plan = s.plan(secret, d.Value.InFleet())
 	}
 	return m, true
+}
+
+// units are those of systemd that a machine of a distribution has; all of them where that is not known.
+func units(m views.Machine, distribution string) []string {
+	agent, server := "rancher-system-agent", m.Roles.Etcd || m.Roles.ControlPlane
+	switch {
+	case m.Docker != nil:
+		return []string{"docker"}
+	case m.Fleet:
+		return []string{agent}
+	case distribution == "k3s" && server:
+		return []string{agent, "k3s"}
+	case distribution == "k3s":
+		return []string{agent, "k3s-agent"}
+	case distribution == "rke2" && server:
+		return []string{agent, "rke2-server"}
+	case distribution == "rke2":
+		return []string{agent, "rke2-agent"}
+	}
+	return []string{agent, "k3s", "k3s-agent", "rke2-server", "rke2-agent"}
 }
 
 // why is why the machine is not well, among the others of its cluster that who may see.

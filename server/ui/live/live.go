@@ -1,5 +1,6 @@
-// Package live tells open pages that something which they show has changed. A page names topics; whoever sees a
-// change names those that it touches. Nothing is queued: a page that is told twice looks once.
+// Package live keeps what open pages show. Whoever sees a change names the topics that it touches (Hub); what shows one
+// of them is drawn again, once for all pages that show the same, and in a bounded share of the time (Board). Nothing is
+// queued: what is told twice is looked at once, and a page that is slow gets the newest drawing and none of those before.
 package live
 
 import (
@@ -7,32 +8,42 @@ import (
 	"sync"
 )
 
-// Hub is where changes come in and pages wait. The zero value is ready.
+// Hub is where changes come in. The zero value is ready.
 type Hub struct {
-	mu   sync.Mutex
-	open map[string]map[*Page]struct{} // by topic
+	mu       sync.Mutex
+	open     map[string]map[*Watch]struct{} // by topic
+	revision uint64
 }
 
-// Page is an open page.
-type Page struct {
-	hub *Hub
-	// topics are those that the hub has the page under; guarded by hub.mu.
+// Watch waits for changes of topics.
+type Watch struct {
+	hub  *Hub
+	told func()
+	// topics are those that the hub has the watch under; guarded by hub.mu.
 	topics []string
-	due    chan struct{}
 }
 
-// Open adds a page without topics. Close ends it.
-func (h *Hub) Open() *Page { return &Page{hub: h, due: make(chan struct{}, 1)} }
+// Open adds a watch without topics, which calls told at each change of them. told must neither block nor call the hub.
+// Close ends it.
+func (h *Hub) Open(told func()) *Watch { return &Watch{hub: h, told: told} }
 
-// Changed tells the pages of these topics. It never blocks.
+// Changed tells those who watch one of these topics. It never blocks.
 func (h *Hub) Changed(topics ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.revision++
 	for _, topic := range topics {
-		for p := range h.open[topic] {
-			p.tell()
+		for w := range h.open[topic] {
+			w.told()
 		}
 	}
+}
+
+// Revision counts the changes.
+func (h *Hub) Revision() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.revision
 }
 
 // Topics is how many topics there are that somebody waits for.
@@ -42,55 +53,42 @@ func (h *Hub) Topics() int {
 	return len(h.open)
 }
 
-// Watch has the page told of changes of these topics, and no others, from now on. It says whether they are others
-// than before: who looks at what is shown after that misses nothing.
-func (p *Page) Watch(topics []string) bool {
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	if slices.Equal(topics, p.topics) {
+// Of has the watch told of changes of these topics, and no others, from now on. It says whether it may have missed one since
+// a revision, because the topics are others than before.
+func (w *Watch) Of(topics []string, since uint64) (missed bool) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	if slices.Equal(topics, w.topics) {
 		return false
 	}
-	p.leave()
-	if p.hub.open == nil {
-		p.hub.open = map[string]map[*Page]struct{}{}
+	w.leave()
+	if w.hub.open == nil {
+		w.hub.open = map[string]map[*Watch]struct{}{}
 	}
-	p.topics = topics
+	w.topics = slices.Clone(topics)
 	for _, topic := range topics {
-		if p.hub.open[topic] == nil {
-			p.hub.open[topic] = map[*Page]struct{}{}
+		if w.hub.open[topic] == nil {
+			w.hub.open[topic] = map[*Watch]struct{}{}
 		}
-		p.hub.open[topic][p] = struct{}{}
+		w.hub.open[topic][w] = struct{}{}
 	}
-	return true
+	return w.hub.revision != since
 }
 
-// Tell has the page look again whatever changed.
-func (p *Page) Tell() { p.tell() }
-
-// Due has a value when something changed since it was taken from last.
-func (p *Page) Due() <-chan struct{} { return p.due }
-
-// Close forgets the page.
-func (p *Page) Close() {
-	p.hub.mu.Lock()
-	defer p.hub.mu.Unlock()
-	p.leave()
+// Close forgets the watch.
+func (w *Watch) Close() {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.leave()
 }
 
-func (p *Page) tell() {
-	select {
-	case p.due <- struct{}{}:
-	default:
-	}
-}
-
-// leave takes the page out of its topics, under hub.mu.
-func (p *Page) leave() {
-	for _, topic := range p.topics {
-		delete(p.hub.open[topic], p)
-		if len(p.hub.open[topic]) == 0 {
-			delete(p.hub.open, topic)
+// leave takes the watch out of its topics, under hub.mu.
+func (w *Watch) leave() {
+	for _, topic := range w.topics {
+		delete(w.hub.open[topic], w)
+		if len(w.hub.open[topic]) == 0 {
+			delete(w.hub.open, topic)
 		}
 	}
-	p.topics = nil
+	w.topics = nil
 }

@@ -2,39 +2,47 @@ package live
 
 import "testing"
 
-func due(p *Page) bool {
-	select {
-	case <-p.Due():
-		return true
-	default:
-		return false
+func TestWatchesAreToldOfTheirTopics(t *testing.T) {
+	var h Hub
+	var toldA, toldB int
+	a, b := h.Open(func() { toldA++ }), h.Open(func() { toldB++ })
+	told := func(what string, wantA, wantB int) {
+		t.Helper()
+		if toldA != wantA || toldB != wantB {
+			t.Errorf("%s: told %d and %d times, want %d and %d", what, toldA, toldB, wantA, wantB)
+		}
+		toldA, toldB = 0, 0
+	}
+	a.Of([]string{"clusters"}, h.Revision())
+	b.Of([]string{"cluster/y"}, h.Revision())
+	h.Changed("cluster/x", "clusters")
+	told("the topic of one", 1, 0)
+	a.Of([]string{"cluster/y"}, h.Revision())
+	h.Changed("clusters")
+	told("a topic of before", 0, 0)
+	h.Changed("cluster/y")
+	told("the topic of both", 1, 1)
+	a.Close()
+	b.Close()
+	h.Changed("cluster/y")
+	if told("closed", 0, 0); h.Topics() != 0 {
+		t.Error("the topics of what is closed are kept")
 	}
 }
 
-func TestPagesAreToldOfTheirTopics(t *testing.T) {
+// TestMissed: who looks first and then says what they looked at learns whether something may have changed in between.
+func TestMissed(t *testing.T) {
 	var h Hub
-	a, b := h.Open(), h.Open()
-	a.Watch([]string{"clusters", "cluster/x"})
-	b.Watch([]string{"cluster/y"})
-	h.Changed("cluster/x", "clusters")
-	if !due(a) || due(a) || due(b) {
-		t.Error("a page is told once of several changes, and only of its own")
+	w := h.Open(func() {})
+	began := h.Revision()
+	if w.Of([]string{"a"}, began) {
+		t.Error("nothing changed, and something was missed")
 	}
-	a.Watch([]string{"cluster/y"})
-	h.Changed("cluster/x")
-	if due(a) {
-		t.Error("a page is told of what it showed before")
+	h.Changed("a")
+	if w.Of([]string{"a"}, began) {
+		t.Error("the watch was told of the change")
 	}
-	h.Changed("cluster/y")
-	if !due(a) || !due(b) {
-		t.Error("two pages of a topic are not both told")
-	}
-	if a.Tell(); !due(a) {
-		t.Error("Tell tells nothing")
-	}
-	a.Close()
-	b.Close()
-	if h.Changed("cluster/y"); due(a) || h.Topics() != 0 {
-		t.Error("a page that is closed is kept")
+	if !w.Of([]string{"b"}, began) {
+		t.Error("a change of a new topic may have been missed")
 	}
 }

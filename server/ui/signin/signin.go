@@ -4,10 +4,9 @@ package signin
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -30,6 +29,7 @@ type Pages struct {
 	// Directories take a name and a password, and Enter gives the browser a session of who they belong to. Nil is none.
 	Directories func() []Directory
 	Enter       func(c *route.Call, directory, username, password string) error
+	Logger      *slog.Logger
 }
 
 // Door is a way to log in beside the local password: a directory or an identity provider. Its button stands below the
@@ -89,7 +89,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 		v.Fault = fault
 		return route.Answer{}, p.showLogin(c, status, v)
 	}
-	if foreign(c.R) { // a page that logs people in as somebody else
+	if auth.Foreign(c.R) { // a page that logs people in as somebody else
 		return refuse(http.StatusForbidden, "The form was sent from a page of another server. Log in here.")
 	}
 	if len(v.Username) > auth.MaxUsername {
@@ -102,7 +102,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 	c.Concern(p.Auth.Known(v.Username)) // what is nobody's name could be a password
 	user, err := p.Auth.Login(c.Ctx(), v.Username, form.Get("password"), c.Source())
 	if err != nil {
-		status, fault := loginFault(err, c)
+		status, fault := p.loginFault(err, c)
 		return refuse(status, fault)
 	}
 	text, token, err := p.Auth.IssueToken(c.Ctx(), records.Token{
@@ -132,14 +132,14 @@ func (p *Pages) logInBy(c *route.Call, v loginView, password string, refuse func
 		return refuse(refused.Status, ui.Sentence(refused.Message))
 	}
 	if err != nil {
-		status, fault := loginFault(err, c)
+		status, fault := p.loginFault(err, c)
 		return refuse(status, fault)
 	}
 	return p.UI.LeadTo(c, v.To), nil
 }
 
 // loginFault is why somebody was not let in, as a sentence.
-func loginFault(err error, c *route.Call) (status int, fault string) {
+func (p *Pages) loginFault(err error, c *route.Call) (status int, fault string) {
 	wait := func(e interface{ Error() string }, after float64) string {
 		c.W.Header().Set("Retry-After", strconv.Itoa(int(after+0.999)))
 		return ui.Sentence(e.Error())
@@ -156,7 +156,8 @@ func loginFault(err error, c *route.Call) (status int, fault string) {
 	case errors.Is(err, auth.ErrDisabled):
 		return http.StatusForbidden, "This user is disabled. Somebody who looks after users can enable it: drover users enable NAME."
 	}
-	return http.StatusInternalServerError, "The server failed: " + err.Error()
+	p.Logger.Error("log in on the page", "error", err)
+	return http.StatusInternalServerError, "The server failed; its log says why. Try again in a moment."
 }
 
 // passwordView is the page on which people change their own password.
@@ -200,7 +201,7 @@ func (p *Pages) ChangePassword(c *route.Call) (route.Answer, error) {
 		return route.Answer{}, p.showPassword(c, http.StatusUnprocessableEntity, ui.Sentence(bad.Reason))
 	}
 	if err != nil {
-		status, fault := loginFault(err, c)
+		status, fault := p.loginFault(err, c)
 		return route.Answer{}, p.showPassword(c, status, fault)
 	}
 	return p.UI.LeadTo(c, ui.Home), nil
@@ -215,17 +216,4 @@ func (p *Pages) Logout(c *route.Call) (route.Answer, error) {
 		}
 	}
 	return p.UI.LeadTo(c, ui.Home+"login"), nil
-}
-
-// foreign says that a page of another server sent a form.
-func foreign(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
-		return site != "same-origin" && site != "none"
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	at, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(at.Host, r.Host)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/ui"
+	"github.com/drover-project/drover/server/ui/once"
 )
 
 // What a line may take. Who waits for a whole page sees nothing of it before its end, so that it is less there.
@@ -32,21 +33,45 @@ type Terminal struct {
 	ui     *ui.UI
 	runner *kubectl.Runner
 	idOf   func(key string) (id string, ok bool)
+	once   once.Forms[ran]
+}
+
+// Bounds of what is remembered of lines that ran, for buttons that are pressed twice.
+const (
+	mostForms  = 500
+	keptOutput = 64 << 10
+)
+
+// ran is what a line came to: what it printed, or why it was not run.
+type ran struct {
+	output  string
+	refused error
+}
+
+// later is what those get who send the form of a line again.
+func later(r ran) ran {
+	if len(r.output) > keptOutput {
+		r.output = "(What was printed is too long to be shown twice.)"
+	}
+	return r
 }
 
 // New makes the pages. Requests to clusters go to handler, which serves /k8s/clusters/ID/… ; idOf is the management id of a
 // cluster by "<namespace>/<name>".
 func New(page *ui.UI, handler http.Handler, idOf func(key string) (id string, ok bool)) *Terminal {
-	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler}, idOf: idOf}
+	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler}, idOf: idOf, once: once.Forms[ran]{Now: time.Now, Most: mostForms, Later: later}}
 }
 
 // view is what the page shows.
 type view struct {
-	// Action is where the form goes; Line what is in its field, Ran what was run.
-	Action, Line, Ran string
+	// Action is where the form goes, Form what proves that it is of this page; Line is what is in its field, Ran what was run.
+	Action, Form, Line, Ran string
 	// Output is what it printed, Fault why it was not run.
 	Output, Fault string
 	MaxLine       int
+	// Key makes that a line runs once; Before says that it ran when the form came for the first time.
+	Key    string
+	Before bool
 }
 
 // cluster is the cluster of a request, for who may use its terminal.
@@ -74,10 +99,11 @@ func (t *Terminal) Page(r ui.Request) (ui.View, error) {
 // shown is the page of a cluster's terminal.
 func shown(name, key, form string, v view) ui.View {
 	home := (&url.URL{Path: ui.Home + "clusters/" + key}).String()
-	v.Action, v.MaxLine = home+"/terminal?CSRF="+form, kubectl.MaxLine
+	v.Form, v.Key = form, once.NewKey()
+	v.Action, v.MaxLine = home+"/terminal", kubectl.MaxLine
 	return ui.View{
 		Title: "Terminal of " + name, Template: "terminal", Data: v, Section: "clusters", Script: "terminal.js",
-		Trail: []ui.Link{{Title: "Clusters", URL: ui.Home + "clusters"}, {Title: name, URL: home}}, Command: "drover clusters kubeconfig " + name,
+		Trail: []ui.Link{{Title: "Clusters", URL: ui.Home + "clusters"}, {Title: name, URL: home}}, Command: "drover clusters kubeconfig " + ui.Quoted(name),
 	}
 }
 
@@ -101,27 +127,46 @@ func (t *Terminal) Run(c *route.Call) (route.Answer, error) {
 		return t.refuse(c, key, v, err)
 	}
 	c.Concern(key + " " + kubectl.Name(words)) // what follows could have a secret in it
+	if streams(c.R) {
+		return t.stream(c, key, id, v, words)
+	}
+	r, first, err := t.once.Do(c, form.Get("key"), func() (ran, error) { return t.whole(c, id, words) })
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if r.refused != nil {
+		return t.refuse(c, key, v, r.refused)
+	}
+	v.Line, v.Output, v.Before = "", r.output, !first
+	return route.Answer{}, t.ui.Show(c, http.StatusOK, shown(c.Param("name"), key, auth.FormToken(c.R), v))
+}
+
+// stream runs a line and sends what it prints as it comes.
+func (t *Terminal) stream(c *route.Call, key, id string, v view, words []string) (route.Answer, error) {
 	done, err := t.runner.Begin(c.Who.UserID)
 	if err != nil {
 		return t.refuse(c, key, v, err)
 	}
 	defer done()
 	defer c.Bind(auth.OfCluster(id))()
-	line := kubectl.Line{Words: words, Cluster: id, Asked: c.R, Time: streamTime, Output: streamOutput}
-	if streams(c.R) {
-		out := ui.Plain(c, http.StatusOK)
-		if err := t.runner.Run(c.Ctx(), line, out); err != nil {
-			_, _ = io.WriteString(out, "drover: "+err.Error()+"\n") // the answer has begun
-		}
-		return route.Answer{}, nil
+	out := ui.Plain(c, http.StatusOK)
+	if err := t.runner.Run(c.Ctx(), kubectl.Line{Words: words, Cluster: id, Asked: c.R, Time: streamTime, Output: streamOutput}, out); err != nil {
+		_, _ = io.WriteString(out, "drover: "+err.Error()+"\n") // the answer has begun
 	}
-	line.Time, line.Output = pageTime, pageOutput
+	return route.Answer{}, nil
+}
+
+// whole runs a line for who waits for all that it prints.
+func (t *Terminal) whole(c *route.Call, id string, words []string) (ran, error) {
+	done, err := t.runner.Begin(c.Who.UserID)
+	if err != nil {
+		return ran{refused: err}, nil
+	}
+	defer done()
+	defer c.Bind(auth.OfCluster(id))()
 	var out bytes.Buffer
-	if err := t.runner.Run(c.Ctx(), line, &out); err != nil {
-		return route.Answer{}, err
-	}
-	v.Line, v.Output = "", out.String()
-	return route.Answer{}, t.ui.Show(c, http.StatusOK, shown(c.Param("name"), key, auth.FormToken(c.R), v))
+	err = t.runner.Run(c.Ctx(), kubectl.Line{Words: words, Cluster: id, Asked: c.R, Time: pageTime, Output: pageOutput}, &out)
+	return ran{output: out.String()}, err
 }
 
 // maxForm bounds the form, in bytes: each character of a line may take three.
