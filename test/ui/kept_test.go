@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -82,7 +83,7 @@ func TestSaysThatItWasAway(t *testing.T) {
 		return err
 	}))
 	b.logIn(s, "admin", password)
-	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/clusters"), chromedp.WaitVisible("h1"))
+	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/clusters"), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	s.stop()
 	b.see("Away since")
 	const recent = `[...Array(90).keys()].some((s) => TEXT.includes(new Date(realNow() - s * 1000).toLocaleTimeString()))`
@@ -97,13 +98,13 @@ func TestSaysThatItWasAway(t *testing.T) {
 
 // TestLogStaysOnPage: what was read of a host stays when the host goes away.
 func TestLogStaysOnPage(t *testing.T) {
-	s, b := serve(t), open(t)
+	s, b := serve(t, func(o *api.Options) { o.AskAgent = nil }), open(t)
 	s.user("admin", true)
 	s.fill()
-	connection := records.Connection{Subject: "fleet-default/custom-00000000", Replica: "r1", Since: time.Now()}
+	connection := records.Connection{Subject: "fleet-default/custom-00000001", Replica: "r1", Since: time.Now()}
 	create(t, s.st.Connections, connection.Key(), connection)
 	b.logIn(s, "admin", password)
-	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/machines/fleet-default/custom-00000000"), chromedp.WaitVisible("[data-pour]"), chromedp.Click("[data-pour]"))
+	b.do(chromedp.Navigate("https://"+s.address+"/dashboard/machines/fleet-default/custom-00000001"), chromedp.WaitVisible("[data-pour]"), chromedp.Click("[data-pour]"))
 	b.see("no way to the hosts") // the server of this test
 	must(t, s.st.Connections.Delete(t.Context(), connection.Key(), 0))
 	b.see("The host is away")

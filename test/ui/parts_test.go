@@ -57,8 +57,8 @@ func TestLogsPour(t *testing.T) {
 	b.visit(s.at("machines/fleet-default/custom-00000007"))
 	b.press("output of its plan")
 	b.until(`document.getElementById("pour").textContent.includes("install: line 3 of the plan on fleet-default/custom-00000007")`)
-	b.press("k3s")
-	b.until(`/line 3 of \/v1\/logs\?.*unit=k3s/.test(document.getElementById("pour").textContent)`)
+	b.press("k3s-agent")
+	b.until(`/line 3 of \/v1\/logs\?.*unit=k3s-agent/.test(document.getElementById("pour").textContent)`)
 	if b.is(`document.getElementById("pour").textContent.includes("of the plan")`) {
 		t.Error("two logs are poured into one")
 	}
@@ -143,7 +143,7 @@ func TestKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	b.do(chromium.SetDownloadBehavior(chromium.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(dir))
 	b.visit(s.at("do/kubeconfig/fleet-default/harbour"))
-	b.do(chromedp.Click("form[data-once] button.main"))
+	b.do(chromedp.Click("form[data-file] button.main"))
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		text, err := os.ReadFile(filepath.Join(dir, "harbour.yaml"))
 		if err == nil && strings.Contains(string(text), "/k8s/clusters/c-m-00000000") && strings.Contains(string(text), "token:") {

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/auth/proof"
 )
 
 // Env is what all requests share.
@@ -205,7 +206,7 @@ func (t *Table) refuse(c *Call, group []*compiled) {
 // serve checks the row's access and runs its handler.
 func (c *Call) serve() {
 	if c.Row.Access.page {
-		auth.TakeFormToken(c.R)
+		proof.Take(c.R)
 	}
 	if !c.admitted() {
 		return

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/resend"
@@ -93,7 +94,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			if auth.ByCookie(r) {
+			if proof.ByCookie(r) {
 				confine(answer.Header)
 			}
 			return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/ui"
 )
 
@@ -74,7 +75,7 @@ func ofScript(r *http.Request) bool {
 // find what somebody else wants them to send.
 func (p *Pages) show(c *route.Call, over bool, status int) bool {
 	kind, _, _ := mime.ParseMediaType(c.R.Header.Get("Content-Type")) // one that cannot be read is none
-	if kind != "application/x-www-form-urlencoded" || auth.Foreign(c.R) {
+	if kind != "application/x-www-form-urlencoded" || proof.Foreign(c.R) {
 		return false
 	}
 	form, err := ui.ReadForm(c, norman.PublicBody)

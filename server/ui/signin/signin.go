@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/auth/proof"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui"
 )
@@ -89,7 +90,7 @@ func (p *Pages) LogIn(c *route.Call) (route.Answer, error) {
 		v.Fault = fault
 		return route.Answer{}, p.showLogin(c, status, v)
 	}
-	if auth.Foreign(c.R) { // a page that logs people in as somebody else
+	if proof.Foreign(c.R) { // a page that logs people in as somebody else
 		return refuse(http.StatusForbidden, "The form was sent from a page of another server. Log in here.")
 	}
 	if len(v.Username) > auth.MaxUsername {

@@ -1,4 +1,4 @@
-package auth
+package proof
 
 import (
 	"io"
@@ -6,11 +6,20 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/server/auth"
 )
 
-// TestTakeFormToken: the first field of a form is what proves where it is from; the body stays whole.
-func TestTakeFormToken(t *testing.T) {
-	token := forgeryToken("token-a:b")
+// tokenOf is what forms repeat in a session.
+func tokenOf(session string) string {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: session})
+	return auth.FormToken(r)
+}
+
+// TestTake: the first field of a form is what proves where it is from; the body stays whole.
+func TestTake(t *testing.T) {
+	token := tokenOf("token-a:b")
 	for _, c := range []struct{ name, method, kind, cookie, body, want string }{
 		{"a form", "POST", "application/x-www-form-urlencoded", "token-a:b", "CSRF=" + token + "&text=x", token},
 		{"with a parameter of its type", "POST", "application/x-www-form-urlencoded; charset=UTF-8", "token-a:b", "CSRF=" + token, token},
@@ -25,26 +34,26 @@ func TestTakeFormToken(t *testing.T) {
 		r := httptest.NewRequest(c.method, "/", strings.NewReader(c.body))
 		r.Header.Set("Content-Type", c.kind)
 		if c.cookie != "" {
-			r.AddCookie(&http.Cookie{Name: SessionCookie, Value: c.cookie})
+			r.AddCookie(&http.Cookie{Name: auth.SessionCookie, Value: c.cookie})
 		}
-		TakeFormToken(r)
-		if body, err := io.ReadAll(r.Body); r.Header.Get(ForgeryHeader) != c.want || string(body) != c.body || err != nil {
-			t.Errorf("%s: %q, and the body is %q, %v", c.name, r.Header.Get(ForgeryHeader), body, err)
+		Take(r)
+		if body, err := io.ReadAll(r.Body); r.Header.Get(auth.ForgeryHeader) != c.want || string(body) != c.body || err != nil {
+			t.Errorf("%s: %q, and the body is %q, %v", c.name, r.Header.Get(auth.ForgeryHeader), body, err)
 		}
 	}
 }
 
-// TestProve: what a page asks of the API is proved although the browser has lost the cookie that goes with its session.
-func TestProve(t *testing.T) {
-	for name, cookies := range map[string]string{"lost": "", "of another session": "; CSRF=" + strings.Repeat("0", 32), "there": "; CSRF=" + forgeryToken("token-a:b")} {
+// TestAdd: what a page asks of the API is proved although the browser has lost the cookie that goes with its session.
+func TestAdd(t *testing.T) {
+	for name, cookies := range map[string]string{"lost": "", "of another session": "; CSRF=" + strings.Repeat("0", 32), "there": "; CSRF=" + tokenOf("token-a:b")} {
 		r := httptest.NewRequest("POST", "/", nil)
 		r.Header.Set("Cookie", "look=dark; R_SESS=token-a:b"+cookies)
-		if Prove(r); checkForgery(r, "token-a:b") != nil || r.Header.Get("Cookie") != "look=dark; R_SESS=token-a:b; CSRF="+forgeryToken("token-a:b") {
+		if Add(r); r.Header.Get(auth.ForgeryHeader) != tokenOf("token-a:b") || r.Header.Get("Cookie") != "look=dark; R_SESS=token-a:b; CSRF="+tokenOf("token-a:b") {
 			t.Errorf("%s: %v", name, r.Header)
 		}
 	}
 	r := httptest.NewRequest("POST", "/", nil)
-	if Prove(r); r.Header.Get("Cookie") != "" || r.Header.Get(ForgeryHeader) != "" {
+	if Add(r); r.Header.Get("Cookie") != "" || r.Header.Get(auth.ForgeryHeader) != "" {
 		t.Errorf("without a session: %v", r.Header)
 	}
 }
