@@ -142,10 +142,7 @@ func (b *bench) changeAll(ctx context.Context, f *fleet) error {
 	if err := profile(); err != nil {
 		return err
 	}
-	if err := f.changed(ctx); err != nil {
-		return err
-	}
-	return b.besidePages(ctx, f)
+	return f.changed(ctx)
 }
 
 // apply applies documents.

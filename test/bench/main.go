@@ -121,6 +121,7 @@ var parts = [...]part{
 	{"fleet", (*bench).fleets},
 	{"join", (*bench).join},
 	{"change", (*bench).change},
+	{"pages", (*bench).pages},
 	{"cold", (*bench).coldStart},
 	{"backup", (*bench).backup},
 	{"proxy", (*bench).kubeProxy},

@@ -38,6 +38,8 @@ type shared struct {
 	// outcome are the agent's keys after a success that are the same for all, in base64.
 	outcome map[string]string
 	done    chan string // gets the checksum of each plan whose outcome is stored
+	// lasts is for how many seconds a watch is open at least: agents open another one then, and simulated ones do not.
+	lasts int
 }
 
 // scratch are the buffers of an agent at work.
@@ -53,7 +55,7 @@ func newShared(s *server, agents int) (*shared, error) {
 		return nil, err
 	}
 	return &shared{
-		dialer: newDialer(s), buffers: sync.Pool{New: func() any { return &scratch{} }}, done: make(chan string, agents),
+		lasts: 300, dialer: newDialer(s), buffers: sync.Pool{New: func() any { return &scratch{} }}, done: make(chan string, agents),
 		outcome: map[string]string{
 			plans.KeyPlanState: encoded(plans.StateSucceeded), plans.KeyAppliedOutput: encoded(output), plans.KeyAppliedPeriodicOutput: encoded(periodic),
 			plans.KeyFailedChecksum: "", plans.KeyFailedOutput: "", plans.KeyFailureCount: encoded("0"), plans.KeyProbeStatuses: encoded("{}"),
@@ -70,7 +72,7 @@ func (a *simulated) connect(ctx context.Context) (err error) {
 	if _, err := a.watch.ask(request(nil, http.MethodGet, "/version", a.token, "", nil), nil); err != nil {
 		return fmt.Errorf("ask for the version: %w", err)
 	}
-	const seconds = 300
+	seconds := a.shared.lasts
 	path := fmt.Sprintf("/api/v1/namespaces/%s/secrets?allowWatchBookmarks=true&fieldSelector=metadata.name%%3D%s"+
 		"&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=%d&watch=true", a.namespace, a.secret, seconds+rand.IntN(seconds))
 	response, err := a.watch.open(request(nil, http.MethodGet, path, a.token, "", nil))
