@@ -144,7 +144,7 @@ func (b *bench) manyClusters(ctx context.Context, f *fleet) error {
 type onlookers struct {
 	*bench
 	*fleet
-	name string
+	name  string
 	token string // of a user whose pages are open
 	made  int    // how many clusters were added, each a change that everybody sees
 }
