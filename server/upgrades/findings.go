@@ -220,7 +220,7 @@ const (
 // hosts are nodes that are not well, and their disks.
 func (f *finder) hosts() {
 	if f.unasked != "" {
-		f.warn("api", "drover tunnels shows whether tunnels are open", "the Kubernetes API of cluster %s cannot be asked, so disks and deprecated APIs are not known: %s", f.cluster.Name, f.unasked)
+		f.warn("api", "drover tunnels ls shows whether tunnels are open", "the Kubernetes API of cluster %s cannot be asked, so disks and deprecated APIs are not known: %s", f.cluster.Name, f.unasked)
 	}
 	for _, m := range f.machines {
 		if !m.Roles.Etcd && m.Status.State != records.Active && m.Deleting.IsZero() {
