@@ -302,7 +302,8 @@ func read(s records.ProjectSecret, data, stringData map[string]string) (objects.
 		return objects.Object{}, norman.Invalid(norman.InvalidBodyContent, "", "the secret cannot be read: %v", err)
 	}
 	o, bad := objects.Read(doc, metaNamespace, nil)
-	for _, e := range bad {
+	if len(bad) > 0 { // one is enough: /v3 names one field
+		e := bad[0]
 		field := map[string]string{"metadata.name": "name", "type": "kind"}[e.Path]
 		if field == "" {
 			field, _, _ = strings.Cut(e.Path, ".")
