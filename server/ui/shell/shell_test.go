@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/test/skips"
 )
 
 func TestQuoted(t *testing.T) {
@@ -36,7 +38,7 @@ func TestLine(t *testing.T) {
 func TestShellsReadWords(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("there is no bash here")
+		skips.Skip(t, "there is no bash here")
 	}
 	for _, word := range []string{"", "-", "a'b\"c`id`$(id)${x}\\", "a;b|c&d>e<f#g*h?i[j]k{l}m~n!o", "two\nlines", "\x01\x15\x1b[2J\x7f\xff\u009b\u202e'\\0!7é"} {
 		cmd := exec.CommandContext(t.Context(), bash, "-c", "printf %s "+Quoted(word))
