@@ -52,6 +52,7 @@ import (
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -118,6 +119,8 @@ type Options struct {
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// Presence is which servers there are, and who is connected to which; nil knows of none.
+	Presence *presence.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
 	RKE          *rke.Runner
 	RKE1Versions *rke1versions.Data
@@ -190,7 +193,7 @@ func New(o Options) (*API, error) {
 		}),
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	if o.DayTwo == nil {

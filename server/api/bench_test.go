@@ -39,6 +39,7 @@ import (
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
@@ -82,6 +83,10 @@ type bench struct {
 	at time.Time
 
 	admin, user string // texts of tokens
+
+	// presence is who is connected, and releases what the agents of tunnels are of, by their subjects.
+	presence *presence.Presence
+	releases map[string]string
 
 	// client and clusterAPI stand for the way to the clusters; nil reaches none.
 	client     func(records.ClusterKey) (kubernetes.Interface, error)
@@ -199,6 +204,10 @@ func (b *bench) wire(o benchOptions) {
 	b.t.Cleanup(b.audit.Close)
 	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
+	b.presence = presence.New(presence.Options{
+		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start}, Logger: log, Now: b.now,
+		Agent: func(subject string) string { return b.releases[subject] },
+	})
 	options := Options{
 		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk, RKE1Versions: desk.Versions,
@@ -215,7 +224,7 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.clusterAPI(key)
 		},
-		Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+		Presence: b.presence, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {
 				return nil, errors.New("no host is there")

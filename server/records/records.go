@@ -555,6 +555,8 @@ type Connection struct {
 	// Replica is the ID of the server.
 	Replica string    `json:"replica"`
 	Since   time.Time `json:"since"`
+	// Agent is the release of the agent that opened a tunnel; empty when it is not known, and of watches.
+	Agent string `json:"agent,omitempty"`
 }
 
 // Key is "<subject>|<replica>".
