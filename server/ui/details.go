@@ -14,66 +14,19 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
-
-// tier is the machines of a cluster that change together, as a picture.
-type tier struct {
-	Title string
-	Tiles []tile
-	// More is how many machines there is no room for; all of them are well.
-	More int
-	// Small tiles have no text: there are many.
-	Small bool
-}
-
-type tile struct {
-	Name, URL, State, Text string
-	Since                  time.Time
-}
-
-// Bounds of a picture: with more machines tiles are small, and with many more the rest is a number.
-const (
-	largeTiles = 48
-	mostTiles  = 600
-)
-
-// picture is the machines of a cluster by tier, those that are not well first.
-func picture(machines []views.Machine) []tier {
-	tiers := make([]tier, len(views.Tiers))
-	for i, title := range views.Tiers {
-		tiers[i].Title = title
-	}
-	machines = slices.Clone(machines)
-	slices.SortStableFunc(machines, func(a, b views.Machine) int {
-		return cmp.Or(compareStates(string(a.State), string(b.State)), strings.Compare(hostOf(a), hostOf(b)))
-	})
-	for _, m := range machines {
-		t := &tiers[views.TierOf(m.Init, m.Roles)]
-		if len(t.Tiles) >= mostTiles {
-			t.More++
-			continue
-		}
-		t.Tiles = append(t.Tiles, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State), Text: cmp.Or(m.WaitingFor, m.Cause), Since: m.Since})
-	}
-	tiers = slices.DeleteFunc(tiers, func(t tier) bool { return len(t.Tiles) == 0 })
-	for i := range tiers {
-		tiers[i].Small = len(tiers[i].Tiles) > largeTiles
-	}
-	return tiers
-}
 
 // clusterView is the page of a cluster.
 type clusterView struct {
 	Cluster
-	Tiers []tier
+	Tiers []picture.Tier
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *views.Operation
-	// Quorum is how many members of etcd have to be well.
-	Quorum int
-	Etcd   []tile
-	Path   string
-	Offers []Offer
+	Quorum   picture.Quorum
+	Path     string
+	Offers   []Offer
 	// MayChange says that who asks is offered the editor.
 	MayChange bool
 }
@@ -85,12 +38,7 @@ func (u *UI) Cluster(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("cluster", key)
 	}
-	v := clusterView{Cluster: c, Tiers: picture(c.Machines), UnderWay: c.underWay(), Quorum: c.Members/2 + 1, Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
-	for _, m := range c.Machines {
-		if m.Roles.Etcd {
-			v.Etcd = append(v.Etcd, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State)})
-		}
-	}
+	v := clusterView{Cluster: c, Tiers: picture.Tiers(c.Machines), UnderWay: c.underWay(), Quorum: picture.QuorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
 	topics := []string{TopicCluster(key)}
 	return View{
 		Title: c.Name, Template: "cluster", Data: v, Section: "clusters", Trail: []Link{{"Clusters", Home + "clusters"}},
@@ -198,7 +146,7 @@ func (u *UI) Machine(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("machine", key)
 	}
-	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m), Units: units}
+	v := machineView{Machine: m, Host: picture.Host(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m), Units: units}
 	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
 	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
 		v.Containers, v.Silent = containers(r, key)

@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -42,6 +43,9 @@ const (
 	TopicTokens   = "tokens"
 	TopicUsers    = "users"
 	TopicSettings = "settings"
+	// TopicServers is the servers, and which tunnels are open.
+	TopicServers  = "servers"
+	TopicVersions = "versions"
 	// TopicRights is what users may do.
 	TopicRights = "rights"
 )
@@ -85,8 +89,8 @@ type Cluster struct {
 	// Snapshots are the newest ones, newest first, of so many.
 	Snapshots     []views.Snapshot
 	SnapshotCount int
-	// Members are the machines with etcd that have joined, and Voices how many of them are well.
-	Members, Voices int
+	// Etcd are the machines with etcd, and what each is to it.
+	Etcd []picture.Member
 	// MayJoin says that who asks may see the command by which hosts join.
 	MayJoin bool
 	// MayUse says that who asks may use the terminal of the cluster.
@@ -106,9 +110,9 @@ type Machine struct {
 
 // Connection is one of a host to a server.
 type Connection struct {
-	// Server is its URL, Version its release.
-	Server, Version string
-	Since           time.Time
+	// Server is its URL, and Agent the release of the agent of a tunnel; empty when that is not known.
+	Server, Agent string
+	Since         time.Time
 }
 
 // Plan is the plan that a machine has, with secrets masked.

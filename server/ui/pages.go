@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -76,7 +76,7 @@ func (u *UI) Clusters(r Request) (View, error) {
 		{"name", "Name", false, func(a, b ClusterRow) int {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
 		}},
-		{"state", "State", false, func(a, b ClusterRow) int { return compareStates(a.State, b.State) }},
+		{"state", "State", false, func(a, b ClusterRow) int { return picture.CompareStates(a.State, b.State) }},
 		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(ShownVersion(a.Cluster), ShownVersion(b.Cluster)) }},
 		{"machines", "Machines", true, func(a, b ClusterRow) int { return cmp.Compare(a.Machines, b.Machines) }},
 		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
@@ -117,24 +117,16 @@ func (u *UI) Machines(r Request) (View, error) {
 // machinesOf is the list of the machines of a cluster or a fleet, or of all.
 func (u *UI) machinesOf(r Request, id string) machinesView {
 	columns := []columnOf[views.Machine]{
-		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(hostOf(a), hostOf(b)) }},
+		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(picture.Host(a), picture.Host(b)) }},
 		{"cluster", "Cluster or fleet", false, func(a, b views.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
-		{"state", "State", false, func(a, b views.Machine) int { return compareStates(string(a.State), string(b.State)) }},
+		{"state", "State", false, func(a, b views.Machine) int { return picture.CompareStates(string(a.State), string(b.State)) }},
 		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
 		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
 	return machinesView{Cluster: id, listView: listOf(u.Facts.Machines(r.Who, id), columns, func(m views.Machine) string { return string(m.State) },
 		func(m views.Machine) string {
-			return m.ID + " " + hostOf(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
+			return m.ID + " " + picture.Host(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
-}
-
-// hostOf is what people call a machine: its node, or its host.
-func hostOf(m views.Machine) string {
-	if m.Node != nil && m.Node.Name != "" {
-		return m.Node.Name
-	}
-	return cmp.Or(m.NodeName, m.Name)
 }
 
 // Fleets is the page of the machines without a cluster.
@@ -349,23 +341,4 @@ func Quoted(word string) string {
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {
 	return View{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there is no page at %.200s", r.Query.Path)
-}
-
-// tone is what a state means: good, bad, work, or rest for what waits for people or has ended.
-func tone(state string) string {
-	switch state {
-	case "active", "succeeded", "healthy", string(records.Active), string(records.Connected):
-		return "good"
-	case "error", "failed", "unavailable", "disconnected", string(records.Failed), string(records.Unavailable), string(records.Disconnected):
-		return "bad"
-	case "pending", "queued", "aborted", "skipped", "exported", "paused", "removing", "", string(records.Removing), string(records.Registering):
-		return "rest"
-	}
-	return "work"
-}
-
-// compareStates has what is not well first.
-func compareStates(a, b string) int {
-	order := map[string]int{"bad": 0, "work": 1, "rest": 2, "good": 3}
-	return cmp.Or(cmp.Compare(order[tone(a)], order[tone(b)]), strings.Compare(a, b))
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/hosts/presence"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -33,7 +35,11 @@ type Source struct {
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
 	// Audit is the audit log; nil shows none.
-	Audit         *audit.Log
+	Audit *audit.Log
+	// API is what is seen of a cluster's own API, and Presence which servers there are and who is connected to which; nil knows
+	// nothing.
+	API           func(records.ClusterKey) observed.API
+	Presence      *presence.Presence
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
 	Now           func() time.Time
@@ -157,12 +163,8 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	for _, m := range machines {
 		plain = append(plain, m.Value)
 		c.Machines = append(c.Machines, views.OfMachine(m))
-		if m.Value.Roles.Etcd && m.Value.Status.Member {
-			if c.Members++; m.Value.Status.State == records.Active {
-				c.Voices++
-			}
-		}
 	}
+	c.Etcd = s.etcd(d, machines)
 	c.Why = views.OfCauses(d.Value, plain, c.Operation, "")
 	for _, o := range slices.Backward(s.State.OperationsBySubject.Find(in)) {
 		if len(c.Operations) < mostOperations && auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: o.Value.ID, Cluster: id}) {

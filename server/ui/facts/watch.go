@@ -39,8 +39,9 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 		st.RKEStates.Observe(func(e store.Event[records.RKEState]) { hub.Changed(ui.TopicClusters, ui.TopicCluster(e.Key)) }),
 		st.Events.Observe(func(e store.Event[records.EventPage]) { s.event(hub, e.Key) }),
 		st.Connections.Observe(func(e store.Event[records.Connection]) {
-			hub.Changed(ui.TopicMachine(string(records.Subject(e.Value.Subject).Machine())))
+			hub.Changed(ui.TopicMachine(string(records.Subject(e.Value.Subject).Machine())), ui.TopicServers)
 		}),
+		st.Replicas.Observe(func(store.Event[records.Replica]) { hub.Changed(ui.TopicServers) }),
 		st.Watches.Observe(func(e store.Event[records.Connection]) {
 			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(e.Value.Subject))))
 		}),
@@ -50,6 +51,14 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 		st.Bindings.Observe(func(store.Event[roles.Binding]) { rights() }),
 		st.GlobalRoles.Observe(func(store.Event[roles.Role]) { rights() }),
 		st.RoleTemplates.Observe(func(store.Event[roles.Role]) { rights() }),
+	}
+	if s.Presence != nil { // a server without others writes nothing of who is connected
+		s.Presence.Tunnels.OnChange(func(subject string, _ bool) {
+			hub.Changed(ui.TopicMachine(string(records.Subject(subject).Machine())), ui.TopicServers)
+		})
+		s.Presence.Watches.OnChange(func(secret string, _ bool) {
+			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(secret))))
+		})
 	}
 	return func() {
 		for _, stop := range stops {
