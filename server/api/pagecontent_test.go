@@ -123,3 +123,98 @@ func TestAgentOnPage(t *testing.T) {
 	put(b, func(key string, c records.Connection) error { _, err := b.st.Connections.Create(t.Context(), key, c); return err }, other.Key(), other)
 	b.says("machines/"+key, "Agent drover v0.9.8")
 }
+
+// TestRehearsalsOnPage: a rehearsal that failed is shown as one, with its cause, and when the next is due.
+func TestRehearsalsOnPage(t *testing.T) {
+	b := newBench(t)
+	cl, machines := harbour(b)
+	b.pass(5 * time.Hour)
+	end := func(hours int, counted, cause, state string) *records.RehearsalEnd {
+		return &records.RehearsalEnd{Operation: "op-x", State: state, At: start.Add(time.Duration(hours) * time.Hour), Snapshot: "s", Machine: "m", Counted: counted, Cause: cause}
+	}
+	good, bad := end(1, "3 nodes, 412 objects", "", "succeeded"), end(2, "", "the API did not come up", "failed")
+	for _, c := range []struct {
+		name string
+		kept records.Rehearsals
+		says []string
+	}{
+		{"none", records.Rehearsals{}, []string{"Last rehearsal none"}},
+		{"good", records.Rehearsals{Last: good, Good: good}, []string{"2026-09-01 11:00:00 ● good", "!▲ failed", "!next"}},
+		{"failed", records.Rehearsals{Last: bad, Good: good}, []string{"2026-09-01 12:00:00 ▲ failed the API did not come up last good 2026-09-01 11:00:00"}},
+		{"never good", records.Rehearsals{Last: bad}, []string{"▲ failed the API did not come up none was good yet"}},
+		{"good, and not cleaned up", records.Rehearsals{Last: end(3, "3 nodes", "host m was not cleaned up", "failed"), Good: good}, []string{"2026-09-01 13:00:00 ● good ▲ host m was not cleaned up"}},
+		{"due", records.Rehearsals{Every: 24 * time.Hour, Fleet: "spare", Since: start, Last: good, Good: good}, []string{"● good next 2026-09-02 11:00:00"}},
+		{"held up", records.Rehearsals{Every: time.Hour, Fleet: "spare", Since: start, Held: &records.HeldRehearsal{Why: "no machine is free", At: start}}, []string{"none next 2026-09-01 10:00:00 ▲ no machine is free"}},
+	} {
+		if d, ok := b.st.Rehearsals.Get(cl.Key()); ok {
+			d.Value = c.kept
+			if _, err := b.st.Rehearsals.Update(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := b.st.Rehearsals.Create(t.Context(), cl.Key(), c.kept); err != nil {
+			t.Fatal(err)
+		}
+		b.says("clusters/fleet-default/harbour", c.says...)
+		for i := range c.says {
+			c.says[i] = strings.TrimPrefix(c.says[i], "Last rehearsal ")
+		}
+		b.says("clusters?q=harbour", c.says...)
+	}
+	b.says("clusters/fleet-default/harbour", "every 1h0m0s on fleet spare")
+	snapshot := records.Snapshot{
+		Cluster: records.ClusterKey(cl.Key()), Machine: machines[0].Name, Node: "host-1", File: "/snapshots/one", Size: 7, Created: start,
+		Rehearsal: &records.Rehearsal{At: start.Add(time.Hour), Cause: "disk of the host is full", Good: start},
+	}
+	if _, err := b.st.Snapshots.Create(t.Context(), snapshot.Key(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	b.says("clusters/fleet-default/harbour", "2026-09-01 11:00:00 ▲ failed disk of the host is full last good 2026-09-01 10:00:00")
+	b.says("do/rehearsals/fleet-default/harbour?every=24h&fleet=spare", "drover clusters rehearsals harbour --every 24h --fleet spare", "Rehearse again and again")
+	r := b.look("do/rehearsals/fleet-default/harbour", b.admin)
+	if text := string(r.raw); !strings.Contains(text, `name="every" value="1h0m0s"`) || !strings.Contains(text, `name="fleet" value="spare"`) {
+		t.Errorf("the form does not have the schedule that there is: %s", text)
+	}
+}
+
+// TestJoinOnPage: the line for a host has the roles, labels and taints that were given, for hosts of both kinds, and is the one that
+// the API gives with the flags that its agent knows.
+func TestJoinOnPage(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("harbour", "c-m-h4rb0r55", active)
+	config := clusterspec.RancherKubernetesEngineConfig(`{"kubernetes_version":"v1.30.8-rancher1-1"}`)
+	bare := clusterspec.RancherKubernetesEngineConfig(``)
+	b.addCluster("quarry", "c-quarr", func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &config} })
+	b.addCluster("dockyard", "c-docky", func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &bare} })
+	b.addCluster("lagoon", "c-lagoo", func(c *records.Cluster) { c.Spec = clusterspec.Spec{} })
+	const all = "?etcd=on&controlplane=on&worker=on"
+	for _, c := range []struct{ cluster, query, flags, command, fault string }{
+		{"harbour", "", " --etcd --controlplane --worker", "harbour --etcd --controlplane --worker", ""},
+		{"harbour", "?worker=on", " --worker", "harbour --worker", ""},
+		{"harbour", "?worker=on&labels=rack%3Da+disk%3Dssd&taints=db%3Dx%3ANoSchedule&node-name=pier+1", " --worker --node-name 'pier 1' --label rack=a --label disk=ssd --taints db=x:NoSchedule", "", ""},
+		{"quarry", all, " --etcd --controlplane --worker", "quarry --docker --etcd --controlplane --worker", ""},
+		{"quarry", "?etcd=on&labels=rack%3Da&taints=db%3Dx%3ANoExecute", " --etcd --label rack=a --taints db=x:NoExecute", "quarry --docker --etcd --label rack=a --taints db=x:NoExecute", ""},
+		{"dockyard", "?worker=on", " --worker", "dockyard --docker --worker", ""},
+		{"dockyard", "?labels=rack%3Da", "", "", "A host needs at least one role."},
+		{"harbour", "?labels=rack%3Da", "", "", "A host needs at least one role."},
+		{"harbour", all + "&labels=rack", "", "", "rack is not a label"},
+		{"harbour", all + "&labels=%3Da", "", "", "=a is not a label"},
+		{"harbour", all + "&taints=db%3Ax", "", "", "db:x is not a taint"},
+		{"quarry", all + "&taints=%3ANoSchedule", "", "", ":NoSchedule is not a taint"},
+		{"lagoon", "", "", "drover clusters import lagoon", ""},
+	} {
+		page := string(b.look("clusters/fleet-default/"+c.cluster+"/join"+c.query, b.admin).raw)
+		b.tidy(c.cluster, page)
+		line := ""
+		if shown := regexp.MustCompile(`(?s)<pre tabindex="0">(.*?)</pre>`).FindStringSubmatch(page); shown != nil {
+			line = html.UnescapeString(shown[1])
+		}
+		given := b.get("/v1-drover/clusters/fleet-default/" + c.cluster + "/join").text("command")
+		text := html.UnescapeString(page)
+		if c.fault != "" && (line != "" || !strings.Contains(text, c.fault)) || c.fault == "" && (given == "" || line != given+c.flags) || !strings.Contains(text, c.command) {
+			t.Errorf("%s%s: line %q, want %q, %q and %q: %s", c.cluster, c.query, line, given+c.flags, c.command, c.fault, page)
+		}
+		if docker := strings.HasPrefix(line, "docker run") || strings.Contains(line, "docker run"); c.fault == "" && docker != (c.cluster == "quarry" || c.cluster == "dockyard") {
+			t.Errorf("%s: the line is of the other kind: %s", c.cluster, line)
+		}
+	}
+}

@@ -54,7 +54,8 @@ type joinView struct {
 	Labels, Taints, NodeName   string
 	// Line is the whole command; empty where Fault says why.
 	Line, Fault string
-	Docker      bool
+	// Docker says that the hosts run Docker, Imported that the cluster has hosts of its own, in which kubectl runs the command.
+	Docker, Imported bool
 }
 
 // Join is the page with the command by which hosts join a cluster. The address has the roles, labels and taints.
@@ -72,21 +73,45 @@ func (u *UI) Join(r Request) (View, error) {
 	if len(r.Query.Values) == 0 || len(r.Query.Values) == 1 && r.Query.Has("seen") {
 		v.Etcd, v.ControlPlane, v.Worker = true, true, true
 	}
+	v.Imported = j.Import != nil
 	flags := v.flags()
-	command := "drover clusters join-command " + Quoted(r.Param("name")) + flags
+	command := "drover clusters join-command " + Quoted(r.Param("name"))
+	if docker {
+		command += " --docker"
+	}
+	command += flags
 	switch {
 	case v.Fault != "":
-	case docker:
-		v.Fault = "The hosts of this cluster run Docker; their command is printed by: drover clusters join-command " + Quoted(r.Param("name")) + " --docker" + flags
-	case !v.Etcd && !v.ControlPlane && !v.Worker:
-		v.Fault = "A host needs at least one role."
+	case v.Imported:
+		v.Line, command = j.Command, "drover clusters import "+Quoted(r.Param("name"))
 	default:
-		v.Line = j.Command + flags
+		if v.Fault = v.wrong(); v.Fault == "" {
+			v.Line = j.Command + flags
+		}
 	}
 	return View{
 		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, // without topics: each look at it is in the audit log
 		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), ClusterURL(key)}},
 	}, nil
+}
+
+// wrong is what is wrong with the roles, labels and taints that were given; empty for nothing.
+func (v joinView) wrong() string {
+	if !v.Etcd && !v.ControlPlane && !v.Worker {
+		return "A host needs at least one role."
+	}
+	for _, label := range strings.Fields(v.Labels) {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" || strings.Contains(label, ",") {
+			return label + " is not a label: labels are of the form key=value, with spaces between them."
+		}
+	}
+	for _, taint := range strings.Fields(v.Taints) {
+		key, effect, _ := strings.Cut(taint, ":")
+		if key == "" || key[0] == '=' || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
+			return taint + " is not a taint: taints are of the form key=value:Effect, with the effect NoSchedule, PreferNoSchedule or NoExecute."
+		}
+	}
+	return ""
 }
 
 // flags are the roles, labels and taints of the host, as the join command has them.
@@ -107,7 +132,7 @@ func (v joinView) flags() string {
 		text += " --label " + Quoted(label)
 	}
 	for _, taint := range strings.Fields(v.Taints) {
-		text += " --taint " + Quoted(taint)
+		text += " --taints " + Quoted(taint) // as both kinds of agents have it
 	}
 	return text
 }

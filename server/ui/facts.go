@@ -69,6 +69,8 @@ type ClusterRow struct {
 	// Certificate is the one that ends first, and Snapshot when the last one was taken; zero where that is not known.
 	Certificate records.CertificateEnd
 	Snapshot    time.Time
+	// Rehearsals are those of its snapshots: the last one, the last good one, and when the next is due.
+	Rehearsals views.Rehearsals
 }
 
 // Count is how many things have a state.

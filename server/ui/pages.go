@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
@@ -82,6 +83,7 @@ func (u *UI) Clusters(r Request) (View, error) {
 		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
 		{"certificate", "First certificate ends", false, func(a, b ClusterRow) int { return compareTimes(a.Certificate.End, b.Certificate.End) }},
 		{"snapshot", "Last snapshot", false, func(a, b ClusterRow) int { return compareTimes(a.Snapshot, b.Snapshot) }},
+		{"rehearsal", "Last rehearsal", false, func(a, b ClusterRow) int { return compareRehearsals(a.Rehearsals.Last, b.Rehearsals.Last) }},
 	}
 	rows := u.Facts.Clusters(r.Who)
 	v := listOf(rows, columns, func(c ClusterRow) string { return c.State },
@@ -93,6 +95,23 @@ func (u *UI) Clusters(r Request) (View, error) {
 		MayMake bool
 	}{v, auth.May(r.Who, auth.Create, auth.Object{Kind: auth.Cluster})}
 	return View{Title: "Clusters", Template: "clusters", Data: data, Section: "clusters", Command: "drover clusters ls", Topics: []string{TopicClusters, TopicMachines}}, nil
+}
+
+// compareRehearsals has those that failed first, and none last.
+func compareRehearsals(a, b *records.RehearsalEnd) int {
+	rank := func(e *records.RehearsalEnd) int {
+		switch {
+		case e == nil:
+			return 2
+		case e.Counted == "":
+			return 0
+		}
+		return 1
+	}
+	if n := cmp.Compare(rank(a), rank(b)); n != 0 || a == nil {
+		return n
+	}
+	return a.At.Compare(b.At)
 }
 
 // ShownVersion is the version that a cluster runs, or should.

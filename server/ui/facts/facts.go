@@ -17,6 +17,8 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/rehearsals/schedule"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -89,7 +91,7 @@ func aboutMachine(m records.Machine) auth.Object {
 
 func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []store.Document[records.Machine]) ui.ClusterRow {
 	key := records.ClusterKey(d.Key)
-	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key)}
+	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
 	states := map[records.MachineState]int{}
 	for _, m := range machines {
 		states[conditions.MachineState(m.Value)]++
@@ -117,6 +119,16 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 		}
 	}
 	return row
+}
+
+// rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.
+func (s *Source) rehearsals(key string) views.Rehearsals {
+	kept, _ := s.State.Rehearsals.Get(key)
+	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: schedule.Due(kept.Value, s.Now())}
+	if held := kept.Value.Held; held != nil {
+		standing.Waits = held.Why
+	}
+	return views.OfRehearsals(standing)
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is, or who may not see it.
@@ -214,6 +226,8 @@ func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok b
 		j.Problem = err.Error()
 	case !j.Expires.IsZero() && !s.Now().Before(j.Expires):
 		j.Problem = "The token expired at " + j.Expires.UTC().Format(time.RFC3339) + "."
+	case command.Import.Command != "":
+		j.Command, j.Import = command.Import.Pinned, &views.Import{Command: command.Import.Command}
 	default:
 		j.Command = command.Line
 	}

@@ -36,6 +36,7 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 		st.Snapshots.Observe(func(e store.Event[records.Snapshot]) {
 			hub.Changed(ui.TopicClusters, ui.TopicCluster(string(e.Value.Cluster)))
 		}),
+		st.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) { hub.Changed(ui.TopicClusters, ui.TopicCluster(e.Key)) }),
 		st.RKEStates.Observe(func(e store.Event[records.RKEState]) { hub.Changed(ui.TopicClusters, ui.TopicCluster(e.Key)) }),
 		st.Events.Observe(func(e store.Event[records.EventPage]) { s.event(hub, e.Key) }),
 		st.Connections.Observe(func(e store.Event[records.Connection]) {
