@@ -121,6 +121,8 @@ type Options struct {
 	OpenTunnels func(context.Context) []relay.Held
 	// Presence is which servers there are, and who is connected to which; nil knows of none.
 	Presence *presence.Presence
+	// Leader is the identity of the server that leads the others; nil knows none.
+	Leader func(context.Context) (string, error)
 	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
 	RKE          *rke.Runner
 	RKE1Versions *rke1versions.Data

@@ -87,6 +87,7 @@ type bench struct {
 	// presence is who is connected, and releases what the agents of tunnels are of, by their subjects.
 	presence *presence.Presence
 	releases map[string]string
+	leader   string
 
 	// client and clusterAPI stand for the way to the clusters; nil reaches none.
 	client     func(records.ClusterKey) (kubernetes.Interface, error)
@@ -205,7 +206,7 @@ func (b *bench) wire(o benchOptions) {
 	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
 	b.presence = presence.New(presence.Options{
-		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start}, Logger: log, Now: b.now,
+		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start, Identity: "bench-1"}, Logger: log, Now: b.now,
 		Agent: func(subject string) string { return b.releases[subject] },
 	})
 	options := Options{
@@ -224,7 +225,7 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.clusterAPI(key)
 		},
-		Presence: b.presence, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+		Presence: b.presence, Leader: func(context.Context) (string, error) { return b.leader, nil }, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		AskAgent: func(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 			if b.askAgent == nil {
 				return nil, errors.New("no host is there")

@@ -120,7 +120,10 @@ func TestAgentOnPage(t *testing.T) {
 	// The tunnel ends at another server.
 	b.presence.Tunnels.Set(string(machines[0].Subject()), false, start)
 	other := records.Connection{Subject: string(machines[0].Subject()), Replica: "other", Since: start, Agent: "v0.9.8"}
-	put(b, func(key string, c records.Connection) error { _, err := b.st.Connections.Create(t.Context(), key, c); return err }, other.Key(), other)
+	put(b, func(key string, c records.Connection) error {
+		_, err := b.st.Connections.Create(t.Context(), key, c)
+		return err
+	}, other.Key(), other)
 	b.says("machines/"+key, "Agent drover v0.9.8")
 }
 
@@ -217,4 +220,25 @@ func TestJoinOnPage(t *testing.T) {
 			t.Errorf("%s: the line is of the other kind: %s", c.cluster, line)
 		}
 	}
+}
+
+// TestServersOnPage: every server that runs is there, with tunnels or without, and new ones come by themselves.
+func TestServersOnPage(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.says("servers", "https://bench:8443 this page is from it 2026-09-01 10:00:00 v0.1.0 not known 0", "No tunnel is open.")
+	b.leader = "bench-1"
+	b.says("servers", "v0.1.0 leads 0")
+	f := b.follow(b.serve(), "servers", b.admin)
+	f.next("hello")
+	f.next("main")
+	add := func(r records.Replica) {
+		put(b, func(key string, r records.Replica) error { _, err := b.st.Replicas.Create(t.Context(), key, r); return err }, r.ID, r)
+	}
+	add(records.Replica{ID: "other", URL: "https://other:8443", Version: "v0.2.0", Started: start.Add(time.Hour), Identity: "other-7"})
+	if now := f.next("main"); !strings.Contains(now, "https://other:8443") {
+		t.Errorf("the new server is not shown: %s", now)
+	}
+	add(records.Replica{ID: "old", URL: "https://old:8443", Started: start})
+	b.says("servers", "v0.1.0 leads 0", "https://other:8443 2026-09-01 11:00:00 v0.2.0 no 0", "https://old:8443 2026-09-01 10:00:00 not known not known 0")
 }

@@ -545,6 +545,8 @@ type Replica struct {
 	URL     string    `json:"url"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Identity names it among those that campaign for leadership; empty for servers of before there was one.
+	Identity string `json:"identity,omitempty"`
 }
 
 // Connection says that a host's tunnel, or the watch of its agent, ends at a server. It is

@@ -32,7 +32,9 @@ type Facts struct {
 	Settings  func(who auth.Identity) []Setting
 	Roles     func(who auth.Identity) []Role
 	Bindings  func(who auth.Identity) []Binding
-	Audit     func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
+	// Servers are those that run, that which answers first.
+	Servers func(ctx context.Context, who auth.Identity) []Server
+	Audit   func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
 }
 
 // Topics of changes. Of one thing it is the kind, a slash and the key.
@@ -108,6 +110,14 @@ type Machine struct {
 	Plan *Plan
 	// Tunnels are the open ones, Watches those of its agent on its plan.
 	Tunnels, Watches []Connection
+}
+
+// Server is a server that runs.
+type Server struct {
+	URL, Version string
+	Started      time.Time
+	// Here is the one that answers, and Leads the one that decides; Unled says that nobody is known to.
+	Here, Leads, Unled bool
 }
 
 // Connection is one of a host to a server.

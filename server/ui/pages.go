@@ -4,6 +4,7 @@ package ui
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -258,7 +259,32 @@ func (u *UI) Bindings(r Request) (View, error) {
 // serversView is the servers with the tunnels that end at them.
 type serversView struct {
 	listView[views.Tunnel]
-	Silent map[string]string
+	Servers []serverRow
+}
+
+// serverRow is a server with how many of the tunnels that one sees end there, and why it does not say which; empty when it does.
+type serverRow struct {
+	Server
+	Tunnels int
+	Silent  string
+}
+
+// servers are those that run, and those of the answer that are not known to.
+func (u *UI) servers(r Request, answer views.Tunnels) []serverRow {
+	var rows []serverRow
+	for _, one := range u.Facts.Servers(r.Ctx, r.Who) {
+		rows = append(rows, serverRow{Server: one, Silent: answer.Silent[one.URL]})
+		delete(answer.Silent, one.URL)
+	}
+	for _, url := range slices.Sorted(maps.Keys(answer.Silent)) {
+		rows = append(rows, serverRow{Server: Server{URL: url, Unled: true}, Silent: answer.Silent[url]})
+	}
+	for _, t := range answer.Data {
+		if i := slices.IndexFunc(rows, func(s serverRow) bool { return s.URL == t.Server }); i >= 0 {
+			rows[i].Tunnels++
+		}
+	}
+	return rows
 }
 
 // Servers is the page of the servers and their tunnels.
@@ -281,8 +307,8 @@ func (u *UI) Servers(r Request) (View, error) {
 	v := serversView{listOf(answer.Data, columns, func(t views.Tunnel) string { return t.Server },
 		func(t views.Tunnel) string {
 			return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ")
-		}, r.Query), answer.Silent}
-	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicMachines}}, nil
+		}, r.Query), u.servers(r, answer)}
+	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicServers}}, nil
 }
 
 // fleetView is the page of a fleet.

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -40,8 +41,10 @@ type Source struct {
 	Audit *audit.Log
 	// API is what is seen of a cluster's own API, and Presence which servers there are and who is connected to which; nil knows
 	// nothing.
-	API           func(records.ClusterKey) observed.API
-	Presence      *presence.Presence
+	API      func(records.ClusterKey) observed.API
+	Presence *presence.Presence
+	// Leader is the identity of the server that leads; nil knows none.
+	Leader        func(context.Context) (string, error)
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
 	Now           func() time.Time
@@ -52,7 +55,7 @@ func (s *Source) Facts() ui.Facts {
 	return ui.Facts{
 		Clusters: s.clusters, Cluster: s.cluster, Join: s.join, Machines: s.machines, Machine: s.machine, Operation: s.operation,
 		Fleets: s.fleets, Versions: s.versions, Tokens: s.tokens, Users: s.users, Settings: s.settings, Audit: s.audit,
-		Roles: s.roles, Bindings: s.bindings,
+		Roles: s.roles, Bindings: s.bindings, Servers: s.servers,
 	}
 }
 

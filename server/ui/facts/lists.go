@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
@@ -84,6 +85,29 @@ func (s *Source) settings(who auth.Identity) []ui.Setting {
 		if auth.May(who, auth.Get, auth.Object{Kind: auth.Setting, Key: one.Name}) {
 			all = append(all, ui.Setting{Name: one.Name, Value: one.Value, Source: string(one.Source), Customized: one.Customized, ReadOnly: one.ReadOnly})
 		}
+	}
+	return all
+}
+
+// leaderLimit is how long the store may take to say who leads.
+const leaderLimit = time.Second
+
+func (s *Source) servers(ctx context.Context, who auth.Identity) []ui.Server {
+	if s.Presence == nil || !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
+		return nil
+	}
+	leader := ""
+	if s.Leader != nil {
+		ctx, cancel := context.WithTimeout(ctx, leaderLimit)
+		defer cancel()
+		leader, _ = s.Leader(ctx) // it is not known then
+	}
+	var all []ui.Server
+	for i, one := range s.Presence.Servers() {
+		all = append(all, ui.Server{
+			URL: one.URL, Version: one.Version, Started: one.Started, Here: i == 0,
+			Leads: leader != "" && one.Identity == leader, Unled: leader == "" || one.Identity == "",
+		})
 	}
 	return all
 }
