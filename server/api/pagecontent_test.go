@@ -13,6 +13,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -233,7 +234,10 @@ func TestServersOnPage(t *testing.T) {
 	f.next("hello")
 	f.next("main")
 	add := func(r records.Replica) {
-		put(b, func(key string, r records.Replica) error { _, err := b.st.Replicas.Create(t.Context(), key, r); return err }, r.ID, r)
+		put(b, func(key string, r records.Replica) error {
+			_, err := b.st.Replicas.Create(t.Context(), key, r)
+			return err
+		}, r.ID, r)
 	}
 	add(records.Replica{ID: "other", URL: "https://other:8443", Version: "v0.2.0", Started: start.Add(time.Hour), Identity: "other-7"})
 	if now := f.next("main"); !strings.Contains(now, "https://other:8443") {
@@ -241,4 +245,42 @@ func TestServersOnPage(t *testing.T) {
 	}
 	add(records.Replica{ID: "old", URL: "https://old:8443", Started: start})
 	b.says("servers", "v0.1.0 leads 0", "https://other:8443 2026-09-01 11:00:00 v0.2.0 no 0", "https://old:8443 2026-09-01 10:00:00 not known not known 0")
+}
+
+// TestTimelineOnPage: tasks are spans over one axis of time, and a list of the same; who may steer the operation does it there.
+func TestTimelineOnPage(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	harbour(b)
+	b.pass(40*time.Second - time.Millisecond)
+	b.addOperation("op-abcdefgh", func(o *operations.Operation) {
+		o.Tasks = []operations.Task{
+			{ID: "m-1", Title: "Upgrade pier-1", State: operations.TaskSucceeded, Host: "pier-1", Started: start, Ended: start.Add(20 * time.Second)},
+			{ID: "m-2", Title: "Upgrade pier-2", State: operations.TaskRunning, Host: "pier-2", Started: start.Add(20 * time.Second)},
+			{ID: "m-3", Title: "Upgrade pier-3", State: operations.TaskPending, Host: "pier-3"},
+		}
+	})
+	for _, path := range []string{"clusters/fleet-default/harbour", "operations/op-abcdefgh"} {
+		b.says(path, "Upgrade pier-1 pier-1 ● succeeded from 2026-09-01 10:00:00 to 2026-09-01 10:00:20 , 20s", "Upgrade pier-2 pier-2 ◐ running from 2026-09-01 10:00:20", "Upgrade pier-3 pier-3 ○ pending has not begun")
+		page := string(b.look(path, b.admin).raw)
+		for _, wanted := range []string{
+			`<rect x="0" y="0" width="500" height="10">`, `<rect x="500" y="0" width="500" height="10">`,
+			`href="/dashboard/do/abort/op-abcdefgh"`, `href="/dashboard/do/pause/fleet-default/harbour"`,
+		} {
+			if !strings.Contains(page, wanted) {
+				t.Errorf("%s lacks %s: %s", path, wanted, page)
+			}
+		}
+		if n := strings.Count(page, "<rect"); n != 2 {
+			t.Errorf("%s has %d spans", path, n)
+		}
+	}
+	// Who may see the cluster and no more is offered nothing of that.
+	id, ann := b.person("ann", "user-base")
+	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","userId":"`+id+`","roleTemplateId":"cluster-member"}`)
+	for _, path := range []string{"clusters/fleet-default/harbour", "operations/op-abcdefgh"} {
+		if r := b.look(path, ann); r.status != 200 || strings.Contains(string(r.raw), "/dashboard/do/abort") || strings.Contains(string(r.raw), "/dashboard/do/pause") {
+			t.Errorf("%s as ann: status %d: %s", path, r.status, r.raw)
+		}
+	}
 }

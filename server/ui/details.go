@@ -24,9 +24,12 @@ type clusterView struct {
 	Tiers []picture.Tier
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *views.Operation
-	Quorum   picture.Quorum
-	Path     string
-	Offers   []Offer
+	Timeline picture.Timeline
+	// Steers are what who asks may do to it: stop it, hurry, and pause the cluster.
+	Steers []Offer
+	Quorum picture.Quorum
+	Path   string
+	Offers []Offer
 	// MayChange says that who asks is offered the editor.
 	MayChange bool
 }
@@ -39,6 +42,10 @@ func (u *UI) Cluster(r Request) (View, error) {
 		return View{}, norman.Missing("cluster", key)
 	}
 	v := clusterView{Cluster: c, Tiers: picture.Tiers(c.Machines), UnderWay: c.underWay(), Quorum: picture.QuorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
+	if o := v.UnderWay; o != nil {
+		v.Timeline = picture.TimelineOf(*o, u.Now())
+		v.Steers = u.steers(r.Who, Operation{Operation: *o, ClusterID: c.ID, Of: &c.ClusterRow.Cluster})
+	}
 	topics := []string{TopicCluster(key)}
 	return View{
 		Title: c.Name, Template: "cluster", Data: v, Section: "clusters", Trail: []Link{{"Clusters", Home + "clusters"}},
@@ -224,8 +231,23 @@ func walk(history []records.Transition) []walked {
 // operationView is the page of an operation.
 type operationView struct {
 	views.Operation
-	Home   string
-	Offers []Offer
+	Home     string
+	Offers   []Offer
+	Timeline picture.Timeline
+}
+
+// steers are what somebody may do to an operation, and, while it goes on, the pause of its cluster.
+func (u *UI) steers(who auth.Identity, o Operation) []Offer {
+	all := u.offers(who, o)
+	if o.Of == nil || o.State.Ended() {
+		return all
+	}
+	for _, offer := range u.offers(who, Cluster{ClusterRow: ClusterRow{Cluster: *o.Of}}) {
+		if offer.Pauses {
+			all = append(all, offer)
+		}
+	}
+	return all
 }
 
 // Operation is the page of an operation.
@@ -235,7 +257,7 @@ func (u *UI) Operation(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("operation", id)
 	}
-	v := operationView{Operation: o.Operation, Home: ClusterURL(o.Cluster), Offers: u.offers(r.Who, o)}
+	v := operationView{Operation: o.Operation, Home: ClusterURL(o.Cluster), Offers: u.steers(r.Who, o), Timeline: picture.TimelineOf(o.Operation, u.Now())}
 	_, name, _ := strings.Cut(o.Cluster, "/")
 	return View{
 		Title: cmp.Or(o.Title, o.Kind), Template: "operation", Data: v, Section: "clusters",

@@ -161,6 +161,8 @@ type PlanProbe struct {
 type Operation struct {
 	views.Operation
 	ClusterID string
+	// Of is the cluster; nil for a fleet, and where who asks may not see it.
+	Of *views.Cluster
 }
 
 // Role is a global role, or a role template of clusters or projects.

@@ -243,13 +243,17 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 		return ui.Operation{}, false
 	}
 	about := auth.Object{Kind: auth.Operation, Key: d.Value.ID}
+	var of *views.Cluster
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
-		about.Cluster = cl.Value.ID
+		if about.Cluster = cl.Value.ID; auth.May(who, auth.Get, auth.OfCluster(cl.Value.ID)) {
+			shown := views.OfCluster(cl, 0)
+			of = &shown
+		}
 	} else if f, ok := s.State.Fleets.Get(d.Value.Subject); ok {
 		about.Cluster = f.Value.ID
 	}
 	if !auth.May(who, auth.Get, about) {
 		return ui.Operation{}, false
 	}
-	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster}, true
+	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Of: of}, true
 }

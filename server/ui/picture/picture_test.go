@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -108,6 +109,58 @@ func TestQuorum(t *testing.T) {
 		}
 		if got := QuorumOf(members); got.Told != c.told || got.Warning != c.warning {
 			t.Errorf("%q: %q %q, want %q %q", c.members, got.Told, got.Warning, c.told, c.warning)
+		}
+	}
+}
+
+// TestTimeline: spans are where their times are, on an axis that holds all of them.
+func TestTimeline(t *testing.T) {
+	begin := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
+	task := func(from, to int) operations.Task {
+		one := operations.Task{ID: fmt.Sprint(from)}
+		if from >= 0 {
+			one.Started = at(from)
+		}
+		if to >= 0 {
+			one.Ended = at(to)
+		}
+		return one
+	}
+	for _, c := range []struct {
+		name    string
+		state   operations.State
+		ended   int
+		tasks   []operations.Task
+		now     int
+		end     int
+		want    [][2]int
+		nothing bool
+	}{
+		{"ended", operations.Succeeded, 100, []operations.Task{task(0, 40), task(40, 100)}, 9999, 100, [][2]int{{0, 400}, {400, 600}}, false},
+		{"one runs, one waits", operations.Running, -1, []operations.Task{task(0, 20), task(20, -1), task(-1, -1)}, 39, 40, [][2]int{{0, 500}, {500, 500}, {0, 0}}, false},
+		{"in steps", operations.Running, -1, []operations.Task{task(0, -1)}, 101, 104, [][2]int{{0, 1000}}, false},
+		{"the same step", operations.Running, -1, []operations.Task{task(0, -1)}, 103, 104, [][2]int{{0, 1000}}, false},
+		{"very short", operations.Failed, 1000, []operations.Task{task(999, 1000), task(1000, 1000)}, 0, 1000, [][2]int{{994, 6}, {994, 6}}, false},
+		{"a clock that was behind", operations.Running, -1, []operations.Task{task(50, 60)}, 10, 62, [][2]int{{806, 161}}, false},
+		{"all at once", operations.Succeeded, 0, []operations.Task{task(0, 0)}, 0, 0, [][2]int{{0, 6}}, false},
+		{"queued", operations.Queued, -1, []operations.Task{task(-1, -1)}, 10, 0, [][2]int{{0, 0}}, true},
+	} {
+		o := views.Operation{OperationSummary: views.OperationSummary{State: c.state}, Tasks: c.tasks}
+		if !c.nothing {
+			o.Started = begin
+		}
+		if c.ended >= 0 {
+			o.Ended = at(c.ended)
+		}
+		got := TimelineOf(o, at(c.now))
+		if c.nothing != got.Begin.IsZero() || !c.nothing && !got.End.Equal(at(c.end)) || got.Open != (!c.state.Ended() && !c.nothing) {
+			t.Errorf("%s: from %s to %s, open %t", c.name, got.Begin, got.End, got.Open)
+		}
+		for i, want := range c.want {
+			if span := got.Rows[i]; span.X != want[0] || span.Width != want[1] {
+				t.Errorf("%s: task %d is at %d, %d wide; want %v", c.name, i, span.X, span.Width, want)
+			}
 		}
 	}
 }
