@@ -136,9 +136,10 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	}
 	p.api, err = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters: applier,
-		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: snapshots,
+		OnVersions: func(f func()) { p.versions.OnChange(func(_, _ *versions.Data) { f() }) },
+		Clusters:   applier,
+		Handover:   &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
+		DayTwo:     asker, Refresh: p.mirror.Refresh, Files: snapshots,
 		Rehearsals: p.rehearsals, PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,

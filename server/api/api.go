@@ -97,6 +97,8 @@ type Options struct {
 	Versions func() *versions.Data
 	// VersionStatus says where they are from; nil is the built-in data.
 	VersionStatus func() versions.Status
+	// OnVersions has a function called whenever the versions changed; nil calls none. It is called before any request is served.
+	OnVersions func(func())
 	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)

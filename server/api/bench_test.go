@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +89,10 @@ type bench struct {
 	presence *presence.Presence
 	releases map[string]string
 	leader   string
+
+	// known are the versions that there are, and versionsChanged says that they are others.
+	known           atomic.Pointer[versions.Data]
+	versionsChanged func()
 
 	// client and clusterAPI stand for the way to the clusters; nil reaches none.
 	client     func(records.ClusterKey) (kubernetes.Interface, error)
@@ -175,6 +180,7 @@ func (b *bench) wire(o benchOptions) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.known.Store(known)
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
@@ -210,7 +216,7 @@ func (b *bench) wire(o benchOptions) {
 		Agent: func(subject string) string { return b.releases[subject] },
 	})
 	options := Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: b.known.Load, OnVersions: func(f func()) { b.versionsChanged = f }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk, RKE1Versions: desk.Versions,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
 )
 
 var tags = regexp.MustCompile(`<[^>]*>`)
@@ -282,5 +284,91 @@ func TestTimelineOnPage(t *testing.T) {
 		if r := b.look(path, ann); r.status != 200 || strings.Contains(string(r.raw), "/dashboard/do/abort") || strings.Contains(string(r.raw), "/dashboard/do/pause") {
 			t.Errorf("%s as ann: status %d: %s", path, r.status, r.raw)
 		}
+	}
+}
+
+// TestAuditPages: the log is cut by the server, each part has an address that leads to its neighbours, and the newest part is live.
+func TestAuditPages(t *testing.T) {
+	b := newBench(t)
+	record := func(i int) {
+		b.audit.Record(audit.Change, audit.Entry{Time: b.now(), User: "user-admin", Username: "admin", Verb: "update", Kind: []string{"even", "odd"}[i%2], Object: fmt.Sprintf("object-%03d-", i)})
+	}
+	for i := range 450 {
+		record(i)
+	}
+	object := regexp.MustCompile(`object-(\d+)-`)
+	part := func(path string) (first, last string, n int, page string) {
+		t.Helper()
+		page = string(b.look(path, b.admin).raw)
+		b.tidy(path, page)
+		all := object.FindAllStringSubmatch(page, -1)
+		if len(all) == 0 {
+			return "", "", 0, page
+		}
+		return all[0][1], all[len(all)-1][1], len(all), page
+	}
+	lead := func(page, word string) string {
+		found := regexp.MustCompile(`<a href="/dashboard/([^"]+)" rel="` + word + `">`).FindStringSubmatch(page)
+		if found == nil {
+			return ""
+		}
+		return html.UnescapeString(found[1])
+	}
+	for _, c := range []struct {
+		path  string
+		parts [][2]string // newest and oldest of each
+	}{
+		{"audit?verb=update", [][2]string{{"449", "250"}, {"249", "050"}, {"049", "000"}}},
+		{"audit?kind=odd", [][2]string{{"449", "051"}, {"049", "001"}}},
+		{"audit?object=object-1%2A", [][2]string{{"199", "100"}}},
+	} {
+		path := c.path
+		var before []string
+		for i, want := range c.parts {
+			first, last, _, page := part(path)
+			if first != want[0] || last != want[1] || (lead(page, "prev") == "") != (i == 0) || (lead(page, "next") == "") != (i == len(c.parts)-1) {
+				t.Fatalf("%s: %s to %s, want %v, newer %q, older %q", path, first, last, want, lead(page, "prev"), lead(page, "next"))
+			}
+			if live := strings.Contains(page, "data-live"); live != (i == 0) {
+				t.Errorf("%s: live %t", path, live)
+			}
+			if i > 0 {
+				before = append(before, lead(page, "prev"))
+			}
+			path = lead(page, "next")
+		}
+		for i, newer := range before {
+			if first, _, _, page := part(newer); first != c.parts[i][0] || i == 0 && lead(page, "prev") != "" {
+				t.Errorf("%s begins with %s, want %s", newer, first, c.parts[i][0])
+			}
+		}
+	}
+	for _, bad := range []string{"before=x", "after=../../etc/passwd:1"} {
+		if r := b.look("audit?"+bad, b.admin); r.status != 422 {
+			t.Errorf("%s: status %d", bad, r.status)
+		}
+	}
+	if r := b.look("audit?before=20010101T000000.000Z.jsonl:7", b.admin); r.status != 200 {
+		t.Errorf("before everything: status %d", r.status)
+	}
+	f := b.follow(b.serve(), "audit?verb=update", b.admin)
+	f.next("hello")
+	f.next("main")
+	record(450)
+	if now := f.next("main"); !strings.Contains(now, "object-450-") {
+		t.Errorf("the new entry is not shown: %s", now)
+	}
+}
+
+// TestVersionsFollow: the page of versions shows new ones when the data have them.
+func TestVersionsFollow(t *testing.T) {
+	b := newBench(t)
+	f := b.follow(b.serve(), "versions", b.admin)
+	f.next("hello")
+	f.next("main")
+	b.known.Store(&versions.Data{})
+	b.versionsChanged()
+	if now := f.next("main"); !strings.Contains(now, "There is nothing here yet.") {
+		t.Errorf("the new data are not shown: %s", now)
 	}
 }

@@ -34,7 +34,7 @@ type Facts struct {
 	Bindings  func(who auth.Identity) []Binding
 	// Servers are those that run, that which answers first.
 	Servers func(ctx context.Context, who auth.Identity) []Server
-	Audit   func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
+	Audit   func(ctx context.Context, who auth.Identity, wanted AuditWanted) (AuditPart, error)
 }
 
 // Topics of changes. Of one thing it is the kind, a slash and the key.
@@ -48,6 +48,8 @@ const (
 	// TopicServers is the servers, and which tunnels are open.
 	TopicServers  = "servers"
 	TopicVersions = "versions"
+	// TopicAudit is the audit log of this server.
+	TopicAudit = "audit"
 	// TopicRights is what users may do.
 	TopicRights = "rights"
 )
@@ -194,6 +196,21 @@ type User struct {
 	Created                         time.Time
 	// Roles are those at the whole server; in clusters they have further ones.
 	Roles []string
+}
+
+// AuditWanted is which part of the audit log is wanted: the newest entries, or those before or after a place.
+type AuditWanted struct {
+	audit.Query
+	Before, After audit.Place
+	Most          int
+}
+
+// AuditPart is a part of the audit log, oldest entry first.
+type AuditPart struct {
+	views.Audit
+	// First and Last are the places of the oldest and the newest entry; zero for none. Latest says that there are no newer ones.
+	First, Last audit.Place
+	Latest      bool
 }
 
 // Setting is a setting.

@@ -172,7 +172,7 @@ func (u *UI) Versions(r Request) (View, error) {
 		listView[views.Version]
 		Source views.VersionSource
 	}{listView[views.Version]{Rows: rows, Part: part, Text: r.Query.Get("q"), Path: r.Query.Path, All: part.Total}, known.Source}
-	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls"}, nil
+	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls", Topics: []string{TopicVersions}}, nil
 }
 
 // Tokens is the page of one's own tokens.
@@ -336,7 +336,9 @@ func (u *UI) Fleet(r Request) (View, error) {
 
 // auditView is the audit log of the server that serves the page.
 type auditView struct {
-	views.Audit
+	AuditPart
+	// Newer and Older are the addresses of the parts beside this one; empty for none.
+	Newer, Older                          string
 	Path, User, Verb, Kind, Object, Since string
 	// Spans are the values of Since that are offered.
 	Spans []string
@@ -358,9 +360,28 @@ func (u *UI) Audit(r Request) (View, error) {
 	if err != nil || span < 0 {
 		return View{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidFormat, "since: %.40q is not a duration, as in 90m or 24h", v.Since)
 	}
-	wanted := audit.Query{User: v.User, Verb: v.Verb, Kind: v.Kind, Object: v.Object, Since: u.Now().Add(-span)}
-	if v.Audit, err = u.Facts.Audit(r.Ctx, r.Who, wanted, auditRows); err != nil {
+	wanted := AuditWanted{Most: auditRows, Query: audit.Query{User: v.User, Verb: v.Verb, Kind: v.Kind, Object: v.Object, Since: u.Now().Add(-span)}}
+	for name, place := range map[string]*audit.Place{"before": &wanted.Before, "after": &wanted.After} {
+		if given := r.Query.Get(name); given != "" {
+			if *place, err = audit.ParsePlace(given); err != nil {
+				return View{}, norman.Invalid(norman.InvalidFormat, name, "%v", err)
+			}
+		}
+	}
+	if v.AuditPart, err = u.Facts.Audit(r.Ctx, r.Who, wanted); err != nil {
 		return View{}, err
+	}
+	if !v.Latest && len(v.Data) > 0 {
+		v.Newer = r.Query.With("before", "", "after", v.Last.String())
+	} else if !v.Latest {
+		v.Newer = r.Query.With("before", "", "after", "") // the newest: whatever stood here is gone
+	}
+	var topics []string
+	if v.Latest {
+		topics = []string{TopicAudit}
+	}
+	if v.More {
+		v.Older = r.Query.With("after", "", "before", v.First.String())
 	}
 	slices.Reverse(v.Data) // the newest is what people look for
 	command := "drover audit --since " + Quoted(v.Since)
@@ -369,7 +390,7 @@ func (u *UI) Audit(r Request) (View, error) {
 			command += f[0] + Quoted(f[1])
 		}
 	}
-	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command}, nil
+	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command, Topics: topics}, nil
 }
 
 // Quoted is a word of a command line.

@@ -47,7 +47,9 @@ type Source struct {
 	Leader        func(context.Context) (string, error)
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
-	Now           func() time.Time
+	// OnVersions has a function called when the versions changed; nil calls none.
+	OnVersions func(func())
+	Now        func() time.Time
 }
 
 // Facts are the functions of a source.

@@ -4,6 +4,7 @@ package facts
 
 import (
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -61,10 +62,44 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(secret))))
 		})
 	}
+	if s.OnVersions != nil {
+		s.OnVersions(func() { hub.Changed(ui.TopicVersions) })
+	}
+	if s.Audit != nil {
+		stops = append(stops, s.watchAudit(hub))
+	}
 	return func() {
 		for _, stop := range stops {
 			stop()
 		}
+	}
+}
+
+// auditGap is between two looks at the audit log, which is read from its files.
+const auditGap = 2 * time.Second
+
+// watchAudit tells the pages of new entries of the audit log, not more often than it can be read.
+func (s *Source) watchAudit(hub *live.Hub) (stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		for {
+			more := s.Audit.More()
+			hub.Changed(ui.TopicAudit)
+			if !after(time.After(auditGap), ended) || !after(more, ended) {
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// after waits for something, and says whether it came before the end.
+func after[T any](something <-chan T, end <-chan struct{}) bool {
+	select {
+	case <-something:
+		return true
+	case <-end:
+		return false
 	}
 }
 
