@@ -136,9 +136,10 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	}
 	p.api, err = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
-		Clusters: applier,
-		Handover: &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
-		DayTwo:   asker, Refresh: p.mirror.Refresh, Files: snapshots,
+		OnVersions: func(f func()) { p.versions.OnChange(func(_, _ *versions.Data) { f() }) },
+		Clusters:   applier,
+		Handover:   &handover.Desk{State: s.state, Clusters: applier, Versions: p.rke.Versions, Client: p.clusters.Client, Compare: p.rke.Compare, OnHosts: p.rke.OnHosts, Now: s.Now},
+		DayTwo:     asker, Refresh: p.mirror.Refresh, Files: snapshots,
 		Rehearsals: p.rehearsals, PreviewOperation: p.control.PreviewOperation,
 		Upgrades: &upgrades.Upgrader{
 			State: s.state, Clusters: applier, Versions: p.versions.Data, RKE1Versions: p.rke.Versions, API: p.clusters.API, Client: p.clusters.Client,
@@ -147,7 +148,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents: p.forAgents(), Metrics: measures.Handler(), Events: p.events, RKE: p.rke, RKE1Versions: p.rke.Versions, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
-		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Now: s.Now, Logger: s.Logger,
+		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Presence: p.hosts.Presence(), Leader: func(ctx context.Context) (string, error) { return s.state.Store.Leader(ctx, clusters.Leadership) }, Now: s.Now, Logger: s.Logger,
 	})
 	if err != nil {
 		return err
@@ -265,7 +266,7 @@ func (s *Server) reach(ctx context.Context, p *parts) (*hosts.Hosts, error) {
 	}
 	return hosts.New(hosts.Options{
 		State: s.state, Machine: p.register.MachineByToken, Until: s.until, Watches: p.plans,
-		Self:  records.Replica{ID: random.ID(8), URL: s.names.url(s.PeerURL), Version: drover.Version, Started: s.Now().UTC()},
+		Self:  records.Replica{ID: random.ID(8), URL: s.names.url(s.PeerURL), Version: drover.Version, Started: s.Now().UTC(), Identity: identity()},
 		Alone: len(s.Store.Endpoints) == 0, Secret: secret, TLS: trust,
 		Messages: s.Environ != nil && s.Environ("CATTLE_TUNNEL_DATA_DEBUG") == "true", Logger: s.Logger, Now: s.Now,
 	}), nil

@@ -257,7 +257,7 @@ func (s *session) info(now time.Time) SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SessionInfo{
-		Subject: s.peer.Subject, Kind: s.peer.Kind, Protocol: s.carrier.protocol(), Remote: s.remote,
+		Subject: s.peer.Subject, Kind: s.peer.Kind, Agent: s.peer.Agent, Protocol: s.carrier.protocol(), Remote: s.remote,
 		Since: s.since, LastHeard: s.socket.lastHeard(), LastAnswer: s.good, Healthy: healthy,
 		Connections: len(s.open), Paused: s.paused + s.carrier.paused(), Dials: s.dials, Failures: s.failures,
 		BytesIn: s.in.Load(), BytesOut: s.out.Load(),

@@ -31,6 +31,7 @@ var latencyBounds = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 1
 type SessionInfo struct {
 	Subject  string
 	Kind     string // of the agent, as Authorize said
+	Agent    string // its release, as Authorize said; empty when it is not known
 	Protocol string // spoken over the websocket
 	Remote   string // the address that it comes from
 	Since    time.Time
@@ -167,6 +168,16 @@ func (s *Server) Sessions() []SessionInfo {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), a.Since.Compare(b.Since))
 	})
 	return infos
+}
+
+// Agent is the release of the agent that opened a subject's latest websocket; empty when there is none, or it is not known.
+func (s *Server) Agent(subject string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.subjects[subject]; all != nil && len(all.sessions) > 0 {
+		return all.sessions[len(all.sessions)-1].peer.Agent
+	}
+	return ""
 }
 
 // Ended are the last websockets of a subject that are no more, the latest last; of all

@@ -102,6 +102,8 @@ type Peer struct {
 	Subject string
 	// Kind is what the agent is, in the caller's words; tables of targets go by it.
 	Kind string
+	// Agent is the release of the agent, in the caller's words; empty when it is not known.
+	Agent string
 }
 
 // ServerOptions say who may connect and what may be dialled.

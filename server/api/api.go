@@ -53,6 +53,7 @@ import (
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -97,6 +98,8 @@ type Options struct {
 	Versions func() *versions.Data
 	// VersionStatus says where they are from; nil is the built-in data.
 	VersionStatus func() versions.Status
+	// OnVersions has a function called whenever the versions changed; nil calls none. It is called before any request is served.
+	OnVersions func(func())
 	// KubeProxy serves /k8s/clusters/<cluster id>/… for whoever asks; nil answers 404.
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
@@ -119,6 +122,10 @@ type Options struct {
 	Dial func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the open tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// Presence is which servers there are, and who is connected to which; nil knows of none.
+	Presence *presence.Presence
+	// Leader is the identity of the server that leads the others; nil knows none.
+	Leader func(context.Context) (string, error)
 	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
 	RKE          *rke.Runner
 	RKE1Versions *rke1versions.Data
@@ -191,7 +198,7 @@ func New(o Options) (*API, error) {
 		}),
 		own: &native.API{
 			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
-			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
+			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}
 	if o.DayTwo == nil {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ import (
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -85,6 +87,15 @@ type bench struct {
 	at time.Time
 
 	admin, user string // texts of tokens
+
+	// presence is who is connected, and releases what the agents of tunnels are of, by their subjects.
+	presence *presence.Presence
+	releases map[string]string
+	leader   string
+
+	// known are the versions that there are, and versionsChanged says that they are others.
+	known           atomic.Pointer[versions.Data]
+	versionsChanged func()
 
 	// client and clusterAPI stand for the way to the clusters; nil reaches none.
 	client     func(records.ClusterKey) (kubernetes.Interface, error)
@@ -194,6 +205,7 @@ func (b *bench) wire(o benchOptions) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.known.Store(known)
 	log := slog.New(slog.NewTextHandler(b.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
@@ -224,8 +236,12 @@ func (b *bench) wire(o benchOptions) {
 	b.t.Cleanup(b.audit.Close)
 	applier := &clusters.Applier{State: b.st, Preview: control.Preview, Versions: func() *versions.Data { return known }, Now: b.now}
 	desk := b.desk(applier)
+	b.presence = presence.New(presence.Options{
+		State: b.st, Self: records.Replica{ID: "bench", URL: "https://bench:8443", Version: "v0.1.0", Started: start, Identity: "bench-1"}, Logger: log, Now: b.now,
+		Agent: func(subject string) string { return b.releases[subject] },
+	})
 	options := Options{
-		State: b.st, Auth: b.auth, Settings: b.set, Versions: func() *versions.Data { return known }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
+		State: b.st, Auth: b.auth, Settings: b.set, Versions: b.known.Load, OnVersions: func(f func()) { b.versionsChanged = f }, Now: b.now, Logger: log, Ping: o.ping, PreviewOperation: control.PreviewOperation,
 		Registration: register, Clusters: applier, Handover: desk, RKE1Versions: desk.Versions,
 		Fleets: &fleets.Fleets{State: b.st, Preview: control.PreviewFleet, Now: b.now},
 		Client: func(key records.ClusterKey) (kubernetes.Interface, error) {
@@ -240,7 +256,7 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.clusterAPI(key)
 		},
-		Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+		Presence: b.presence, Leader: func(context.Context) (string, error) { return b.leader, nil }, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		VersionStatus: func() versions.Status {
 			if b.versionStatus == (versions.Status{}) {
 				return versions.Status{Date: known.Date}

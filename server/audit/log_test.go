@@ -505,6 +505,55 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
+	for _, query := range []Query{{}, {Kind: "node"}, {Since: p.now()}} {
+		whole, err := p.Newest(t.Context(), query, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(objectsOf(whole.Entries), " ")
+		var parts []Found
+		for at, more := (Place{}), true; more; {
+			part, err := p.Before(t.Context(), query, at, 4)
+			if err != nil || len(part.Entries) == 0 || len(parts) > 10 {
+				t.Fatalf("%+v: part %d before %s: %v, %v", query, len(parts), at, part, err)
+			}
+			if at, err = ParsePlace(part.First.String()); err != nil {
+				t.Fatal(err)
+			}
+			parts, more = append(parts, part), part.More
+		}
+		back := ""
+		for i := len(parts) - 1; i >= 0; i-- {
+			back += " " + strings.Join(objectsOf(parts[i].Entries), " ")
+			if i == 0 {
+				break
+			}
+			next, err := p.After(t.Context(), query, parts[i].Last, 4)
+			if got, want := objectsOf(next.Entries), objectsOf(parts[i-1].Entries); err != nil || !slices.Equal(got, want) || (next.End == Place{}) != (i > 1) {
+				t.Errorf("%+v: after part %d come %v, end %s, %v; want %v", query, i, got, next.End, err, want)
+			}
+		}
+		if back[1:] != all {
+			t.Errorf("%+v: the parts are %s, want %s", query, back, all)
+		}
+	}
+	for _, bad := range []string{"", "x", "../../etc/passwd:0", "20260901T100000.000Z.jsonl", "20260901T100000.000Z.jsonl:-1", "20260901T100000.000Z.jsonl:x", ":0"} {
+		if at, err := ParsePlace(bad); err == nil {
+			t.Errorf("%q is read as %s", bad, at)
+		}
+	}
+	for _, far := range []string{"20010101T000000.000Z.jsonl:7", "29990101T000000.000Z.jsonl:7"} { // of files that are not there
+		at, err := ParsePlace(far)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Before(t.Context(), Query{}, at, 3); err != nil {
+			t.Errorf("before %s: %v", far, err)
+		}
+		if _, err := p.After(t.Context(), Query{}, at, 3); err != nil {
+			t.Errorf("after %s: %v", far, err)
+		}
+	}
 	found, err := p.Newest(t.Context(), Query{}, 1)
 	if err != nil {
 		t.Fatal(err)

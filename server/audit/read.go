@@ -8,10 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // maxLine bounds a line that is read; those that are written are shorter.
@@ -21,6 +25,24 @@ const maxLine = 256 << 10
 type Place struct {
 	file   string
 	offset int64
+}
+
+// String is the place as ParsePlace reads it; empty for the zero value.
+func (p Place) String() string {
+	if p.file == "" {
+		return ""
+	}
+	return p.file + ":" + strconv.FormatInt(p.offset, 10)
+}
+
+// ParsePlace reads a place. Nothing says that there is something at it.
+func ParsePlace(text string) (Place, error) {
+	file, number, _ := strings.Cut(text, ":")
+	offset, err := strconv.ParseInt(number, 10, 64)
+	if _, bad := begin(file); bad != nil || err != nil || offset < 0 {
+		return Place{}, fmt.Errorf("%.60q is not a place in the log", text)
+	}
+	return Place{file, offset}, nil
 }
 
 // Found is a part of the log.
@@ -33,15 +55,35 @@ type Found struct {
 	Torn int
 	// End is where the log ended.
 	End Place
+	// First is where the oldest of the entries is, and Last where the newest one is; zero for none.
+	First, Last Place
 }
 
 // Newest are the newest entries that somebody wants, at most so many.
 func (l *Log) Newest(ctx context.Context, q Query, most int) (Found, error) {
+	return l.Before(ctx, q, Place{}, most)
+}
+
+// errEnough ends a scan.
+var errEnough = errors.New("what is wanted was read")
+
+// placed is an entry with where it is.
+type placed struct {
+	Entry
+	at Place
+}
+
+// Before are the newest entries before a place, at most so many; before the zero value is the end of the log.
+func (l *Log) Before(ctx context.Context, q Query, p Place, most int) (Found, error) {
 	names, err := list(l.Dir)
 	if err != nil {
 		return Found{}, err
 	}
+	if p.file != "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name > p.file })
+	}
 	var found Found
+	var all []placed
 	for i := len(names) - 1; i >= 0; i-- {
 		if i+1 < len(names) {
 			// All lines of a file are older than the next one.
@@ -49,23 +91,26 @@ func (l *Log) Newest(ctx context.Context, q Query, most int) (Found, error) {
 				break
 			}
 		}
-		if len(found.Entries) >= most {
+		if len(all) >= most {
 			found.More = true
 			break
 		}
-		var here []Entry
-		room := most - len(found.Entries)
-		end, torn, err := l.scan(ctx, Place{file: names[i]}, i == len(names)-1, func(e Entry) error {
+		var here []placed
+		room := most - len(all)
+		end, torn, err := l.scan(ctx, Place{file: names[i]}, i == len(names)-1, func(e Entry, at Place) error {
+			if names[i] == p.file && at.offset >= p.offset {
+				return errEnough
+			}
 			if !q.Wants(e) {
 				return nil
 			}
-			here = append(here, e)
+			here = append(here, placed{e, at})
 			if len(here) >= 2*room+1 {
 				here, found.More = append(here[:0], here[len(here)-room:]...), true
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was too old meanwhile
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnough) { // it was too old meanwhile
 			return Found{}, err
 		}
 		if i == len(names)-1 {
@@ -75,14 +120,52 @@ func (l *Log) Newest(ctx context.Context, q Query, most int) (Found, error) {
 			here, found.More = here[len(here)-room:], true
 		}
 		found.Torn += torn
-		found.Entries = append(here, found.Entries...)
+		all = append(here, all...)
 	}
+	found.hold(all)
+	return found, nil
+}
+
+// hold makes a part of entries.
+func (f *Found) hold(all []placed) {
+	for _, one := range all {
+		f.Entries = append(f.Entries, one.Entry)
+	}
+	if len(all) > 0 {
+		f.First, f.Last = all[0].at, all[len(all)-1].at
+	}
+}
+
+// After are the oldest entries behind that at a place, at most so many. Where the end of the log is nearer, they are the newest.
+func (l *Log) After(ctx context.Context, q Query, p Place, most int) (Found, error) {
+	var all []placed
+	_, err := l.from(ctx, p, q, func(e Entry, at Place) error {
+		if at == p {
+			return nil
+		}
+		if all = append(all, placed{e, at}); len(all) > most {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return Found{}, err
+	}
+	if len(all) <= most {
+		return l.Newest(ctx, q, most)
+	}
+	found := Found{More: true}
+	found.hold(all[:most])
 	return found, nil
 }
 
 // From reads on from a place, and hands over each entry that somebody wants. It ends at the end of the log,
 // or with the error of yield.
 func (l *Log) From(ctx context.Context, p Place, q Query, yield func(Entry) error) (Place, error) {
+	return l.from(ctx, p, q, func(e Entry, _ Place) error { return yield(e) })
+}
+
+func (l *Log) from(ctx context.Context, p Place, q Query, yield func(Entry, Place) error) (Place, error) {
 	for {
 		names, err := after(l.Dir, p.file)
 		if err != nil {
@@ -94,11 +177,11 @@ func (l *Log) From(ctx context.Context, p Place, q Query, yield func(Entry) erro
 		if names[0] != p.file {
 			p = Place{file: names[0]}
 		}
-		end, _, err := l.scan(ctx, p, len(names) == 1, func(e Entry) error {
+		end, _, err := l.scan(ctx, p, len(names) == 1, func(e Entry, at Place) error {
 			if !q.Wants(e) {
 				return nil
 			}
-			return yield(e)
+			return yield(e, at)
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return end, err
@@ -112,7 +195,7 @@ func (l *Log) From(ctx context.Context, p Place, q Query, yield func(Entry) erro
 
 // scan reads a file from a place on. A line without an end is still being written where the file is the
 // newest, and else cut off.
-func (l *Log) scan(ctx context.Context, p Place, newest bool, yield func(Entry) error) (end Place, torn int, err error) {
+func (l *Log) scan(ctx context.Context, p Place, newest bool, yield func(e Entry, at Place) error) (end Place, torn int, err error) {
 	file, err := os.Open(filepath.Join(l.Dir, p.file))
 	if err != nil {
 		return p, 0, err
@@ -142,6 +225,7 @@ func (l *Log) scan(ctx context.Context, p Place, newest bool, yield func(Entry) 
 		case err != nil:
 			return p, torn, err
 		}
+		at := p
 		p.offset += int64(len(text))
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
@@ -151,7 +235,7 @@ func (l *Log) scan(ctx context.Context, p Place, newest bool, yield func(Entry) 
 			torn++
 			continue
 		}
-		if err := yield(e); err != nil {
+		if err := yield(e, at); err != nil {
 			return p, torn, err
 		}
 	}

@@ -104,10 +104,13 @@ func New(o Options) *Controller {
 // changed: a node became ready, an agent came or went.
 func (c *Controller) Changed(key records.ClusterKey) { c.queue.Add(key) }
 
+// Leadership is what the one server of a store leads that decides.
+const Leadership = "clusters"
+
 // Run campaigns for leadership and drives the clusters while it lasts, until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	for {
-		leadership, err := c.State.Store.Campaign(ctx, "clusters", c.Identity)
+		leadership, err := c.State.Store.Campaign(ctx, Leadership, c.Identity)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -80,7 +80,7 @@ func New(o Options) *Hosts {
 	h.tunnels = tunnel.NewServer(tunnel.ServerOptions{
 		Authorize: h.authorize, Allow: h.allowed, Logger: o.Logger, Now: o.Now, Messages: o.Messages,
 	})
-	h.presence = presence.New(presence.Options{State: o.State, Self: o.Self, Alone: o.Alone, Logger: o.Logger, Now: o.Now})
+	h.presence = presence.New(presence.Options{State: o.State, Self: o.Self, Alone: o.Alone, Agent: h.tunnels.Agent, Logger: o.Logger, Now: o.Now})
 	h.relay = relay.New(relay.Options{Local: h.tunnels, Presence: h.presence.Tunnels, Secret: o.Secret, TLS: o.TLS, Logger: o.Logger})
 	h.tunnels.OnChange(func(subject string, connected bool) { h.presence.Tunnels.Set(subject, connected, o.Now()) })
 	o.Watches.OnPresence(func(secretKey string, connected bool) {
@@ -146,6 +146,9 @@ func (h *Hosts) Watching(secretKey string) (since time.Time, ok bool) {
 	return h.presence.Watches.Connected(secretKey)
 }
 
+// Presence is which servers there are, and who is connected to which.
+func (h *Hosts) Presence() *presence.Presence { return h.presence }
+
 // Tunnel is what is known of a host's tunnel; only the server where it ended knows why.
 func (h *Hosts) Tunnel(subject records.Subject) observed.Tunnel {
 	since, connected := h.Connected(subject)
@@ -188,7 +191,9 @@ func (h *Hosts) Accept(ctx context.Context, w http.ResponseWriter, r *http.Reque
 // authorize finds whose tunnel a request opens: that of an agent that was let in, or of the
 // machine whose token it has.
 func (h *Hosts) authorize(r *http.Request) (tunnel.Peer, error) {
+	release := releaseOf(r.UserAgent())
 	if peer, ok := r.Context().Value(admittedKey{}).(tunnel.Peer); ok {
+		peer.Agent = release
 		return peer, nil
 	}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -199,5 +204,25 @@ func (h *Hosts) authorize(r *http.Request) (tunnel.Peer, error) {
 	if !ok {
 		return tunnel.Peer{}, errors.New("this machine's token is not valid; run the cluster's join command on the host again")
 	}
-	return tunnel.Peer{Subject: string(key), Kind: SystemAgent}, nil
+	return tunnel.Peer{Subject: string(key), Kind: SystemAgent, Agent: release}, nil
+}
+
+// longestRelease is how long the name of a release may be.
+const longestRelease = 64
+
+// releaseOf is the release of drover that an agent is of by its own word, which is "NAME/RELEASE (SYSTEM) drover"; empty for
+// agents that say something else, as the original ones do.
+func releaseOf(userAgent string) string {
+	words := strings.Fields(userAgent)
+	if len(words) < 2 || words[len(words)-1] != "drover" {
+		return ""
+	}
+	_, release, _ := strings.Cut(words[0], "/")
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.+", r)
+	}
+	if len(release) > longestRelease || strings.ContainsFunc(release, func(r rune) bool { return !plain(r) }) {
+		return ""
+	}
+	return release
 }

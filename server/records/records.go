@@ -545,6 +545,8 @@ type Replica struct {
 	URL     string    `json:"url"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
+	// Identity names it among those that campaign for leadership; empty for servers of before there was one.
+	Identity string `json:"identity,omitempty"`
 }
 
 // Connection says that a host's tunnel, or the watch of its agent, ends at a server. It is
@@ -555,6 +557,8 @@ type Connection struct {
 	// Replica is the ID of the server.
 	Replica string    `json:"replica"`
 	Since   time.Time `json:"since"`
+	// Agent is the release of the agent that opened a tunnel; empty when it is not known, and of watches.
+	Agent string `json:"agent,omitempty"`
 }
 
 // Key is "<subject>|<replica>".

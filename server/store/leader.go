@@ -129,6 +129,18 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 	return l, nil
 }
 
+// Leader is the identity of who leads name; empty when nobody does.
+func (s *Store) Leader(ctx context.Context, name string) (string, error) {
+	response, err := s.client.Get(ctx, leadersPrefix+name+"/", clientv3.WithFirstCreate()...)
+	if err != nil {
+		return "", fmt.Errorf("ask who leads %q: %w", name, err)
+	}
+	if len(response.Kvs) == 0 {
+		return "", nil
+	}
+	return string(response.Kvs[0].Value), nil
+}
+
 func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadership, error) {
 	if err := checkKey(name); err != nil {
 		return nil, err

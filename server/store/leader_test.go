@@ -70,8 +70,14 @@ func TestFencedWrites(t *testing.T) {
 func TestOneLeader(t *testing.T) {
 	t.Parallel()
 	s, _, _ := openNotes(t, t.TempDir())
+	if who, err := s.Leader(t.Context(), "controllers"); err != nil || who != "" {
+		t.Errorf("before anybody leads: %q, %v", who, err)
+	}
+	must(s.Campaign(t.Context(), "controllers-other", "another"))(t) // another name
 	first := must(s.Campaign(t.Context(), "controllers", "one"))(t)
-	must(s.Campaign(t.Context(), "controllers-other", "one"))(t) // another name
+	if who, err := s.Leader(t.Context(), "controllers"); err != nil || who != "one" {
+		t.Errorf("%q leads, %v", who, err)
+	}
 	for _, name := range []string{"", "controllers/other"} {
 		if _, err := s.Campaign(t.Context(), name, "one"); err == nil {
 			t.Errorf("the name %q was taken", name)

@@ -14,64 +14,20 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
-
-// tier is the machines of a cluster that change together, as a picture.
-type tier struct {
-	Title string
-	Tiles []tile
-	// More is how many machines there is no room for; all of them are well.
-	More int
-	// Small tiles have no text: there are many.
-	Small bool
-}
-
-type tile struct {
-	Name, URL, State, Text string
-	Since                  time.Time
-}
-
-// Bounds of a picture: with more machines tiles are small, and with many more the rest is a number.
-const (
-	largeTiles = 48
-	mostTiles  = 600
-)
-
-// picture is the machines of a cluster by tier, those that are not well first.
-func picture(machines []views.Machine) []tier {
-	tiers := make([]tier, len(views.Tiers))
-	for i, title := range views.Tiers {
-		tiers[i].Title = title
-	}
-	machines = slices.Clone(machines)
-	slices.SortStableFunc(machines, func(a, b views.Machine) int {
-		return cmp.Or(compareStates(string(a.State), string(b.State)), strings.Compare(hostOf(a), hostOf(b)))
-	})
-	for _, m := range machines {
-		t := &tiers[views.TierOf(m.Init, m.Roles)]
-		if len(t.Tiles) >= mostTiles {
-			t.More++
-			continue
-		}
-		t.Tiles = append(t.Tiles, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State), Text: cmp.Or(m.WaitingFor, m.Cause), Since: m.Since})
-	}
-	tiers = slices.DeleteFunc(tiers, func(t tier) bool { return len(t.Tiles) == 0 })
-	for i := range tiers {
-		tiers[i].Small = len(tiers[i].Tiles) > largeTiles
-	}
-	return tiers
-}
 
 // clusterView is the page of a cluster.
 type clusterView struct {
 	Cluster
-	Tiers []tier
+	Tiers []picture.Tier
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *views.Operation
-	// Quorum is how many members of etcd have to be well.
-	Quorum int
-	Etcd   []tile
+	Timeline picture.Timeline
+	// Steers are what who asks may do to it: stop it, hurry, and pause the cluster.
+	Steers []Offer
+	Quorum picture.Quorum
 	Path   string
 	Offers []Offer
 	// MayChange says that who asks is offered the editor.
@@ -85,11 +41,10 @@ func (u *UI) Cluster(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("cluster", key)
 	}
-	v := clusterView{Cluster: c, Tiers: picture(c.Machines), UnderWay: c.underWay(), Quorum: c.Members/2 + 1, Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
-	for _, m := range c.Machines {
-		if m.Roles.Etcd {
-			v.Etcd = append(v.Etcd, tile{Name: hostOf(m), URL: MachineURL(m.ID), State: string(m.State)})
-		}
+	v := clusterView{Cluster: c, Tiers: picture.Tiers(c.Machines), UnderWay: c.underWay(), Quorum: picture.QuorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
+	if o := v.UnderWay; o != nil {
+		v.Timeline = picture.TimelineOf(*o, u.Now())
+		v.Steers = u.steers(r.Who, Operation{Operation: *o, ClusterID: c.ID, Of: &c.ClusterRow.Cluster})
 	}
 	topics := []string{TopicCluster(key)}
 	return View{
@@ -106,7 +61,8 @@ type joinView struct {
 	Labels, Taints, NodeName   string
 	// Line is the whole command; empty where Fault says why.
 	Line, Fault string
-	Docker      bool
+	// Docker says that the hosts run Docker, Imported that the cluster has hosts of its own, in which kubectl runs the command.
+	Docker, Imported bool
 }
 
 // Join is the page with the command by which hosts join a cluster. The address has the roles, labels and taints.
@@ -124,21 +80,45 @@ func (u *UI) Join(r Request) (View, error) {
 	if len(r.Query.Values) == 0 || len(r.Query.Values) == 1 && r.Query.Has("seen") {
 		v.Etcd, v.ControlPlane, v.Worker = true, true, true
 	}
+	v.Imported = j.Import != nil
 	flags := v.flags()
-	command := "drover clusters join-command " + Quoted(r.Param("name")) + flags
+	command := "drover clusters join-command " + Quoted(r.Param("name"))
+	if docker {
+		command += " --docker"
+	}
+	command += flags
 	switch {
 	case v.Fault != "":
-	case docker:
-		v.Fault = "The hosts of this cluster run Docker; their command is printed by: drover clusters join-command " + Quoted(r.Param("name")) + " --docker" + flags
-	case !v.Etcd && !v.ControlPlane && !v.Worker:
-		v.Fault = "A host needs at least one role."
+	case v.Imported:
+		v.Line, command = j.Command, "drover clusters import "+Quoted(r.Param("name"))
 	default:
-		v.Line = j.Command + flags
+		if v.Fault = v.wrong(); v.Fault == "" {
+			v.Line = j.Command + flags
+		}
 	}
 	return View{
 		Title: "Join a host", Template: "join", Data: v, Section: "clusters", Command: command, // without topics: each look at it is in the audit log
 		Trail: []Link{{"Clusters", Home + "clusters"}, {r.Param("name"), ClusterURL(key)}},
 	}, nil
+}
+
+// wrong is what is wrong with the roles, labels and taints that were given; empty for nothing.
+func (v joinView) wrong() string {
+	if !v.Etcd && !v.ControlPlane && !v.Worker {
+		return "A host needs at least one role."
+	}
+	for _, label := range strings.Fields(v.Labels) {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" || strings.Contains(label, ",") {
+			return label + " is not a label: labels are of the form key=value, with spaces between them."
+		}
+	}
+	for _, taint := range strings.Fields(v.Taints) {
+		key, effect, _ := strings.Cut(taint, ":")
+		if key == "" || key[0] == '=' || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
+			return taint + " is not a taint: taints are of the form key=value:Effect, with the effect NoSchedule, PreferNoSchedule or NoExecute."
+		}
+	}
+	return ""
 }
 
 // flags are the roles, labels and taints of the host, as the join command has them.
@@ -159,7 +139,7 @@ func (v joinView) flags() string {
 		text += " --label " + Quoted(label)
 	}
 	for _, taint := range strings.Fields(v.Taints) {
-		text += " --taint " + Quoted(taint)
+		text += " --taints " + Quoted(taint) // as both kinds of agents have it
 	}
 	return text
 }
@@ -207,7 +187,7 @@ func (u *UI) Machine(r Request) (View, error) {
 	if !ok {
 		return View{}, norman.Missing("machine", key)
 	}
-	v := machineView{Machine: m, Host: hostOf(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
+	v := machineView{Machine: m, Host: picture.Host(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
 	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
 	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
 		v.Containers, v.Silent = containers(r, key)
@@ -257,8 +237,23 @@ func walk(history []records.Transition) []walked {
 // operationView is the page of an operation.
 type operationView struct {
 	views.Operation
-	Home   string
-	Offers []Offer
+	Home     string
+	Offers   []Offer
+	Timeline picture.Timeline
+}
+
+// steers are what somebody may do to an operation, and, while it goes on, the pause of its cluster.
+func (u *UI) steers(who auth.Identity, o Operation) []Offer {
+	all := u.offers(who, o)
+	if o.Of == nil || o.State.Ended() {
+		return all
+	}
+	for _, offer := range u.offers(who, Cluster{ClusterRow: ClusterRow{Cluster: *o.Of}}) {
+		if offer.Pauses {
+			all = append(all, offer)
+		}
+	}
+	return all
 }
 
 // Operation is the page of an operation.
@@ -269,7 +264,7 @@ func (u *UI) Operation(r Request) (View, error) {
 		return View{}, norman.Missing("operation", id)
 	}
 	trail := above(o.Cluster, o.Fleet)
-	v := operationView{Operation: o.Operation, Home: trail[1].URL, Offers: u.offers(r.Who, o)}
+	v := operationView{Operation: o.Operation, Home: trail[1].URL, Offers: u.steers(r.Who, o), Timeline: picture.TimelineOf(o.Operation, u.Now())}
 	section := "clusters"
 	if o.Fleet {
 		section = "fleets"

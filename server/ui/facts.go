@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -31,7 +32,9 @@ type Facts struct {
 	Settings  func(who auth.Identity) []Setting
 	Roles     func(who auth.Identity) []Role
 	Bindings  func(who auth.Identity) []Binding
-	Audit     func(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error)
+	// Servers are those that run, that which answers first.
+	Servers func(ctx context.Context, who auth.Identity) []Server
+	Audit   func(ctx context.Context, who auth.Identity, wanted AuditWanted) (AuditPart, error)
 }
 
 // Topics of changes. Of one thing it is the kind, a slash and the key.
@@ -42,6 +45,11 @@ const (
 	TopicTokens   = "tokens"
 	TopicUsers    = "users"
 	TopicSettings = "settings"
+	// TopicServers is the servers, and which tunnels are open.
+	TopicServers  = "servers"
+	TopicVersions = "versions"
+	// TopicAudit is the audit log of this server.
+	TopicAudit = "audit"
 	// TopicRights is what users may do.
 	TopicRights = "rights"
 )
@@ -65,6 +73,8 @@ type ClusterRow struct {
 	// Certificate is the one that ends first, and Snapshot when the last one was taken; zero where that is not known.
 	Certificate records.CertificateEnd
 	Snapshot    time.Time
+	// Rehearsals are those of its snapshots: the last one, the last good one, and when the next is due.
+	Rehearsals views.Rehearsals
 }
 
 // Count is how many things have a state.
@@ -85,8 +95,8 @@ type Cluster struct {
 	// Snapshots are the newest ones, newest first, of so many.
 	Snapshots     []views.Snapshot
 	SnapshotCount int
-	// Members are the machines with etcd that have joined, and Voices how many of them are well.
-	Members, Voices int
+	// Etcd are the machines with etcd, and what each is to it.
+	Etcd []picture.Member
 	// MayJoin says that who asks may see the command by which hosts join.
 	MayJoin bool
 	// MayUse says that who asks may use the terminal of the cluster.
@@ -108,11 +118,19 @@ type Machine struct {
 	Units []string
 }
 
+// Server is a server that runs.
+type Server struct {
+	URL, Version string
+	Started      time.Time
+	// Here is the one that answers, and Leads the one that decides; Unled says that nobody is known to.
+	Here, Leads, Unled bool
+}
+
 // Connection is one of a host to a server.
 type Connection struct {
-	// Server is its URL, Version its release.
-	Server, Version string
-	Since           time.Time
+	// Server is its URL, and Agent the release of the agent of a tunnel; empty when that is not known.
+	Server, Agent string
+	Since         time.Time
 }
 
 // Plan is the plan that a machine has, with secrets masked.
@@ -151,6 +169,8 @@ type Operation struct {
 	ClusterID string
 	// Fleet says that it is one of a fleet.
 	Fleet bool
+	// Of is the cluster; nil for a fleet, and where who asks may not see it.
+	Of *views.Cluster
 }
 
 // Role is a global role, or a role template of clusters or projects.
@@ -182,6 +202,21 @@ type User struct {
 	Created                         time.Time
 	// Roles are those at the whole server; in clusters they have further ones.
 	Roles []string
+}
+
+// AuditWanted is which part of the audit log is wanted: the newest entries, or those before or after a place.
+type AuditWanted struct {
+	audit.Query
+	Before, After audit.Place
+	Most          int
+}
+
+// AuditPart is a part of the audit log, oldest entry first.
+type AuditPart struct {
+	views.Audit
+	// First and Last are the places of the oldest and the newest entry; zero for none. Latest says that there are no newer ones.
+	First, Last audit.Place
+	Latest      bool
 }
 
 // Setting is a setting.

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/server/ui/picture"
 )
 
 func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset": u.assetURL, "home": func() string { return Home }, "tone": tone, "mark": mark, "time": stamp, "span": span, "size": size,
+		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": stamp, "span": span, "size": size,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": percent, "join": strings.Join, "quoted": Quoted,
-		"version": ShownVersion, "host": hostOf, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand, "area": area, "rare": rare,
+		"version": ShownVersion, "host": picture.Host, "ended": ended, "short": short, "lines": lines, "side": side, "why": whyCommand, "area": area, "rare": rare,
 	}
 }
 
@@ -35,19 +37,6 @@ func OperationURL(id string) string { return Home + "operations/" + url.PathEsca
 
 // FleetURL is the page of a fleet.
 func FleetURL(name string) string { return Home + "fleets/" + url.PathEscape(name) }
-
-// mark is a sign for a tone, for those who cannot tell colours apart.
-func mark(tone string) string {
-	switch tone {
-	case "good":
-		return "●"
-	case "bad":
-		return "▲"
-	case "work":
-		return "◐"
-	}
-	return "○"
-}
 
 // stamp is a time as people read it without a script, which makes an age of it.
 func stamp(t time.Time) template.HTML {

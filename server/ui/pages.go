@@ -4,6 +4,7 @@ package ui
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/ui/picture"
 	"github.com/drover-project/drover/server/ui/shell"
 	"github.com/drover-project/drover/server/views"
 )
@@ -82,12 +84,13 @@ func (u *UI) Clusters(r Request) (View, error) {
 		{"name", "Name", false, func(a, b ClusterRow) int {
 			return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Namespace, b.Namespace))
 		}},
-		{"state", "State", false, func(a, b ClusterRow) int { return compareStates(a.State, b.State) }},
+		{"state", "State", false, func(a, b ClusterRow) int { return picture.CompareStates(a.State, b.State) }},
 		{"version", "Version", false, func(a, b ClusterRow) int { return strings.Compare(ShownVersion(a.Cluster), ShownVersion(b.Cluster)) }},
 		{"machines", "Machines", true, func(a, b ClusterRow) int { return cmp.Compare(a.Machines, b.Machines) }},
 		{"since", "Waits for", false, func(a, b ClusterRow) int { return compareTimes(a.Since, b.Since) }},
 		{"certificate", "First certificate ends", false, func(a, b ClusterRow) int { return compareTimes(a.Certificate.End, b.Certificate.End) }},
 		{"snapshot", "Last snapshot", false, func(a, b ClusterRow) int { return compareTimes(a.Snapshot, b.Snapshot) }},
+		{"rehearsal", "Last rehearsal", false, func(a, b ClusterRow) int { return compareRehearsals(a.Rehearsals.Last, b.Rehearsals.Last) }},
 	}
 	rows := u.Facts.Clusters(r.Who)
 	v := listOf(rows, columns, func(c ClusterRow) string { return c.State },
@@ -99,6 +102,23 @@ func (u *UI) Clusters(r Request) (View, error) {
 		MayMake bool
 	}{v, auth.May(r.Who, auth.Create, auth.Object{Kind: auth.Cluster})}
 	return View{Title: "Clusters", Template: "clusters", Data: data, Section: "clusters", Command: "drover clusters ls", Topics: []string{TopicClusters, TopicMachines}}, nil
+}
+
+// compareRehearsals has those that failed first, and none last.
+func compareRehearsals(a, b *records.RehearsalEnd) int {
+	rank := func(e *records.RehearsalEnd) int {
+		switch {
+		case e == nil:
+			return 2
+		case e.Counted == "":
+			return 0
+		}
+		return 1
+	}
+	if n := cmp.Compare(rank(a), rank(b)); n != 0 || a == nil {
+		return n
+	}
+	return a.At.Compare(b.At)
 }
 
 // ShownVersion is the version that a cluster runs, or should.
@@ -128,9 +148,9 @@ func (u *UI) Machines(r Request) (View, error) {
 // machinesOf is the list of the machines of a cluster or a fleet, or of all.
 func (u *UI) machinesOf(r Request, id string) machinesView {
 	columns := []columnOf[views.Machine]{
-		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(hostOf(a), hostOf(b)) }},
+		{"name", "Machine", false, func(a, b views.Machine) int { return strings.Compare(picture.Host(a), picture.Host(b)) }},
 		{"cluster", "Cluster or fleet", false, func(a, b views.Machine) int { return strings.Compare(a.Cluster, b.Cluster) }},
-		{"state", "State", false, func(a, b views.Machine) int { return compareStates(string(a.State), string(b.State)) }},
+		{"state", "State", false, func(a, b views.Machine) int { return picture.CompareStates(string(a.State), string(b.State)) }},
 		{"roles", "Roles", false, func(a, b views.Machine) int { return strings.Compare(a.Roles.String(), b.Roles.String()) }},
 		{"since", "Waits for", false, func(a, b views.Machine) int { return compareTimes(a.Since, b.Since) }},
 	}
@@ -140,16 +160,8 @@ func (u *UI) machinesOf(r Request, id string) machinesView {
 	}
 	return machinesView{Cluster: id, listView: listOf(all, columns, func(m views.Machine) string { return string(m.State) },
 		func(m views.Machine) string {
-			return m.ID + " " + hostOf(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
+			return m.ID + " " + picture.Host(m) + " " + m.NodeName + " " + m.Cluster + " " + strings.Join(m.Address, " ") + " " + strings.Join(m.InternalAddress, " ")
 		}, r.Query)}
-}
-
-// hostOf is what people call a machine: its node, or its host.
-func hostOf(m views.Machine) string {
-	if m.Node != nil && m.Node.Name != "" {
-		return m.Node.Name
-	}
-	return cmp.Or(m.NodeName, m.Name)
 }
 
 // Fleets is the page of the machines without a cluster.
@@ -175,7 +187,7 @@ func (u *UI) Versions(r Request) (View, error) {
 		listView[views.Version]
 		Source views.VersionSource
 	}{listView[views.Version]{Rows: rows, Part: part, Text: r.Query.Get("q"), Path: r.Query.Path, All: part.Total}, known.Source}
-	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls"}, nil
+	return View{Title: "Versions", Template: "versions", Data: v, Section: "versions", Command: "drover versions ls", Topics: []string{TopicVersions}}, nil
 }
 
 // Tokens is the page of one's own tokens.
@@ -262,7 +274,32 @@ func (u *UI) Bindings(r Request) (View, error) {
 // serversView is the servers with the tunnels that end at them.
 type serversView struct {
 	listView[views.Tunnel]
-	Silent map[string]string
+	Servers []serverRow
+}
+
+// serverRow is a server with how many of the tunnels that one sees end there, and why it does not say which; empty when it does.
+type serverRow struct {
+	Server
+	Tunnels int
+	Silent  string
+}
+
+// servers are those that run, and those of the answer that are not known to.
+func (u *UI) servers(r Request, answer views.Tunnels) []serverRow {
+	var rows []serverRow
+	for _, one := range u.Facts.Servers(r.Ctx, r.Who) {
+		rows = append(rows, serverRow{Server: one, Silent: answer.Silent[one.URL]})
+		delete(answer.Silent, one.URL)
+	}
+	for _, url := range slices.Sorted(maps.Keys(answer.Silent)) {
+		rows = append(rows, serverRow{Server: Server{URL: url, Unled: true}, Silent: answer.Silent[url]})
+	}
+	for _, t := range answer.Data {
+		if i := slices.IndexFunc(rows, func(s serverRow) bool { return s.URL == t.Server }); i >= 0 {
+			rows[i].Tunnels++
+		}
+	}
+	return rows
 }
 
 // Servers is the page of the servers and their tunnels.
@@ -285,8 +322,8 @@ func (u *UI) Servers(r Request) (View, error) {
 	v := serversView{listOf(answer.Data, columns, func(t views.Tunnel) string { return t.Server },
 		func(t views.Tunnel) string {
 			return strings.Join([]string{t.Host, t.Machine, t.Cluster, t.Remote, t.Subject}, " ")
-		}, r.Query), answer.Silent}
-	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicMachines}}, nil
+		}, r.Query), u.servers(r, answer)}
+	return View{Title: "Servers and tunnels", Template: "servers", Data: v, Section: "servers", Command: "drover tunnels ls", Topics: []string{TopicServers}}, nil
 }
 
 // fleetView is the page of a fleet.
@@ -314,7 +351,9 @@ func (u *UI) Fleet(r Request) (View, error) {
 
 // auditView is the audit log of the server that serves the page.
 type auditView struct {
-	views.Audit
+	AuditPart
+	// Newer and Older are the addresses of the parts beside this one; empty for none.
+	Newer, Older                          string
 	Path, User, Verb, Kind, Object, Since string
 	// Spans are the values of Since that are offered.
 	Spans []string
@@ -336,9 +375,28 @@ func (u *UI) Audit(r Request) (View, error) {
 	if err != nil || span < 0 {
 		return View{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidFormat, "since: %.40q is not a duration, as in 90m or 24h", v.Since)
 	}
-	wanted := audit.Query{User: v.User, Verb: v.Verb, Kind: v.Kind, Object: v.Object, Since: u.Now().Add(-span)}
-	if v.Audit, err = u.Facts.Audit(r.Ctx, r.Who, wanted, auditRows); err != nil {
+	wanted := AuditWanted{Most: auditRows, Query: audit.Query{User: v.User, Verb: v.Verb, Kind: v.Kind, Object: v.Object, Since: u.Now().Add(-span)}}
+	for name, place := range map[string]*audit.Place{"before": &wanted.Before, "after": &wanted.After} {
+		if given := r.Query.Get(name); given != "" {
+			if *place, err = audit.ParsePlace(given); err != nil {
+				return View{}, norman.Invalid(norman.InvalidFormat, name, "%v", err)
+			}
+		}
+	}
+	if v.AuditPart, err = u.Facts.Audit(r.Ctx, r.Who, wanted); err != nil {
 		return View{}, err
+	}
+	if !v.Latest && len(v.Data) > 0 {
+		v.Newer = r.Query.With("before", "", "after", v.Last.String())
+	} else if !v.Latest {
+		v.Newer = r.Query.With("before", "", "after", "") // the newest: whatever stood here is gone
+	}
+	var topics []string
+	if v.Latest {
+		topics = []string{TopicAudit}
+	}
+	if v.More {
+		v.Older = r.Query.With("after", "", "before", v.First.String())
 	}
 	slices.Reverse(v.Data) // the newest is what people look for
 	command := "drover audit --since " + Quoted(v.Since)
@@ -347,7 +405,7 @@ func (u *UI) Audit(r Request) (View, error) {
 			command += f[0] + Quoted(f[1])
 		}
 	}
-	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command}, nil
+	return View{Title: "Audit log", Template: "audit", Data: v, Section: "audit", Command: command, Topics: topics}, nil
 }
 
 // Quoted is a word of a command line.
@@ -356,23 +414,4 @@ func Quoted(word string) string { return shell.Quoted(word) }
 // Nothing is the page of an address that leads nowhere.
 func (u *UI) Nothing(r Request) (View, error) {
 	return View{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "there is no page at %.200s", r.Query.Path)
-}
-
-// tone is what a state means: good, bad, work, or rest for what waits for people or has ended.
-func tone(state string) string {
-	switch state {
-	case "active", "succeeded", "healthy", string(records.Active), string(records.Connected):
-		return "good"
-	case "error", "failed", "unavailable", "disconnected", string(records.Failed), string(records.Unavailable), string(records.Disconnected):
-		return "bad"
-	case "pending", "queued", "aborted", "skipped", "exported", "paused", "removing", "", string(records.Removing), string(records.Registering):
-		return "rest"
-	}
-	return "work"
-}
-
-// compareStates has what is not well first.
-func compareStates(a, b string) int {
-	order := map[string]int{"bad": 0, "work": 1, "rest": 2, "good": 3}
-	return cmp.Or(cmp.Compare(order[tone(a)], order[tone(b)]), strings.Compare(a, b))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/drover-project/drover/server/ui/picture"
 )
 
 // Query is the path of a page and what follows it.
@@ -128,7 +130,7 @@ func choices[T any](rows []T, state func(T) string, q Query) []Choice {
 	for name := range count {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return compareStates(a, b) })
+	slices.SortFunc(names, picture.CompareStates)
 	for _, name := range names {
 		all = append(all, Choice{Title: name, URL: q.With("state", name), N: count[name], Here: name == here})
 	}

@@ -56,6 +56,8 @@ type Offer struct {
 	Title, URL string
 	// Grave is what cannot be taken back, Rare what is not offered at the first look.
 	Grave, Rare bool
+	// Pauses is what holds up or lets go on what is under way on a cluster.
+	Pauses bool
 }
 
 // UI serves the pages.

@@ -66,6 +66,9 @@ type Machine struct {
 	JoinedTo string `json:"joinedTo,omitempty"`
 	// Drain is the drain that the machine is in.
 	Drain *Drain `json:"drain,omitempty"`
+	// Agent is the release of drover that the agent is of whose tunnel is open; absent when that is not known, as of original
+	// agents, and where machines are followed.
+	Agent string `json:"agent,omitempty"`
 }
 
 // Drain is a machine on its way through a change that moves its pods away first.
@@ -298,6 +301,7 @@ type Tunnel struct {
 	Cluster     string    `json:"cluster"`
 	Server      string    `json:"server"` // URL of the server that it ends at
 	Remote      string    `json:"remote"`
+	Agent       string    `json:"agent,omitempty"` // release of drover; absent when it is not known
 	Protocol    string    `json:"protocol"`
 	Since       time.Time `json:"since"`
 	LastHeard   time.Time `json:"lastHeard"`
@@ -315,7 +319,7 @@ func OfTunnels(server relay.Held, machine func(key string) (records.Machine, boo
 	tunnels := make([]Tunnel, 0, len(server.Sessions))
 	for _, s := range server.Sessions {
 		t := Tunnel{
-			Subject: s.Subject, Kind: s.Kind, Server: server.Server, Remote: s.Remote, Protocol: s.Protocol, Since: s.Since, LastHeard: s.LastHeard,
+			Subject: s.Subject, Kind: s.Kind, Server: server.Server, Remote: s.Remote, Agent: s.Agent, Protocol: s.Protocol, Since: s.Since, LastHeard: s.LastHeard,
 			Healthy: s.Healthy, Connections: s.Connections, Paused: s.Paused, Dials: s.Dials, Failures: s.Failures, BytesIn: s.BytesIn, BytesOut: s.BytesOut,
 		}
 		t.Machine = string(records.Subject(s.Subject).Machine())

@@ -113,7 +113,7 @@ func playNodeAgent() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	header := http.Header{connect.TokenHeader: {said["token"]}, connect.ParamsHeader: {params}}
+	header := http.Header{connect.TokenHeader: {said["token"]}, connect.ParamsHeader: {params}, "User-Agent": {"rancher-agent/v9.8.7 (linux/amd64) drover"}}
 	_ = tunnel.NewClient(tunnel.ClientOptions{
 		URL: "wss" + strings.TrimPrefix(said["--server"], "https") + connect.RegisterPath, Header: func() http.Header { return header },
 		TLS: &tls.Config{RootCAs: roots}, Dial: targets,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -199,6 +200,7 @@ func describe(t *table, m views.Machine, onHost []string, now time.Time) {
 		t.Row("roles", roles(m.Roles))
 	}
 	t.Row("address", orDash(address(m)))
+	t.Row("agent", cmp.Or(m.Agent, "not known"))
 	if d := m.Docker; d != nil {
 		t.Row("docker", fmt.Sprintf("%s, storage %s, cgroups by %s", orDash(d.ServerVersion), orDash(d.StorageDriver), orDash(d.CgroupDriver)))
 		t.Row("system", fmt.Sprintf("%s, kernel %s", orDash(d.OperatingSystem), orDash(d.KernelVersion)))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,9 +31,9 @@ func (a *app) tunnelsCommand() *cobra.Command {
 			a.hint(len(answer.Data) == 0, "no host has a tunnel open; `drover machines ls` shows where the machines stand")
 			now := time.Now()
 			return a.show(answer.Data, func(t *table) {
-				t.Row("SUBJECT", "HOST", "KIND", "SERVER", "OPEN FOR", "LAST HEARD", "CONNECTIONS", "IN", "OUT", "DIALS", "FAILED")
+				t.Row("SUBJECT", "HOST", "KIND", "AGENT", "SERVER", "OPEN FOR", "LAST HEARD", "CONNECTIONS", "IN", "OUT", "DIALS", "FAILED")
 				for _, one := range answer.Data {
-					t.Row(one.Subject, orDash(one.Host), one.Kind, one.Server, ago(now, one.Since), ago(now, one.LastHeard), fmt.Sprint(one.Connections),
+					t.Row(one.Subject, orDash(one.Host), one.Kind, cmp.Or(one.Agent, "not known"), one.Server, ago(now, one.Since), ago(now, one.LastHeard), fmt.Sprint(one.Connections),
 						size(one.BytesIn), size(one.BytesOut), fmt.Sprint(one.Dials), fmt.Sprint(one.Failures))
 				}
 			})

@@ -5,6 +5,7 @@ package native
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -67,6 +69,8 @@ type API struct {
 	DialOnHost func(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error)
 	// OpenTunnels are the tunnels of all servers; nil is none.
 	OpenTunnels func(context.Context) []relay.Held
+	// Presence is who is connected to which server; nil knows of nobody.
+	Presence *presence.Presence
 	// RKE begins operations on RKE1 clusters; nil refuses them.
 	RKE *rke.Runner
 	// Changes are what followers of lists see.
@@ -122,7 +126,7 @@ func (a *API) ListMachines(c *route.Call) (route.Answer, error) {
 	all := slices.DeleteFunc(a.State.Machines.List(), func(d store.Document[records.Machine]) bool {
 		return !wanted(d.Value) || !auth.May(c.Who, auth.Get, aboutMachine(d.Value))
 	})
-	return route.Page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, views.OfMachine)
+	return route.Page(c, all, func(d store.Document[records.Machine]) string { return d.Key }, a.machine)
 }
 
 // GetMachine is GET /v1-drover/machines/{namespace}/{name}.
@@ -131,7 +135,18 @@ func (a *API) GetMachine(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	return route.Answer{Status: http.StatusOK, Body: views.OfMachine(d)}, nil
+	return route.Answer{Status: http.StatusOK, Body: a.machine(d)}, nil
+}
+
+// machine is a machine with the release of its agent.
+func (a *API) machine(d store.Document[records.Machine]) views.Machine {
+	m := views.OfMachine(d)
+	if a.Presence != nil {
+		for _, link := range a.Presence.Tunnels.Links(string(d.Value.Subject())) {
+			m.Agent = cmp.Or(m.Agent, link.Agent)
+		}
+	}
+	return m
 }
 
 // AllowRejoin is POST /v1-drover/machines/{namespace}/{name}/rejoin.

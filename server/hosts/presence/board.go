@@ -18,6 +18,7 @@ import (
 type Board struct {
 	presence  *Presence
 	documents *store.Collection[records.Connection]
+	agent     func(subject string) string
 
 	mu        sync.Mutex
 	held      map[string]time.Time // this server's subjects, and since when
@@ -27,7 +28,7 @@ type Board struct {
 }
 
 func newBoard(p *Presence, documents *store.Collection[records.Connection]) *Board {
-	return &Board{presence: p, documents: documents, held: map[string]time.Time{}, dirty: map[string]struct{}{}, gone: map[string]time.Time{}}
+	return &Board{presence: p, documents: documents, agent: func(string) string { return "" }, held: map[string]time.Time{}, dirty: map[string]struct{}{}, gone: map[string]time.Time{}}
 }
 
 // OnChange calls f when a subject's first connection to any server opened or its last one
@@ -98,6 +99,33 @@ func (b *Board) Holders(subject string) []records.Replica {
 		if d, ok := b.presence.State.Replicas.Get(c.Replica); ok {
 			all = append(all, d.Value)
 		}
+	}
+	return all
+}
+
+// Link is a connection of a host, with the server that it ends at.
+type Link struct {
+	Server records.Replica
+	Since  time.Time
+	// Agent is the release of the agent that opened it; empty when it is not known.
+	Agent string
+}
+
+// Links are a subject's connections to all servers, that to this one first.
+func (b *Board) Links(subject string) []Link {
+	b.mu.Lock()
+	since, held := b.held[subject]
+	b.mu.Unlock()
+	var all []Link
+	if held {
+		all = append(all, Link{Server: b.presence.Self, Since: since, Agent: b.agent(subject)})
+	}
+	for _, c := range b.others(subject) {
+		l := Link{Server: records.Replica{ID: c.Replica, URL: c.Replica}, Since: c.Since, Agent: c.Agent}
+		if d, ok := b.presence.State.Replicas.Get(c.Replica); ok {
+			l.Server = d.Value
+		}
+		all = append(all, l)
 	}
 	return all
 }
@@ -199,6 +227,9 @@ func (b *Board) change(subject string, lease *store.Lease) (store.Op, bool) {
 	since, held := b.held[subject]
 	b.mu.Unlock()
 	want := records.Connection{Subject: subject, Replica: b.presence.Self.ID, Since: since}
+	if held {
+		want.Agent = b.agent(subject)
+	}
 	d, exists := b.documents.Get(want.Key())
 	switch {
 	case held && exists:

@@ -29,14 +29,16 @@ const (
 	endLimit = 2 * time.Second
 )
 
-// Options are what a Presence is made of. All but Alone are required.
+// Options are what a Presence is made of. All but Alone and Agent are required.
 type Options struct {
 	State *state.State
 	// Self is this server; its ID is different after each start.
 	Self records.Replica
 	// Alone says that no other server can use this store, so that nobody reads what would
 	// be published.
-	Alone  bool
+	Alone bool
+	// Agent is the release of the agent at the other end of a subject's tunnel to this server; nil knows none.
+	Agent  func(subject string) string
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -57,7 +59,15 @@ func New(o Options) *Presence {
 	p := &Presence{Options: o, wake: make(chan struct{}, 1)}
 	p.Tunnels = newBoard(p, o.State.Connections)
 	p.Watches = newBoard(p, o.State.Watches)
+	if o.Agent != nil {
+		p.Tunnels.agent = o.Agent
+	}
 	return p
+}
+
+// Servers are those that run, this one first.
+func (p *Presence) Servers() []records.Replica {
+	return append([]records.Replica{p.Self}, p.Others()...)
 }
 
 // Others are the other servers that run.

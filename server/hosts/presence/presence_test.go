@@ -37,6 +37,7 @@ func start(t *testing.T, endpoint, keys, id string) *replica {
 	r := &replica{news: make(chan struct{}, 1000)}
 	r.Presence = New(Options{
 		State: s, Self: records.Replica{ID: id, URL: "https://" + id}, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Agent: func(subject string) string { return "release of " + subject + " at " + id },
 	})
 	r.Tunnels.OnChange(func(subject string, connected bool) {
 		r.mu.Lock()
@@ -95,6 +96,15 @@ func TestServersKnowOfEachOther(t *testing.T) {
 	}
 	if _, ok := b.Tunnels.Connected("c:m-10"); ok || len(b.Tunnels.Holders("c:m")) > 0 {
 		t.Error("a subject is taken for another whose name it begins")
+	}
+
+	for _, r := range []*replica{a, b} {
+		if got := r.Tunnels.Links("c:m-1"); len(got) != 1 || got[0].Server.URL != "https://a" || got[0].Agent != "release of c:m-1 at a" || !got[0].Since.Equal(since) {
+			t.Errorf("%s has the links %+v", r.Self.ID, got)
+		}
+		if got := r.Servers(); len(got) != 2 || got[0].ID != r.Self.ID {
+			t.Errorf("%s knows the servers %+v", r.Self.ID, got)
+		}
 	}
 
 	// A second tunnel of the same host, to the other server: nothing new for anybody.
@@ -203,6 +213,9 @@ func TestAServerAlonePublishesNothing(t *testing.T) {
 	p.Watches.Set("c/m-1", true, at)
 	if since, ok := p.Watches.Connected("c/m-1"); !ok || !since.Equal(at) {
 		t.Errorf("connected %t since %s", ok, since)
+	}
+	if got := p.Watches.Links("c/m-1"); len(got) != 1 || got[0].Server.ID != "a" || !got[0].Since.Equal(at) {
+		t.Errorf("links %+v", got)
 	}
 	p.Watches.Set("c/m-1", false, at)
 	if since, ok := p.Watches.Connected("c/m-1"); ok || !since.Equal(at) {

@@ -52,7 +52,7 @@ func ofClusters() []Deed {
 			Shows:   kubeconfig, File: true,
 		},
 		{
-			Name: "pause", Title: "Pause", Of: auth.Cluster, Done: "The cluster is paused: nothing new begins on its machines.",
+			Name: "pause", Title: "Pause", Of: auth.Cluster, Pauses: true, Done: "The cluster is paused: nothing new begins on its machines.",
 			About:   "Nothing new begins on the machines of the cluster until it is resumed. What has begun is finished first.",
 			May:     mayChange,
 			Fits:    func(s Subject) bool { return drovers(s) && !paused(s) },
@@ -60,7 +60,7 @@ func ofClusters() []Deed {
 			Command: command("clusters pause"),
 		},
 		{
-			Name: "resume", Title: "Resume", Of: auth.Cluster, Done: "The cluster goes on.",
+			Name: "resume", Title: "Resume", Of: auth.Cluster, Pauses: true, Done: "The cluster goes on.",
 			About:   "The server goes on with what is to be done on the machines of the cluster.",
 			May:     mayChange,
 			Fits:    func(s Subject) bool { return drovers(s) && paused(s) },

@@ -55,7 +55,7 @@ func ofDayTwo() []Deed {
 	token.Fits = onHosts
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
 		func(Subject, Given) views.Asked { return views.Asked{Kind: "rotate-certificates", CA: true} }, command("clusters rotate ca"))
-	all := []Deed{snapshot, restore(), rehearse(), certificates, keys, token, ca}
+	all := []Deed{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca}
 	for i := range all[2:] {
 		all[2+i].Rare = true
 	}
@@ -97,13 +97,49 @@ func rehearse() Deed {
 			return shell.Line("drover snapshots rehearse", []string{s.Name, orWord(g.Text("snapshot"), "SNAPSHOT")}, shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))
 		})
 	d.Fits = func(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" }
-	d.Fields = func(s Subject, _ Known) []Field {
+	d.Fields = func(s Subject, k Known) []Field {
 		return []Field{
 			{Name: "snapshot", Label: "Snapshot", Kind: "choice", Required: true, Choices: append([]Choice{{"", "choose one"}}, snapshots(s)...)},
-			{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Required: true},
+			{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Required: true, Known: fleets(k)},
 		}
 	}
 	return d
+}
+
+// rehearsals sets how often the newest snapshot is rehearsed.
+func rehearsals() Deed {
+	return Deed{
+		Name: "rehearsals", Title: "Rehearse again and again", Of: auth.Cluster, Done: "The schedule of rehearsals is set.",
+		About: "The newest snapshot is rehearsed by itself, on a machine of a fleet that is idle. The time counts from the end of the last rehearsal. Without a time none begins by itself.",
+		May: func(who auth.Identity, s Subject) bool {
+			return mayChange(who, s) && auth.May(who, auth.Update, auth.Object{Kind: auth.Fleet})
+		},
+		Fits: func(s Subject) bool { return onHosts(s) && s.Cluster.Distribution == "k3s" },
+		Fields: func(s Subject, k Known) []Field {
+			return []Field{
+				{Name: "every", Label: "Time from the end of one to the next", Kind: "text", Value: s.Cluster.Rehearsals.Every, Hint: "such as 24h; empty for never"},
+				{Name: "fleet", Label: "Fleet with a machine for it", Kind: "text", Value: s.Cluster.Rehearsals.Fleet, Known: fleets(k)},
+			}
+		},
+		Ask: func(s Subject, g Given) route.Asked {
+			asked := views.AskedRehearsals{Every: g.Text("every"), Fleet: g.Text("fleet")}
+			if asked.Every == "" { // the fleet is that of the schedule that ends
+				asked.Fleet = ""
+			}
+			return send(http.MethodPost, s.at()+"/rehearsals/set", asked)
+		},
+		Command: func(s Subject, g Given) string {
+			if g.Text("every") == "" {
+				return shell.Line("drover clusters rehearsals", []string{s.Name}, "--off")
+			}
+			return shell.Line("drover clusters rehearsals", []string{s.Name}, shell.Flag("--every", g.Text("every")), shell.Flag("--fleet", orWord(g.Text("fleet"), "FLEET")))
+		},
+	}
+}
+
+// fleets are those that whoever asks may see.
+func fleets(k Known) []Choice {
+	return known(k.Fleets(k.Who), func(f views.Fleet) Choice { return Choice{f.Name, f.Name} })
 }
 
 // snapshots are those that the cluster can go back to.

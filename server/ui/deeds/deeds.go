@@ -29,6 +29,8 @@ type Deed struct {
 	Done string
 	// Grave is what cannot be taken back: the name of the thing is typed before.
 	Grave bool
+	// Pauses is what holds up or lets go on what is under way.
+	Pauses bool
 	// Rare deeds are not offered at the first look.
 	Rare bool
 	// Of is the kind of the thing that it is done to; empty for what makes something new.
@@ -163,7 +165,7 @@ func (p *Pages) Offers(who auth.Identity, thing any) []ui.Offer {
 	var offers []ui.Offer
 	for _, d := range p.deeds {
 		if d.offered(who, s) && d.Makes == made {
-			offers = append(offers, ui.Offer{Title: d.Title, URL: d.urlOf(s), Grave: d.Grave, Rare: d.Rare})
+			offers = append(offers, ui.Offer{Title: d.Title, URL: d.urlOf(s), Grave: d.Grave, Rare: d.Rare, Pauses: d.Pauses})
 		}
 	}
 	return offers

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +13,13 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/events"
+	"github.com/drover-project/drover/server/hosts/presence"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
+	"github.com/drover-project/drover/server/rehearsals"
+	"github.com/drover-project/drover/server/rehearsals/schedule"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -33,10 +38,18 @@ type Source struct {
 	// Events are the changes of states; nil shows none.
 	Events *events.Log
 	// Audit is the audit log; nil shows none.
-	Audit         *audit.Log
+	Audit *audit.Log
+	// API is what is seen of a cluster's own API, and Presence which servers there are and who is connected to which; nil knows
+	// nothing.
+	API      func(records.ClusterKey) observed.API
+	Presence *presence.Presence
+	// Leader is the identity of the server that leads; nil knows none.
+	Leader        func(context.Context) (string, error)
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
-	Now           func() time.Time
+	// OnVersions has a function called when the versions changed; nil calls none.
+	OnVersions func(func())
+	Now        func() time.Time
 }
 
 // Facts are the functions of a source.
@@ -44,7 +57,7 @@ func (s *Source) Facts() ui.Facts {
 	return ui.Facts{
 		Clusters: s.clusters, Cluster: s.cluster, Join: s.join, Machines: s.machines, Machine: s.machine, Operation: s.operation,
 		Fleets: s.fleets, Versions: s.versions, Tokens: s.tokens, Users: s.users, Settings: s.settings, Audit: s.audit,
-		Roles: s.roles, Bindings: s.bindings,
+		Roles: s.roles, Bindings: s.bindings, Servers: s.servers,
 	}
 }
 
@@ -84,7 +97,7 @@ func aboutMachine(m *records.Machine) auth.Object {
 
 func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machines []*store.Document[records.Machine]) ui.ClusterRow {
 	key := records.ClusterKey(d.Key)
-	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key)}
+	row := ui.ClusterRow{Cluster: views.OfCluster(d, len(machines)), Operation: s.underWay(who, d.Value.ID, key), Rehearsals: s.rehearsals(d.Key)}
 	states := map[records.MachineState]int{}
 	for _, m := range machines {
 		states[conditions.MachineState(m.Value)]++
@@ -112,6 +125,16 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 		}
 	}
 	return row
+}
+
+// rehearsals are those of the snapshots of a cluster. Why one that is due does not begin is what was noted of that.
+func (s *Source) rehearsals(key string) views.Rehearsals {
+	kept, _ := s.State.Rehearsals.Get(key)
+	standing := rehearsals.Standing{Rehearsals: kept.Value, Next: schedule.Due(kept.Value, s.Now())}
+	if held := kept.Value.Held; held != nil {
+		standing.Waits = held.Why
+	}
+	return views.OfRehearsals(standing)
 }
 
 // underWay is the operation that is under way on a cluster or a fleet; nil when none is, or who may not see it.
@@ -158,12 +181,8 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	for _, m := range machines {
 		plain = append(plain, m.Value)
 		c.Machines = append(c.Machines, views.OfMachine(*m))
-		if m.Value.Roles.Etcd && m.Value.Status.Member {
-			if c.Members++; m.Value.Status.State == records.Active {
-				c.Voices++
-			}
-		}
 	}
+	c.Etcd = s.etcd(d, machines)
 	c.Why = views.OfCauses(d.Value, plain, c.Operation, "")
 	for _, o := range slices.Backward(s.State.OperationsBySubject.Find(in)) {
 		if len(c.Operations) < mostOperations && auth.May(who, auth.Get, auth.Object{Kind: auth.Operation, Key: o.Value.ID, Cluster: id}) {
@@ -213,6 +232,8 @@ func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok b
 		j.Problem = err.Error()
 	case !j.Expires.IsZero() && !s.Now().Before(j.Expires):
 		j.Problem = "The token expired at " + j.Expires.UTC().Format(time.RFC3339) + "."
+	case command.Import.Command != "":
+		j.Command, j.Import = command.Import.Pinned, &views.Import{Command: command.Import.Command}
 	default:
 		j.Command = command.Line
 	}
@@ -225,13 +246,17 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 		return ui.Operation{}, false
 	}
 	about, fleet := auth.Object{Kind: auth.Operation, Key: d.Value.ID}, false
+	var of *views.Cluster
 	if cl, ok := s.State.Clusters.Get(d.Value.Subject); ok {
-		about.Cluster = cl.Value.ID
+		if about.Cluster = cl.Value.ID; auth.May(who, auth.Get, auth.OfCluster(cl.Value.ID)) {
+			shown := views.OfCluster(cl, 0)
+			of = &shown
+		}
 	} else if f, ok := s.State.Fleets.Get(d.Value.Subject); ok {
 		about.Cluster, fleet = f.Value.ID, true
 	}
 	if !auth.May(who, auth.Get, about) {
 		return ui.Operation{}, false
 	}
-	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Fleet: fleet}, true
+	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Fleet: fleet, Of: of}, true
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
@@ -88,18 +89,51 @@ func (s *Source) settings(who auth.Identity) []ui.Setting {
 	return all
 }
 
-func (s *Source) audit(ctx context.Context, who auth.Identity, wanted audit.Query, most int) (views.Audit, error) {
+// leaderLimit is how long the store may take to say who leads.
+const leaderLimit = time.Second
+
+func (s *Source) servers(ctx context.Context, who auth.Identity) []ui.Server {
+	if s.Presence == nil || !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
+		return nil
+	}
+	leader := ""
+	if s.Leader != nil {
+		ctx, cancel := context.WithTimeout(ctx, leaderLimit)
+		defer cancel()
+		leader, _ = s.Leader(ctx) // it is not known then
+	}
+	var all []ui.Server
+	for i, one := range s.Presence.Servers() {
+		all = append(all, ui.Server{
+			URL: one.URL, Version: one.Version, Started: one.Started, Here: i == 0,
+			Leads: leader != "" && one.Identity == leader, Unled: leader == "" || one.Identity == "",
+		})
+	}
+	return all
+}
+
+func (s *Source) audit(ctx context.Context, who auth.Identity, wanted ui.AuditWanted) (ui.AuditPart, error) {
 	if !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Audit}) {
-		return views.Audit{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not see the audit log", who.Username)
+		return ui.AuditPart{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not see the audit log", who.Username)
 	}
 	if s.Audit == nil {
-		return views.Audit{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server keeps no audit log")
+		return ui.AuditPart{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server keeps no audit log")
 	}
-	found, err := s.Audit.Newest(ctx, wanted, most)
+	var found audit.Found
+	var err error
+	none := audit.Place{}
+	latest := wanted.Before == none
+	if wanted.After != none {
+		found, err = s.Audit.After(ctx, wanted.Query, wanted.After, wanted.Most)
+		latest = found.End != none
+	} else {
+		found, err = s.Audit.Before(ctx, wanted.Query, wanted.Before, wanted.Most)
+	}
 	if err != nil {
-		return views.Audit{}, err
+		return ui.AuditPart{}, err
 	}
-	answer := views.Audit{Server: s.Audit.Server, Level: int(s.Audit.Level()), Data: found.Entries, More: found.More, Torn: found.Torn}
-	_, answer.Lost = s.Audit.Totals()
-	return answer, nil
+	part := ui.AuditPart{First: found.First, Last: found.Last, Latest: latest}
+	part.Audit = views.Audit{Server: s.Audit.Server, Level: int(s.Audit.Level()), Data: found.Entries, More: found.More, Torn: found.Torn}
+	_, part.Lost = s.Audit.Totals()
+	return part, nil
 }

@@ -3,11 +3,13 @@
 package facts
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/planner/plandiff"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -40,9 +42,14 @@ func (s *Source) machine(who auth.Identity, key string) (ui.Machine, bool) {
 		m.In = in
 	}
 	m.Units = units(m.Machine, distribution)
-	m.Tunnels = s.connections(s.State.Connections, string(d.Value.Subject()))
 	secret := records.MachineKey(key).PlanSecret()
-	m.Watches = s.connections(s.State.Watches, secret)
+	if s.Presence != nil {
+		m.Tunnels = connections(s.Presence.Tunnels.Links(string(d.Value.Subject())))
+		m.Watches = connections(s.Presence.Watches.Links(secret))
+	}
+	for _, t := range m.Tunnels {
+		m.Agent = cmp.Or(m.Agent, t.Agent)
+	}
 	if auth.May(who, auth.Get, auth.Object{Kind: auth.PlanSecret, Key: secret, Cluster: d.Value.ClusterID}) {
 		m.Plan = s.plan(secret, d.Value.InFleet())
 	}
@@ -88,14 +95,10 @@ func (s *Source) why(who auth.Identity, d store.Document[records.Machine]) views
 }
 
 // connections are those of a host, each with the server that it ends at.
-func (s *Source) connections(of *store.Collection[records.Connection], subject string) []ui.Connection {
+func connections(links []presence.Link) []ui.Connection {
 	var all []ui.Connection
-	for _, d := range of.ListIn(subject + "|") {
-		c := ui.Connection{Server: d.Value.Replica, Since: d.Value.Since}
-		if server, ok := s.State.Replicas.Get(d.Value.Replica); ok {
-			c.Server, c.Version = server.Value.URL, server.Value.Version
-		}
-		all = append(all, c)
+	for _, l := range links {
+		all = append(all, ui.Connection{Server: l.Server.URL, Since: l.Since, Agent: l.Agent})
 	}
 	return all
 }

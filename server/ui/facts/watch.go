@@ -4,6 +4,7 @@ package facts
 
 import (
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
@@ -36,11 +37,13 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 		st.Snapshots.Observe(func(e store.Event[records.Snapshot]) {
 			hub.Changed(ui.TopicClusters, ui.TopicCluster(string(e.Value.Cluster)))
 		}),
+		st.Rehearsals.Observe(func(e store.Event[records.Rehearsals]) { hub.Changed(ui.TopicClusters, ui.TopicCluster(e.Key)) }),
 		st.RKEStates.Observe(func(e store.Event[records.RKEState]) { hub.Changed(ui.TopicClusters, ui.TopicCluster(e.Key)) }),
 		st.Events.Observe(func(e store.Event[records.EventPage]) { s.event(hub, e.Key) }),
 		st.Connections.Observe(func(e store.Event[records.Connection]) {
-			hub.Changed(ui.TopicMachine(string(records.Subject(e.Value.Subject).Machine())))
+			hub.Changed(ui.TopicMachine(string(records.Subject(e.Value.Subject).Machine())), ui.TopicServers)
 		}),
+		st.Replicas.Observe(func(store.Event[records.Replica]) { hub.Changed(ui.TopicServers) }),
 		st.Watches.Observe(func(e store.Event[records.Connection]) {
 			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(e.Value.Subject))))
 		}),
@@ -51,10 +54,52 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 		st.GlobalRoles.Observe(func(store.Event[roles.Role]) { rights() }),
 		st.RoleTemplates.Observe(func(store.Event[roles.Role]) { rights() }),
 	}
+	if s.Presence != nil { // a server without others writes nothing of who is connected
+		s.Presence.Tunnels.OnChange(func(subject string, _ bool) {
+			hub.Changed(ui.TopicMachine(string(records.Subject(subject).Machine())), ui.TopicServers)
+		})
+		s.Presence.Watches.OnChange(func(secret string, _ bool) {
+			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(secret))))
+		})
+	}
+	if s.OnVersions != nil {
+		s.OnVersions(func() { hub.Changed(ui.TopicVersions) })
+	}
+	if s.Audit != nil {
+		stops = append(stops, s.watchAudit(hub))
+	}
 	return func() {
 		for _, stop := range stops {
 			stop()
 		}
+	}
+}
+
+// auditGap is between two looks at the audit log, which is read from its files.
+const auditGap = 2 * time.Second
+
+// watchAudit tells the pages of new entries of the audit log, not more often than it can be read.
+func (s *Source) watchAudit(hub *live.Hub) (stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		for {
+			more := s.Audit.More()
+			hub.Changed(ui.TopicAudit)
+			if !after(time.After(auditGap), ended) || !after(more, ended) {
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// after waits for something, and says whether it came before the end.
+func after[T any](something <-chan T, end <-chan struct{}) bool {
+	select {
+	case <-something:
+		return true
+	case <-end:
+		return false
 	}
 }
 

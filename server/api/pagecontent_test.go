@@ -1,0 +1,374 @@
+// What the pages say, as far as it is true.
+
+package api
+
+import (
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
+)
+
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// read is what a page says as people read it, without what stands around it.
+func (b *bench) read(path string) string {
+	b.t.Helper()
+	r := b.look(path, b.admin)
+	if r.status != 200 {
+		b.t.Fatalf("%s: status %d: %s", path, r.status, r.raw)
+	}
+	b.tidy(path, string(r.raw))
+	text := string(r.raw)
+	text = text[strings.Index(text, "<main"):strings.Index(text, "</main>")]
+	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(text, " "))), " ")
+}
+
+// says holds that a page says all of these, and none of those that begin with "!".
+func (b *bench) says(path string, wanted ...string) {
+	b.t.Helper()
+	text := b.read(path)
+	for _, one := range wanted {
+		unwanted, not := strings.CutPrefix(one, "!")
+		if not && strings.Contains(text, unwanted) {
+			b.t.Errorf("%s says %q: %s", path, unwanted, text)
+		} else if !not && !strings.Contains(text, one) {
+			b.t.Errorf("%s does not say %q: %s", path, one, text)
+		}
+	}
+}
+
+// put writes a document that a test needs.
+func put[T any](b *bench, create func(key string, value T) error, key string, value T) {
+	b.t.Helper()
+	if err := create(key, value); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestEtcdOnPage: what is said of a quorum is not said of machines that are at work.
+func TestEtcdOnPage(t *testing.T) {
+	b := newBench(t)
+	node := func(ready bool) *records.NodeRef { return &records.NodeRef{Name: "pier-1", Ready: ready} }
+	for i, c := range []struct {
+		name   string
+		rke1   bool
+		state  records.MachineState
+		member bool
+		node   *records.NodeRef
+		api    bool
+		probes string // of an agent that is there
+		says   []string
+	}{
+		{"a file changes on a single server", false, records.ApplyingPlan, true, node(true), true, "", []string{"1 of 1 member is well", "!no quorum", "well, machine: Applying plan"}},
+		{"the same while its API restarts", false, records.ApplyingPlan, true, node(true), false, "", []string{"0 of 1 member is well", "whether there is a quorum is not known", "!there is no quorum"}},
+		{"the same, and its agent asked", false, records.ApplyingPlan, true, node(true), false, `{"kube-apiserver":{"healthy":true,"successCount":1}}`, []string{"1 of 1 member is well", "!no quorum"}},
+		{"the probe of etcd says no", false, records.ApplyingPlan, true, node(true), true, `{"etcd":{"failureCount":5}}`, []string{"there is no quorum", "not healthy, machine: Applying plan"}},
+		{"the probe of etcd was not asked yet", false, records.ApplyingPlan, true, node(true), true, `{"etcd":{}}`, []string{"1 of 1 member is well"}},
+		{"the node has gone", false, records.Unavailable, true, node(false), true, "", []string{"0 of 1 member is well", "there is no quorum"}},
+		{"has not joined", false, records.ApplyingPlan, false, nil, true, "", []string{"No member has joined yet.", "has not joined"}},
+		{"of RKE1, well", true, records.Active, false, node(true), true, "", []string{"1 of 1 member is well", "!No member"}},
+		{"of RKE1, its agent away", true, records.Disconnected, false, node(false), true, "", []string{"there is no quorum"}},
+		{"of RKE1, new", true, records.WaitingForPlan, false, nil, true, "", []string{"No member has joined yet."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.t = t
+			name := strings.ReplaceAll(strings.ReplaceAll(c.name, " ", "-"), ",", "")
+			name = strings.ToLower(name)
+			cl := b.addCluster(name, "c-m-"+name, func(cl *records.Cluster) {
+				if active(cl); c.rke1 {
+					config := clusterspec.RancherKubernetesEngineConfig(`{"kubernetes_version":"v1.30.8-rancher1-1"}`)
+					cl.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &config}
+				}
+			})
+			m := b.addMachine(cl, fmt.Sprintf("%012x", i), func(m *records.Machine) {
+				m.UID, m.Status.State, m.Status.Member, m.Status.Node = "uid-"+name, c.state, c.member, c.node
+			})
+			b.clusterAPI = func(records.ClusterKey) observed.API { return observed.API{Reachable: c.api} }
+			if c.probes != "" {
+				secret := records.PlanSecret{Object: records.Object{Namespace: m.Namespace, Name: m.PlanSecretName()}, Data: map[string][]byte{plans.KeyProbeStatuses: []byte(c.probes)}}
+				if _, err := b.st.PlanSecrets.Create(t.Context(), secret.Key(), secret); err != nil {
+					t.Fatal(err)
+				}
+				b.presence.Watches.Set(secret.Key(), true, start)
+			}
+			b.says("clusters/fleet-default/"+name, c.says...)
+		})
+	}
+}
+
+// TestAgentOnPage: the version of an agent is what it says itself, and not that of the server.
+func TestAgentOnPage(t *testing.T) {
+	b := newBench(t)
+	_, machines := harbour(b)
+	key := machines[0].Key()
+	b.says("machines/"+key, "Tunnel none", "Agent version not known does not watch its plan")
+	b.releases = map[string]string{string(machines[0].Subject()): "v0.9.7"}
+	b.presence.Tunnels.Set(string(machines[0].Subject()), true, start)
+	b.presence.Watches.Set(records.MachineKey(key).PlanSecret(), true, start.Add(time.Minute))
+	b.says("machines/"+key, "to https://bench:8443", "Agent drover v0.9.7 watches its plan 2026-09-01 10:01:00 , at https://bench:8443", "!v0.1.0")
+	if r := b.get("/v1-drover/machines/" + key); r.text("agent") != "v0.9.7" {
+		t.Errorf("the API says %q: %s", r.text("agent"), r.raw)
+	}
+	// The tunnel ends at another server.
+	b.presence.Tunnels.Set(string(machines[0].Subject()), false, start)
+	other := records.Connection{Subject: string(machines[0].Subject()), Replica: "other", Since: start, Agent: "v0.9.8"}
+	put(b, func(key string, c records.Connection) error {
+		_, err := b.st.Connections.Create(t.Context(), key, c)
+		return err
+	}, other.Key(), other)
+	b.says("machines/"+key, "Agent drover v0.9.8")
+}
+
+// TestRehearsalsOnPage: a rehearsal that failed is shown as one, with its cause, and when the next is due.
+func TestRehearsalsOnPage(t *testing.T) {
+	b := newBench(t)
+	cl, machines := harbour(b)
+	b.pass(5 * time.Hour)
+	end := func(hours int, counted, cause, state string) *records.RehearsalEnd {
+		return &records.RehearsalEnd{Operation: "op-x", State: state, At: start.Add(time.Duration(hours) * time.Hour), Snapshot: "s", Machine: "m", Counted: counted, Cause: cause}
+	}
+	good, bad := end(1, "3 nodes, 412 objects", "", "succeeded"), end(2, "", "the API did not come up", "failed")
+	for _, c := range []struct {
+		name string
+		kept records.Rehearsals
+		says []string
+	}{
+		{"none", records.Rehearsals{}, []string{"Last rehearsal none"}},
+		{"good", records.Rehearsals{Last: good, Good: good}, []string{"2026-09-01 11:00:00 ● good", "!▲ failed", "!next"}},
+		{"failed", records.Rehearsals{Last: bad, Good: good}, []string{"2026-09-01 12:00:00 ▲ failed the API did not come up last good 2026-09-01 11:00:00"}},
+		{"never good", records.Rehearsals{Last: bad}, []string{"▲ failed the API did not come up none was good yet"}},
+		{"good, and not cleaned up", records.Rehearsals{Last: end(3, "3 nodes", "host m was not cleaned up", "failed"), Good: good}, []string{"2026-09-01 13:00:00 ● good ▲ host m was not cleaned up"}},
+		{"due", records.Rehearsals{Every: 24 * time.Hour, Fleet: "spare", Since: start, Last: good, Good: good}, []string{"● good next 2026-09-02 11:00:00"}},
+		{"held up", records.Rehearsals{Every: time.Hour, Fleet: "spare", Since: start, Held: &records.HeldRehearsal{Why: "no machine is free", At: start}}, []string{"none next 2026-09-01 10:00:00 ▲ no machine is free"}},
+	} {
+		if d, ok := b.st.Rehearsals.Get(cl.Key()); ok {
+			d.Value = c.kept
+			if _, err := b.st.Rehearsals.Update(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := b.st.Rehearsals.Create(t.Context(), cl.Key(), c.kept); err != nil {
+			t.Fatal(err)
+		}
+		b.says("clusters/fleet-default/harbour", c.says...)
+		for i := range c.says {
+			c.says[i] = strings.TrimPrefix(c.says[i], "Last rehearsal ")
+		}
+		b.says("clusters?q=harbour", c.says...)
+	}
+	b.says("clusters/fleet-default/harbour", "every 1h0m0s on fleet spare")
+	snapshot := records.Snapshot{
+		Cluster: records.ClusterKey(cl.Key()), Machine: machines[0].Name, Node: "host-1", File: "/snapshots/one", Size: 7, Created: start,
+		Rehearsal: &records.Rehearsal{At: start.Add(time.Hour), Cause: "disk of the host is full", Good: start},
+	}
+	if _, err := b.st.Snapshots.Create(t.Context(), snapshot.Key(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	b.says("clusters/fleet-default/harbour", "2026-09-01 11:00:00 ▲ failed disk of the host is full last good 2026-09-01 10:00:00")
+	b.says("do/rehearsals/fleet-default/harbour?every=24h&fleet=spare", "drover clusters rehearsals harbour --every 24h --fleet spare", "Rehearse again and again")
+	r := b.look("do/rehearsals/fleet-default/harbour", b.admin)
+	if text := string(r.raw); !strings.Contains(text, `name="every" value="1h0m0s"`) || !strings.Contains(text, `name="fleet" value="spare"`) {
+		t.Errorf("the form does not have the schedule that there is: %s", text)
+	}
+}
+
+// TestJoinOnPage: the line for a host has the roles, labels and taints that were given, for hosts of both kinds, and is the one that
+// the API gives with the flags that its agent knows.
+func TestJoinOnPage(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("harbour", "c-m-h4rb0r55", active)
+	config := clusterspec.RancherKubernetesEngineConfig(`{"kubernetes_version":"v1.30.8-rancher1-1"}`)
+	bare := clusterspec.RancherKubernetesEngineConfig(``)
+	b.addCluster("quarry", "c-quarr", func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &config} })
+	b.addCluster("dockyard", "c-docky", func(c *records.Cluster) { c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &bare} })
+	b.addCluster("lagoon", "c-lagoo", func(c *records.Cluster) { c.Spec = clusterspec.Spec{} })
+	const all = "?etcd=on&controlplane=on&worker=on"
+	for _, c := range []struct{ cluster, query, flags, command, fault string }{
+		{"harbour", "", " --etcd --controlplane --worker", "harbour --etcd --controlplane --worker", ""},
+		{"harbour", "?worker=on", " --worker", "harbour --worker", ""},
+		{"harbour", "?worker=on&labels=rack%3Da+disk%3Dssd&taints=db%3Dx%3ANoSchedule&node-name=pier+1", " --worker --node-name 'pier 1' --label rack=a --label disk=ssd --taints db=x:NoSchedule", "", ""},
+		{"quarry", all, " --etcd --controlplane --worker", "quarry --docker --etcd --controlplane --worker", ""},
+		{"quarry", "?etcd=on&labels=rack%3Da&taints=db%3Dx%3ANoExecute", " --etcd --label rack=a --taints db=x:NoExecute", "quarry --docker --etcd --label rack=a --taints db=x:NoExecute", ""},
+		{"dockyard", "?worker=on", " --worker", "dockyard --docker --worker", ""},
+		{"dockyard", "?labels=rack%3Da", "", "", "A host needs at least one role."},
+		{"harbour", "?labels=rack%3Da", "", "", "A host needs at least one role."},
+		{"harbour", all + "&labels=rack", "", "", "rack is not a label"},
+		{"harbour", all + "&labels=%3Da", "", "", "=a is not a label"},
+		{"harbour", all + "&taints=db%3Ax", "", "", "db:x is not a taint"},
+		{"quarry", all + "&taints=%3ANoSchedule", "", "", ":NoSchedule is not a taint"},
+		{"lagoon", "", "", "drover clusters import lagoon", ""},
+	} {
+		page := string(b.look("clusters/fleet-default/"+c.cluster+"/join"+c.query, b.admin).raw)
+		b.tidy(c.cluster, page)
+		line := ""
+		if shown := regexp.MustCompile(`(?s)<pre tabindex="0">(.*?)</pre>`).FindStringSubmatch(page); shown != nil {
+			line = html.UnescapeString(shown[1])
+		}
+		given := b.get("/v1-drover/clusters/fleet-default/" + c.cluster + "/join").text("command")
+		text := html.UnescapeString(page)
+		if c.fault != "" && (line != "" || !strings.Contains(text, c.fault)) || c.fault == "" && (given == "" || line != given+c.flags) || !strings.Contains(text, c.command) {
+			t.Errorf("%s%s: line %q, want %q, %q and %q: %s", c.cluster, c.query, line, given+c.flags, c.command, c.fault, page)
+		}
+		if docker := strings.HasPrefix(line, "docker run") || strings.Contains(line, "docker run"); c.fault == "" && docker != (c.cluster == "quarry" || c.cluster == "dockyard") {
+			t.Errorf("%s: the line is of the other kind: %s", c.cluster, line)
+		}
+	}
+}
+
+// TestServersOnPage: every server that runs is there, with tunnels or without, and new ones come by themselves.
+func TestServersOnPage(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	b.says("servers", "https://bench:8443 this page is from it 2026-09-01 10:00:00 v0.1.0 not known 0", "No tunnel is open.")
+	b.leader = "bench-1"
+	b.says("servers", "v0.1.0 leads 0")
+	f := b.follow(b.serve(), "servers", b.admin)
+	f.next("hello")
+	f.next("main")
+	add := func(r records.Replica) {
+		put(b, func(key string, r records.Replica) error {
+			_, err := b.st.Replicas.Create(t.Context(), key, r)
+			return err
+		}, r.ID, r)
+	}
+	add(records.Replica{ID: "other", URL: "https://other:8443", Version: "v0.2.0", Started: start.Add(time.Hour), Identity: "other-7"})
+	if now := f.next("main"); !strings.Contains(now, "https://other:8443") {
+		t.Errorf("the new server is not shown: %s", now)
+	}
+	add(records.Replica{ID: "old", URL: "https://old:8443", Started: start})
+	b.says("servers", "v0.1.0 leads 0", "https://other:8443 2026-09-01 11:00:00 v0.2.0 no 0", "https://old:8443 2026-09-01 10:00:00 not known not known 0")
+}
+
+// TestTimelineOnPage: tasks are spans over one axis of time, and a list of the same; who may steer the operation does it there.
+func TestTimelineOnPage(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	harbour(b)
+	b.pass(40*time.Second - time.Millisecond)
+	b.addOperation("op-abcdefgh", func(o *operations.Operation) {
+		o.Tasks = []operations.Task{
+			{ID: "m-1", Title: "Upgrade pier-1", State: operations.TaskSucceeded, Host: "pier-1", Started: start, Ended: start.Add(20 * time.Second)},
+			{ID: "m-2", Title: "Upgrade pier-2", State: operations.TaskRunning, Host: "pier-2", Started: start.Add(20 * time.Second)},
+			{ID: "m-3", Title: "Upgrade pier-3", State: operations.TaskPending, Host: "pier-3"},
+		}
+	})
+	for _, path := range []string{"clusters/fleet-default/harbour", "operations/op-abcdefgh"} {
+		b.says(path, "Upgrade pier-1 pier-1 ● succeeded from 2026-09-01 10:00:00 to 2026-09-01 10:00:20 , 20s", "Upgrade pier-2 pier-2 ◐ running from 2026-09-01 10:00:20", "Upgrade pier-3 pier-3 ○ pending has not begun")
+		page := string(b.look(path, b.admin).raw)
+		for _, wanted := range []string{
+			`<rect x="0" y="0" width="500" height="10">`, `<rect x="500" y="0" width="500" height="10">`,
+			`href="/dashboard/do/abort/op-abcdefgh"`, `href="/dashboard/do/pause/fleet-default/harbour"`,
+		} {
+			if !strings.Contains(page, wanted) {
+				t.Errorf("%s lacks %s: %s", path, wanted, page)
+			}
+		}
+		if n := strings.Count(page, "<rect"); n != 2 {
+			t.Errorf("%s has %d spans", path, n)
+		}
+	}
+	// Who may see the cluster and no more is offered nothing of that.
+	id, ann := b.person("ann", "user-base")
+	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","userId":"`+id+`","roleTemplateId":"cluster-member"}`)
+	for _, path := range []string{"clusters/fleet-default/harbour", "operations/op-abcdefgh"} {
+		if r := b.look(path, ann); r.status != 200 || strings.Contains(string(r.raw), "/dashboard/do/abort") || strings.Contains(string(r.raw), "/dashboard/do/pause") {
+			t.Errorf("%s as ann: status %d: %s", path, r.status, r.raw)
+		}
+	}
+}
+
+// TestAuditPages: the log is cut by the server, each part has an address that leads to its neighbours, and the newest part is live.
+func TestAuditPages(t *testing.T) {
+	b := newBench(t)
+	record := func(i int) {
+		b.audit.Record(audit.Change, audit.Entry{Time: b.now(), User: "user-admin", Username: "admin", Verb: "update", Kind: []string{"even", "odd"}[i%2], Object: fmt.Sprintf("object-%03d-", i)})
+	}
+	for i := range 450 {
+		record(i)
+	}
+	object := regexp.MustCompile(`object-(\d+)-`)
+	part := func(path string) (first, last string, n int, page string) {
+		t.Helper()
+		page = string(b.look(path, b.admin).raw)
+		b.tidy(path, page)
+		all := object.FindAllStringSubmatch(page, -1)
+		if len(all) == 0 {
+			return "", "", 0, page
+		}
+		return all[0][1], all[len(all)-1][1], len(all), page
+	}
+	lead := func(page, word string) string {
+		found := regexp.MustCompile(`<a href="/dashboard/([^"]+)" rel="` + word + `">`).FindStringSubmatch(page)
+		if found == nil {
+			return ""
+		}
+		return html.UnescapeString(found[1])
+	}
+	for _, c := range []struct {
+		path  string
+		parts [][2]string // newest and oldest of each
+	}{
+		{"audit?verb=update", [][2]string{{"449", "250"}, {"249", "050"}, {"049", "000"}}},
+		{"audit?kind=odd", [][2]string{{"449", "051"}, {"049", "001"}}},
+		{"audit?object=object-1%2A", [][2]string{{"199", "100"}}},
+	} {
+		path := c.path
+		var before []string
+		for i, want := range c.parts {
+			first, last, _, page := part(path)
+			if first != want[0] || last != want[1] || (lead(page, "prev") == "") != (i == 0) || (lead(page, "next") == "") != (i == len(c.parts)-1) {
+				t.Fatalf("%s: %s to %s, want %v, newer %q, older %q", path, first, last, want, lead(page, "prev"), lead(page, "next"))
+			}
+			if live := strings.Contains(page, "data-live"); live != (i == 0) {
+				t.Errorf("%s: live %t", path, live)
+			}
+			if i > 0 {
+				before = append(before, lead(page, "prev"))
+			}
+			path = lead(page, "next")
+		}
+		for i, newer := range before {
+			if first, _, _, page := part(newer); first != c.parts[i][0] || i == 0 && lead(page, "prev") != "" {
+				t.Errorf("%s begins with %s, want %s", newer, first, c.parts[i][0])
+			}
+		}
+	}
+	for _, bad := range []string{"before=x", "after=../../etc/passwd:1"} {
+		if r := b.look("audit?"+bad, b.admin); r.status != 422 {
+			t.Errorf("%s: status %d", bad, r.status)
+		}
+	}
+	if r := b.look("audit?before=20010101T000000.000Z.jsonl:7", b.admin); r.status != 200 {
+		t.Errorf("before everything: status %d", r.status)
+	}
+	f := b.follow(b.serve(), "audit?verb=update", b.admin)
+	f.next("hello")
+	f.next("main")
+	record(450)
+	if now := f.next("main"); !strings.Contains(now, "object-450-") {
+		t.Errorf("the new entry is not shown: %s", now)
+	}
+}
+
+// TestVersionsFollow: the page of versions shows new ones when the data have them.
+func TestVersionsFollow(t *testing.T) {
+	b := newBench(t)
+	f := b.follow(b.serve(), "versions", b.admin)
+	f.next("hello")
+	f.next("main")
+	b.known.Store(&versions.Data{})
+	b.versionsChanged()
+	if now := f.next("main"); !strings.Contains(now, "There is nothing here yet.") {
+		t.Errorf("the new data are not shown: %s", now)
+	}
+}

@@ -1,0 +1,51 @@
+// Package picture is what pages draw of a cluster: its machines by tier, the members of its etcd, and its operations over
+// time. Each picture is a value made of others, which templates draw; what it says by a colour it says in words, too.
+package picture
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/views"
+)
+
+// Tone is what a state means: good, bad, work, or rest for what waits for people or has ended.
+func Tone(state string) string {
+	switch state {
+	case "active", "succeeded", "healthy", string(records.Active), string(records.Connected):
+		return "good"
+	case "error", "failed", "unavailable", "disconnected", string(records.Failed), string(records.Unavailable), string(records.Disconnected):
+		return "bad"
+	case "pending", "queued", "aborted", "skipped", "exported", "paused", "removing", "", string(records.Removing), string(records.Registering):
+		return "rest"
+	}
+	return "work"
+}
+
+// Mark is a sign for a tone, for those who cannot tell colours apart.
+func Mark(tone string) string {
+	switch tone {
+	case "good":
+		return "●"
+	case "bad":
+		return "▲"
+	case "work":
+		return "◐"
+	}
+	return "○"
+}
+
+// CompareStates has what is not well first.
+func CompareStates(a, b string) int {
+	order := map[string]int{"bad": 0, "work": 1, "rest": 2, "good": 3}
+	return cmp.Or(cmp.Compare(order[Tone(a)], order[Tone(b)]), strings.Compare(a, b))
+}
+
+// Host is what people call a machine: its node, or its host.
+func Host(m views.Machine) string {
+	if m.Node != nil && m.Node.Name != "" {
+		return m.Node.Name
+	}
+	return cmp.Or(m.NodeName, m.Name)
+}
