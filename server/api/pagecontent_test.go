@@ -3,8 +3,11 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"html"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
 )
@@ -37,7 +41,7 @@ func (b *bench) read(path string) string {
 // says holds that a page says all of these, and none of those that begin with "!".
 func (b *bench) says(path string, wanted ...string) {
 	b.t.Helper()
-	text := b.read(path)
+	text := strings.ReplaceAll(b.read(path), " UTC", "") // all times are
 	for _, one := range wanted {
 		unwanted, not := strings.CutPrefix(one, "!")
 		if not && strings.Contains(text, unwanted) {
@@ -371,4 +375,148 @@ func TestVersionsFollow(t *testing.T) {
 	if now := f.next("main"); !strings.Contains(now, "There is nothing here yet.") {
 		t.Errorf("the new data are not shown: %s", now)
 	}
+}
+
+// TestCausesOnPage: who waits for others stands below them, and the log on a host is a link, which is followed when somebody wants it.
+func TestCausesOnPage(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	b.askAgent = func(context.Context, records.Subject, string) (*http.Response, error) {
+		t.Error("a host is asked while a page is drawn")
+		return nil, errors.New("away")
+	}
+	for i, code := range []verdict.Code{verdict.HostLost, verdict.WaitTier, verdict.WaitTier, verdict.Probes} {
+		b.addMachine(cl, fmt.Sprintf("%012x", i), func(m *records.Machine) {
+			m.NodeName = fmt.Sprintf("pier-%d", i)
+			m.Status.Condition = records.Condition{State: records.WaitingForProbes, Code: string(code), Cause: "cause " + m.NodeName}
+		})
+	}
+	b.says("clusters/fleet-default/harbour", "2 wait for machines above pier-1 ")
+	page := string(b.look("clusters/fleet-default/harbour", b.admin).raw)
+	above, under, ok := strings.Cut(page, `<li class="below">`)
+	if !ok || !strings.Contains(above, "cause pier-0") || !strings.Contains(above, "cause pier-3") || !strings.Contains(under, "cause pier-1") || !strings.Contains(under, "cause pier-2") {
+		t.Errorf("the causes are no tree: %s", page)
+	}
+	link := `<a class="button" href="/v1-drover/machines/fleet-default/custom-000000000003/logs?unit=k3s&amp;tail=20" data-pour="log-fleet-default/custom-000000000003">`
+	if !strings.Contains(page, link) || strings.Contains(page, "custom-000000000001/logs") {
+		t.Errorf("want the link %s, and none to hosts of which the log says nothing: %s", link, page)
+	}
+	b.says("machines/fleet-default/custom-000000000003", "last lines of k3s on its host")
+	id, ann := b.person("ann", "user-base")
+	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","userId":"`+id+`","roleTemplateId":"cluster-member"}`)
+	if r := b.look("clusters/fleet-default/harbour", ann); r.status != 200 || strings.Contains(string(r.raw), "data-pour") {
+		t.Errorf("who may not read logs is offered them: status %d: %s", r.status, r.raw)
+	}
+}
+
+// TestSnapshotsOnPage: every snapshot can be seen and chosen, however many there are.
+func TestSnapshotsOnPage(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	m := b.addMachine(cl, "0f31c2aa9d10", nil)
+	for i := range 130 {
+		one := records.Snapshot{
+			Cluster: records.ClusterKey(cl.Key()), Machine: m.Name, Node: "host-1", File: fmt.Sprintf("/snapshots/on-demand-%03d", i), Size: 7, Created: start.Add(time.Duration(i) * time.Minute),
+		}
+		put(b, func(key string, s records.Snapshot) error {
+			_, err := b.st.Snapshots.Create(t.Context(), key, s)
+			return err
+		}, one.Key(), one)
+	}
+	b.says("clusters/fleet-default/harbour", "on-demand-129", "on-demand-030", "!on-demand-029", "1 to 100 of 130")
+	b.says("clusters/fleet-default/harbour?page=2", "on-demand-029", "on-demand-000", "!on-demand-030", "101 to 130 of 130")
+	for _, deed := range []string{"restore", "rehearse"} {
+		if n := strings.Count(string(b.look("do/"+deed+"/fleet-default/harbour", b.admin).raw), `<option value="on-demand-`); n != 130 {
+			t.Errorf("%s offers %d snapshots", deed, n)
+		}
+	}
+}
+
+// TestWhatIsSaidOfClusters: the certificate that ends first, the last snapshot, since when something waits, and what a machine went through.
+func TestWhatIsSaidOfClusters(t *testing.T) {
+	at := func(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
+	ends := func(name string, hours int) func(*records.Machine) {
+		return func(m *records.Machine) { m.Certificate = records.CertificateEnd{Name: name, End: at(hours)} }
+	}
+	for _, c := range []struct {
+		name      string
+		cluster   func(*records.Cluster)
+		machines  []func(*records.Machine)
+		snapshots []records.Snapshot
+		rke1      *records.RKEState
+		wait      *operations.Wait
+		list, own []string // what the list and its own page say
+	}{
+		{
+			name: "nothing-known", machines: []func(*records.Machine){nil},
+			list: []string{"nothing not known none none"}, own: []string{"First certificate ends not known", "Last snapshot none"},
+		},
+		{
+			name: "first-of-three", machines: []func(*records.Machine){ends("later.crt", 9), ends("first.crt", 7), nil, ends("last.crt", 11)},
+			list: []string{"2026-09-01 17:00:00 first.crt", "!later.crt"}, own: []string{"First certificate ends 2026-09-01 17:00:00 first.crt"},
+		},
+		{
+			name: "of-rke1", machines: []func(*records.Machine){nil},
+			rke1: &records.RKEState{
+				Ends:      map[string]time.Time{"kube-ca": at(90), "kube-node": at(8), "kube-admin": at(8)},
+				Snapshots: []records.RKESnapshot{{ID: "a", Name: "taken", At: at(1)}, {ID: "b", Name: "broken", At: at(3), Failure: "the disk is full"}},
+			},
+			list: []string{"2026-09-01 18:00:00 kube-admin 2026-09-01 11:00:00"}, own: []string{"First certificate ends 2026-09-01 18:00:00 kube-admin", "Last snapshot 2026-09-01 11:00:00", "▲ the disk is full"},
+		},
+		{
+			name: "last-that-was-taken", machines: []func(*records.Machine){nil},
+			snapshots: []records.Snapshot{{File: "/s/first", Created: at(1)}, {File: "/s/second", Created: at(2)}, {File: "/s/third", Created: at(3), Fault: "etcd is away"}, {File: "/s/fourth", Created: at(4), Missing: at(5)}},
+			list:      []string{"not known 2026-09-01 12:00:00"}, own: []string{"Last snapshot 2026-09-01 12:00:00", "▲ etcd is away", "!fourth"},
+		},
+		{
+			name: "waits", machines: []func(*records.Machine){nil}, wait: &operations.Wait{Object: "machine pier-2", Cause: "its agent is not connected", NextStep: "start it", Since: at(2)},
+			list: []string{"Upgrade waits 0 of 1 its agent is not connected · 2026-09-01 12:00:00"}, own: []string{"Waits for machine pier-2: its agent is not connected 2026-09-01 12:00:00 What to do: start it"},
+		},
+		{
+			name: "says-since-when", machines: []func(*records.Machine){nil}, cluster: func(cl *records.Cluster) {
+				cl.Status.State, cl.Status.Message, cl.Status.Since = "updating", "waiting for pier-3", at(3)
+			},
+			list: []string{"◐ updating", "waiting for pier-3 2026-09-01 13:00:00"}, own: []string{"State ◐ updating 2026-09-01 13:00:00", "waiting for pier-3"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			cl := b.addCluster(c.name, "c-m-h4rb0r55", func(cl *records.Cluster) {
+				if active(cl); c.cluster != nil {
+					c.cluster(cl)
+				}
+			})
+			first := records.Machine{}
+			for i, shape := range c.machines {
+				first = b.addMachine(cl, fmt.Sprintf("%012x", i), shape)
+			}
+			for _, s := range c.snapshots {
+				s.Cluster, s.Machine, s.Node = records.ClusterKey(cl.Key()), first.Name, "host-1"
+				put(b, func(key string, s records.Snapshot) error {
+					_, err := b.st.Snapshots.Create(t.Context(), key, s)
+					return err
+				}, s.Key(), s)
+			}
+			if c.rke1 != nil {
+				put(b, func(key string, s records.RKEState) error {
+					_, err := b.st.RKEStates.Create(t.Context(), key, s)
+					return err
+				}, cl.Key(), *c.rke1)
+			}
+			if c.wait != nil {
+				b.addOperation("op-abcdefgh", func(o *operations.Operation) {
+					o.Subject, o.Title, o.Wait, o.Tasks = cl.Key(), "Upgrade waits", c.wait, []operations.Task{{ID: "m", State: operations.TaskWaiting}}
+				})
+			}
+			b.says("clusters", c.list...)
+			b.says("clusters/"+cl.Key(), c.own...)
+		})
+	}
+	b := newBench(t)
+	m := b.addMachine(b.addCluster("harbour", "c-m-h4rb0r55", active), "0f31c2aa9d10", func(m *records.Machine) {
+		m.Status.Condition, m.Status.Since = records.Condition{State: records.Active}, at(3)
+		m.Status.History = []records.Transition{{State: records.Registering, At: at(0)}, {State: records.ApplyingPlan, At: at(1)}, {State: records.Active, At: at(3)}}
+	})
+	b.says("machines/"+m.Key(), "History 2026-09-01 13:00:00 ● Active 2026-09-01 11:00:00 ◐ Applying plan for 2h0m 2026-09-01 10:00:00 ○ Registering for 1h0m")
 }

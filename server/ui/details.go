@@ -21,7 +21,8 @@ import (
 // clusterView is the page of a cluster.
 type clusterView struct {
 	Cluster
-	Tiers []picture.Tier
+	Tiers  []picture.Tier
+	Causes picture.Causes
 	// UnderWay is the operation that is worked on; nil when none is.
 	UnderWay *views.Operation
 	Timeline picture.Timeline
@@ -30,6 +31,9 @@ type clusterView struct {
 	Quorum picture.Quorum
 	Path   string
 	Offers []Offer
+	// Files are the part of its snapshots that is shown.
+	Files []views.Snapshot
+	Part  Part
 	// MayChange says that who asks is offered the editor.
 	MayChange bool
 }
@@ -42,6 +46,8 @@ func (u *UI) Cluster(r Request) (View, error) {
 		return View{}, norman.Missing("cluster", key)
 	}
 	v := clusterView{Cluster: c, Tiers: picture.Tiers(c.Machines), UnderWay: c.underWay(), Quorum: picture.QuorumOf(c.Etcd), Path: r.Query.Path, Offers: u.offers(r.Who, c), MayChange: auth.May(r.Who, auth.Update, auth.OfCluster(c.ID))}
+	v.Causes = picture.CausesOf(c.Why, auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Cluster: c.ID}))
+	v.Files, v.Part = partOf(c.Snapshots, r.Query)
 	if o := v.UnderWay; o != nil {
 		v.Timeline = picture.TimelineOf(*o, u.Now())
 		v.Steers = u.steers(r.Who, Operation{Operation: *o, ClusterID: c.ID, Of: &c.ClusterRow.Cluster})
@@ -155,6 +161,7 @@ type machineView struct {
 	Offers []Offer
 	// MayRead says that who asks may read the output of its plan and the logs of its units, or of its containers.
 	MayRead    bool
+	Causes     picture.Causes
 	Containers []views.Container
 	// Silent is why the host does not say which containers it has.
 	Silent string
@@ -189,6 +196,7 @@ func (u *UI) Machine(r Request) (View, error) {
 	}
 	v := machineView{Machine: m, Host: picture.Host(m.Machine), Walked: walk(m.History), Offers: u.offers(r.Who, m)}
 	v.MayRead = auth.May(r.Who, auth.Action("logs"), auth.Object{Kind: auth.Machine, Key: m.ID, Cluster: m.ClusterID})
+	v.Causes = picture.CausesOf(m.Why, v.MayRead)
 	if v.MayRead && m.Docker != nil && len(m.Tunnels) > 0 {
 		v.Containers, v.Silent = containers(r, key)
 	}

@@ -92,9 +92,8 @@ type Cluster struct {
 	Operations []views.Operation
 	// Events are the newest ones, newest first.
 	Events []views.Event
-	// Snapshots are the newest ones, newest first, of so many.
-	Snapshots     []views.Snapshot
-	SnapshotCount int
+	// Snapshots are those that are known, newest first.
+	Snapshots []views.Snapshot
 	// Etcd are the machines with etcd, and what each is to it.
 	Etcd []picture.Member
 	// MayJoin says that who asks may see the command by which hosts join.

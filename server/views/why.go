@@ -68,6 +68,27 @@ type Cause struct {
 	tier int
 }
 
+// turns are the codes of machines that wait until others have come as far as they have to.
+var turns = []verdict.Code{
+	verdict.WaitBootstrap, verdict.WaitEtcd, verdict.WaitControlPlane, verdict.WaitVoter, verdict.WaitUpgrade, verdict.WaitQuorum, verdict.WaitBudget, verdict.WaitTier, verdict.WaitGiven,
+}
+
+// Tree parts the causes into those that stand by themselves and those of machines that wait for others, which are there because of
+// them. Which machine waits for which is in their sentences alone. Where all wait for others they stand by themselves.
+func (w Why) Tree() (first, below []Cause) {
+	for _, c := range w.Causes {
+		if slices.Contains(turns, verdict.Code(c.Code)) && c.kind == verdict.Turn {
+			below = append(below, c)
+		} else {
+			first = append(first, c)
+		}
+	}
+	if len(first) == 0 {
+		return below, nil
+	}
+	return first, below
+}
+
 // HostLog is the end of the log of a systemd unit on a host.
 type HostLog struct {
 	Unit  string   `json:"unit"`

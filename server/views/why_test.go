@@ -167,6 +167,43 @@ func TestACauseSaysWhatToDo(t *testing.T) {
 }
 
 // TestCausesAreBounded: a fleet that is lost is an answer that can be read.
+// TestTree: machines that wait for others stand below what they wait for, and what waits for people does not.
+func TestTree(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		machines     []records.Machine
+		first, below string
+	}{
+		{"nothing", nil, "cluster", ""},
+		{"a failure and who waits", []records.Machine{
+			host("a", worker, records.WaitingForPlan, verdict.WaitControlPlane, 3), host("b", allRoles, records.Failed, verdict.PlanFailed, 1, begins), host("c", worker, records.Active, verdict.WaitTier, 2),
+		}, "b", "a c"},
+		{"who waits for people stands by itself", []records.Machine{
+			host("a", worker, records.Active, verdict.WaitWindow, 3), host("b", worker, records.Active, verdict.WaitBudget, 1),
+		}, "a", "b"},
+		{"all wait", []records.Machine{host("a", worker, records.Active, verdict.WaitTier, 3), host("b", worker, records.Active, verdict.WaitQuorum, 1)}, "a b", ""},
+		{"who waits and has failed", []records.Machine{
+			host("a", worker, records.Failed, verdict.WaitTier, 3), host("b", worker, records.Active, verdict.WaitTier, 1),
+		}, "a", "b"},
+	} {
+		names := func(causes []Cause) string {
+			var all []string
+			for _, one := range causes {
+				name := strings.TrimPrefix(one.Machine, "fleet-default/")
+				if name == "" {
+					name = "cluster"
+				}
+				all = append(all, name)
+			}
+			return strings.Join(all, " ")
+		}
+		first, below := OfCauses(harbour("updating", "configuring"), c.machines, nil, "").Tree()
+		if names(first) != c.first || names(below) != c.below {
+			t.Errorf("%s: %q, and below %q; want %q and %q", c.name, names(first), names(below), c.first, c.below)
+		}
+	}
+}
+
 func TestCausesAreBounded(t *testing.T) {
 	var machines []records.Machine
 	for i := range MaxCauses + 7 {

@@ -65,7 +65,6 @@ func (s *Source) Facts() ui.Facts {
 const (
 	mostOperations = 20
 	mostEvents     = 40
-	mostSnapshots  = 20
 )
 
 func (s *Source) clusters(who auth.Identity) []ui.ClusterRow {
@@ -203,8 +202,6 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 	if auth.May(who, auth.Get, auth.In(id, auth.EtcdBackup)) {
 		c.Snapshots = s.snapshots(d)
 		slices.Reverse(c.Snapshots)
-		c.SnapshotCount = len(c.Snapshots)
-		c.Snapshots = c.Snapshots[:min(len(c.Snapshots), mostSnapshots)]
 		for i, shown := range c.Snapshots {
 			if one, ok := s.State.Snapshots.Get(key + "/" + shown.ID); ok && s.DayTwo != nil {
 				c.Snapshots[i].Restorable, c.Snapshots[i].Why = s.DayTwo.Restorable(one.Value)
