@@ -141,6 +141,9 @@ type begun struct {
 	in io.Reader
 }
 
+// NetConn is the connection below, for who sets options of it.
+func (c *begun) NetConn() net.Conn { return c.Conn }
+
 // Read is of net.Conn: first what was read ahead, then the connection.
 func (c *begun) Read(p []byte) (int, error) { return c.in.Read(p) }
 

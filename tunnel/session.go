@@ -20,6 +20,9 @@ const (
 	requestLimit = 5 * time.Second
 )
 
+// PatientStall is how long a write of a patient Target may wait.
+const PatientStall = 15 * time.Minute
+
 // limits are what one session and its connections may take.
 type limits struct {
 	connections int           // at a time
@@ -37,10 +40,11 @@ func usualLimits() limits {
 	return limits{
 		connections: 1000,
 		// A peer is asked to pause at 2 MiB; what was on its way by then still comes.
-		unread:  32 << 20,
-		idle:    time.Hour,
+		unread: 32 << 20,
+		// The log of a pod that says nothing overnight is still followed; a websocket whose host is gone ends within silent.
+		idle:    24 * time.Hour,
 		stall:   30 * time.Second,
-		patient: 15 * time.Minute,
+		patient: PatientStall,
 		// A stopped host costs one try; the next goes through another tunnel.
 		linger: 50 * time.Millisecond,
 	}

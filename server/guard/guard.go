@@ -267,13 +267,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// conn gives each write a limit of its own, unless a shorter one was set.
+// conn gives each write a limit of its own, the usual one or what Patient said, unless a shorter one was set.
 type conn struct {
 	net.Conn
 	guard   *Guard
 	source  netip.Prefix
 	trusted atomic.Bool
 	writeBy atomic.Int64 // Unix nanoseconds, as was set; 0 for none
+	patient atomic.Int64 // nanoseconds that one write may wait instead of WriteStall; 0 for none
 	turn    turn
 	first   [1]byte // what was read to know that the client speaks
 	ahead   bool    // the first byte is still to be handed on
@@ -285,7 +286,11 @@ type conn struct {
 
 // Write is of net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
-	by := time.Now().Add(c.guard.o.WriteStall)
+	stall := c.guard.o.WriteStall
+	if patient := c.patient.Load(); patient != 0 {
+		stall = time.Duration(patient)
+	}
+	by := time.Now().Add(stall)
 	if set := c.writeBy.Load(); set != 0 && set < by.UnixNano() {
 		by = time.Unix(0, set)
 	}
@@ -318,6 +323,14 @@ func (c *conn) remember(t time.Time) {
 		c.writeBy.Store(0)
 	} else {
 		c.writeBy.Store(t.UnixNano())
+	}
+}
+
+// Patient lets each write of a connection wait so long: a person who pauses the output of a shell reads nothing until
+// they go on. Where no guard is below, no write has a limit.
+func Patient(c net.Conn, stall time.Duration) {
+	if guarded := below(c); guarded != nil {
+		guarded.patient.Store(int64(stall))
 	}
 }
 

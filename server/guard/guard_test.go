@@ -284,6 +284,28 @@ func TestAClientThatReadsNothingIsCut(t *testing.T) {
 	}
 }
 
+// TestAPatientConnectionWaits: of a connection of which that was said, a write may wait longer than the usual time.
+func TestAPatientConnectionWaits(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &conn{Conn: server, guard: New(Options{WriteStall: 50 * time.Millisecond})}
+	Patient(tls.Server(c, &tls.Config{}), time.Minute)
+	wrote := make(chan error, 1)
+	go func() { _, err := c.Write([]byte("x")); wrote <- err }()
+	select {
+	case err := <-wrote:
+		t.Fatalf("a write of a patient connection ended at once: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if _, err := client.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Errorf("a write that was read at last failed: %v", err)
+	}
+	Patient(server, time.Minute) // no guard is below, and nothing happens
+}
+
 // TestShorterDeadlinesHold: who has taken a connection over sets limits of its own.
 func TestShorterDeadlinesHold(t *testing.T) {
 	client, server := net.Pipe()
