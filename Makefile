@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/drover-project/drover.Version=$(VERSION)
 AGENT_DIR := server/assets/bin
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
-.PHONY: build agents images test fuzz k3s rke2standin rke1images oidc e2e e2e-full lint bench quickstart setup setup-test clean
+.PHONY: build agents images test fuzz k3s rke2standin rke1images oidc e2e e2e-full lint bench quickstart setup setup-test setup-e2e clean
 
 build: agents ## bin/drover with the agents inside, and bin/rancher-system-agent
 	$(GO_BUILD) -tags embedassets -o bin/drover ./cmd/drover
@@ -26,6 +26,10 @@ setup: ## what the test bed needs
 
 setup-test: ## what the unit tests need
 	./test/bed/setup.sh test
+
+setup-e2e: ## what the end-to-end tests need beside hosts: directories of people, and Chromium
+	./test/bed/setup.sh people
+	./test/bed/setup.sh page
 
 test: setup-test ## unit and integration tests, with the race detector; no Docker, no network beyond loopback
 	go vet ./...
@@ -72,8 +76,7 @@ $(PROVIDER): test/oidc/package-lock.json
 # Pictures of all pages of the web page, which people look at.
 SHOTS ?= $(CURDIR)/bin/shots
 
-e2e: k3s rke1images oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
-	./test/bed/setup.sh page
+e2e: k3s rke1images setup-e2e oidc ## a systemd host joins a real server and becomes Active with the real k3s, and everything is killed once; three servers and a worker join and change
 	PATH="$${DROVER_CACHE:-/var/cache/drover}/k3s:$$PATH" go test -count=1 -run 'Kubectl|TestScripts/kubeconfig' ./server/api ./server/planapi ./cmd/drover/cli # kubectl itself, which the kit of k3s has
 	DROVER_SHOTS=$(SHOTS) go test -tags e2e -count=1 -timeout 60m ./test/...
 
@@ -102,7 +105,7 @@ bench: build ## the measures of README.md, on this machine
 
 e2e-full: RKE1_VERSIONS = v1.23.17-rancher1-1,v1.23.16-rancher2-3,v1.24.17-rancher1-1,v1.30.8-rancher1-1
 e2e-full: RKE1_ADDONS = -addons
-e2e-full: k3s rke2standin rke1images oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
+e2e-full: k3s rke2standin rke1images setup-e2e oidc ## e2e, and the slower half: a host in trouble, its pods through the tunnel, a host without any registry, clusters of many machines that change and are killed, clusters of RKE2's stand-in
 	DROVER_SHOTS=$(SHOTS) go test -tags e2e,e2e_full -count=1 -timeout 120m ./test/...
 
 quickstart: setup ## a server, a host and a cluster on this machine, until Ctrl-C

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs what drover's tests and the quick start need on a Debian or Ubuntu machine, and only what is missing.
 #
-#   setup.sh          everything below but the last
+#   setup.sh          what `make test` and the quick start need: test and bed below
 #   setup.sh test     what `make test` needs: a C compiler for the race detector, and the tools the tests call
-#   setup.sh people   what logins at real directories need: OpenLDAP, and node for a provider of OpenID Connect
+#   setup.sh people   what logins at real directories need: OpenLDAP, Samba for an Active Directory, and node for a provider of OpenID Connect
 #   setup.sh bed      what hosts in containers need: Docker, debootstrap, iproute2, iptables; libseccomp, which their runc is built with
 #   setup.sh page     what the tests of the page need, which no other has: Chromium, and npm for what checks it
 #
@@ -16,7 +16,7 @@ main() {
 	people) wanted=$(people_needs) ;;
 	bed) wanted=$(bed_needs) ;;
 	page) wanted=$(page_needs) ;;
-	all) wanted=$(test_needs && people_needs && bed_needs) ;;
+	all) wanted=$(test_needs && bed_needs) ;;
 	*)
 		sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
 		exit 2
@@ -73,6 +73,10 @@ test_needs() {
 people_needs() {
 	cat <<-'NEEDS'
 		slapd slapd
+		samba samba-ad-dc
+		/usr/share/samba/setup/provision.ldif samba-ad-provision
+		/usr/lib/python3/dist-packages/samba python3-samba
+		samba-tool samba-common-bin
 		node nodejs
 		npm npm
 	NEEDS

@@ -30,6 +30,7 @@ import (
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
+	"github.com/drover-project/drover/server/hosts/presence"
 	"github.com/drover-project/drover/server/hosts/relay"
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
@@ -123,6 +124,9 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		Rehearsals: &rehearsals.Asker{State: s.st, Snapshots: &daytwo.Asker{State: s.st, Now: now}, Watching: watching, Now: now, Logger: quiet,
 			InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
 		KubeProxy: cluster{}, AskAgent: askHost, OpenTunnels: s.tunnels, ClusterAPI: s.clusterSeen,
+		Presence: presence.New(presence.Options{
+			State: s.st, Self: records.Replica{ID: "this", URL: "https://" + s.address, Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
+		}),
 	}
 }
 
