@@ -125,7 +125,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 			InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" }, Server: func() (url, ca string) { return "https://drover.example", "" }},
 		KubeProxy: cluster{}, AskAgent: askHost, OpenTunnels: s.tunnels, ClusterAPI: s.clusterSeen,
 		Presence: presence.New(presence.Options{
-			State: s.st, Self: records.Replica{ID: "this", URL: "https://" + s.address, Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
+			State: s.st, Self: records.Replica{ID: "this", URL: "https://drover-1.example:8443", Version: "v0.1.0", Started: now().Add(-time.Hour)}, Logger: quiet, Now: now,
 		}),
 	}
 }
