@@ -65,6 +65,17 @@ func TestLogsPour(t *testing.T) {
 	modify(t, s.st.Machines, "fleet-default/custom-00000007", func(m *records.Machine) { m.Status.Cause = "the log stays" })
 	b.see("the log stays")
 	b.until(`document.getElementById("pour").textContent.includes("line 40 of ")`)
+
+	// The end is followed also where it has moved because the window is narrower by now, until somebody scrolls away from it.
+	const atEnd = `(p => p.scrollHeight > p.clientHeight && p.scrollTop + p.clientHeight >= p.scrollHeight - 4)(document.getElementById("pour"))`
+	b.until(atEnd)
+	b.do(chromedp.EmulateViewport(320, 900))
+	b.until(`document.getElementById("pour").textContent.includes("line 60 of ") && ` + atEnd)
+	b.do(chromedp.Evaluate(`document.getElementById("pour").scrollTop = 0`, nil))
+	b.until(`document.getElementById("pour").textContent.includes("line 80 of ")`)
+	if b.is(atEnd) {
+		t.Error("somebody who reads the beginning is carried to the end")
+	}
 }
 
 // TestCopies: the button has the command in the clipboard, and says so.

@@ -66,6 +66,23 @@ func clusterFlag(cmd *cobra.Command, cluster *string) *cobra.Command {
 	return cmd
 }
 
+// ofProject is a command about the project that its first argument names.
+func ofProject(a *App, cmd *cobra.Command, run func(ctx context.Context, c *client.Client, p resource, args []string) error) *cobra.Command {
+	var cluster string
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.Client()
+		if err != nil {
+			return err
+		}
+		p, err := a.project(cmd.Context(), c, cluster, args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, p, args)
+	}
+	return clusterFlag(cmd, &cluster)
+}
+
 func (a *App) listProjects() *cobra.Command {
 	var cluster string
 	return clusterFlag(&cobra.Command{Use: "ls", Short: "List the projects that you may see", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
@@ -124,77 +141,47 @@ func (a *App) createProject() *cobra.Command {
 }
 
 func (a *App) removeProject() *cobra.Command {
-	var cluster string
-	return clusterFlag(&cobra.Command{
+	return ofProject(a, &cobra.Command{
 		Use: "rm PROJECT", Short: "Remove a project with everybody's roles in it; its namespaces stay", Args: a.Needs("PROJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client()
-			if err != nil {
-				return err
-			}
-			p, err := a.project(cmd.Context(), c, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			if err := c.Send(cmd.Context(), "DELETE", "/v3/projects/"+url.PathEscape(p.ID), nil, nil); err != nil {
-				return fmt.Errorf("remove project %s: %w", p.ID, err)
-			}
-			a.Say("project %s is removed; its namespaces stay, and are in no project", p.ID)
-			return nil
-		},
-	}, &cluster)
+	}, func(ctx context.Context, c *client.Client, p resource, _ []string) error {
+		if err := c.Send(ctx, "DELETE", "/v3/projects/"+url.PathEscape(p.ID), nil, nil); err != nil {
+			return fmt.Errorf("remove project %s: %w", p.ID, err)
+		}
+		a.Say("project %s is removed; its namespaces stay, and are in no project", p.ID)
+		return nil
+	})
 }
 
 func (a *App) projectMembers() *cobra.Command {
-	var cluster string
-	return clusterFlag(&cobra.Command{
+	return ofProject(a, &cobra.Command{
 		Use: "members PROJECT", Short: "List who has which role in a project", Args: a.Needs("PROJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client()
-			if err != nil {
-				return err
-			}
-			p, err := a.project(cmd.Context(), c, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			all, err := list(cmd.Context(), c, "projectroletemplatebindings", url.Values{"projectId": {p.ID}})
-			if err != nil {
-				return fmt.Errorf("list the members of %s: %w", p.ID, err)
-			}
-			rows := [][]string{{"BINDING", "ROLE", "FOR"}}
-			for _, b := range all {
-				rows = append(rows, []string{b.ID, b.RoleTemplateID, b.UserID + b.Group})
-			}
-			return a.Show(all, rows)
-		},
-	}, &cluster)
+	}, func(ctx context.Context, c *client.Client, p resource, _ []string) error {
+		all, err := list(ctx, c, "projectroletemplatebindings", url.Values{"projectId": {p.ID}})
+		if err != nil {
+			return fmt.Errorf("list the members of %s: %w", p.ID, err)
+		}
+		rows := [][]string{{"BINDING", "ROLE", "FOR"}}
+		for _, b := range all {
+			rows = append(rows, []string{b.ID, b.RoleTemplateID, b.UserID + b.Group})
+		}
+		return a.Show(all, rows)
+	})
 }
 
 func (a *App) projectNamespaces() *cobra.Command {
-	var cluster string
-	return clusterFlag(&cobra.Command{
+	return ofProject(a, &cobra.Command{
 		Use: "namespaces PROJECT", Short: "List the namespaces of a project", Args: a.Needs("PROJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client()
-			if err != nil {
-				return err
-			}
-			p, err := a.project(cmd.Context(), c, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			all, err := list(cmd.Context(), c, "cluster/"+p.ClusterID+"/namespaces", url.Values{"projectId": {p.ID}})
-			if err != nil {
-				return fmt.Errorf("list the namespaces of %s: %w", p.ID, err)
-			}
-			rows := [][]string{{"NAMESPACE", "STATE"}}
-			for _, n := range all {
-				rows = append(rows, []string{n.Name, n.State})
-			}
-			return a.Show(all, rows)
-		},
-	}, &cluster)
+	}, func(ctx context.Context, c *client.Client, p resource, _ []string) error {
+		all, err := list(ctx, c, "cluster/"+p.ClusterID+"/namespaces", url.Values{"projectId": {p.ID}})
+		if err != nil {
+			return fmt.Errorf("list the namespaces of %s: %w", p.ID, err)
+		}
+		rows := [][]string{{"NAMESPACE", "STATE"}}
+		for _, n := range all {
+			rows = append(rows, []string{n.Name, n.State})
+		}
+		return a.Show(all, rows)
+	})
 }
 
 func (a *App) moveNamespace() *cobra.Command {

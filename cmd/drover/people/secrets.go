@@ -3,6 +3,7 @@
 package people
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -31,37 +32,27 @@ type secret struct {
 }
 
 func (a *App) projectSecrets() *cobra.Command {
-	var cluster string
-	return clusterFlag(&cobra.Command{
+	return ofProject(a, &cobra.Command{
 		Use: "secrets PROJECT", Short: "List the secrets that all namespaces of a project have, without their values", Args: a.Needs("PROJECT"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client()
-			if err != nil {
-				return err
-			}
-			p, err := a.project(cmd.Context(), c, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			var page struct {
-				Data []struct {
-					Name    string            `json:"name"`
-					Kind    string            `json:"kind"`
-					Data    map[string]string `json:"data"`
-					Created string            `json:"created"`
-				} `json:"data"`
-			}
-			if err := c.Get(cmd.Context(), secretsOf(p)+"?limit=-1", &page); err != nil {
-				return fmt.Errorf("list the secrets of %s: %w", p.ID, err)
-			}
-			all, rows := []secret{}, [][]string{{"SECRET", "TYPE", "KEYS", "CREATED"}}
-			for _, s := range page.Data {
-				one := secret{Name: s.Name, Type: s.Kind, Keys: slices.Sorted(maps.Keys(s.Data)), Created: s.Created}
-				all, rows = append(all, one), append(rows, []string{one.Name, one.Type, strings.Join(one.Keys, ", "), one.Created})
-			}
-			return a.Show(all, rows)
-		},
-	}, &cluster)
+	}, func(ctx context.Context, c *client.Client, p resource, _ []string) error {
+		var page struct {
+			Data []struct {
+				Name    string            `json:"name"`
+				Kind    string            `json:"kind"`
+				Data    map[string]string `json:"data"`
+				Created string            `json:"created"`
+			} `json:"data"`
+		}
+		if err := c.Get(ctx, secretsOf(p)+"?limit=-1", &page); err != nil {
+			return fmt.Errorf("list the secrets of %s: %w", p.ID, err)
+		}
+		all, rows := []secret{}, [][]string{{"SECRET", "TYPE", "KEYS", "CREATED"}}
+		for _, s := range page.Data {
+			one := secret{Name: s.Name, Type: s.Kind, Keys: slices.Sorted(maps.Keys(s.Data)), Created: s.Created}
+			all, rows = append(all, one), append(rows, []string{one.Name, one.Type, strings.Join(one.Keys, ", "), one.Created})
+		}
+		return a.Show(all, rows)
+	})
 }
 
 func secretsOf(project resource) string {
@@ -149,27 +140,17 @@ func (a *App) manifest(file string) (objects.Object, error) {
 }
 
 func (a *App) removeSecret() *cobra.Command {
-	var cluster string
-	return clusterFlag(&cobra.Command{
+	return ofProject(a, &cobra.Command{
 		Use: "rm-secret PROJECT SECRET", Short: "Take a secret from all namespaces of a project", Args: a.Needs("PROJECT", "SECRET"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.Client()
-			if err != nil {
-				return err
-			}
-			p, err := a.project(cmd.Context(), c, cluster, args[0])
-			if err != nil {
-				return err
-			}
-			err = c.Send(cmd.Context(), "DELETE", secretsOf(p)+"/"+url.PathEscape(args[1]), nil, nil)
-			if client.NotFound(err) {
-				return a.Absent("project %s has no secret %q, or you may not see it; `drover projects secrets %s` shows those there are", p.ID, args[1], p.ID)
-			}
-			if err != nil {
-				return fmt.Errorf("remove secret %s of project %s: %w", args[1], p.ID, err)
-			}
-			a.Say("secret %s is removed, and goes from all namespaces of project %s", args[1], p.ID)
-			return nil
-		},
-	}, &cluster)
+	}, func(ctx context.Context, c *client.Client, p resource, args []string) error {
+		err := c.Send(ctx, "DELETE", secretsOf(p)+"/"+url.PathEscape(args[1]), nil, nil)
+		if client.NotFound(err) {
+			return a.Absent("project %s has no secret %q, or you may not see it; `drover projects secrets %s` shows those there are", p.ID, args[1], p.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("remove secret %s of project %s: %w", args[1], p.ID, err)
+		}
+		a.Say("secret %s is removed, and goes from all namespaces of project %s", args[1], p.ID)
+		return nil
+	})
 }

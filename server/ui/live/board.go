@@ -14,7 +14,7 @@ const (
 	leastGap = 200 * time.Millisecond
 	// part is how much of the processors' time all drawing takes in the long run: one in so many. burst may be taken at
 	// once, so that nobody waits while little changes.
-	part  = 16
+	part  = 24
 	burst = 500 * time.Millisecond
 	// delivery is what it takes to give a drawing to one page, about.
 	delivery = 50 * time.Microsecond
@@ -44,7 +44,7 @@ type Drawing struct {
 // it is only that Ask has returned. It is never called twice at once.
 type Draw func(changed bool) Drawing
 
-// Board has the pictures of all open pages. Those that were not drawn for longest are drawn first.
+// Board has the pictures of all open pages. Those are drawn first for which most pages have waited longest, all together.
 type Board struct {
 	hub   *Hub
 	fault func(error)
@@ -226,12 +226,23 @@ func (b *Board) serve() {
 	}
 }
 
-// next is the picture that was not drawn for longest of those that are due; nil for none.
+// next is the picture to be drawn next of those that are due, which may be drawn only later; nil for none. The time since a
+// picture was drawn counts for each of its pages: a list that hundreds of people look at does not wait for hundreds of pages
+// that one person each has open, and as their time grows they have their turn, too.
 func (b *Board) next() *picture {
 	var found *picture
+	var waited time.Duration
+	now := time.Now()
 	for _, p := range b.pictures {
-		if p.due && !p.drawing && (found == nil || p.began.Before(found.began)) {
-			found = p
+		if !p.due || p.drawing {
+			continue
+		}
+		age := now.Sub(p.began)
+		if age >= leastGap { // before those that may not be drawn yet
+			age = leastGap + age*time.Duration(1+len(p.viewers))
+		}
+		if found == nil || age > waited {
+			found, waited = p, age
 		}
 	}
 	return found
