@@ -236,13 +236,14 @@
 		into.focus();
 		const most = 400000;
 		// The end is followed until somebody scrolls away from it: a new width moves the end, and nobody asked for that.
-		let following = true, left = 0;
+		let following = true, left = 0, wide = into.clientWidth;
 		function pour(text) {
-			if (into.scrollTop !== left) following = into.scrollTop + into.clientHeight >= into.scrollHeight - 4;
+			if (into.scrollTop !== left && into.clientWidth === wide) following = into.scrollTop + into.clientHeight >= into.scrollHeight - 4;
 			into.append(text);
 			if (into.textContent.length > most) into.textContent = into.textContent.slice(-most / 2);
 			if (following) into.scrollTop = into.scrollHeight;
 			left = into.scrollTop;
+			wide = into.clientWidth;
 		}
 		try {
 			const answer = await fetch(link.href, { signal: mine.signal, headers: { Accept: "text/plain, application/json" } });
