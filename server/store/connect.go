@@ -83,6 +83,9 @@ func (s *Store) useClient(client *clientv3.Client) {
 // client calls it directly.
 func (s *Store) startEmbedded(ctx context.Context) error {
 	dir := filepath.Join(s.options.DataDir, etcdName)
+	if err := ctx.Err(); err != nil { // an etcd that has begun cannot be stopped before it is up
+		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the embedded etcd: %w", err)
 	}
