@@ -405,8 +405,10 @@ func TestCausesOnPage(t *testing.T) {
 	b.says("machines/fleet-default/custom-000000000003", "last lines of k3s on its host")
 	id, ann := b.person("ann", "user-base")
 	b.bind("clusterroletemplatebindings", `{"clusterId":"c-m-h4rb0r55","userId":"`+id+`","roleTemplateId":"cluster-member"}`)
-	if r := b.look("clusters/fleet-default/harbour", ann); r.status != 200 || strings.Contains(string(r.raw), "data-pour") {
-		t.Errorf("who may not read logs is offered them: status %d: %s", r.status, r.raw)
+	for _, path := range []string{"clusters/fleet-default/harbour", "machines/fleet-default/custom-000000000003"} {
+		if r := b.look(path, ann); r.status != 200 || strings.Contains(string(r.raw), "data-pour") {
+			t.Errorf("%s: who may not read logs is offered them: status %d: %s", path, r.status, r.raw)
+		}
 	}
 }
 
