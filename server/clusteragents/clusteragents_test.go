@@ -41,6 +41,7 @@ type bed struct {
 	hosts   *hosts.Hosts
 	web     *httptest.Server
 	changes chan string
+	let     chan struct{} // an agent was let in
 
 	mu    sync.Mutex
 	wrong int
@@ -81,7 +82,7 @@ func newBed(t *testing.T) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{T: t, state: st, changes: make(chan string, 100)}
+	b := &bed{T: t, state: st, changes: make(chan string, 100), let: make(chan struct{}, 100)}
 	for key, c := range map[string]records.Cluster{
 		office:  {Object: records.Object{Namespace: "fleet-default", Name: "office"}, ID: "c-abcde"},
 		harbour: {Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-abcdefgh", Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}}},
@@ -96,7 +97,11 @@ func newBed(t *testing.T) *bed {
 	})
 	b.hosts.OnTunnel(func(subject records.Subject, connected bool) { b.changes <- fmt.Sprint(subject, " ", connected) })
 	set := settings.New(st, func(string) string { return "" }, settings.Defaults{ServerURL: "https://drover.example.com", CACerts: "PEM\n", Version: "v1.0.0"})
-	b.Agents = New(Options{State: st, Tokens: b, Settings: set, Accept: b.hosts.Accept, Now: time.Now, Logger: log})
+	accept := func(ctx context.Context, w http.ResponseWriter, r *http.Request, peer tunnel.Peer) {
+		b.let <- struct{}{}
+		b.hosts.Accept(ctx, w, r, peer)
+	}
+	b.Agents = New(Options{State: st, Tokens: b, Settings: set, Accept: accept, Now: time.Now, Logger: log})
 	mux := http.NewServeMux()
 	b.Routes(mux)
 	mux.HandleFunc("GET "+connect.Path, func(w http.ResponseWriter, r *http.Request) {
@@ -204,7 +209,9 @@ func TestAManifestAppliedToTwoClusters(t *testing.T) {
 	if before.Value.Address != "10.43.0.1:443" || before.Value.Token != "account-token" || before.Value.CA != string(first) {
 		t.Errorf("kept: %+v", before.Value)
 	}
-	b.agent(b.headers("good", "10.43.0.1:443", first)) // the second replica
+	<-b.let
+	b.agent(b.headers("good", "10.43.0.1:443", first)) // the second replica, there before anybody brings another bundle: the last one counts
+	<-b.let
 	status, text := b.get(connect.Path, b.headers("good", "10.43.0.1:443", second))
 	if status != http.StatusConflict || !strings.Contains(text, "its manifest was applied to two clusters") || !strings.Contains(text, "drover clusters import office --replace") {
 		t.Errorf("another Kubernetes: %d %s", status, text)
