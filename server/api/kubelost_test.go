@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +156,79 @@ func TestKubeWatchLosesWhatItsCallerLoses(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestKubeWatchShowsWhatItsCallerGets: what somebody sees by a right that they get comes to their watches, as it is, though it has not changed.
+func TestKubeWatchShowsWhatItsCallerGets(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	server := b.kubeServer(t, "")
+	for _, bookmarks := range []bool{true, false} {
+		id, token := b.person(fmt.Sprint("p-", bookmarks), "user-base")
+		config := *server
+		config.BearerToken = token
+		client, err := dynamic.NewForConfig(&config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resource := client.Resource(schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusters"})
+		list, err := resource.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 0 {
+			t.Fatalf("%v %v", list, err)
+		}
+		w, err := resource.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: bookmarks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+		next := func() (string, *unstructured.Unstructured) {
+			t.Helper()
+			select {
+			case e := <-w.ResultChan():
+				o, _ := e.Object.(*unstructured.Unstructured)
+				if o == nil {
+					t.Fatalf("the watch ended: %v", e)
+				}
+				return string(e.Type), o
+			case <-time.After(20 * time.Second):
+				t.Fatal("nothing comes")
+				return "", nil
+			}
+		}
+		for range 2 {
+			made := b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, id))
+			is, err := resource.Get(t.Context(), cl.ID, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind, o := next()
+			if diff := cmp.Diff(is.Object, o.Object); kind != "ADDED" || diff != "" {
+				t.Errorf("%s %s", kind, diff)
+			}
+			if bookmarks {
+				if kind, o := next(); kind != "BOOKMARK" || number(t, o.GetResourceVersion()) <= number(t, is.GetResourceVersion()) {
+					t.Errorf("%s %v after what was as of %s", kind, o.Object, is.GetResourceVersion())
+				}
+			}
+			b.want(204, "DELETE", "/v3/clusterroletemplatebindings/"+made, "")
+			if kind, o := next(); kind != "DELETED" || o.GetName() != cl.ID {
+				t.Errorf("%s %v", kind, o.Object)
+			}
+			if bookmarks {
+				if kind, o := next(); kind != "BOOKMARK" {
+					t.Errorf("%s %v", kind, o.Object)
+				}
+			}
+		}
+	}
+}
+
+func number(t *testing.T, revision string) int {
+	t.Helper()
+	n, err := strconv.Atoi(revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

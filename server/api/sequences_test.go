@@ -287,18 +287,37 @@ func TestTerraformResources(t *testing.T) {
 	})
 }
 
-// TestSubscribeTellsOfALostRight: who loses a role is told which resources are not theirs to see any more, by id and type
-// alone.
+// TestSubscribeTellsOfALostRight: who loses a role, or whose role loses what it allowed, is told which resources are not theirs
+// to see any more, by id and type alone; who gets one is shown what they see by it.
 func TestSubscribeTellsOfALostRight(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
-	cl, _ := harbour(b)
+	cl, machines := harbour(b)
 	annID, ann := b.person("ann", "user-base")
-	id := b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, annID))
-	conn, _ := b.socket(serveBench(b), "/v3/subscribe?resourceTypes=cluster", ann)
-	b.want(http.StatusNoContent, "DELETE", "/v3/clusterroletemplatebindings/"+id, "")
-	f := read(t, conn)
-	if f.Name != "resource.remove" || f.Data["id"] != cl.ID || f.Data["type"] != "cluster" || len(f.Data) != 2 {
-		t.Errorf("%+v", f)
+	role := b.want(http.StatusCreated, "POST", "/v3/roletemplates", `{"name":"nodes","context":"cluster","rules":[{"apiGroups":["management.cattle.io"],"resources":["nodes"],"verbs":["get"]}]}`).text("id")
+	conn, _ := b.socket(serveBench(b), "/v3/subscribe?resourceTypes=node", ann)
+	comes := func(by string) {
+		t.Helper()
+		for range machines {
+			if f := read(t, conn); f.Name != "resource.change" || f.Data["clusterId"] != cl.ID {
+				t.Errorf("%s: %+v", by, f)
+			}
+		}
 	}
+	goes := func(by string) {
+		t.Helper()
+		for range machines {
+			if f := read(t, conn); f.Name != "resource.remove" || f.Data["type"] != "node" || f.Data["id"] == nil || len(f.Data) != 2 {
+				t.Errorf("%s: %+v", by, f)
+			}
+		}
+	}
+	id := b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":%q,"userId":%q}`, cl.ID, role, annID))
+	comes("a binding that is made")
+	b.want(http.StatusOK, "PUT", "/v3/roletemplates/"+role, `{"rules":[]}`)
+	goes("a role that allows nothing any more")
+	b.want(http.StatusOK, "PUT", "/v3/roletemplates/"+role, `{"rules":[{"apiGroups":["management.cattle.io"],"resources":["nodes"],"verbs":["get"]}]}`)
+	comes("a role that allows it again")
+	b.want(http.StatusNoContent, "DELETE", "/v3/clusterroletemplatebindings/"+id, "")
+	goes("a binding that is removed")
 }

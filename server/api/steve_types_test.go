@@ -73,6 +73,10 @@ func TestPeopleOverV1(t *testing.T) {
 	if f := read(t, hers); f.Name != "resource.remove" || f.Data["id"] != "fleet-default/harbour" || len(f.Data) != 2 {
 		t.Errorf("what she may not see any more: %+v", f)
 	}
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, annID))
+	if f := read(t, hers); f.Name != "resource.create" || f.Data["id"] != "fleet-default/harbour" || f.Data["spec"] == nil {
+		t.Errorf("what she sees again: %+v", f)
+	}
 }
 
 // TestRecordsOverV1: nodes by who may see them, tokens and preferences by their owners, without keys; features by everybody.

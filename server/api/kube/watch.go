@@ -120,8 +120,9 @@ func (w *watcher) follow(cursor subscribe.Cursor) {
 	}
 }
 
-// admitted looks at who the caller is now, and takes from the client what they may not see any more; false when it or their token is gone.
-// What went in the same transaction as a right is still shown as gone, and that may come in two batches.
+// admitted looks at who the caller is now, shows what they see by rights that they got and takes from the client what they may not
+// see any more; false when it or their token is gone. What went in the same transaction as a right is still shown as gone, and that
+// may come in two batches.
 func (w *watcher) admitted(changes []subscribe.Change) bool {
 	if route.Again(w.call) != nil {
 		return false
@@ -134,20 +135,34 @@ func (w *watcher) admitted(changes []subscribe.Change) bool {
 		return true
 	}
 	w.after = w.call.Who
-	if w.after.Grants.Contain(w.before.Grants) {
+	if w.after.Grants.Contain(w.before.Grants) && w.before.Grants.Contain(w.after.Grants) {
 		return true
 	}
+	shown := changes[0].Revision - 1 // the changes themselves are shown afterwards
 	for _, o := range w.list() {
-		has, known := w.seen[o.key]
-		if has == hidden || !known && w.complete || w.wanted(o) || !w.wantedBefore(o) {
-			continue
-		}
-		w.seen[o.key] = hidden
-		if !w.send(event{"DELETED", at(w.nameOnly(o), changes[0].Revision-1)}) { // the changes themselves are not shown yet
+		if e, ok := w.byRights(o, shown); ok && !w.send(e) {
 			return false
 		}
 	}
+	if w.query.Bookmarks && !w.bookmark(shown, false) { // an object that came has set the client back
+		return false
+	}
 	return w.flush()
+}
+
+// byRights is what a change of rights alone does to an object in the client's eyes. One that came keeps the revision by which it
+// is changed, and whatever went has the revision up to which everything was shown.
+func (w *watcher) byRights(o object, shown int64) (event, bool) {
+	has, known := w.seen[o.key]
+	switch wanted, before := w.wanted(o), w.wantedBefore(o); {
+	case before && !wanted && has != hidden && (known || !w.complete):
+		w.seen[o.key] = hidden
+		return event{"DELETED", at(w.nameOnly(o), shown)}, true
+	case wanted && !before && (!known || has == hidden) && o.revision <= shown:
+		w.seen[o.key] = o.revision
+		return event{"ADDED", o}, true
+	}
+	return event{}, false
 }
 
 // wantedBefore says whether the client has an object as far as rights go.

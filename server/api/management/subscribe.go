@@ -15,7 +15,6 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
-	"github.com/drover-project/drover/server/roles"
 )
 
 // affected is a resource that a change is about.
@@ -130,6 +129,7 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 		return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound, "none of the types asked for exists here")
 	}
 	return a.Changes.Serve(c, func(*subscribe.Session) func(subscribe.Change) []subscribe.Frame {
+		rights := subscribe.RightsOf(c)
 		return func(change subscribe.Change) []subscribe.Frame {
 			var frames []subscribe.Frame
 			for _, s := range a.affectedBy(c, change) {
@@ -140,18 +140,17 @@ func (a *API) subscribe(c *route.Call, sub subAPI, id string) (route.Answer, err
 					frames = append(frames, f)
 				}
 			}
-			return append(frames, a.lost(c, change, kinds)...)
+			if before, ok := rights.Changed(c, change); ok {
+				frames = append(frames, a.ofRights(c, before, kinds, values)...)
+			}
+			return frames
 		}
 	})
 }
 
-// lost are the resources that the caller saw until a binding went: whoever follows them learns that they are not theirs to
-// see any more, and no more than that.
-func (a *API) lost(c *route.Call, change subscribe.Change, kinds []*kind) []subscribe.Frame {
-	b, ok := change.Removed.(roles.Binding)
-	if !ok || b.ClusterID == "" || c.Who.Grants.Contain(c.Before.Grants) {
-		return nil
-	}
+// ofRights are the resources that the caller sees by what changed of their rights, as they are, and those that they saw until
+// then: of these they learn that they are not theirs to see any more, and nothing else.
+func (a *API) ofRights(c *route.Call, before auth.Identity, kinds []*kind, values url.Values) []subscribe.Frame {
 	var frames []subscribe.Frame
 	for _, k := range kinds {
 		if k.owner != nil {
@@ -159,8 +158,13 @@ func (a *API) lost(c *route.Call, change subscribe.Change, kinds []*kind) []subs
 		}
 		for _, o := range k.list(c) {
 			about := k.about(o)
-			if about.In() == b.ClusterID && auth.May(c.Before, auth.Get, about) && !auth.May(c.Who, auth.Get, about) {
+			switch had, has := auth.May(before, auth.Get, about), auth.May(c.Who, auth.Get, about); {
+			case had && !has:
 				frames = append(frames, subscribe.Frame{Name: "resource.remove", Data: map[string]any{"id": o.ID, "type": k.schema.ID}})
+			case has && !had:
+				if f, ok := a.frameOf(c, affected{kind: k, id: o.ID}, values); ok {
+					frames = append(frames, f)
+				}
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/roles"
 )
 
 // Type is a type of another package.
@@ -82,23 +81,30 @@ func (t *Type) changed(c *Request, k *kind, change subscribe.Change) (id string,
 	return id, withState(last.Content, conditions.New("removed", "no", "")), false
 }
 
-// lost are the objects that the caller saw until a binding went: whoever watches them learns that they are not theirs to see
-// any more, and no more than that.
-func (a *API) lost(c *Request, w selection, change subscribe.Change) []subscribe.Frame {
+// ofRights are the objects that the caller sees by what changed of their rights, as they are, and those that they saw until
+// then: of these they learn that they are not theirs to see any more, and nothing else.
+func (a *API) ofRights(c *Request, who auth.Identity, w selection) []subscribe.Frame {
 	k := a.kindOf(w.ResourceType)
-	b, gone := change.Removed.(roles.Binding)
-	if k == nil || !gone || b.ClusterID == "" || c.Who.Grants.Contain(c.Before.Grants) {
+	if k == nil {
 		return nil
 	}
-	before := *c.Call
-	before.Who = c.Before
-	var frames []subscribe.Frame
-	for _, o := range k.list(&Request{Call: &before, base: c.base, kind: k}) {
+	earlier := *c.Call
+	earlier.Who = who
+	before := &Request{Call: &earlier, base: c.base, kind: k}
+	chosen := func(o Object) bool {
 		id := k.id(o)
-		if _, still := k.get(c, id); still || w.ID != "" && w.ID != id || w.Namespace != "" && !strings.HasPrefix(id, w.Namespace+"/") {
-			continue
+		return (w.ID == "" || w.ID == id) && (w.Namespace == "" || strings.HasPrefix(id, w.Namespace+"/"))
+	}
+	var frames []subscribe.Frame
+	for _, o := range k.list(before) {
+		if _, still := k.get(c, k.id(o)); !still && chosen(o) {
+			frames = append(frames, w.frame("resource.remove", map[string]any{"id": k.id(o), "type": k.schema.ID()}))
 		}
-		frames = append(frames, w.frame("resource.remove", map[string]any{"id": id, "type": k.schema.ID()}))
+	}
+	for _, o := range k.list(c) {
+		if _, had := k.get(before, k.id(o)); !had && chosen(o) {
+			frames = append(frames, w.frame("resource.create", c.present(k, o)))
+		}
 	}
 	return frames
 }

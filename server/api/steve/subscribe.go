@@ -46,10 +46,14 @@ func (a *API) Subscribe(call *route.Call) (route.Answer, error) {
 			watched, frames = a.choose(c, watched, data)
 			return frames
 		}
+		rights := subscribe.RightsOf(call)
 		return func(change subscribe.Change) []subscribe.Frame {
+			before, changed := rights.Changed(call, change)
 			var frames []subscribe.Frame
 			for _, w := range watched {
-				frames = append(append(frames, a.frames(c, w, change)...), a.lost(c, w, change)...)
+				if frames = append(frames, a.frames(c, w, change)...); changed {
+					frames = append(frames, a.ofRights(c, before, w)...)
+				}
 			}
 			return frames
 		}

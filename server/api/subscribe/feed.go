@@ -6,6 +6,7 @@ package subscribe
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,23 @@ const (
 
 // OfRights are the collections of whose changes somebody may see more or less.
 func OfRights() []string { return []string{Users, GlobalRoles, RoleTemplates, Bindings} }
+
+// Rights is what a session's caller might see when they were last shown all of it.
+type Rights struct{ shown auth.Identity }
+
+// RightsOf are those of the caller now.
+func RightsOf(c *route.Call) Rights { return Rights{shown: c.Who} }
+
+// Changed says whether the caller sees more or less since a change, and who they were before it. Changes that were taken together
+// are answered once.
+func (r *Rights) Changed(c *route.Call, change Change) (before auth.Identity, ok bool) {
+	before = r.shown
+	if !slices.Contains(OfRights(), change.Collection) {
+		return before, false
+	}
+	r.shown = c.Who
+	return before, !c.Who.Grants.Contain(before.Grants) || !before.Grants.Contain(c.Who.Grants)
+}
 
 // Feed is the log of changes and what sessions need beside it.
 type Feed struct {
