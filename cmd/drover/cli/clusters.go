@@ -64,13 +64,8 @@ func (a *app) clustersList() *cobra.Command {
 			return clusters.Print(list)
 		},
 	}
-	watchFlag(cmd, &watch)
+	follow.Flag(cmd, &watch)
 	return cmd
-}
-
-// watchFlag is -w of lists.
-func watchFlag(cmd *cobra.Command, watch *bool) {
-	cmd.Flags().BoolVarP(watch, "watch", "w", false, "print each change of state until Ctrl-C")
 }
 
 // at is a line of a list that is watched.

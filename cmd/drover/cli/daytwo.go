@@ -92,7 +92,7 @@ func (a *app) snapshotsList() *cobra.Command {
 			return snapshots.Print(list)
 		}),
 	}
-	watchFlag(cmd, &watch)
+	follow.Flag(cmd, &watch)
 	return cmd
 }
 

@@ -60,7 +60,7 @@ func (a *app) fleetsList() *cobra.Command {
 			return fleets.Print(list)
 		},
 	}
-	watchFlag(cmd, &watch)
+	follow.Flag(cmd, &watch)
 	return cmd
 }
 

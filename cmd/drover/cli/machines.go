@@ -116,7 +116,7 @@ func (a *app) machinesList() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&clusterName, "cluster", "", "only machines of this cluster or fleet")
-	watchFlag(cmd, &watch)
+	follow.Flag(cmd, &watch)
 	return cmd
 }
 

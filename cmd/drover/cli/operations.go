@@ -82,7 +82,7 @@ func (a *app) operationsList() *cobra.Command {
 			return all.Print(list)
 		},
 	}
-	watchFlag(cmd, &watch)
+	follow.Flag(cmd, &watch)
 	cmd.Flags().StringVar(&clusterName, "cluster", "", "only operations of this cluster or fleet; of one that is removed by NAMESPACE/NAME")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 // peopleCommands are users, roles, bindings, tokens, whoami and logout.
 func (a *app) peopleCommands() []*cobra.Command {
 	return (&people.App{
-		Client: a.client, Usage: usage, Absent: absent, Needs: needs, Secret: a.secret, Forget: a.forget, In: a.In,
+		Client: a.client, Usage: usage, Absent: absent, Needs: needs, Secret: a.secret, Forget: a.forget, In: a.In, Printer: a.printer, Errs: a.Err,
 		End: func(ctx context.Context, c *client.Client) error {
 			dir, err := a.tokenDir()
 			if err != nil {

@@ -26,6 +26,7 @@ const maxAnswer = 64 << 20
 type Client struct {
 	context Context
 	http    *http.Client
+	tls     *tls.Config
 }
 
 // New makes a client that trusts only what the context says.
@@ -43,7 +44,7 @@ func New(c Context) (*Client, error) {
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	return &Client{context: c, http: &http.Client{Transport: transport}}, nil
+	return &Client{context: c, http: &http.Client{Transport: transport}, tls: config}, nil
 }
 
 // Server is the server's URL.

@@ -10,6 +10,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/drover-project/drover/tunnel"
 )
@@ -45,6 +49,29 @@ func (c *Client) Dial(ctx context.Context, machine, target string) (io.ReadWrite
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
+	}
+	return nil, c.refusal(answer.StatusCode, text)
+}
+
+// maxFrame bounds one frame of what somebody subscribes to, in bytes.
+const maxFrame = 16 << 20
+
+// Subscribe is a websocket at a path of the server. The caller closes it.
+func (c *Client) Subscribe(ctx context.Context, path string) (*websocket.Conn, error) {
+	dialer := websocket.Dialer{TLSClientConfig: c.tls.Clone(), Proxy: http.ProxyFromEnvironment, HandshakeTimeout: time.Minute}
+	dialer.TLSClientConfig.NextProtos = []string{"http/1.1"} // HTTP/2 has no such upgrade
+	header := http.Header{"Authorization": {"Bearer " + c.context.Token}, "User-Agent": {"drover"}}
+	conn, answer, err := dialer.DialContext(ctx, "wss"+strings.TrimPrefix(c.context.Server, "https")+path, header)
+	switch {
+	case err == nil:
+		conn.SetReadLimit(maxFrame)
+		return conn, nil
+	case answer == nil:
+		return nil, c.explain(err)
+	}
+	text, err := io.ReadAll(answer.Body) // which is cut to a kilobyte
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", c.context.Server, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/output"
 )
@@ -34,6 +36,11 @@ type List[T any] struct {
 	News func(T) string
 	// Line is a thing in a stream; without it, its columns.
 	Line func(T) string
+}
+
+// Flag is -w of lists.
+func Flag(cmd *cobra.Command, watch *bool) {
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "print each change of state until Ctrl-C")
 }
 
 // Print prints all of them.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/near"
+	"github.com/drover-project/drover/cmd/drover/output"
 )
 
 // App is what the commands need of the program.
@@ -22,6 +23,9 @@ type App struct {
 	Client func() (*client.Client, error)
 	// Show prints a value for programs, or rows for people.
 	Show func(value any, rows [][]string) error
+	// Printer prints what goes on, and Errs gets what happens to its connection.
+	Printer func() output.Printer
+	Errs    io.Writer
 	// Say prints a sentence for people, and nothing for programs.
 	Say func(format string, args ...any)
 	// Hint says what to do next, for people alone.
@@ -75,6 +79,7 @@ type resource struct {
 	UserID         string `json:"userId,omitempty"`
 	Group          string `json:"groupPrincipalId,omitempty"`
 	Created        string `json:"created,omitempty"`
+	Expires        string `json:"expiresAt,omitempty"`
 }
 
 type rule struct {

@@ -3,6 +3,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -18,24 +19,11 @@ import (
 )
 
 func (a *App) rolesCommand() *cobra.Command {
-	ls := &cobra.Command{Use: "ls", Short: "List the roles that you may see", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := a.Client()
-		if err != nil {
-			return err
-		}
-		rows, all := [][]string{{"ROLE", "NAME", "CONTEXT", "BUILT-IN"}}, []resource{}
-		for _, plural := range []string{"globalroles", "roletemplates"} {
-			some, err := list(cmd.Context(), c, plural, nil)
-			if err != nil {
-				return fmt.Errorf("list roles: %w", err)
-			}
-			for _, r := range some {
-				rows = append(rows, []string{r.ID, r.Name, contextOf(r), yes(r.Builtin)})
-			}
-			all = append(all, some...)
-		}
-		return a.Show(all, rows)
-	}}
+	ls := a.command(listing{
+		what: "roles", short: "List the roles that you may see", types: []string{"globalRole", "roleTemplate"},
+		heading: []string{"ROLE", "NAME", "CONTEXT", "BUILT-IN"},
+		cells:   func(r resource) []string { return []string{r.ID, r.Name, contextOf(r), yes(r.Builtin)} },
+	})
 	show := &cobra.Command{Use: "show ROLE", Short: "Show what a role allows", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
 		c, err := a.Client()
 		if err != nil {
@@ -218,24 +206,13 @@ func (a *App) userID(ctx context.Context, c *client.Client, name string) (string
 }
 
 func (a *App) bindingsCommand() *cobra.Command {
-	ls := &cobra.Command{Use: "ls", Short: "List who has which role, as far as you may see", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := a.Client()
-		if err != nil {
-			return err
-		}
-		rows, all := [][]string{{"BINDING", "ROLE", "FOR", "WHERE"}}, []resource{}
-		for _, plural := range []string{"globalrolebindings", "clusterroletemplatebindings", "projectroletemplatebindings"} {
-			some, err := list(cmd.Context(), c, plural, nil)
-			if err != nil {
-				return fmt.Errorf("list bindings: %w", err)
-			}
-			for _, b := range some {
-				rows = append(rows, []string{b.ID, b.GlobalRoleID + b.RoleTemplateID, b.UserID + b.Group, b.ClusterID + b.ProjectID})
-			}
-			all = append(all, some...)
-		}
-		return a.Show(all, rows)
-	}}
+	ls := a.command(listing{
+		what: "bindings", short: "List who has which role, as far as you may see", types: []string{"globalRoleBinding", "clusterRoleTemplateBinding", "projectRoleTemplateBinding"},
+		heading: []string{"BINDING", "ROLE", "FOR", "WHERE"},
+		cells: func(b resource) []string {
+			return []string{b.ID, b.GlobalRoleID + b.RoleTemplateID, b.UserID + b.Group, b.ClusterID + b.ProjectID}
+		},
+	})
 	var add, gone wanted
 	give := &cobra.Command{
 		Use: "add", Short: "Give somebody a role", Args: a.Needs(),
@@ -316,29 +293,12 @@ func (a *App) unbind(ctx context.Context, ids []string, w wanted) error {
 
 func (a *App) tokensCommand() *cobra.Command {
 	var all bool
-	ls := &cobra.Command{Use: "ls", Short: "List your tokens, without their keys", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := a.Client()
-		if err != nil {
-			return err
-		}
-		var page views.List[views.Token]
-		if err := c.Get(cmd.Context(), fmt.Sprintf("/v1-drover/tokens?limit=5000&all=%t", all), &page); err != nil {
-			return fmt.Errorf("list tokens: %w", err)
-		}
-		rows := [][]string{{"TOKEN", "USER", "KIND", "ENDS", "DESCRIPTION"}}
-		for _, t := range page.Data {
-			kind, ends := "token", "never"
-			if t.Session {
-				kind = "session"
-			}
-			if !t.Expires.IsZero() {
-				ends = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
-			}
-			rows = append(rows, []string{t.Name, t.UserID, kind, ends, t.Description})
-		}
-		return a.Show(page.Data, rows)
-	}}
-	ls.Flags().BoolVar(&all, "all", false, "those of everybody, for administrators")
+	ls := a.command(listing{
+		what: "tokens", short: "List your tokens, without their keys", types: []string{"token"},
+		cells: func(t resource) []string { return []string{t.ID, "ends " + cmp.Or(t.Expires, "never"), t.Description} },
+		print: func(ctx context.Context, c *client.Client) error { return a.listTokens(ctx, c, all) },
+	})
+	ls.Flags().BoolVar(&all, "all", false, "those of everybody, for administrators; -w follows your own")
 	rm := &cobra.Command{Use: "rm TOKEN", Short: "End a token, and what it has open", Args: a.Needs("TOKEN"), RunE: func(cmd *cobra.Command, args []string) error {
 		c, err := a.Client()
 		if err != nil {
@@ -351,6 +311,25 @@ func (a *App) tokensCommand() *cobra.Command {
 		return nil
 	}}
 	return group("tokens", "Your API tokens", ls, a.createToken(), rm)
+}
+
+func (a *App) listTokens(ctx context.Context, c *client.Client, all bool) error {
+	var page views.List[views.Token]
+	if err := c.Get(ctx, fmt.Sprintf("/v1-drover/tokens?limit=5000&all=%t", all), &page); err != nil {
+		return fmt.Errorf("list tokens: %w", err)
+	}
+	rows := [][]string{{"TOKEN", "USER", "KIND", "ENDS", "DESCRIPTION"}}
+	for _, t := range page.Data {
+		kind, ends := "token", "never"
+		if t.Session {
+			kind = "session"
+		}
+		if !t.Expires.IsZero() {
+			ends = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		rows = append(rows, []string{t.Name, t.UserID, kind, ends, t.Description})
+	}
+	return a.Show(page.Data, rows)
 }
 
 func (a *App) createToken() *cobra.Command {

@@ -18,25 +18,17 @@ import (
 )
 
 func (a *App) usersCommand() *cobra.Command {
-	ls := &cobra.Command{Use: "ls", Short: "List users: all of them, or yourself", Args: a.Needs(), RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := a.Client()
-		if err != nil {
-			return err
-		}
-		all, err := list(cmd.Context(), c, "users", nil)
-		if err != nil {
-			return fmt.Errorf("list users: %w", err)
-		}
-		rows := [][]string{{"USER", "NAME", "ID", "STATE", "DIRECTORY", "ME"}}
-		for _, u := range all {
+	ls := a.command(listing{
+		what: "users", short: "List users: all of them, or yourself", types: []string{"user"},
+		heading: []string{"USER", "NAME", "ID", "STATE", "DIRECTORY", "ME"},
+		cells: func(u resource) []string {
 			state := "enabled"
 			if u.Enabled != nil && !*u.Enabled {
 				state = "disabled"
 			}
-			rows = append(rows, []string{u.Username, u.Name, u.ID, state, elsewhere(u), yes(u.Me)})
-		}
-		return a.Show(all, rows)
-	}}
+			return []string{u.Username, u.Name, u.ID, state, elsewhere(u), yes(u.Me)}
+		},
+	})
 	return group("users", "People and programs that log in", ls, a.createUser(),
 		a.changeUser("disable", "Keep a user from logging in, and end what they have open", map[string]any{"enabled": false}, "disabled"),
 		a.changeUser("enable", "Let a disabled user log in again", map[string]any{"enabled": true}, "enabled"),
