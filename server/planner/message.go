@@ -33,6 +33,8 @@ func (r *round) message() {
 		}
 		c.message, c.failed = r.tierMessage(busy)
 		c.ready = r.API.Reachable && len(lost) == 0 && onlyWaits(busy.members)
+	case r.gathers() && len(lost) == 0:
+		c.state, c.ready, c.connected = ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
 	case !r.API.Reachable && len(lost) == 0:
 		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(active) == 0 || !r.API.Reachable:
@@ -48,6 +50,19 @@ func (r *round) message() {
 			c.state = ClusterPaused
 		}
 	}
+}
+
+// gathers says that the API of a cluster that was active is not reached because the server leads for a moment only: its hosts
+// still come to it, one after the other.
+func (r *round) gathers() bool {
+	left := r.Leading.Add(gathering).Sub(r.Now)
+	if r.API.Reachable || r.Cluster.Status.State != ClusterActive || left <= 0 {
+		return false
+	}
+	if r.again <= 0 || left < r.again {
+		r.again = left
+	}
+	return true
 }
 
 func since(rest string) string {

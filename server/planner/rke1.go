@@ -267,6 +267,8 @@ func (r *rke1Round) verdict() {
 		if r.Cluster.Paused != nil {
 			c.state, c.message = ClusterPaused, "the cluster is paused"
 		}
+	case r.gathers() && len(joining) == 0 && len(lost) == 0:
+		c.state, c.ready, c.connected = ClusterActive, r.Cluster.Status.Ready, r.Cluster.Status.Connected
 	case !r.API.Reachable && len(joining) == 0:
 		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(joining) > 0:

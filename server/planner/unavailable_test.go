@@ -103,6 +103,42 @@ func TestALostHostIsUnavailable(t *testing.T) {
 	}
 }
 
+// TestANewLeaderWaitsForTunnels: a server that was started again does not say of all clusters that they are unavailable, for the
+// seconds in which their hosts come back to it; of those whose hosts do not, it does.
+func TestANewLeaderWaitsForTunnels(t *testing.T) {
+	restarted := func(s *Snapshot) {
+		s.Leading, s.API = s.Now, observed.API{Cause: "no tunnel is open"}
+		if s.RKE1.Record == nil {
+			s.Machines[0].Agent = observed.Presence{Since: s.Now}
+		}
+	}
+	rke1 := rke1World(t)
+	rke1 = commit(rke1, Decide(rke1))
+	for name, s := range map[string]Snapshot{"k3s": active(t), "RKE1": rke1} {
+		t.Run(name, func(t *testing.T) {
+			before := s.Cluster.Status
+			s, d := later(s, time.Minute, restarted)
+			if c := s.Cluster.Status; before.State != ClusterActive || c.State != ClusterActive || c.Ready != before.Ready || c.Connected != before.Connected || c.Message != "" || d.Again <= 0 || d.Again > gathering {
+				t.Fatalf("at once the cluster is %+v, and it was %+v; looks again after %s", c, before, d.Again)
+			}
+			back, _ := later(s, 3*time.Second, func(s *Snapshot) {
+				s.API = observed.API{Reachable: true, Nodes: map[string]records.NodeRef{s.Machines[0].UID: activeNode}}
+			})
+			if c := back.Cluster.Status; c.State != ClusterActive || c.Message != "" {
+				t.Errorf("with a tunnel it is %+v", c)
+			}
+			s, _ = later(s, d.Again, nil)
+			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Ready || !strings.Contains(c.Message, "no tunnel is open") {
+				t.Errorf("after a while it is %+v", c)
+			}
+			s, _ = later(s, time.Minute, restarted)
+			if c := s.Cluster.Status; c.State != ClusterUnavailable {
+				t.Errorf("what was unavailable is %+v after another start", c)
+			}
+		})
+	}
+}
+
 func TestABusyControlPlaneDoesNotFlap(t *testing.T) {
 	s := active(t)
 	for range 20 {
