@@ -522,3 +522,26 @@ func TestWhatIsSaidOfClusters(t *testing.T) {
 	})
 	b.says("machines/"+m.Key(), "History 2026-09-01 13:00:00 ● Active 2026-09-01 11:00:00 ◐ Applying plan for 2h0m 2026-09-01 10:00:00 ○ Registering for 1h0m")
 }
+
+// TestWhoAskedFor: who asked for an operation is named to those who may see that user, and an operation that has no tasks does not
+// count them.
+func TestWhoAskedFor(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	annID, _ := b.person("ann")
+	b.addOperation("op-abcdefgh", func(o *operations.Operation) {
+		o.Subject, o.Title, o.By, o.Tasks = cl.Key(), "Upgrade", annID, nil
+		o.Abort, o.Hurry = &operations.Request{By: annID, At: o.Created}, &operations.Request{By: "u-gone", At: o.Created}
+	})
+	b.says("operations/op-abcdefgh", "by ann", "ann asked to stop it", "u-gone asked that it does not wait", "Progress no tasks", "!"+annID)
+	b.says("clusters", "!0 of 0")
+	b.says("clusters/"+cl.Key(), "!0 of 0")
+	if d, _ := b.st.OperationsByID.First("op-abcdefgh"); d.Value.By != annID || d.Value.Abort.By != annID {
+		t.Errorf("what is kept was changed: %+v", d.Value)
+	}
+	carlID, carl := b.person("carl", "user")
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, cl.ID, carlID))
+	b.admin = carl
+	b.says("operations/op-abcdefgh", "by "+annID, "!by ann")
+}

@@ -255,5 +255,25 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 	if !auth.May(who, auth.Get, about) {
 		return ui.Operation{}, false
 	}
-	return ui.Operation{Operation: views.OfOperation(d), ClusterID: about.Cluster, Fleet: fleet, Of: of}, true
+	shown := views.OfOperation(d)
+	shown.By, shown.Abort, shown.Hurry = s.named(who, shown.By), s.asked(who, shown.Abort), s.asked(who, shown.Hurry)
+	return ui.Operation{Operation: shown, ClusterID: about.Cluster, Fleet: fleet, Of: of}, true
+}
+
+// named is how a user logs in, for who may see that, else the ID.
+func (s *Source) named(who auth.Identity, id string) string {
+	if u, ok := s.State.Users.Get(id); ok && auth.May(who, auth.Get, auth.Object{Kind: auth.User, Key: id, Owner: id}) && u.Value.Username != "" {
+		return u.Value.Username
+	}
+	return id
+}
+
+// asked is a request with its user as named says.
+func (s *Source) asked(who auth.Identity, r *operations.Request) *operations.Request {
+	if r == nil {
+		return nil
+	}
+	shown := *r
+	shown.By = s.named(who, r.By)
+	return &shown
 }

@@ -56,9 +56,7 @@ func (s *Source) bindings(who auth.Identity) []ui.Binding {
 		}
 		shown := ui.Binding{ID: b.ID, Role: b.Role, Name: b.Principal(), Group: b.Group != "", ClusterID: b.ClusterID, Project: b.ProjectID, Created: b.Created, About: about}
 		if id, ok := roles.LocalUserID(b.User); ok {
-			if u, ok := s.State.Users.Get(id); ok && auth.May(who, auth.Get, auth.Object{Kind: auth.User, Key: id, Owner: id}) {
-				shown.Name = cmp.Or(u.Value.Username, id)
-			}
+			shown.Name = s.named(who, id)
 		}
 		if d, ok := s.State.ClustersByID.First(b.ClusterID); ok && b.ClusterID != "" {
 			shown.Cluster = records.ClusterKey(d.Key).Name()
