@@ -148,7 +148,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
 		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents: p.forAgents(), Metrics: measures.Handler(), Events: p.events, RKE: p.rke, RKE1Versions: p.rke.Versions, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
-		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Presence: p.hosts.Presence(), Leader: func(ctx context.Context) (string, error) { return s.state.Store.Leader(ctx, clusters.Leadership) }, Now: s.Now, Logger: s.Logger,
+		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Presence: p.hosts.Presence(), Leader: func() string { return s.state.Store.Leader(clusters.Leadership) }, Now: s.Now, Logger: s.Logger,
 	})
 	if err != nil {
 		return err

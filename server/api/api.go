@@ -125,7 +125,7 @@ type Options struct {
 	// Presence is which servers there are, and who is connected to which; nil knows of none.
 	Presence *presence.Presence
 	// Leader is the identity of the server that leads the others; nil knows none.
-	Leader func(context.Context) (string, error)
+	Leader func() string
 	// RKE begins operations on RKE1 clusters; nil refuses them. RKE1Versions are those that such clusters can have; nil has none.
 	RKE          *rke.Runner
 	RKE1Versions *rke1versions.Data

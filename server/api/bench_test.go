@@ -256,7 +256,7 @@ func (b *bench) wire(o benchOptions) {
 			}
 			return b.clusterAPI(key)
 		},
-		Presence: b.presence, Leader: func(context.Context) (string, error) { return b.leader, nil }, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
+		Presence: b.presence, Leader: func() string { return b.leader }, Agents: agents, Metrics: room, Events: b.events, Audit: b.audit,
 		VersionStatus: func() versions.Status {
 			if b.versionStatus == (versions.Status{}) {
 				return versions.Status{Date: known.Date}

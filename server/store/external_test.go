@@ -180,6 +180,18 @@ func TestExternalEtcd(t *testing.T) {
 			t.Error(err)
 		}
 		next := <-won
+		for _, c := range []struct {
+			server string
+			*Store
+		}{{"one", s}, {"two", other}} { // by the watch of each
+			if err := c.CatchUp(t.Context()); err != nil || c.Leader("controllers") != "two" {
+				t.Errorf("server %s knows %q as the leader, %v", c.server, c.Leader("controllers"), err)
+			}
+		}
+		third, _, _ := openNotesWith(t, Options{KeyFile: key, Endpoints: []string{"https://" + e.address}, TLS: e.tls})
+		if got := third.Leader("controllers"); got != "two" {
+			t.Errorf("a server that was started later knows %q as the leader", got)
+		}
 		if _, err := notes.Create(Fenced(t.Context(), leader), "c", note{}); !is[*DeposedError](err) {
 			t.Errorf("a write of the leader before: %v", err)
 		}

@@ -45,10 +45,13 @@ type leaderships struct {
 	byKey  map[string]*Leadership
 	leases map[clientv3.LeaseID]struct{}
 	closed bool // nobody wins any more
+	// candidates are the keys of all stores' candidacies, of which the oldest of a name leads.
+	candidates map[string]candidate
+	observers  []func()
 }
 
 func newLeaderships() *leaderships {
-	return &leaderships{byKey: make(map[string]*Leadership), leases: make(map[clientv3.LeaseID]struct{})}
+	return &leaderships{byKey: make(map[string]*Leadership), leases: make(map[clientv3.LeaseID]struct{}), candidates: make(map[string]candidate)}
 }
 
 func (ls *leaderships) addLease(id clientv3.LeaseID) {
@@ -127,18 +130,6 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 		l.lose()
 	}
 	return l, nil
-}
-
-// Leader is the identity of who leads name; empty when nobody does.
-func (s *Store) Leader(ctx context.Context, name string) (string, error) {
-	response, err := s.client.Get(ctx, leadersPrefix+name+"/", clientv3.WithFirstCreate()...)
-	if err != nil {
-		return "", fmt.Errorf("ask who leads %q: %w", name, err)
-	}
-	if len(response.Kvs) == 0 {
-		return "", nil
-	}
-	return string(response.Kvs[0].Value), nil
 }
 
 func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadership, error) {

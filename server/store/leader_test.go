@@ -70,14 +70,22 @@ func TestFencedWrites(t *testing.T) {
 func TestOneLeader(t *testing.T) {
 	t.Parallel()
 	s, _, _ := openNotes(t, t.TempDir())
-	if who, err := s.Leader(t.Context(), "controllers"); err != nil || who != "" {
-		t.Errorf("before anybody leads: %q, %v", who, err)
+	leads := make(chan string, 100)
+	s.OnLeader(func() { leads <- s.Leader("controllers") })
+	until := func(want string) {
+		t.Helper()
+		for end := time.After(time.Minute); s.Leader("controllers") != want; {
+			select {
+			case <-leads:
+			case <-end:
+				t.Fatalf("%q leads, not %q", s.Leader("controllers"), want)
+			}
+		}
 	}
+	until("")
 	must(s.Campaign(t.Context(), "controllers-other", "another"))(t) // another name
 	first := must(s.Campaign(t.Context(), "controllers", "one"))(t)
-	if who, err := s.Leader(t.Context(), "controllers"); err != nil || who != "one" {
-		t.Errorf("%q leads, %v", who, err)
-	}
+	until("one")
 	for _, name := range []string{"", "controllers/other"} {
 		if _, err := s.Campaign(t.Context(), name, "one"); err == nil {
 			t.Errorf("the name %q was taken", name)
@@ -114,6 +122,7 @@ func TestOneLeader(t *testing.T) {
 	}
 	<-first.Lost()
 	second := <-won
+	until("two")
 	if second.revision <= first.revision {
 		t.Errorf("the next leader has revision %d, the one before %d", second.revision, first.revision)
 	}
@@ -121,7 +130,9 @@ func TestOneLeader(t *testing.T) {
 	// The lease ends, as when the server could not reach etcd for long.
 	must(s.client.Revoke(t.Context(), second.session.Lease()))(t)
 	<-second.Lost()
+	until("")
 	third := must(s.Campaign(t.Context(), "controllers", "three"))(t)
+	until("three")
 	closeStore(t, s)
 	<-third.Lost()
 }

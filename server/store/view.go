@@ -87,6 +87,9 @@ func (s *Store) load(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.readLeaders(ctx); err != nil {
+		return err
+	}
 	s.view.advance(revision)
 	return nil
 }
@@ -250,7 +253,10 @@ func (s *Store) special(e *clientv3.Event) error {
 		_, err := s.readSchema(e.Kv.Value)
 		return err
 	case strings.HasPrefix(key, leadersPrefix) && e.Type == clientv3.EventTypeDelete:
+		s.leaders.change(func(all map[string]candidate) { delete(all, key) })
 		s.leaders.deleted(key)
+	case strings.HasPrefix(key, leadersPrefix):
+		s.leaders.change(func(all map[string]candidate) { all[key] = candidateOf(e.Kv) })
 	}
 	return nil
 }
@@ -293,6 +299,9 @@ func (s *Store) reload() error {
 	slices.SortStableFunc(events, func(a, b *clientv3.Event) int { return cmp.Compare(a.Kv.ModRevision, b.Kv.ModRevision) })
 	if err := s.applyAll(events); err != nil {
 		return err
+	}
+	if err := s.readLeaders(s.alive); err != nil {
+		s.log.Warn("who leads is not known until another server leads", "error", err)
 	}
 	s.view.advance(revision)
 	return nil

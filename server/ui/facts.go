@@ -33,7 +33,7 @@ type Facts struct {
 	Roles     func(who auth.Identity) []Role
 	Bindings  func(who auth.Identity) []Binding
 	// Servers are those that run, that which answers first.
-	Servers func(ctx context.Context, who auth.Identity) []Server
+	Servers func(who auth.Identity) []Server
 	Audit   func(ctx context.Context, who auth.Identity, wanted AuditWanted) (AuditPart, error)
 }
 

@@ -287,7 +287,7 @@ type serverRow struct {
 // servers are those that run, and those of the answer that are not known to.
 func (u *UI) servers(r Request, answer views.Tunnels) []serverRow {
 	var rows []serverRow
-	for _, one := range u.Facts.Servers(r.Ctx, r.Who) {
+	for _, one := range u.Facts.Servers(r.Who) {
 		rows = append(rows, serverRow{Server: one, Silent: answer.Silent[one.URL]})
 		delete(answer.Silent, one.URL)
 	}

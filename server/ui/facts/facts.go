@@ -3,7 +3,6 @@
 package facts
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ type Source struct {
 	API      func(records.ClusterKey) observed.API
 	Presence *presence.Presence
 	// Leader is the identity of the server that leads; nil knows none.
-	Leader        func(context.Context) (string, error)
+	Leader        func() string
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
 	// OnVersions has a function called when the versions changed; nil calls none.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/audit"
@@ -89,18 +88,13 @@ func (s *Source) settings(who auth.Identity) []ui.Setting {
 	return all
 }
 
-// leaderLimit is how long the store may take to say who leads.
-const leaderLimit = time.Second
-
-func (s *Source) servers(ctx context.Context, who auth.Identity) []ui.Server {
+func (s *Source) servers(who auth.Identity) []ui.Server {
 	if s.Presence == nil || !auth.May(who, auth.ListAll, auth.Object{Kind: auth.Tunnel}) {
 		return nil
 	}
 	leader := ""
 	if s.Leader != nil {
-		ctx, cancel := context.WithTimeout(ctx, leaderLimit)
-		defer cancel()
-		leader, _ = s.Leader(ctx) // it is not known then
+		leader = s.Leader()
 	}
 	var all []ui.Server
 	for i, one := range s.Presence.Servers() {

@@ -62,6 +62,7 @@ func (s *Source) Watch(hub *live.Hub) (stop func()) {
 			hub.Changed(ui.TopicMachine(string(records.MachineOfPlanSecret(secret))))
 		})
 	}
+	st.Store.OnLeader(func() { hub.Changed(ui.TopicServers) })
 	if s.OnVersions != nil {
 		s.OnVersions(func() { hub.Changed(ui.TopicVersions) })
 	}
