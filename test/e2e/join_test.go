@@ -97,6 +97,7 @@ func TestAHostJoinsAndBecomesActive(t *testing.T) {
 		{"a power cut is shown and changes nothing", (*walk).powerCut},
 		{"each instruction ran once", (*walk).ranOnce},
 		{"a changed config restarts k3s once", (*walk).changesConfig},
+		{"an agent of the cluster's own is the first way in", (*walk).ownAgent},
 		{"a dropped plan runs", (*walk).dropped},
 		{"uninstalling leaves the cluster", (*walk).uninstall},
 		{"which is imported, and left again", (*walk).imported},

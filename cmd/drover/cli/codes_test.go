@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -208,5 +209,24 @@ func TestApplyWaits(t *testing.T) {
 				t.Errorf("%d\n%s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// TestHelpHasTheExitCodes: each of those that the program ends with, in words, and the first steps before them.
+func TestHelpHasTheExitCodes(t *testing.T) {
+	a := playServer(t, nil)
+	code, help, errs := a.run(t.Context(), "--help")
+	if code != 0 || errs != "" {
+		t.Fatalf("%d %s", code, errs)
+	}
+	for _, code := range []int{0, codeFailed, codeUsage, codeDenied, codeAbsent, 130} {
+		if !regexp.MustCompile(fmt.Sprintf(`(?m)^  %d +[a-z]`, code)).MatchString(help) {
+			t.Errorf("%d is not in the help:\n%s", code, help)
+		}
+	}
+	for _, step := range []string{"drover login", "drover apply -f", "drover clusters join-command", "drover why"} {
+		if !strings.Contains(help, step) {
+			t.Errorf("%s is not among the first steps:\n%s", step, help)
+		}
 	}
 }

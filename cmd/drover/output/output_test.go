@@ -1,6 +1,9 @@
 package output
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -109,8 +112,35 @@ func TestColours(t *testing.T) {
 	if want := "name    state\nstate   \x1b[31mError\x1b[0m\n"; err != nil || out.String() != want {
 		t.Errorf("%v\n%q, not\n%q", err, out.String(), want)
 	}
-	if Coloured(&out, func(string) string { return "" }) {
-		t.Error("what is no terminal gets colours")
+}
+
+// TestColoursAreForTerminals: and for those alone whose owner wants them.
+func TestColoursAreForTerminals(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, c := range []struct {
+		name    string
+		out     io.Writer
+		environ map[string]string
+		want    bool
+	}{
+		{"a terminal", terminal, map[string]string{"TERM": "xterm"}, true},
+		{"a terminal whose owner wants none", terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+		{"a terminal that has none", terminal, map[string]string{"TERM": "dumb"}, false},
+		{"a file", file, map[string]string{"TERM": "xterm"}, false},
+		{"a program", &strings.Builder{}, map[string]string{"TERM": "xterm"}, false},
+	} {
+		if got := Coloured(c.out, func(name string) string { return c.environ[name] }); got != c.want {
+			t.Errorf("%s is coloured: %t", c.name, got)
+		}
 	}
 }
 
