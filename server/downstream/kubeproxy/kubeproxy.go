@@ -9,11 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/server/auth"
@@ -81,6 +83,10 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		return
 	}
 	defer done()
+	sent := &body{ReadCloser: r.Body}
+	if r.Body != http.NoBody {
+		r.Body = sent
+	}
 	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), wish: wish}
 	proxy := &httputil.ReverseProxy{
 		Transport:     to,
@@ -99,8 +105,14 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			}
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.fail(w, r, cluster, err) },
-		ErrorLog:     slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if cause := sent.failed(); cause != nil && r.Context().Err() == nil {
+				refuse(w, http.StatusBadRequest, "BadRequest", fmt.Sprintf("the body of this request cannot be read: %v", cause))
+				return
+			}
+			p.fail(w, r, cluster, err)
+		},
+		ErrorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 	}
 	// A watch, a log or a shell ends with the token that it was opened by, and with the rights that the
 	// cluster gave it for.
@@ -118,6 +130,29 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		w = upgraded{w}
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// body is one of a request, and remembers why it could not be read to its end: that is the client's fault, not the cluster's.
+type body struct {
+	io.ReadCloser
+	mu  sync.Mutex
+	err error
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		b.mu.Lock()
+		b.err = err
+		b.mu.Unlock()
+	}
+	return n, err
+}
+
+func (b *body) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 // confine makes an answer of a cluster harmless to a browser with a session of this server: a service in the cluster, which

@@ -2,6 +2,7 @@ package kubeproxy
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -123,5 +124,35 @@ func speaksFor(t *testing.T, r *http.Request, caller auth.Identity) {
 	}
 	if r.Host != "127.0.0.1:6443" {
 		t.Errorf("Host = %q", r.Host)
+	}
+}
+
+// TestABodyThatIsNone: a client's body that cannot be read is the client's fault, and ends what the cluster gets of it.
+func TestABodyThatIsNone(t *testing.T) {
+	for _, tc := range []struct{ name, headers, body string }{
+		{"a chunk whose size is none", "Transfer-Encoding: chunked\r\n", "zz\r\n{}\r\n0\r\n\r\n"},
+		{"a chunk that is longer than it says", "Transfer-Encoding: chunked\r\n", "2\r\n{}GET / HTTP/1.1\r\n\r\n0\r\n\r\n"},
+		{"a chunk of a negative size", "Transfer-Encoding: chunked\r\n", "-1\r\n{}\r\n0\r\n\r\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			whole := make(chan bool, 1)
+			s := overSockets(t, member, func(_ http.ResponseWriter, r *http.Request) {
+				_, err := io.ReadAll(r.Body)
+				whole <- err == nil
+			})
+			conn, from := s.dial()
+			s.say(conn, "POST /k8s/clusters/c-m-abcd2345/api/v1/pods HTTP/1.1\r\nHost: drover\r\nAuthorization: Bearer mine\r\n"+tc.headers+"\r\n"+tc.body)
+			response, answer := s.answer(from)
+			if response.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "the body of this request cannot be read") {
+				t.Errorf("%d: %s", response.StatusCode, answer)
+			}
+			select {
+			case is := <-whole:
+				if is {
+					t.Error("the cluster got it as a whole one")
+				}
+			default: // it got nothing
+			}
+		})
 	}
 }
