@@ -16,6 +16,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/drover-project/drover/server/store/candidates"
 )
 
 const (
@@ -45,13 +47,12 @@ type leaderships struct {
 	byKey  map[string]*Leadership
 	leases map[clientv3.LeaseID]struct{}
 	closed bool // nobody wins any more
-	// candidates are the keys of all stores' candidacies, of which the oldest of a name leads.
-	candidates map[string]candidate
-	observers  []func()
+	// standing are the candidacies of all servers.
+	standing candidates.Set
 }
 
 func newLeaderships() *leaderships {
-	return &leaderships{byKey: make(map[string]*Leadership), leases: make(map[clientv3.LeaseID]struct{}), candidates: make(map[string]candidate)}
+	return &leaderships{byKey: make(map[string]*Leadership), leases: make(map[clientv3.LeaseID]struct{})}
 }
 
 func (ls *leaderships) addLease(id clientv3.LeaseID) {
@@ -130,6 +131,28 @@ func (s *Store) Campaign(ctx context.Context, name, identity string) (*Leadershi
 		l.lose()
 	}
 	return l, nil
+}
+
+// Leader is the identity of who leads name, as far as the view has come; empty when nobody does, or when that is not known yet.
+func (s *Store) Leader(name string) string {
+	return s.leaders.standing.Leader(leadersPrefix + name + "/")
+}
+
+// OnLeader has f called after a candidacy came or went. f must not block.
+func (s *Store) OnLeader(f func()) { s.leaders.standing.Observe(f) }
+
+// readLeaders looks at all candidacies anew.
+func (s *Store) readLeaders(ctx context.Context) error {
+	kvs, _, err := s.readAll(ctx, leadersPrefix)
+	if err != nil {
+		return err
+	}
+	all := map[string]candidates.Candidacy{}
+	for _, kv := range kvs {
+		all[string(kv.Key)] = candidates.Candidacy{Identity: string(kv.Value), Made: kv.CreateRevision}
+	}
+	s.leaders.standing.Replace(all)
+	return nil
 }
 
 func (s *Store) campaign(ctx context.Context, name, identity string) (*Leadership, error) {

@@ -14,6 +14,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/drover-project/drover/server/store/candidates"
 )
 
 // The keys in etcd. The etcd key is a part of what is authenticated with a sensitive
@@ -253,10 +255,10 @@ func (s *Store) special(e *clientv3.Event) error {
 		_, err := s.readSchema(e.Kv.Value)
 		return err
 	case strings.HasPrefix(key, leadersPrefix) && e.Type == clientv3.EventTypeDelete:
-		s.leaders.change(func(all map[string]candidate) { delete(all, key) })
+		s.leaders.standing.Delete(key)
 		s.leaders.deleted(key)
 	case strings.HasPrefix(key, leadersPrefix):
-		s.leaders.change(func(all map[string]candidate) { all[key] = candidateOf(e.Kv) })
+		s.leaders.standing.Put(key, candidates.Candidacy{Identity: string(e.Kv.Value), Made: e.Kv.CreateRevision})
 	}
 	return nil
 }

@@ -255,7 +255,8 @@ func (s *Source) operation(who auth.Identity, id string) (ui.Operation, bool) {
 		return ui.Operation{}, false
 	}
 	shown := views.OfOperation(d)
-	shown.By, shown.Abort, shown.Hurry = s.named(who, shown.By), s.asked(who, shown.Abort), s.asked(who, shown.Hurry)
+	name := func(id string) string { return s.named(who, id) }
+	shown.By, shown.Abort, shown.Hurry = name(shown.By), asked(shown.Abort, name), asked(shown.Hurry, name)
 	return ui.Operation{Operation: shown, ClusterID: about.Cluster, Fleet: fleet, Of: of}, true
 }
 
@@ -267,12 +268,12 @@ func (s *Source) named(who auth.Identity, id string) string {
 	return id
 }
 
-// asked is a request with its user as named says.
-func (s *Source) asked(who auth.Identity, r *operations.Request) *operations.Request {
+// asked is a request with its user as name says.
+func asked(r *operations.Request, name func(id string) string) *operations.Request {
 	if r == nil {
 		return nil
 	}
 	shown := *r
-	shown.By = s.named(who, r.By)
+	shown.By = name(r.By)
 	return &shown
 }
