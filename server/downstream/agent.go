@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -40,6 +41,31 @@ func (w *watcher) way(ctx context.Context, subject records.Subject) (config *res
 		BearerToken:     d.Value.Token,
 		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(d.Value.CA), ServerName: host},
 	}, d.Value.Address, nil
+}
+
+// settled is how long the tunnel of a cluster's agent has to be open before a connection through a host is left for it, so that one
+// that comes and goes has nobody move again and again.
+const settled = 10 * time.Second
+
+// better is the cluster's agent when it is connected and a connection leads through a host, and for how long that is still kept;
+// empty when there is nothing better.
+func (w *watcher) better(c *connection) (agent records.Subject, wait time.Duration) {
+	agent = w.clusters.agentOf(w.key)
+	if agent == "" || agent == c.subject {
+		return "", 0
+	}
+	since, open := w.clusters.Hosts.Connected(agent)
+	if !open {
+		return "", 0
+	}
+	return agent, since.Add(settled).Sub(w.clusters.Now())
+}
+
+// first has the cluster's agent tried before all hosts.
+func (w *watcher) first() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hosts.last = ""
 }
 
 // via is a host, or the cluster's agent, as people are told through what a request went.

@@ -105,12 +105,49 @@ func TestHostsAreTheSecondWay(t *testing.T) {
 			}
 		}
 	}
-	through("fleet-default/custom-1")
-	first.stop(true)
-	through(viaAgent)
-	first.stop(false)
+	through(viaAgent) // which is the first way as soon as it is there, though the host's works
 	agent.cut()
 	through("fleet-default/custom-1")
+	agent.reopen()
+	m.tunnelChanged(clusterID)
+	through(viaAgent)
+	agent.stop(true)
+	through("fleet-default/custom-1")
+	agent.stop(false)
+	through(viaAgent)
+	first.cut()
+	through(viaAgent)
+}
+
+// TestAnAgentSettles: one whose tunnel has just opened is not better yet than a host through which the API answers.
+func TestAnAgentSettles(t *testing.T) {
+	agent, first := newAgent(t), newHost(t)
+	agent.open = false
+	m, _ := start(t, fleet{clusterID: agent, "fleet-default/custom-1": first}, controlPlane("custom-1"))
+	agent.announce(t, m, false)
+	w := &watcher{clusters: m, key: "fleet-default/harbour"}
+	now := m.Now()
+	for _, tc := range []struct {
+		name  string
+		since time.Time
+		over  records.Subject
+		open  bool
+		wait  time.Duration
+		agent bool
+	}{
+		{"not connected", now, "fleet-default/custom-1", false, 0, false},
+		{"it is the way", now, clusterID, true, 0, false},
+		{"come just now", now, "fleet-default/custom-1", true, settled, true},
+		{"there for a while", now.Add(-time.Minute), "fleet-default/custom-1", true, settled - time.Minute, true},
+	} {
+		agent.mu.Lock()
+		agent.open, agent.since = tc.open, tc.since
+		agent.mu.Unlock()
+		got, wait := w.better(&connection{subject: tc.over})
+		if (got != "") != tc.agent || wait.Round(time.Second) != tc.wait {
+			t.Errorf("%s: %q after %s", tc.name, got, wait)
+		}
+	}
 }
 
 func TestWhatAnUnreachableClusterIsToldBy(t *testing.T) {

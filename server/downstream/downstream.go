@@ -99,6 +99,7 @@ func (c *Clusters) Run(ctx context.Context) error {
 	defer c.State.ClusterAgents.Observe(func(e store.Event[records.ClusterAgent]) {
 		if w := c.watcher(records.ClusterKey(e.Key)); w != nil && e.Type != store.Deleted {
 			w.announced()
+			w.move()
 			return
 		}
 		signal()
@@ -126,7 +127,7 @@ func (c *Clusters) machineChanged(e store.Event[records.Machine]) (others bool) 
 		return false
 	}
 	if e.Old.Deleting.IsZero() != e.Value.Deleting.IsZero() {
-		w.removal()
+		w.move()
 	}
 	if was, is := e.Old.Status, e.Value.Status; was.State != is.State || was.WaitingFor != is.WaitingFor {
 		// Its API may answer from now on: its installer has ended, or one more probe is healthy.
@@ -158,7 +159,7 @@ func (c *Clusters) match(ctx context.Context) {
 		watchCtx, cancel := context.WithCancel(ctx)
 		w := &watcher{
 			clusters: c, key: key, runtime: string(versions.RuntimeOf(cluster.Value.Spec.KubernetesVersion)), cancel: cancel,
-			wake: make(chan struct{}, 1), removals: make(chan struct{}, 1), changes: make(chan struct{}), api: observed.API{Cause: "the server has not asked yet"},
+			wake: make(chan struct{}, 1), moves: make(chan struct{}, 1), changes: make(chan struct{}), api: observed.API{Cause: "the server has not asked yet"},
 		}
 		c.watchers[key] = w
 		c.running.Go(func() { w.run(watchCtx) })
@@ -235,6 +236,7 @@ func (c *Clusters) tunnelChanged(subject records.Subject) {
 	}
 	if w := c.watcher(key); w != nil {
 		w.poke()
+		w.move()
 	}
 }
 

@@ -45,8 +45,9 @@ type host struct {
 
 	mu     sync.Mutex
 	open   bool
-	down   bool // the API server does not listen
-	frozen bool // the API server has no etcd any more, and serves watches all the same
+	since  time.Time // since when it is open; zero is long ago
+	down   bool      // the API server does not listen
+	frozen bool      // the API server has no etcd any more, and serves watches all the same
 	// stopped is closed when the API server goes on; nil is one that was not stopped. mute accepts in its place.
 	stopped chan struct{}
 	mute    net.Listener
@@ -173,7 +174,11 @@ func (h *host) set(ready string, labels map[string]any) {
 func (h *host) Connected(records.Subject) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Unix(1, 0), h.open
+	since := h.since
+	if since.IsZero() {
+		since = time.Unix(1, 0)
+	}
+	return since, h.open
 }
 
 func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Target) (net.Conn, error) {
@@ -225,6 +230,13 @@ func (h *host) cut() {
 	h.open = false
 	h.mu.Unlock()
 	h.drop()
+}
+
+// reopen opens the tunnel again.
+func (h *host) reopen() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = true
 }
 
 // stop ends the API server, or starts it again.

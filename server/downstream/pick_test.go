@@ -153,11 +153,11 @@ func TestWhatWakesTheWatcher(t *testing.T) {
 		{name: "it is to be removed", change: func(m *records.Machine) { m.Deleting = time.Unix(1, 0) }, leaves: true},
 		{name: "it is a control plane no more", change: func(m *records.Machine) { m.Roles.ControlPlane = false }, other: true},
 	} {
-		w := &watcher{wake: make(chan struct{}, 1), removals: make(chan struct{}, 1)}
+		w := &watcher{wake: make(chan struct{}, 1), moves: make(chan struct{}, 1)}
 		c := &Clusters{watchers: map[records.ClusterKey]*watcher{"fleet-default/harbour": w}}
 		old := machine(func(*records.Machine) {})
 		other := c.machineChanged(store.Event[records.Machine]{Type: store.Put, Old: &old, Value: machine(test.change)})
-		if wakes, leaves := len(w.wake) > 0, len(w.removals) > 0; wakes != test.wakes || leaves != test.leaves || other != test.other {
+		if wakes, leaves := len(w.wake) > 0, len(w.moves) > 0; wakes != test.wakes || leaves != test.leaves || other != test.other {
 			t.Errorf("%s: wakes %t, leaves %t, others %t", test.name, wakes, leaves, other)
 		}
 	}

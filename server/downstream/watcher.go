@@ -44,8 +44,9 @@ type watcher struct {
 	runtime  string
 	cancel   context.CancelFunc
 	wake     chan struct{}
-	// removals has something when a control-plane machine begins to be removed, or does not any more.
-	removals chan struct{}
+	// moves has something when a connection had better lead another way: a control-plane machine is being removed, or an agent
+	// of the cluster has come.
+	moves chan struct{}
 
 	mu         sync.Mutex
 	api        observed.API
@@ -85,10 +86,10 @@ func (w *watcher) announced() {
 	w.poke()
 }
 
-// removal has the watcher look whether its host is being removed.
-func (w *watcher) removal() {
+// move has the watcher look whether its connection had better lead another way.
+func (w *watcher) move() {
 	select {
-	case w.removals <- struct{}{}:
+	case w.moves <- struct{}{}:
 	default:
 	}
 }
@@ -218,15 +219,26 @@ type silentError struct {
 
 func (e *silentError) Error() string { return e.err.Error() }
 
-// errMoves ends a connection whose host is being removed.
-var errMoves = errors.New("the host is being removed, and another one answers")
+// errMoves ends a connection that another one is better than.
+var errMoves = errors.New("the host is being removed, or the cluster's agent has come, and the API answers there")
 
-// leave waits until the host of a connection is being removed and the API answers on another one. The API server on it
-// outlives its member of etcd, and hangs then whoever asks it.
+// leave waits until the host of a connection is being removed and the API answers on another one, or until it answers through the
+// cluster's own agent. The API server on a host that is removed outlives its member of etcd, and hangs then whoever asks it.
 func (w *watcher) leave(ctx context.Context, c *connection) error {
 	for {
 		staying, leaving := w.clusters.controlPlanes(w.key)
 		var again <-chan time.Time
+		agent, wait := w.better(c)
+		switch {
+		case agent != "" && wait > 0:
+			again = time.After(wait)
+		case agent != "":
+			if w.answers(ctx, agent) {
+				w.first()
+				return errMoves
+			}
+			again = time.After(checkPause)
+		}
 		if slices.Contains(leaving, c.subject) {
 			if slices.ContainsFunc(staying, func(s records.Subject) bool { return w.answers(ctx, s) }) {
 				return errMoves
@@ -236,7 +248,7 @@ func (w *watcher) leave(ctx context.Context, c *connection) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.removals:
+		case <-w.moves:
 		case <-again:
 		}
 	}
