@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -84,7 +85,7 @@ func TestHostsAreTheSecondWay(t *testing.T) {
 	agent, first := newAgent(t), newHost(t)
 	first.open = true
 	for _, h := range []*host{agent, first} {
-		h.set("True", map[string]any{machineLabel: "uid"})
+		h.set("True", map[string]any{nodes.MachineLabel: "uid"})
 	}
 	m, changed := start(t, fleet{clusterID: agent, "fleet-default/custom-1": first}, controlPlane("custom-1"))
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })

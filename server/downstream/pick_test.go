@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -40,7 +41,7 @@ func TestADeadControlPlaneHoldsNothing(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	first.down = true
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
@@ -52,9 +53,9 @@ func TestADeadControlPlaneHoldsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(nodes.Items) != 1 || nodes.Items[0].Labels[machineLabel] != "seen-by-2" {
-		t.Errorf("the client asks elsewhere: %v, %v", nodes, err)
+	found, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(found.Items) != 1 || found.Items[0].Labels[nodes.MachineLabel] != "seen-by-2" {
+		t.Errorf("the client asks elsewhere: %v, %v", found, err)
 	}
 	first.stop(false)
 	second.stop(true)
@@ -73,7 +74,7 @@ func TestAControlPlaneWithoutEtcdHoldsNothing(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
 	by := func(n string) func(observed.API) bool {
@@ -99,7 +100,7 @@ func TestAHostThatIsBeingRemovedIsLeft(t *testing.T) {
 	first, second := newHost(t), newHost(t)
 	for i, h := range []*host{first, second} {
 		h.open = true
-		h.set("True", map[string]any{machineLabel: fmt.Sprintf("seen-by-%d", i+1)})
+		h.set("True", map[string]any{nodes.MachineLabel: fmt.Sprintf("seen-by-%d", i+1)})
 	}
 	second.stop(true)
 	m, changed := start(t, fleet{"fleet-default/custom-1": first, "fleet-default/custom-2": second}, controlPlane("custom-1"), controlPlane("custom-2"))
@@ -254,7 +255,7 @@ func TestWhoWaitsForAPlanIsNotAsked(t *testing.T) {
 	machine := func(name string, state records.MachineState) records.Machine {
 		h := newHost(t)
 		h.open = true
-		h.set("True", map[string]any{machineLabel: name})
+		h.set("True", map[string]any{nodes.MachineLabel: name})
 		m := controlPlane(name)
 		m.Status.State = state
 		f[m.Subject()] = h

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rke/want"
 )
@@ -42,7 +43,7 @@ func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, 
 // identity is the UID of the machine of a node; empty when it is nobody's. A node of RKE1 is known by its name, which is that of
 // its host.
 func (w *watcher) identity(node *corev1.Node) string {
-	if uid := node.Labels[machineLabel]; uid != "" {
+	if uid := node.Labels[nodes.MachineLabel]; uid != "" {
 		return uid
 	}
 	for _, d := range w.clusters.State.MachinesByCluster.Find(w.key) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -161,11 +162,11 @@ func (w *watcher) connected(ctx context.Context) error {
 
 // follow reflects the nodes until that breaks.
 func (w *watcher) follow(ctx context.Context, c *connection) error {
-	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	all := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	var version string
-	shown := &observedStore{Store: nodes, changed: func() {
+	shown := &observedStore{Store: all, changed: func() {
 		w.use(c)
-		w.publish(seen(nodes, version, w.identity))
+		w.publish(nodes.Seen(all, version, w.identity))
 	}}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {
@@ -340,7 +341,7 @@ func (c *connection) version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return parseVersion(info)
+	return nodes.Version(info)
 }
 
 // lost keeps the nodes that were known out of sight: the planner decides what an unreachable API means.
@@ -351,7 +352,7 @@ func (w *watcher) lost(err error) {
 
 func (w *watcher) publish(api observed.API) {
 	w.mu.Lock()
-	same := equal(w.api, api)
+	same := nodes.Equal(w.api, api)
 	w.api = api
 	w.mu.Unlock()
 	if !same {

@@ -1,4 +1,4 @@
-package downstream
+package nodes
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestDetailsOfNodes(t *testing.T) {
 			n.Status.Conditions = []corev1.NodeCondition{{Type: "EtcdIsVoter", Status: status}}
 		}
 	}
-	labels := map[string]string{machineLabel: "u1", "zone": "a"}
+	labels := map[string]string{MachineLabel: "u1", "zone": "a"}
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.Node)
@@ -47,22 +47,22 @@ func TestDetailsOfNodes(t *testing.T) {
 				if err := store.Add(node); err != nil {
 					t.Fatal(err)
 				}
-				return seen(store, "v1", func(node *corev1.Node) string { return node.Labels[machineLabel] })
+				return Seen(store, "v1", func(node *corev1.Node) string { return node.Labels[MachineLabel] })
 			}
 			api := nodes(tc.change)
 			tc.want.Labels = labels
 			if diff := cmp.Diff(map[string]observed.NodeDetails{"u1": tc.want}, api.Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
-			if !equal(api, nodes(tc.change)) {
+			if !Equal(api, nodes(tc.change)) {
 				t.Error("the same nodes are not equal")
 			}
 			// Unlike a node that differs in what is kept, or in one label, it is reported.
 			same := cmp.Equal(tc.want, observed.NodeDetails{Labels: labels})
-			if equal(api, nodes(func(*corev1.Node) {})) != same {
+			if Equal(api, nodes(func(*corev1.Node) {})) != same {
 				t.Error("a change of a detail would not be reported")
 			}
-			if equal(api, nodes(func(n *corev1.Node) { tc.change(n); n.Labels = map[string]string{machineLabel: "u1", "zone": "b"} })) {
+			if Equal(api, nodes(func(n *corev1.Node) { tc.change(n); n.Labels = map[string]string{MachineLabel: "u1", "zone": "b"} })) {
 				t.Error("a changed label would not be reported")
 			}
 		})

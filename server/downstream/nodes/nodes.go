@@ -1,6 +1,5 @@
-// What is kept of a cluster's nodes.
-
-package downstream
+// Package nodes is what is kept of a cluster's nodes, as a connection to its API shows them.
+package nodes
 
 import (
 	"encoding/json"
@@ -16,8 +15,8 @@ import (
 	"github.com/drover-project/drover/server/records"
 )
 
-// machineLabel is how a node of k3s or RKE2 is found, and nothing else: a name can be taken by another host.
-const machineLabel = "rke.cattle.io/machine"
+// MachineLabel is how a node of k3s or RKE2 is found, and nothing else: a name can be taken by another host.
+const MachineLabel = "rke.cattle.io/machine"
 
 // etcdIsVoter is the condition by which k3s and RKE2 report whether the node's member of etcd
 // votes, and removedMember are the annotations by which they report that they took it out.
@@ -26,8 +25,8 @@ const etcdIsVoter = corev1.NodeConditionType("EtcdIsVoter")
 
 var removedMember = []string{"etcd.k3s.cattle.io/removed-node-name", "etcd.rke2.cattle.io/removed-node-name"}
 
-// seen is what the nodes in the store make of the API.
-func seen(nodes cache.Store, version string, identity func(*corev1.Node) string) observed.API {
+// Seen is what the nodes in a store make of the API of a version. identity is the UID of a node's machine; empty for none.
+func Seen(nodes cache.Store, version string, identity func(*corev1.Node) string) observed.API {
 	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
 	for _, o := range nodes.List() {
 		node, ok := o.(*corev1.Node)
@@ -111,7 +110,8 @@ func voter(node *corev1.Node) observed.Voter {
 	return observed.VoterUnknown
 }
 
-func equal(a, b observed.API) bool {
+// Equal says whether two APIs are the same in all that is kept.
+func Equal(a, b observed.API) bool {
 	return a.Reachable == b.Reachable && a.Cause == b.Cause && a.Version == b.Version && slices.Equal(a.Unlabelled, b.Unlabelled) &&
 		maps.EqualFunc(a.Nodes, b.Nodes, func(x, y records.NodeRef) bool {
 			return x.Name == y.Name && x.UID == y.UID && x.ProviderID == y.ProviderID && x.KubeletVersion == y.KubeletVersion &&
@@ -123,8 +123,8 @@ func equal(a, b observed.API) bool {
 		})
 }
 
-// parseVersion reads the answer of /version.
-func parseVersion(text []byte) (string, error) {
+// Version reads the answer of /version.
+func Version(text []byte) (string, error) {
 	var info version.Info
 	if err := json.Unmarshal(text, &info); err != nil {
 		return "", fmt.Errorf("read the API's version: %w", err)
