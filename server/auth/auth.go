@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/drover-project/drover/server/auth/uses"
 	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -30,6 +31,8 @@ var (
 	// ErrExpired is ErrUnauthenticated for whoever has the right key of a token whose time is
 	// over; they may learn that.
 	ErrExpired = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
+	// ErrIdle is the same for the token of a login that was not used for as long as such tokens may rest.
+	ErrIdle = fmt.Errorf("%w: the session was not used for too long and is over; log in again", ErrUnauthenticated)
 	// ErrUserDisabled is the same for whoever has the right key of a token whose user is disabled.
 	ErrUserDisabled = fmt.Errorf("%w: the user of this token is disabled", ErrUnauthenticated)
 	// ErrWrongPassword says that user and password of a login do not belong together.
@@ -71,7 +74,10 @@ type Auth struct {
 	now      func() time.Time
 	log      *slog.Logger
 	failures throttle
-	cost     int
+	uses     *uses.Uses
+	// idle is how long a session may rest; 0 for as long as it lives.
+	idle func() time.Duration
+	cost int
 	// streams are what tokens have opened; see Until.
 	streams expiry.Streams
 	// unknown is compared with for users that do not exist.
@@ -94,6 +100,8 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(nobody),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
+	a.uses = uses.New(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
+	a.idle = func() time.Duration { return 0 }
 	a.follow() // as long as the store is open
 	return a
 }

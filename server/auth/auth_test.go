@@ -185,6 +185,36 @@ func TestTokensEnd(t *testing.T) {
 	}
 }
 
+// TestASessionThatRests is over after a while without a request, and is put off by each; tokens that people made for programs are not.
+func TestASessionThatRests(t *testing.T) {
+	a, st, c := open(t)
+	addUser(t, a, st, "u-ann", "correct horse battery")
+	session, record := issue(t, a, records.Token{UserID: "u-ann", Session: true})
+	made, _ := issue(t, a, records.Token{UserID: "u-ann"})
+	limit := time.Hour
+	a.LimitRest(func() time.Duration { return limit })
+	check := func(when string, text string, want error) {
+		t.Helper()
+		if _, err := a.Check(text); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%s: %v, not %v", when, err, want)
+		}
+	}
+	c.add(59 * time.Minute)
+	check("before its first request", session, nil)
+	a.Uses().Note(record.Name)
+	c.add(59 * time.Minute)
+	check("an hour less a minute after it was used", session, nil)
+	c.add(3 * time.Minute)
+	check("later", session, ErrIdle)
+	check("later", session, ErrUnauthenticated)
+	check("one for a program", made, nil)
+	a.Uses().Note(record.Name) // as another server may have seen it used before this one was asked
+	check("used elsewhere", session, nil)
+	c.add(100 * time.Hour)
+	limit = 0
+	check("without a limit", session, nil)
+}
+
 func modify[T any](t *testing.T, c *store.Collection[T], key string, change func(*T)) {
 	t.Helper()
 	if _, err := c.Modify(t.Context(), key, func(v T) (T, error) { change(&v); return v, nil }); err != nil {

@@ -52,6 +52,9 @@ func (a *Auth) Check(text string) (Identity, error) {
 	if Expired(token.Value, a.now()) {
 		return Identity{}, ErrExpired
 	}
+	if a.rested(token.Value) {
+		return Identity{}, ErrIdle
+	}
 	user, ok := a.state.Users.Get(token.Value.UserID)
 	if !ok {
 		return Identity{}, ErrUnauthenticated

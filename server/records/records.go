@@ -532,6 +532,11 @@ type Token struct {
 	Directory string `json:"directory,omitempty"`
 }
 
+// TokenUse is when a token was used last, to the second. Key: its name.
+type TokenUse struct {
+	At time.Time `json:"at"`
+}
+
 // Setting is one setting that differs from its default. Key: Name.
 type Setting struct {
 	Name  string `json:"name"`

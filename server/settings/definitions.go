@@ -59,7 +59,7 @@ func definitions(d Defaults) []definition {
 		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
 		{name: "auth-user-info-max-age-seconds", value: "3600", check: atLeast(0)},
 		{name: "auth-user-info-resync-cron", readOnly: "directories are asked about people by auth-user-info-max-age-seconds"},
-		{name: "auth-user-session-idle-ttl-minutes", value: "0", readOnly: "sessions end by auth-user-session-ttl-minutes alone, used or not"},
+		{name: "auth-user-session-idle-ttl-minutes", value: "960", check: atLeast(0)},
 		{name: "auth-user-session-ttl-minutes", value: "960", check: minutes},
 		{name: "cacerts", value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
 		{name: "cluster-agent", value: "imported", check: oneOf("imported", "all")},

@@ -69,6 +69,8 @@ type State struct {
 	DirectoryTokens *store.Collection[records.DirectoryToken]
 	// Tokens are encrypted and keyed by name.
 	Tokens *store.Collection[records.Token]
+	// TokenUses are keyed as the tokens.
+	TokenUses *store.Collection[records.TokenUse]
 	// Settings are keyed by name.
 	Settings *store.Collection[records.Setting]
 	// Replicas are the servers that run, keyed by ID; they end with their lease.
@@ -143,6 +145,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		Directories:        store.NewCollection[records.Directory]("directories", true),
 		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
 		Tokens:             store.NewCollection[records.Token]("tokens", true),
+		TokenUses:          store.NewCollection[records.TokenUse]("tokenuses", false),
 		Preferences:        store.NewCollection[records.Preference]("preferences", true),
 		Settings:           store.NewCollection[records.Setting]("settings", false),
 		Replicas:           store.NewCollection[records.Replica]("replicas", false),
@@ -154,7 +157,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.Preferences, s.Settings,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.TokenUses, s.Preferences, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err

@@ -223,13 +223,15 @@ type Token struct {
 	Enabled     bool      `json:"enabled"`
 	Created     time.Time `json:"created"`
 	Expires     time.Time `json:"expires,omitzero"` // absent for never
+	// LastUsed is when a request came with it last; absent when that is not known.
+	LastUsed time.Time `json:"lastUsed,omitzero"`
 }
 
-// OfToken shows a token.
-func OfToken(t records.Token) Token {
+// OfToken shows a token that was used last at a time.
+func OfToken(t records.Token, used time.Time) Token {
 	return Token{
 		Type: "token", Name: t.Name, UserID: t.UserID, Description: t.Description, ClusterID: t.ClusterID, Session: t.Session,
-		Enabled: !t.Disabled, Created: t.Created, Expires: t.Expires,
+		Enabled: !t.Disabled, Created: t.Created, Expires: t.Expires, LastUsed: used.UTC().Truncate(time.Second),
 	}
 }
 

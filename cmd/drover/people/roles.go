@@ -318,16 +318,19 @@ func (a *App) listTokens(ctx context.Context, c *client.Client, all bool) error 
 	if err := c.Get(ctx, fmt.Sprintf("/v1-drover/tokens?limit=5000&all=%t", all), &page); err != nil {
 		return fmt.Errorf("list tokens: %w", err)
 	}
-	rows := [][]string{{"TOKEN", "USER", "KIND", "ENDS", "DESCRIPTION"}}
+	rows := [][]string{{"TOKEN", "USER", "KIND", "ENDS", "LAST USED", "DESCRIPTION"}}
 	for _, t := range page.Data {
-		kind, ends := "token", "never"
+		kind, ends, used := "token", "never", "-"
 		if t.Session {
 			kind = "session"
 		}
 		if !t.Expires.IsZero() {
 			ends = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		rows = append(rows, []string{t.Name, t.UserID, kind, ends, t.Description})
+		if !t.LastUsed.IsZero() {
+			used = t.LastUsed.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		rows = append(rows, []string{t.Name, t.UserID, kind, ends, used, t.Description})
 	}
 	return a.Show(page.Data, rows)
 }

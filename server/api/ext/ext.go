@@ -68,6 +68,7 @@ type TokenStatus struct {
 	Current     bool   `json:"current"`
 	Expired     bool   `json:"expired"`
 	ExpiresAt   string `json:"expiresAt"`
+	LastUsedAt  string `json:"lastUsedAt,omitempty"`
 }
 
 func (a *API) token(c *route.Call, t records.Token) Token {
@@ -83,6 +84,9 @@ func (a *API) token(c *route.Call, t records.Token) Token {
 	}
 	if !t.Expires.IsZero() {
 		one.Status.ExpiresAt = t.Expires.UTC().Format(time.RFC3339)
+	}
+	if last := a.Auth.Uses().Last(t.Name); !last.IsZero() {
+		one.Status.LastUsedAt = last.UTC().Format(time.RFC3339)
 	}
 	return one
 }

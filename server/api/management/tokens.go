@@ -22,7 +22,7 @@ func (a *API) tokenKind() *kind {
 			ID: "token", Plural: "tokens",
 			Fields: norman.Fields(map[string]norman.Field{
 				"name": text, "userId": {Type: "reference[user]"}, "userPrincipal": text, "authProvider": text, "expiresAt": text,
-				"token":       {Type: "string", WriteOnly: true},
+				"token": {Type: "string", WriteOnly: true}, "lastUsedAt": {Type: "date", Nullable: true},
 				"description": {Type: "string", Create: true, Update: true},
 				"ttl":         {Type: "int", Create: true, Default: 0},
 				"clusterId":   {Type: "reference[cluster]", Create: true, Nullable: true},
@@ -54,11 +54,15 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format(time.RFC3339)
 	}
+	var used any
+	if last := a.Auth.Uses().Last(t.Name); !last.IsZero() {
+		used = last.UTC().Format(time.RFC3339)
+	}
 	state := conditions.New("active", "no", "")
 	o := norman.Object{ID: t.Name, Fields: map[string]any{
 		"name": t.Name, "description": t.Description, "userId": t.UserID, "userPrincipal": "local://" + t.UserID, "authProvider": cmp.Or(t.Directory, "local"),
 		"ttl": t.TTLMillis, "expiresAt": expires, "expired": auth.Expired(t, a.Now()), "enabled": !t.Disabled,
-		"current": t.Name == c.Who.TokenName, "isDerived": !t.Session, "clusterId": norman.Reference(t.ClusterID),
+		"current": t.Name == c.Who.TokenName, "isDerived": !t.Session, "clusterId": norman.Reference(t.ClusterID), "lastUsedAt": used,
 		"created": t.Created, "creatorId": norman.Reference(t.UserID), "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
 	state.Into(o.Fields)

@@ -302,9 +302,17 @@ func (c *Call) authenticate(scoped bool) bool {
 		c.Who = who
 		c.W.Header().Set(authHeader, "true")
 		c.warnOfExpiry()
+		c.noteUse()
 		return true
 	}
 	return false
+}
+
+// noteUse notes that somebody uses a token. A page that is open and asks for its stream again is not somebody.
+func (c *Call) noteUse() {
+	if c.Who.TokenName != "" && !strings.Contains(c.R.Header.Get("Accept"), "text/event-stream") {
+		c.env.Auth.Uses().Note(c.Who.TokenName)
+	}
 }
 
 // authenticated finds out who asks. A request that changes something is decided on all that other servers

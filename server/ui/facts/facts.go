@@ -46,6 +46,8 @@ type Source struct {
 	Leader        func() string
 	Versions      func() *versions.Data
 	VersionStatus func() versions.Status
+	// Used is when a token was used last.
+	Used func(token string) time.Time
 	// OnVersions has a function called when the versions changed; nil calls none.
 	OnVersions func(func())
 	Now        func() time.Time

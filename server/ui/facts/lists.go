@@ -45,7 +45,7 @@ func (s *Source) versions() views.Versions {
 func (s *Source) tokens(who auth.Identity) []views.Token {
 	var all []views.Token
 	for _, d := range s.State.TokensByUser.Find(who.UserID) {
-		all = append(all, views.OfToken(d.Value))
+		all = append(all, views.OfToken(d.Value, s.Used(d.Key)))
 	}
 	return all
 }
