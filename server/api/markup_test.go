@@ -86,6 +86,7 @@ func everything(b *bench) {
 	must(b.st.Objects.Create(ctx, "Secret/fleet-default/x", objects.Object{Kind: "Secret", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "x"}}))
 	must(b.st.Preferences.Create(ctx, "user-admin/theme", records.Preference{UserID: "user-admin", Name: "theme"}))
 	must(b.st.DirectoryTokens.Create(ctx, "u-bob", records.DirectoryToken{}))
+	must(b.st.TokenUses.Create(ctx, "token-admin", records.TokenUse{At: b.now()}))
 	must(b.st.ServerSecrets.Create(ctx, "x", records.ServerSecret{}))
 	must(b.st.Settings.Create(ctx, "ui-brand", records.Setting{Name: "ui-brand"}))
 	must(b.st.Events.Create(ctx, "c-m-h4rb0r55/0000000001", records.EventPage{Events: []records.Event{{Revision: 1, ClusterID: "c-m-h4rb0r55", Kind: "machine", Key: "x"}}}))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/records"
 )
 
 // TestEverySettingWorksOrSaysWhyNot walks all settings: one that can be written has an
@@ -59,6 +60,14 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 		"auth-token-max-ttl-minutes":     {"3", func() bool { return tokenTTL("/v3/tokens", `{"ttl":86400000}`) == 3*time.Minute }},
 		"auth-user-session-ttl-minutes": {"7", func() bool {
 			return tokenTTL(loginTarget, `{"username":"bob","password":"correct horse battery"}`) == 7*time.Minute
+		}},
+		"auth-user-session-idle-ttl-minutes": {"1", func() bool {
+			rests := b.token("u-bob", records.Token{Session: true})
+			name, _, _ := strings.Cut(rests, ":")
+			if _, err := b.st.Tokens.Modify(t.Context(), name, func(t records.Token) (records.Token, error) { t.Created = t.Created.Add(-time.Hour); return t, nil }); err != nil {
+				t.Fatal(err)
+			}
+			return b.request("GET", "/v3/settings", rests, "").status == 401
 		}},
 		"kubeconfig-default-token-ttl-minutes": {"9", func() bool { kubeconfigTTL(); kubeconfig(); return kubeconfigTTL() == 9*60_000 }},
 		"kubeconfig-max-token-ttl-minutes":     {"8", func() bool { kubeconfig(); return kubeconfigTTL() == 8*60_000 }},

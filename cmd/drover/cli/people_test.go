@@ -45,7 +45,7 @@ func TestPeopleFromTheCommandLine(t *testing.T) {
 		{"", []string{"roles", "rm", "cluster-owner"}, 1, `comes with the server`},
 		{"", []string{"roles", "rm", "Watch"}, 0, `is removed`},
 		{"", []string{"tokens", "create", "--description", "ci"}, 0, `token-\w+:\w+`},
-		{"", []string{"tokens", "ls"}, 0, `token +\S+ +ci`},
+		{"", []string{"tokens", "ls"}, 0, `token +\S+ +\S+ +ci`},
 		{"new horse battery\n", []string{"users", "passwd", "ann"}, 0, `new password`},
 		{"", []string{"users", "disable", "ann"}, 0, `user ann is disabled`},
 		{"", []string{"users", "ls"}, 0, `(?m)^ann .* disabled$`},
