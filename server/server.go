@@ -185,7 +185,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		return err
 	}
 	s.auth = auth.New(s.state, s.Now, s.Logger)
-	s.auth.LimitRest(func() time.Duration { return s.settings.Minutes("auth-user-session-idle-ttl-minutes") })
+	s.auth.Uses.Rest = func() time.Duration { return s.settings.Minutes("auth-user-session-idle-ttl-minutes") }
 	tokenFile := filepath.Join(s.DataDir, AdminTokenFile)
 	generated, err := s.auth.Bootstrap(ctx, s.BootstrapPassword, tokenFile)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Server) serve(parent context.Context) error {
 	run("publish to other servers which hosts are connected", p.hosts.Run)
 	run("end machines' old tokens", p.register.Run)
 	run("clean up tokens", s.purgeTokens)
-	run("keep when tokens were used", s.auth.Uses().Run)
+	run("keep when tokens were used", s.auth.Uses.Run)
 	run("keep the version data current", p.versions.Run)
 	run("serve https", func(context.Context) error { return web.ServeTLS(connections.Listener(s.listener), "", "") })
 	run("keep the store", func(ctx context.Context) error {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/auth/uses"
 	"github.com/drover-project/drover/server/expiry"
 	"github.com/drover-project/drover/server/records"
@@ -68,16 +69,19 @@ type Identity struct {
 	PlanSecret string
 }
 
+// TooManyError says that a user and source, or a source, failed too often.
+type TooManyError = throttle.Error
+
 // Auth knows users and tokens.
 type Auth struct {
+	// Uses are when tokens were used last. Whoever serves requests notes that, and runs what keeps it.
+	Uses *uses.Uses
+
 	state    *state.State
 	now      func() time.Time
 	log      *slog.Logger
-	failures throttle
-	uses     *uses.Uses
-	// idle is how long a session may rest; 0 for as long as it lives.
-	idle func() time.Duration
-	cost int
+	failures throttle.Throttle
+	cost     int
 	// streams are what tokens have opened; see Until.
 	streams expiry.Streams
 	// unknown is compared with for users that do not exist.
@@ -100,8 +104,7 @@ func New(st *state.State, now func() time.Time, log *slog.Logger) *Auth {
 		state: st, now: now, log: log, cost: bcrypt.DefaultCost, unknown: []byte(nobody),
 		hashing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
-	a.uses = uses.New(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
-	a.idle = func() time.Duration { return 0 }
+	a.Uses = uses.New(st.TokenUses, func(name string) bool { _, ok := st.Tokens.Get(name); return ok }, now, log)
 	a.follow() // as long as the store is open
 	return a
 }

@@ -192,7 +192,7 @@ func TestASessionThatRests(t *testing.T) {
 	session, record := issue(t, a, records.Token{UserID: "u-ann", Session: true})
 	made, _ := issue(t, a, records.Token{UserID: "u-ann"})
 	limit := time.Hour
-	a.LimitRest(func() time.Duration { return limit })
+	a.Uses.Rest = func() time.Duration { return limit }
 	check := func(when string, text string, want error) {
 		t.Helper()
 		if _, err := a.Check(text); !errors.Is(err, want) || want == nil && err != nil {
@@ -201,14 +201,14 @@ func TestASessionThatRests(t *testing.T) {
 	}
 	c.add(59 * time.Minute)
 	check("before its first request", session, nil)
-	a.Uses().Note(record.Name)
+	a.Uses.Note(record.Name)
 	c.add(59 * time.Minute)
 	check("an hour less a minute after it was used", session, nil)
 	c.add(3 * time.Minute)
 	check("later", session, ErrIdle)
 	check("later", session, ErrUnauthenticated)
 	check("one for a program", made, nil)
-	a.Uses().Note(record.Name) // as another server may have seen it used before this one was asked
+	a.Uses.Note(record.Name) // as another server may have seen it used before this one was asked
 	check("used elsewhere", session, nil)
 	c.add(100 * time.Hour)
 	limit = 0

@@ -52,7 +52,7 @@ func (a *Auth) Check(text string) (Identity, error) {
 	if Expired(token.Value, a.now()) {
 		return Identity{}, ErrExpired
 	}
-	if a.rested(token.Value) {
+	if a.Uses.Rested(token.Value) {
 		return Identity{}, ErrIdle
 	}
 	user, ok := a.state.Users.Get(token.Value.UserID)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -32,8 +33,8 @@ const MaxUsername = 256
 // Login checks user name and password of somebody at a source (an address). Its errors
 // are ErrWrongPassword, ErrDisabled, *TooManyError and *BusyError.
 func (a *Auth) Login(ctx context.Context, username, password, source string) (records.User, error) {
-	attempts, all := byUser(username, source), bySource(source)
-	if err := a.failures.begin(a.now(), attempts, all); err != nil {
+	attempts, all := throttle.ByUser(username, source), throttle.BySource(source)
+	if err := a.failures.Begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)
 		return records.User{}, err
 	}
@@ -55,7 +56,7 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 		a.log.Warn("login failed", "source", source)
 		return records.User{}, ErrWrongPassword
 	}
-	a.failures.succeed(attempts, all)
+	a.failures.Succeed(attempts, all)
 	if user.Disabled {
 		return records.User{}, ErrDisabled
 	}
@@ -66,12 +67,12 @@ func (a *Auth) Login(ctx context.Context, username, password, source string) (re
 // Attempt counts a login that something else than a password of this server decides, as a failed one until it is reported to
 // have succeeded. Its error is a *TooManyError.
 func Attempt(a *Auth, username, source string) (succeeded func(), err error) {
-	attempts, all := byUser(username, source), bySource(source)
-	if err := a.failures.begin(a.now(), attempts, all); err != nil {
+	attempts, all := throttle.ByUser(username, source), throttle.BySource(source)
+	if err := a.failures.Begin(a.now(), attempts, all); err != nil {
 		a.log.Warn("login refused after too many failures", "source", source)
 		return nil, err
 	}
-	return func() { a.failures.succeed(attempts, all) }, nil
+	return func() { a.failures.Succeed(attempts, all) }, nil
 }
 
 // spend notes that the well-known password was used; false when it was before.
@@ -154,8 +155,8 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 	if !ok {
 		return ErrUnauthenticated
 	}
-	attempts := byUser(user.Value.Username, "token "+who.TokenName)
-	if err := a.failures.begin(a.now(), attempts); err != nil {
+	attempts := throttle.ByUser(user.Value.Username, "token "+who.TokenName)
+	if err := a.failures.Begin(a.now(), attempts); err != nil {
 		return err
 	}
 	good, err := a.matches(ctx, user.Value, current)
@@ -165,7 +166,7 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 	if !good {
 		return &PasswordError{Current: true, Reason: "the current password is wrong"}
 	}
-	a.failures.succeed(attempts)
+	a.failures.Succeed(attempts)
 	_, err = a.setPassword(ctx, user, changed, minLength, who.TokenName)
 	return err
 }

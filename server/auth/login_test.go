@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -120,42 +121,6 @@ func TestManyGuessesAtOnce(t *testing.T) {
 	}
 }
 
-func TestThrottleIsBounded(t *testing.T) {
-	var th throttle
-	now := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
-	for i := range maxThrottled + 50 {
-		if err := th.begin(now.Add(time.Duration(i)*time.Microsecond), byUser(fmt.Sprint(i), "x")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(th.failures) > maxThrottled {
-		t.Errorf("%d entries", len(th.failures))
-	}
-	if _, ok := th.failures[byUser(fmt.Sprint(maxThrottled+49), "x").key]; !ok {
-		t.Error("the newest was not kept")
-	}
-}
-
-// TestThrottleIsSwept: what is over does not stay until somebody fails again.
-func TestThrottleIsSwept(t *testing.T) {
-	var th throttle
-	now := time.Date(2026, 9, 1, 10, 0, 0, 0, time.UTC)
-	for i := range 1000 {
-		if err := th.begin(now, byUser(strings.Repeat("x", 1<<20)+fmt.Sprint(i), "x")); err != nil && i < 10 {
-			t.Fatal(err)
-		}
-		if i == 20 {
-			break
-		}
-	}
-	if err := th.begin(now.Add(failureWindow+sweepEvery), byUser("y", "y")); err != nil {
-		t.Fatal(err)
-	}
-	if len(th.failures) != 1 {
-		t.Errorf("%d entries are left", len(th.failures))
-	}
-}
-
 // TestThrottleBySource: many names, and many addresses of one IPv6 network, are no way around.
 func TestThrottleBySource(t *testing.T) {
 	for _, c := range []struct {
@@ -169,7 +134,7 @@ func TestThrottleBySource(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, st, _ := open(t)
 			addUser(t, a, st, "user-one", "correct horse")
-			for i := range maxSourceFailures {
+			for i := range throttle.MaxOfSource {
 				if _, err := a.Login(t.Context(), fmt.Sprint("nobody", i), "wrong", c.source(i)); !errors.Is(err, ErrWrongPassword) {
 					t.Fatalf("failure %d: %v", i+1, err)
 				}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/clusterauth"
-	"github.com/drover-project/drover/server/auth/uses"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
@@ -115,24 +114,4 @@ func (a *Auth) Purge(ctx context.Context, keep time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// Uses are when tokens were used last: somebody has to note it, and to run what keeps it.
-func (a *Auth) Uses() *uses.Uses { return a.uses }
-
-// LimitRest bounds how long a session may rest; 0 is not at all. It is called before the first request.
-func (a *Auth) LimitRest(limit func() time.Duration) { a.idle = limit }
-
-// rested says whether the token of a login was not used for longer than it may. Another server may have seen it used since that
-// was written last.
-func (a *Auth) rested(t records.Token) bool {
-	limit := a.idle()
-	if !t.Session || limit <= 0 {
-		return false
-	}
-	last := a.uses.Last(t.Name)
-	if last.Before(t.Created) {
-		last = t.Created
-	}
-	return a.now().Sub(last) > limit+uses.Every
 }

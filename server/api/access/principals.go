@@ -193,7 +193,7 @@ func (a *API) ListTokens(c *route.Call) (route.Answer, error) {
 			tokens = append(tokens, d.Value)
 		}
 	}
-	return route.Page(c, tokens, func(t records.Token) string { return t.Name }, func(t records.Token) views.Token { return views.OfToken(t, a.Auth.Uses().Last(t.Name)) })
+	return route.Page(c, tokens, func(t records.Token) string { return t.Name }, func(t records.Token) views.Token { return views.OfToken(t, a.Auth.Uses.Last(t.Name)) })
 }
 
 // RevokeToken is DELETE /v1-drover/tokens/{name}: the caller's own token, or anybody's for administrators.

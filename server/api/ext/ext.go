@@ -85,7 +85,7 @@ func (a *API) token(c *route.Call, t records.Token) Token {
 	if !t.Expires.IsZero() {
 		one.Status.ExpiresAt = t.Expires.UTC().Format(time.RFC3339)
 	}
-	if last := a.Auth.Uses().Last(t.Name); !last.IsZero() {
+	if last := a.Auth.Uses.Last(t.Name); !last.IsZero() {
 		one.Status.LastUsedAt = last.UTC().Format(time.RFC3339)
 	}
 	return one

@@ -55,7 +55,7 @@ func (a *API) tokenObject(c *route.Call, t records.Token) norman.Object {
 		expires = t.Expires.UTC().Format(time.RFC3339)
 	}
 	var used any
-	if last := a.Auth.Uses().Last(t.Name); !last.IsZero() {
+	if last := a.Auth.Uses.Last(t.Name); !last.IsZero() {
 		used = last.UTC().Format(time.RFC3339)
 	}
 	state := conditions.New("active", "no", "")

@@ -302,16 +302,16 @@ func (c *Call) authenticate(scoped bool) bool {
 		c.Who = who
 		c.W.Header().Set(authHeader, "true")
 		c.warnOfExpiry()
-		c.noteUse()
+		noteUse(c)
 		return true
 	}
 	return false
 }
 
 // noteUse notes that somebody uses a token. A page that is open and asks for its stream again is not somebody.
-func (c *Call) noteUse() {
+func noteUse(c *Call) {
 	if c.Who.TokenName != "" && !strings.Contains(c.R.Header.Get("Accept"), "text/event-stream") {
-		c.env.Auth.Uses().Note(c.Who.TokenName)
+		c.env.Auth.Uses.Note(c.Who.TokenName)
 	}
 }
 

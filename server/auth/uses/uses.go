@@ -18,6 +18,9 @@ const Every = time.Minute
 
 // Uses are those of all tokens.
 type Uses struct {
+	// Rest is how long a session may go unused; 0, or nil, for as long as it lives. It is set before the first request.
+	Rest func() time.Duration
+
 	kept *store.Collection[records.TokenUse]
 	// exists says whether there is a token of a name.
 	exists func(name string) bool
@@ -50,6 +53,19 @@ func (u *Uses) Last(name string) time.Time {
 		last = d.Value.At
 	}
 	return last
+}
+
+// Rested says whether the token of a login was not used for longer than it may. Another server may have seen it used since that
+// was written last.
+func (u *Uses) Rested(t records.Token) bool {
+	if !t.Session || u.Rest == nil {
+		return false
+	}
+	limit, last := u.Rest(), u.Last(t.Name)
+	if last.Before(t.Created) {
+		last = t.Created
+	}
+	return limit > 0 && u.now().Sub(last) > limit+Every
 }
 
 // Run writes uses until ctx ends, and those that are left then.

@@ -1,8 +1,6 @@
-// Guessing passwords is slowed down in two ways: by user and source together, so that an
-// attacker cannot lock a user out from where that user logs in, and by source over all
-// names, so that many names are no way around that.
-
-package auth
+// Package throttle slows guessing of passwords down in two ways: by user and source together, so that an attacker cannot lock a
+// user out from where that user logs in, and by source over all names, so that many names are no way around that.
+package throttle
 
 import (
 	"crypto/sha256"
@@ -14,62 +12,66 @@ import (
 	"github.com/drover-project/drover/server/source"
 )
 
+// How many logins may fail within the window: of one user from one source, and of all users from one source.
 const (
-	maxFailures       = 10 // of one user from one source
-	maxSourceFailures = 50 // of all users from one source
-	failureWindow     = 5 * time.Minute
+	MaxOfUser   = 10
+	MaxOfSource = 50
+)
+
+const (
+	failureWindow = 5 * time.Minute
 	// maxThrottled bounds the memory that anonymous clients can take: each entry has a hash and at
-	// most maxSourceFailures times.
+	// most MaxOfSource times.
 	maxThrottled = 10_000
 	sweepEvery   = time.Minute
 )
 
-// TooManyError says that a user and source, or a source, failed too often.
-type TooManyError struct {
+// Error says that a user and source, or a source, failed too often.
+type Error struct {
 	// Most is how many failures are allowed.
 	Most int
 	// RetryAfter is how long to wait.
 	RetryAfter time.Duration
 }
 
-func (e *TooManyError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("more than %d failed logins in %d minutes: wait %d s and try again",
 		e.Most, int(failureWindow.Minutes()), int(e.RetryAfter.Seconds()+0.999))
 }
 
-// throttle remembers failures. The zero value is ready.
-type throttle struct {
+// Throttle remembers failures. The zero value is ready.
+type Throttle struct {
 	mu       sync.Mutex
 	failures map[[sha256.Size]byte][]time.Time // oldest first
 	swept    time.Time
 }
 
-// bucket is what failures are counted by. Its key is a hash, so that a long name takes no
+// Bucket is what failures are counted by. Its key is a hash, so that a long name takes no
 // more memory than a short one.
-type bucket struct {
+type Bucket struct {
 	key  [sha256.Size]byte
 	most int
 }
 
-// byUser counts the failures of one user from one source.
-func byUser(username, address string) bucket {
-	return bucket{sha256.Sum256([]byte("user\x00" + strings.ToLower(username) + "\x00" + source.Of(address).String())), maxFailures}
+// ByUser counts the failures of one user from one source.
+func ByUser(username, address string) Bucket {
+	return Bucket{sha256.Sum256([]byte("user\x00" + strings.ToLower(username) + "\x00" + source.Of(address).String())), MaxOfUser}
 }
 
-// bySource counts the failures of all users from one source.
-func bySource(address string) bucket {
-	return bucket{sha256.Sum256([]byte("source\x00" + source.Of(address).String())), maxSourceFailures}
+// BySource counts the failures of all users from one source.
+func BySource(address string) Bucket {
+	return Bucket{sha256.Sum256([]byte("source\x00" + source.Of(address).String())), MaxOfSource}
 }
 
-// begin counts an attempt as failed before it is made, so that many at once count too;
-// succeed takes that back.
-func (t *throttle) begin(now time.Time, buckets ...bucket) error {
+// Begin counts an attempt as failed before it is made, so that many at once count too;
+// Succeed takes that back.
+func (t *Throttle) Begin(now time.Time, buckets ...Bucket) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep(now)
 	for _, b := range buckets {
 		if recent := t.recent(b, now); len(recent) >= b.most {
-			return &TooManyError{Most: b.most, RetryAfter: recent[len(recent)-b.most].Add(failureWindow).Sub(now)}
+			return &Error{Most: b.most, RetryAfter: recent[len(recent)-b.most].Add(failureWindow).Sub(now)}
 		}
 	}
 	for _, b := range buckets {
@@ -82,8 +84,8 @@ func (t *throttle) begin(now time.Time, buckets ...bucket) error {
 	return nil
 }
 
-// succeed forgives the user's failures; the source's others stay.
-func (t *throttle) succeed(user bucket, others ...bucket) {
+// Succeed forgives the user's failures; the source's others stay.
+func (t *Throttle) Succeed(user Bucket, others ...Bucket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.failures, user.key)
@@ -96,7 +98,7 @@ func (t *throttle) succeed(user bucket, others ...bucket) {
 	}
 }
 
-func (t *throttle) recent(b bucket, now time.Time) []time.Time {
+func (t *Throttle) recent(b Bucket, now time.Time) []time.Time {
 	list := t.failures[b.key]
 	for len(list) > 0 && !list[0].Add(failureWindow).After(now) {
 		list = list[1:]
@@ -105,7 +107,7 @@ func (t *throttle) recent(b bucket, now time.Time) []time.Time {
 }
 
 // sweep forgets what is over, now and then.
-func (t *throttle) sweep(now time.Time) {
+func (t *Throttle) sweep(now time.Time) {
 	if t.failures == nil {
 		t.failures = map[[sha256.Size]byte][]time.Time{}
 	}
@@ -121,7 +123,7 @@ func (t *throttle) sweep(now time.Time) {
 }
 
 // evict makes room: the one that failed last longest ago goes.
-func (t *throttle) evict() {
+func (t *Throttle) evict() {
 	var oldest [sha256.Size]byte
 	var at time.Time
 	for key, list := range t.failures {
