@@ -34,6 +34,20 @@ func (a *Auth) Authenticate(r *http.Request) (Identity, error) {
 	return who, nil
 }
 
+// ActsAs says whether a request is to be done in the name of somebody else, as kubectl --as asks for. Only clusters do that: what
+// this server itself is asked for is refused then, as it would be done in the caller's own name.
+func ActsAs(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
+}
+
+// ActsAsRefusal is what whoever asks for that is told.
+const ActsAsRefusal = "acting as somebody else (--as, --as-group) is possible in clusters alone, not with what this server keeps; leave it out, or log in as that user"
+
 // Check is the identity behind the text of a token, or ErrUnauthenticated, or ErrCutOff.
 func (a *Auth) Check(text string) (Identity, error) {
 	if _, stale := a.state.Store.Stale(); stale {

@@ -127,17 +127,23 @@ func (a *API) Routes(mux *http.ServeMux) {
 }
 
 // caller finds out who asks: a machine by its own token, or a user who may see all plan
-// Secrets. Its error is a 401.
+// Secrets. Its error is a 401, and a 403 for a user who may not.
 func (a *API) caller(r *http.Request) (auth.Identity, error) {
 	if bearer, ok := bearerToken(r); ok {
 		if key, ok := a.machine(bearer); ok {
 			return auth.Identity{PlanSecret: key.PlanSecret()}, nil
 		}
 	}
-	if who, err := a.user(r); err == nil && may(who, auth.List, "") {
-		return who, nil
+	who, err := a.user(r)
+	switch {
+	case err != nil:
+		return auth.Identity{}, unauthorized()
+	case auth.ActsAs(r):
+		return auth.Identity{}, refused("%s", auth.ActsAsRefusal)
+	case !may(who, auth.List, ""):
+		return auth.Identity{}, refused("user %s may not see the Secrets of this server, which are the plans of hosts", who.Username)
 	}
-	return auth.Identity{}, unauthorized()
+	return who, nil
 }
 
 // may asks about a plan Secret; with the key "" about all of them.

@@ -103,6 +103,10 @@ func unauthorized() *failure {
 		"Unauthorized: this token is neither a machine's nor an administrator's; a host gets a new one by running its join command again")
 }
 
+func refused(format string, args ...any) *failure {
+	return fail(http.StatusForbidden, metav1.StatusReasonForbidden, format, args...)
+}
+
 func forbidden(what string) *failure {
 	return fail(http.StatusForbidden, metav1.StatusReasonForbidden, "a machine's token reads, watches and updates the machine's own plan Secret only, not %s", what)
 }

@@ -233,6 +233,8 @@ func clusterCause(cl records.Cluster, w Why, gate *Cause) (Cause, bool) {
 		code, c.Fix = verdict.Code(gate.Code), gate.Fix
 	case cl.Exported != nil:
 		code = verdict.Exported
+	case cl.Spec.Imported():
+		c.Fix = "run what `drover clusters import " + cl.Name + "` prints, in the cluster"
 	case cl.Spec.Docker():
 	case cl.Spec.KubernetesVersion == "":
 		code = verdict.NoVersion

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,8 @@ func (a *app) whyPath(ctx context.Context, c *client.Client, name string) (strin
 	if err == nil {
 		return one.path() + "/why", nil
 	}
-	if _, none := errors.AsType[*absentError](err); !none {
+	_, none := errors.AsType[*absentError](err)
+	if refused, ok := errors.AsType[*client.Error](err); !none && (!ok || refused.Status != http.StatusForbidden) { // who may see no fleets may see machines
 		return "", err
 	}
 	m, err := a.findMachine(ctx, c, name)

@@ -53,7 +53,11 @@ func (a *App) project(ctx context.Context, c *client.Client, cluster, name strin
 	}
 	switch {
 	case len(found) > 1:
-		return resource{}, a.Usage("%d projects are called %q: say which by --cluster, or by its ID", len(found), name)
+		ids := make([]string, len(found))
+		for i, p := range found {
+			ids[i] = p.ID
+		}
+		return resource{}, a.Usage("%d projects are called %q: say which by its ID, %s", len(found), name, strings.Join(ids, " or "))
 	case len(found) == 0:
 		return resource{}, a.Absent("there is no project %q, or you may not see it; `drover projects ls` shows those there are", name)
 	}

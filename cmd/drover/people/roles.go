@@ -136,7 +136,7 @@ func (w *wanted) flags(cmd *cobra.Command) {
 	f.StringVar(&w.group, "group", "", "or the principal of a group of a directory")
 	f.StringVar(&w.role, "role", "", "role in a cluster or a project")
 	f.StringVar(&w.globalRole, "global-role", "", "or role at the whole server")
-	f.StringVar(&w.cluster, "cluster", "", "cluster of --role")
+	f.StringVar(&w.cluster, "cluster", "", "cluster of --role, or of --project")
 	f.StringVar(&w.project, "project", "", "or ID or name of the project of --role")
 }
 
@@ -146,7 +146,7 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 	switch {
 	case w.globalRole != "" && w.role+w.cluster+w.project == "":
 		plural, body["globalRoleId"] = "globalrolebindings", w.globalRole
-	case w.role != "" && w.globalRole == "" && (w.cluster == "") != (w.project == ""):
+	case w.role != "" && w.globalRole == "" && w.cluster+w.project != "":
 		r, known, err := a.roleAmong(ctx, c, w.role)
 		switch like := near.Names(w.role, known); {
 		case err == nil && r.ID != "":
@@ -158,9 +158,11 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 		}
 		if w.project != "" {
 			plural, body["projectId"] = "projectroletemplatebindings", w.project
-			if p, err := a.project(ctx, c, "", w.project); err == nil {
+			p, err := a.project(ctx, c, w.cluster, w.project)
+			switch {
+			case err == nil:
 				body["projectId"] = p.ID
-			} else if !strings.Contains(w.project, ":") {
+			case !strings.Contains(w.project, ":"): // else who does not see projects may know the ID of one
 				return "", nil, err
 			}
 			break
@@ -171,7 +173,7 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 		}
 		plural, body["clusterId"] = "clusterroletemplatebindings", cluster.ID
 	default:
-		return "", nil, a.Usage("give --global-role, or --role with one of --cluster and --project")
+		return "", nil, a.Usage("give --global-role, or --role with --cluster or --project")
 	}
 	switch {
 	case w.group != "" && w.user == "":
@@ -184,10 +186,18 @@ func (a *App) resolve(ctx context.Context, c *client.Client, w wanted) (plural s
 	return plural, body, err
 }
 
-// userID finds a user by login name: of those that the caller manages, or by a search for people.
+// userID finds a user by login name or ID: of those that the caller manages, or by a search for people.
 func (a *App) userID(ctx context.Context, c *client.Client, name string) (string, error) {
 	if u, err := a.find(ctx, c, "users", "username", name); err == nil {
 		return u.ID, nil
+	}
+	if strings.HasPrefix(name, "u-") || strings.HasPrefix(name, "user-") {
+		var known struct {
+			ID string `json:"id"`
+		}
+		if err := c.Get(ctx, "/v3/principals/"+url.PathEscape("local://"+name), &known); err == nil {
+			return name, nil
+		}
 	}
 	var page struct {
 		Data []struct {
@@ -226,6 +236,10 @@ func (a *App) bindingsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if there, err := bound(cmd.Context(), c, plural, body); err == nil && len(there) > 0 {
+				a.Say("binding %s gives that role already", there[0].ID)
+				return a.Show(there[0], nil)
+			}
 			var made resource
 			if err := c.Send(cmd.Context(), "POST", "/v3/"+plural, body, &made); err != nil {
 				return fmt.Errorf("give the role: %w", err)
@@ -241,6 +255,20 @@ func (a *App) bindingsCommand() *cobra.Command {
 	}
 	gone.flags(rm)
 	return group("bindings", "Who has which role", ls, give, rm)
+}
+
+// bound are the bindings that are as a body says.
+func bound(ctx context.Context, c *client.Client, plural string, body map[string]any) ([]resource, error) {
+	query, group := url.Values{}, ""
+	for field, value := range body {
+		if field == "groupPrincipalId" {
+			group = fmt.Sprint(value)
+			continue
+		}
+		query.Set(field, fmt.Sprint(value))
+	}
+	found, err := list(ctx, c, plural, query)
+	return slices.DeleteFunc(found, func(b resource) bool { return b.Group != group }), err
 }
 
 // unbind removes bindings by ID, or all that are as the flags say.
@@ -264,17 +292,10 @@ func (a *App) unbind(ctx context.Context, ids []string, w wanted) error {
 		if err != nil {
 			return err
 		}
-		query := url.Values{}
-		for field, value := range body {
-			if field != "groupPrincipalId" {
-				query.Set(field, fmt.Sprint(value))
-			}
-		}
-		found, err := list(ctx, c, plural, query)
+		found, err := bound(ctx, c, plural, body)
 		if err != nil {
 			return err
 		}
-		found = slices.DeleteFunc(found, func(b resource) bool { return b.Group != w.group })
 		if len(found) == 0 {
 			return a.Absent("nobody has that role there, or you may not see it")
 		}
@@ -323,6 +344,12 @@ func (a *App) listTokens(ctx context.Context, c *client.Client, all bool) error 
 		kind, ends, used := "token", "never", "-"
 		if t.Session {
 			kind = "session"
+		}
+		if t.ClusterID != "" {
+			kind += " for " + t.ClusterID
+		}
+		if !t.Expires.IsZero() && !t.Expires.After(time.Now()) {
+			kind += ", ended"
 		}
 		if !t.Expires.IsZero() {
 			ends = t.Expires.UTC().Format("2006-01-02T15:04:05Z")

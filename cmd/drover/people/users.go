@@ -80,6 +80,12 @@ func (a *App) createUser() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			known, err := list(cmd.Context(), c, "globalroles", nil)
+			for _, name := range roles { // before anything is made, for whoever sees roles
+				if err == nil && len(known) > 0 && !slices.ContainsFunc(known, func(r resource) bool { return r.ID == name }) {
+					return a.Absent("there is no global role %q; `drover roles ls` shows those there are", name)
+				}
+			}
 			password, err := a.password("password of " + args[0] + ": ")
 			if err != nil {
 				return err

@@ -151,6 +151,7 @@ func (a *API) CreateBinding(context roles.Context) management.Handler {
 		if err != nil {
 			return route.Answer{}, problem(err)
 		}
+		c.Concern(b.ID, "role "+b.Role, "for "+b.Principal())
 		return a.V3.Shown(c, http.StatusCreated, bindingObject(b)), nil
 	}
 }

@@ -220,6 +220,7 @@ func (a *API) Create(c *route.Call) (route.Answer, error) {
 	made := a.token(c, t)
 	_, made.Status.Value, _ = strings.Cut(text, ":")
 	made.Status.BearerToken = "ext/" + text
+	c.Concern(t.Name)
 	c.SendPlain(http.StatusCreated, made)
 	return route.Answer{}, nil
 }
@@ -289,6 +290,7 @@ func (a *API) Kubeconfig(c *route.Call) (route.Answer, error) {
 	k.TypeMeta = metav1.TypeMeta{APIVersion: apiVersion, Kind: "Kubeconfig"}
 	k.ObjectMeta = metav1.ObjectMeta{Name: t.Name, CreationTimestamp: metav1.NewTime(t.Created)}
 	k.Status.Tokens, k.Status.Summary = []string{t.Name}, "Complete"
+	c.Concern(t.Name)
 	c.SendPlain(http.StatusCreated, k)
 	return route.Answer{}, nil
 }

@@ -220,6 +220,7 @@ func (r *Resource) Create(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, q.explain(err, field(content, "name"))
 	}
+	c.Concern(o.key)
 	return route.Answer{}, q.answer(http.StatusCreated, o)
 }
 

@@ -48,6 +48,9 @@ func (a Access) WayIn() bool { return a.use != plain && a.use != checks }
 // Concern names what a request is about where its path does not: the objects of a body, or what was made.
 func (c *Call) Concern(objects ...string) { c.objects = append(c.objects, objects...) }
 
+// Concerns says what was named.
+func (c *Call) Concerns() []string { return c.objects }
+
 // Carried reports how much a connection has carried that the request has become, in bytes from and to the client.
 func (c *Call) Carried(in, out int64) { c.in, c.out = in, out }
 

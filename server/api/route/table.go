@@ -295,6 +295,8 @@ func (c *Call) authenticate(scoped bool) bool {
 		c.Fail(norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "%v", err))
 	case err != nil:
 		c.Fail(norman.Errorf(http.StatusUnauthorized, norman.Unauthorized, "%v", err))
+	case auth.ActsAs(c.R) && c.Row.Access.use != passes:
+		c.Fail(norman.Errorf(http.StatusForbidden, norman.PermissionDenied, auth.ActsAsRefusal))
 	case who.ClusterID != "" && !scoped:
 		c.Fail(norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
 			"this token is limited to cluster %s: it is good for /k8s/clusters/%s/ only", who.ClusterID, who.ClusterID))
