@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -147,4 +148,45 @@ func TestExpiredTokenIsNamed(t *testing.T) {
 	if r := b.request("GET", "/v3", "token-old:x", ""); r.status != 401 || r.text("message") != "must authenticate" {
 		t.Errorf("wrong key: %d %s", r.status, r.raw)
 	}
+}
+
+// TestFollowTellsWhatIsGone: to whoever asks for it, whether a thing was removed or is no longer theirs to see, and what they see by
+// a right that they get comes.
+func TestFollowTellsWhatIsGone(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	pier := b.addCluster("pier", "c-m-pierpier", nil)
+	annID, ann := b.person("ann", "user-base")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	admin := b.admin
+	b.admin = ann
+	next := b.linesOf(ctx, "/v1-drover/clusters?follow=true&gone=true")
+	machines := b.linesOf(ctx, "/v1-drover/machines?follow=true&gone=true")
+	b.admin = admin
+	want := func(next func() string, wanted ...string) {
+		t.Helper()
+		line := next()
+		for _, text := range wanted {
+			if !strings.Contains(line, text) {
+				t.Errorf("%s comes, without %s", line, text)
+			}
+		}
+	}
+	const gone = `{"id":"c-m-pierpier","name":"pier","namespace":"fleet-default","gone":true}`
+	of := map[string]string{}
+	for _, id := range []string{pier.ID, cl.ID} {
+		of[id] = b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, id, annID))
+		want(next, `"id":"`+id+`"`, `"state":`)
+	}
+	want(machines, `"clusterId":"`+cl.ID)
+	b.want(http.StatusNoContent, "DELETE", "/v3/clusterroletemplatebindings/"+of[pier.ID], "")
+	want(next, gone)
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, pier.ID, annID))
+	want(next, `"id":"c-m-pierpier"`, `"state":`)
+	if err := b.st.Clusters.Delete(ctx, pier.Key(), 0); err != nil {
+		t.Fatal(err)
+	}
+	want(next, gone)
 }

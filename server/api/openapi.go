@@ -54,7 +54,7 @@ func descriptions() map[string]description {
 			summary: "Create or change the clusters, Secrets and ConfigMaps of a stream of documents, all or none",
 			query:   []parameter{{"dryRun", "true stores nothing"}, {"generation", "that of the cluster when the change was made of it; another one is 409"}}, body: "application/yaml", answer: views.Applied{},
 		},
-		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Cluster]{}},
+		"/v1-drover/clusters": {summary: "List clusters", query: append([]parameter{{"follow", "true sends each cluster as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Cluster]{}},
 		"/v1-drover/clusters/{namespace}/{name}": {
 			summary: "Show a cluster", answer: views.Cluster{},
 			query: []parameter{{"follow", "true sends the cluster as a line of JSON, and again whenever it changes, until it is removed"}},
@@ -65,7 +65,7 @@ func descriptions() map[string]description {
 			summary: "Take or restore a snapshot, or rotate certificates or the encryption key, as an operation; with dryRun what it would do", body: "application/json", answer: views.Begun{},
 			query: []parameter{{"dryRun", "true begins nothing"}, {"queue", "true waits while another operation is under way"}, {"replace", "true ends a change that is under way"}},
 		},
-		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Snapshot]{}},
+		"/v1-drover/clusters/{namespace}/{name}/snapshots": {summary: "List the snapshots of a cluster's etcd that the server took", query: append([]parameter{{"follow", "true sends each snapshot as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Snapshot]{}},
 		"/v1-drover/clusters/{namespace}/{name}/snapshots/{snapshot}/file": {
 			summary: "The file of a snapshot of k3s or RKE2, which holds all Secrets of the cluster; that is logged. Range: bytes=N- with If-Range continues. 503 while no host that has it is connected",
 			query:   []parameter{{"machine", "only from the host of this machine, or s3"}}, stream: "application/octet-stream",
@@ -83,7 +83,7 @@ func descriptions() map[string]description {
 		},
 		"/v1-drover/machines": {
 			summary: "List machines",
-			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.Machine]{},
+			query:   append([]parameter{{"cluster", "only those of the cluster with this id"}, {"follow", "true sends each machine as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.Machine]{},
 		},
 		"/v1-drover/machines/{namespace}/{name}": {summary: "Show a machine", answer: views.Machine{}},
 		"/v1-drover/machines/{namespace}/{name}/rejoin": {
@@ -116,7 +116,7 @@ func descriptions() map[string]description {
 		"/v1-drover/objects/{kind}/{namespace}/{name}": {summary: "Remove a Secret or ConfigMap; 409 while a cluster refers to it", answer: views.NamedObject{}},
 		"/v1-drover/operations": {
 			summary: "List operations, those that have ended too, without tasks and logs",
-			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}}, page...), answer: views.List[views.OperationSummary]{},
+			query:   append([]parameter{{"cluster", "only those of the cluster NAMESPACE/NAME"}, {"follow", "true sends each operation as a line of JSON, and again whenever it changes"}, tellsGone}, page...), answer: views.List[views.OperationSummary]{},
 		},
 		"/v1-drover/operations/{id}": {
 			summary: "Show an operation", answer: views.Operation{},
@@ -168,6 +168,9 @@ func serverDescriptions(page []parameter) map[string]description {
 		"/v1-drover/backups": {summary: "How the scheduled backups of the server stand", answer: backup.Status{}},
 	}
 }
+
+// tellsGone goes with follow.
+var tellsGone = parameter{"gone", "with follow: true sends a line with gone, and what names the thing, for each that is removed or no longer the caller's to see"}
 
 // tokenDescriptions are those of clusters' join tokens.
 func tokenDescriptions() map[string]description {
@@ -221,7 +224,7 @@ func handoverDescriptions() map[string]description {
 // fleetDescriptions are those of fleetRows.
 func fleetDescriptions(page []parameter) map[string]description {
 	return map[string]description{
-		"/v1-drover/fleets":            {summary: "List fleets", query: append([]parameter{{"follow", "true sends each fleet as a line of JSON, and again whenever it, its machines or what is under way on it changes"}}, page...), answer: views.List[views.Fleet]{}},
+		"/v1-drover/fleets":            {summary: "List fleets", query: append([]parameter{{"follow", "true sends each fleet as a line of JSON, and again whenever it, its machines or what is under way on it changes"}, tellsGone}, page...), answer: views.List[views.Fleet]{}},
 		"/v1-drover/fleets/{name}":     {summary: "Show a fleet", answer: views.Fleet{}},
 		"/v1-drover/fleets/{name}/why": {summary: "Why machines of the fleet are not active, first cause first", answer: views.Why{}},
 		"/v1-drover/fleets/{name}/join": {

@@ -176,7 +176,7 @@ func (a *app) watchCluster(ctx context.Context, c *client.Client, one views.Clus
 	case err != nil:
 		return fmt.Errorf("follow cluster %s: %w", one.Name, err)
 	}
-	fmt.Fprintf(a.Out, "cluster %s is removed\n", one.Name)
+	fmt.Fprintf(a.Out, "cluster %s is removed, or no longer yours to see\n", one.Name)
 	return nil
 }
 

@@ -17,8 +17,8 @@ func TestListsAreWatched(t *testing.T) {
 	const snapshot = `{"name":"one","id":"s-1","created":"2026-11-01T10:00:00Z","hosts":[{"address":"192.0.2.7","size":1048576}],"restorable":true}` + "\n"
 	for _, c := range []struct{ path, args, lines, want string }{
 		{"/v1-drover/fleets", "fleets ls -w",
-			`{"id":"f-1","name":"edge","machines":2,"states":{"Active":2}}` + "\n" + `{"id":"f-1","name":"edge","machines":2,"states":{"Active":2}}` + "\n" + `{"id":"f-1","name":"edge","machines":1,"states":{"Applying plan":1},"operation":{"id":"op-1","state":"running","done":1,"total":3}}` + "\n",
-			"AT  edge  2 machines: 2 Active\nAT  edge  1 machines: 1 Applying plan; op-1 (running), 1/3 machines done\n"},
+			`{"id":"f-1","name":"edge","machines":2,"states":{"Active":2}}` + "\n" + `{"id":"f-1","name":"edge","machines":2,"states":{"Active":2}}` + "\n" + `{"id":"f-1","name":"edge","machines":1,"states":{"Applying plan":1},"operation":{"id":"op-1","state":"running","done":1,"total":3}}` + "\n" + `{"id":"f-1","name":"edge","gone":true}` + "\n",
+			"AT  edge  2 machines: 2 Active\nAT  edge  1 machines: 1 Applying plan; op-1 (running), 1/3 machines done\nAT  edge  gone: removed, or no longer yours to see\n"},
 		{"/v1-drover/clusters/f/harbour/snapshots", "snapshots ls harbour -w",
 			snapshot + snapshot + strings.Replace(snapshot, "true}", `false,"why":"it is of another version"}`, 1),
 			"AT  one  on 192.0.2.7, 1.0 MiB, restorable: yes\nAT  one  on 192.0.2.7, 1.0 MiB, restorable: no: it is of another version\n"},
@@ -37,7 +37,7 @@ func TestListsAreWatched(t *testing.T) {
 						<-r.Context().Done()
 						return
 					}
-					if r.URL.Query().Get("follow") != "true" {
+					if q := r.URL.Query(); q.Get("follow") != "true" || q.Get("gone") != "true" {
 						t.Errorf("asked for %s", r.URL.RawQuery)
 					}
 					io.WriteString(w, "\n"+c.lines)

@@ -180,7 +180,7 @@ func TestClustersShowFollows(t *testing.T) {
 	if diff := cmp.Diff(fleetTree, tree+"files\n"); diff != "" || code != 0 {
 		t.Errorf("%d %s%s", code, errs, diff)
 	}
-	for _, line := range []string{"pier  Waiting for probes: probes etcd\n", "operation op-1  upgrade, stopping, 0 of 1 tasks done\n", "cluster harbour  removing: waiting\n", "cluster harbour is removed\n"} {
+	for _, line := range []string{"pier  Waiting for probes: probes etcd\n", "operation op-1  upgrade, stopping, 0 of 1 tasks done\n", "cluster harbour  removing: waiting\n", "cluster harbour is removed, or no longer yours to see\n"} {
 		if strings.Count(news, line) != 1 {
 			t.Errorf("%q is not there once in\n%s", line, news)
 		}

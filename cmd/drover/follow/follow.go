@@ -3,6 +3,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func Below(c *client.Client, path string) Open {
 		sign = "&"
 	}
 	return func(ctx context.Context, _ bool, _ time.Duration) (io.ReadCloser, error) {
-		return c.Stream(ctx, path+sign+"follow=true")
+		return c.Stream(ctx, path+sign+"follow=true&gone=true")
 	}
 }
 
@@ -110,9 +111,26 @@ func (e *printError) Error() string { return e.err.Error() }
 func (l List[T]) stream(body io.ReadCloser, printed map[string]string) error {
 	defer body.Close()
 	for lines := json.NewDecoder(body); ; {
-		var one T
-		if err := lines.Decode(&one); err != nil {
+		var line json.RawMessage
+		if err := lines.Decode(&line); err != nil {
 			return err
+		}
+		var one T
+		var gone struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+			Gone bool   `json:"gone"`
+		}
+		if err := json.Unmarshal(line, &one); err != nil {
+			return err
+		}
+		_ = json.Unmarshal(line, &gone) // what has other fields of these names is not gone
+		if gone.Gone {
+			delete(printed, l.Key(one))
+			if err := l.gone(cmp.Or(gone.Name, gone.ID), line); err != nil {
+				return &printError{err}
+			}
+			continue
 		}
 		key, news := l.Key(one), "once"
 		if l.News != nil {
@@ -126,6 +144,27 @@ func (l List[T]) stream(body io.ReadCloser, printed map[string]string) error {
 			return &printError{err}
 		}
 	}
+}
+
+// gone prints that a thing is there no more. By its name alone, or by what a template shows of it, nobody would see that.
+func (l List[T]) gone(name string, line json.RawMessage) error {
+	switch {
+	case l.Printer.Format.Tabular():
+		_, err := fmt.Fprintln(l.Printer.Out, output.Clean(time.Now().Format(time.TimeOnly)+"  "+name+"  gone: removed, or no longer yours to see"))
+		return err
+	case l.Printer.Format.YAML(), l.Printer.Format.JSON():
+		if l.Printer.Format.YAML() {
+			if _, err := io.WriteString(l.Printer.Out, "---\n"); err != nil {
+				return err
+			}
+		}
+		var said any
+		if err := json.Unmarshal(line, &said); err != nil {
+			return err
+		}
+		return l.Printer.Show(said, nil)
+	}
+	return nil
 }
 
 // one prints one thing of a stream.

@@ -5,6 +5,7 @@ package follow
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/server/api/norman"
@@ -24,6 +25,8 @@ const (
 
 // Line is a thing.
 type Line struct {
+	// Key is what changes know it by; without it nobody is told that it is gone.
+	Key string
 	// About is the thing as auth.May knows it: what the caller does not see, or no longer, is left out.
 	About auth.Object
 	// Show is what is sent.
@@ -48,7 +51,7 @@ type List struct {
 // Documents are those of one collection, each a thing.
 func Documents[T any](collection string, list func() []store.Document[T], get func(string) (store.Document[T], bool),
 	wanted func(T) bool, about func(T) auth.Object, show func(store.Document[T]) any) List {
-	line := func(d store.Document[T]) Line { return Line{about(d.Value), func() any { return show(d) }} }
+	line := func(d store.Document[T]) Line { return Line{d.Key, about(d.Value), func() any { return show(d) }} }
 	return List{
 		All: func() []Line {
 			var all []Line
@@ -74,7 +77,7 @@ func Documents[T any](collection string, list func() []store.Document[T], get fu
 func Document[T any](collection, key string, get func(string) (store.Document[T], bool), about func(T) auth.Object, show func(store.Document[T]) any) List {
 	one := func(key string) (Line, bool) {
 		d, ok := get(key)
-		return Line{about(d.Value), func() any { return show(d) }}, ok
+		return Line{key, about(d.Value), func() any { return show(d) }}, ok
 	}
 	return List{
 		All: func() []Line {
@@ -104,14 +107,27 @@ type answer struct {
 	call    *route.Call
 	control *http.ResponseController
 	lines   *json.Encoder
+	// seen are the things that the reader has, when it asked to be told what is gone; else nil.
+	seen map[string]Gone
 }
 
-// Serve sends lines until the caller goes or may not see them any more. Who falls too far behind gets all of them anew.
+// Gone is the line of a thing that was removed, or is no longer the caller's to see: as much of it as names it.
+type Gone struct {
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Gone      bool   `json:"gone"`
+}
+
+// Serve sends lines, and with the parameter gone=true a Gone for each thing that goes, until the caller goes or may not see them any more. Who falls too far behind gets all of them anew.
 func Serve(c *route.Call, feed *subscribe.Feed, l List) (route.Answer, error) {
 	c.W.Header().Set("Content-Type", "application/x-ndjson")
 	norman.Uncached(c.W.Header())
 	c.W.WriteHeader(http.StatusOK)
 	a := &answer{List: l, call: c, control: http.NewResponseController(c.W), lines: json.NewEncoder(c.W)}
+	if c.Query().Get("gone") == "true" {
+		a.seen = map[string]Gone{}
+	}
 	check := time.NewTicker(Check)
 	defer check.Stop()
 	for a.round(feed, check) {
@@ -126,15 +142,21 @@ func (a *answer) round(feed *subscribe.Feed, check *time.Ticker) bool {
 	if len(all) == 0 && a.Alone {
 		return false
 	}
+	there := map[string]bool{}
 	for _, line := range all {
-		if !a.send(line) {
+		if there[line.Key] = true; !a.send(line) {
+			return false
+		}
+	}
+	for key := range a.seen {
+		if !there[key] && !a.goes(key) { // meanwhile, where something was missed
 			return false
 		}
 	}
 	for {
 		changes, after, _, more, ok := feed.Next(cursor)
 		cursor = after
-		if !a.changed(changes) || !a.flush() || a.call.StillAdmitted() != nil || a.unseen() {
+		if !a.changed(changes) || !a.flush() || a.call.StillAdmitted() != nil || a.unseen() || !a.rights(changes) {
 			return false
 		}
 		if !ok {
@@ -168,7 +190,7 @@ func (a *answer) changed(changes []subscribe.Change) bool {
 			}
 			sent[key] = true
 			line, exists := a.Now(key)
-			if exists && !a.send(line) || !exists && a.Alone {
+			if exists && !a.send(line) || !exists && (a.Alone || !a.goes(key)) {
 				return false
 			}
 		}
@@ -176,12 +198,51 @@ func (a *answer) changed(changes []subscribe.Change) bool {
 	return true
 }
 
+// rights sends what somebody sees by changes of rights, and tells what they do not see any more by those.
+func (a *answer) rights(changes []subscribe.Change) bool {
+	if a.seen == nil || !slices.ContainsFunc(changes, func(c subscribe.Change) bool { return slices.Contains(subscribe.OfRights(), c.Collection) }) {
+		return true
+	}
+	for _, line := range a.All() {
+		_, has := a.seen[line.Key]
+		if may := auth.May(a.call.Who, auth.Get, line.About); has != may && !a.send(line) {
+			return false
+		}
+	}
+	return a.flush()
+}
+
 func (a *answer) send(l Line) bool {
 	if !auth.May(a.call.Who, auth.Get, l.About) {
-		return true // who follows one thing alone is sent away by unseen
+		return a.goes(l.Key) // who follows one thing alone is sent away by unseen
+	}
+	shown := l.Show()
+	if a.seen != nil && l.Key != "" {
+		a.seen[l.Key] = named(shown)
 	}
 	a.patient()
-	return a.lines.Encode(l.Show()) == nil
+	return a.lines.Encode(shown) == nil
+}
+
+// goes tells that a thing is gone, to whom has it and asked.
+func (a *answer) goes(key string) bool {
+	gone, has := a.seen[key]
+	if !has {
+		return true
+	}
+	delete(a.seen, key)
+	a.patient()
+	return a.lines.Encode(gone) == nil
+}
+
+// named is what names a thing that is shown.
+func named(shown any) Gone {
+	gone := Gone{}
+	if text, err := json.Marshal(shown); err == nil {
+		_ = json.Unmarshal(text, &gone) // what has other fields of these names has no name
+	}
+	gone.Gone = true
+	return gone
 }
 
 // patient gives the reader time for what is written next.

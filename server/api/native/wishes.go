@@ -101,7 +101,7 @@ func followedSnapshots(a *API, cluster store.Document[records.Cluster]) follow.L
 		return l
 	}
 	line := func(s records.RKESnapshot) follow.Line {
-		return follow.Line{About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
+		return follow.Line{Key: s.ID, About: about, Show: func() any { return views.OfSnapshot(records.ClusterKey(cluster.Key), s) }}
 	}
 	kept := func() []records.RKESnapshot {
 		d, _ := a.State.RKEStates.Get(cluster.Key)
