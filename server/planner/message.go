@@ -18,7 +18,7 @@ func (r *round) message() {
 		c.state, c.message = ClusterRemoving, r.removing()
 		return
 	case r.shut.holds():
-		c.state, c.message, c.failed = r.shut.state, r.shut.message, r.shut.failed
+		c.state, c.message, c.failed = r.shut.state, r.paused(r.shut.message), r.shut.failed
 		return
 	}
 	busy, lost, active := r.busy()
@@ -44,8 +44,7 @@ func (r *round) message() {
 	default:
 		c.state, c.ready = ClusterActive, true
 	}
-	if r.Cluster.Paused != nil {
-		c.message = "CAPI cluster or RKEControlPlane is paused" + since(c.message)
+	if c.message = r.paused(c.message); r.Cluster.Paused != nil {
 		if busy != nil && !r.underWay() {
 			c.state = ClusterPaused
 		}
@@ -65,11 +64,15 @@ func (r *round) gathers() bool {
 	return true
 }
 
-func since(rest string) string {
-	if rest == "" {
-		return ""
+// paused is a message with what a pause adds to it.
+func (r *round) paused(message string) string {
+	switch {
+	case r.Cluster.Paused == nil:
+		return message
+	case message != "":
+		message = "; " + message
 	}
-	return "; " + rest
+	return "CAPI cluster or RKEControlPlane is paused" + message
 }
 
 // busy are the machines of the first tier that something is still to be done on; lost are those that

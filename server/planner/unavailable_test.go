@@ -139,6 +139,16 @@ func TestANewLeaderWaitsForTunnels(t *testing.T) {
 	}
 }
 
+// TestAPauseIsSaid of a cluster that has no machines yet, too.
+func TestAPauseIsSaid(t *testing.T) {
+	s := snapshot(t, minimal, nil)
+	s.Machines, s.Cluster.Paused = nil, &records.Pause{At: s.Now}
+	const want = "CAPI cluster or RKEControlPlane is paused; waiting for at least one control plane"
+	if c := commit(s, Decide(s)).Cluster.Status; c.State != ClusterPending || !strings.HasPrefix(c.Message, want) {
+		t.Errorf("%s: %s", c.State, c.Message)
+	}
+}
+
 func TestABusyControlPlaneDoesNotFlap(t *testing.T) {
 	s := active(t)
 	for range 20 {

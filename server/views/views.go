@@ -151,6 +151,8 @@ type Cluster struct {
 	Connected bool             `json:"connected"`
 	Since     time.Time        `json:"since,omitzero"`
 	Machines  int              `json:"machines"`
+	// Paused says that nothing new begins on its machines until it is resumed.
+	Paused bool `json:"paused,omitempty"`
 	// Exported is set while the server does not touch the cluster.
 	Exported *records.Exported `json:"exported,omitempty"`
 	// AuthorizedEndpoint is set when people reach the cluster's API without the server, too.
@@ -179,7 +181,7 @@ func OfCluster(d store.Document[records.Cluster], machines int) Cluster {
 		Labels: dict(cl.Labels), Annotations: dict(cl.Annotations), Created: cl.Created, CreatorID: cl.CreatorID, Deleting: cl.Deleting,
 		KubernetesVersion: cl.Spec.KubernetesVersion, Version: cl.Status.Version, APIEndpoint: cl.Status.APIEndpoint,
 		State: shown.State, Message: shown.Message, Failed: cl.Status.Failed, Ready: cl.Status.Ready, Connected: cl.Status.Connected, Exported: cl.Exported,
-		Since: cl.Status.Since, Machines: machines,
+		Since: cl.Status.Since, Machines: machines, Paused: cl.Paused != nil,
 	}
 	if w := cl.Status.Warning; w.Code != "" {
 		c.Warning = &w

@@ -7,6 +7,7 @@ package ext
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -98,6 +99,9 @@ func sees(who auth.Identity, t records.Token) bool {
 
 // List is GET of the tokens.
 func (a *API) List(c *route.Call) (route.Answer, error) {
+	if watch := c.Query().Get("watch"); watch == "true" || watch == "1" {
+		return route.Answer{}, listing.Refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "tokens are listed here, and not watched; `drover tokens ls -w` watches them")
+	}
 	items := []Token{}
 	for _, t := range a.Auth.Tokens() {
 		if sees(c.Who, t) {
@@ -161,12 +165,19 @@ func read(c *route.Call, into any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
+	if data = bytes.TrimSpace(data); data[0] != '{' {
+		return invalid("the body is not an object of ext.cattle.io/v1 in JSON, but begins with %.20q", data)
+	}
 	lines := json.NewDecoder(bytes.NewReader(data))
 	if c.Query().Get("fieldValidation") == "Strict" {
 		lines.DisallowUnknownFields()
 	}
-	if err := lines.Decode(into); err != nil {
-		return invalid("the body is not an object of ext.cattle.io/v1 in JSON: %.200s", err.Error())
+	err = lines.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return invalid("%s: is of the type %s, which it is not here", wrong.Field, wrong.Value)
+	}
+	if err != nil {
+		return invalid("the body is not an object of ext.cattle.io/v1 in JSON: %.200s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
 }

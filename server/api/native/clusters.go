@@ -145,6 +145,9 @@ func (a *API) Pause(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	if d.Value.Spec.Imported() {
+		return route.Answer{}, norman.Invalid(norman.InvalidState, "", "cluster %s was imported: the server begins nothing on its hosts, so that there is nothing to pause", d.Value.Name)
+	}
 	d, busy, err := a.Clusters.Pause(c.Ctx(), records.ClusterKey(d.Key), c.Who.UserID)
 	if err != nil {
 		return route.Answer{}, err

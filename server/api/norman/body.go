@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"mime"
@@ -83,8 +84,15 @@ func decodeJSON(data []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var fields map[string]any
-	if err := dec.Decode(&fields); err != nil {
+	err := dec.Decode(&fields)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return nil, fmt.Errorf("it is of the type %s", wrong.Value)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if fields == nil {
+		return nil, errors.New("it is null")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more after the object")

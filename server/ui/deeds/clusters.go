@@ -32,7 +32,7 @@ func drovers(s Subject) bool {
 // onHosts says the same of one of k3s or RKE2.
 func onHosts(s Subject) bool { return drovers(s) && s.Cluster.Distribution != views.RKE1 }
 
-func paused(s Subject) bool { return s.Cluster.State == "paused" }
+func paused(s Subject) bool { return s.Cluster.Paused }
 
 // command is a drover command on a cluster.
 func command(words string) func(Subject, Given) string {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -137,7 +138,11 @@ func read(content map[string]any, into any, meta *metadata) error {
 	if err != nil {
 		return fmt.Errorf("read the body: %w", err)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	err = json.Unmarshal(data, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &roles.InvalidError{Field: wrong.Field, Reason: "is of the type " + wrong.Value + ", which it is not here"}
+	}
+	if err != nil {
 		return &roles.InvalidError{Field: "", Reason: fmt.Sprintf("is not as it has to be: %.200s", strings.TrimPrefix(err.Error(), "json: "))}
 	}
 	faults := metav1validation.ValidateLabels(meta.Labels, field.NewPath("metadata", "labels"))
