@@ -195,5 +195,8 @@ func CheckSubject(s Subject) error {
 	if scheme, rest, ok := strings.Cut(s.Principal(), "://"); !ok || scheme == "" || rest == "" {
 		return invalid(field, "%.80q is not a principal, as in local://u-4x2kq", s.Principal())
 	}
+	if _, person := LocalUserID(s.Group); person {
+		return invalid(field, "%.80q is a user of this server and no group: name them by userId", s.Group)
+	}
 	return checkText(field, s.Principal(), maxPrincipal)
 }

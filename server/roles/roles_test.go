@@ -288,3 +288,18 @@ func TestNoBuiltinRoleOfProjectsEscalates(t *testing.T) {
 		}
 	}
 }
+
+func TestAPersonIsNoGroup(t *testing.T) {
+	for subject, ok := range map[Subject]bool{
+		{Group: "local://u-abcde"}:           false,
+		{User: "local://u-abcde"}:            true,
+		{Group: "openldap_group://cn=ops"}:   true,
+		{Group: "github_team://17"}:          true,
+		{User: "openldap_user://uid=ann"}:    true,
+		{Group: "local://user-x1", User: ""}: false,
+	} {
+		if err := CheckSubject(subject); (err == nil) != ok {
+			t.Errorf("%+v: %v", subject, err)
+		}
+	}
+}

@@ -16,7 +16,7 @@ func (u *UI) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset": u.assetURL, "home": func() string { return Home }, "tone": picture.Tone, "mark": picture.Mark, "time": words.Stamp, "span": words.Span, "size": words.Size,
 		"cluster": ClusterURL, "machine": MachineURL, "operation": OperationURL, "fleet": FleetURL, "percent": words.Percent, "join": strings.Join, "quoted": Quoted,
-		"version": ShownVersion, "host": picture.Host, "ended": ended, "short": words.Short, "lines": words.Lines, "side": words.Side, "why": whyCommand, "area": words.Area, "rare": rare,
+		"host": picture.Host, "ended": ended, "short": words.Short, "lines": words.Lines, "side": words.Side, "why": whyCommand, "area": words.Area, "rare": rare,
 	}
 }
 

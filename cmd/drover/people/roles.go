@@ -372,6 +372,9 @@ func (a *App) createToken() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if ttl < 0 {
+				return a.Usage("--ttl %s is negative; 0 takes the server's default", ttl)
+			}
 			body := map[string]any{"description": description, "ttl": ttl.Milliseconds()}
 			if cluster != "" {
 				one, err := a.find(cmd.Context(), c, "clusters", "name", cluster)
@@ -387,6 +390,9 @@ func (a *App) createToken() *cobra.Command {
 			}
 			if err := c.Send(cmd.Context(), "POST", "/v3/tokens", body, &made); err != nil {
 				return fmt.Errorf("create a token: %w", err)
+			}
+			if made.Expires != "" {
+				a.Hint("it ends on " + made.Expires)
 			}
 			return a.Show(made, [][]string{{made.Token}})
 		},

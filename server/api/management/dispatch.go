@@ -174,7 +174,7 @@ func (a *API) resource(c *route.Call) (*Request, error) {
 
 // shown is the answer that shows a resource; extra fields are in this answer only.
 func (a *API) shown(r *Request, status int, o norman.Object, extra map[string]any) route.Answer {
-	if status == http.StatusCreated && len(r.Concerns()) == 0 {
+	if status == http.StatusCreated && !route.Concerned(r.Call) {
 		r.Concern(o.ID)
 	}
 	body := a.present(r.Call, r.kind, o)

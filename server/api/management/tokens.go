@@ -81,7 +81,7 @@ const maxTTL = 100 * 366 * 24 * time.Hour
 // is for ever. Asked 0 takes the default; more than the maximum is cut, and cut says so.
 func tokenTTL(asked int64, standard, most time.Duration) (ttl time.Duration, cut bool, err error) {
 	if asked < 0 {
-		return 0, false, norman.Invalid(norman.MinLimitExceeded, "ttl", "%d is less than 0, which is the default", asked)
+		return 0, false, norman.Invalid(norman.MinLimitExceeded, "ttl", "%d milliseconds are no time to live; 0 takes the default", asked)
 	}
 	if asked > maxTTL.Milliseconds() {
 		return 0, false, norman.Invalid(norman.MaxLimitExceeded, "ttl", "%d milliseconds are more than a hundred years", asked)

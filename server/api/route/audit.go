@@ -48,8 +48,8 @@ func (a Access) WayIn() bool { return a.use != plain && a.use != checks }
 // Concern names what a request is about where its path does not: the objects of a body, or what was made.
 func (c *Call) Concern(objects ...string) { c.objects = append(c.objects, objects...) }
 
-// Concerns says what was named.
-func (c *Call) Concerns() []string { return c.objects }
+// Concerned says whether something was named.
+func Concerned(c *Call) bool { return len(c.objects) > 0 }
 
 // Carried reports how much a connection has carried that the request has become, in bytes from and to the client.
 func (c *Call) Carried(in, out int64) { c.in, c.out = in, out }
