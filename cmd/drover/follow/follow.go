@@ -75,7 +75,7 @@ const pause = time.Second
 
 // Follow prints things until Ctrl-C, which is no error.
 func (l List[T]) Follow(ctx context.Context, open Open) error {
-	printed, started := map[string]string{}, time.Now()
+	printed, started, away := map[string]string{}, time.Now(), ""
 	for first := true; ; first = false {
 		body, err := open(ctx, !first, time.Since(started))
 		refused, ok := errors.AsType[*client.Error](err)
@@ -83,6 +83,10 @@ func (l List[T]) Follow(ctx context.Context, open Open) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
+			if away != "" {
+				fmt.Fprintln(l.Errs, "the server answers again")
+				away = ""
+			}
 			err = l.stream(body, printed)
 		case first || ok && refused.Status < http.StatusInternalServerError:
 			return fmt.Errorf("%s: %w", l.What, err)
@@ -93,7 +97,10 @@ func (l List[T]) Follow(ctx context.Context, open Open) error {
 		if unprinted, ok := errors.AsType[*printError](err); ok {
 			return unprinted.err
 		}
-		fmt.Fprintf(l.Errs, "the server's answer ended (%v); asked again\n", err)
+		if why := err.Error(); why != away { // once for as long as it is the same
+			fmt.Fprintf(l.Errs, "the server's answer ended (%s); asked again\n", why)
+			away = why
+		}
 		select {
 		case <-ctx.Done():
 			return nil
