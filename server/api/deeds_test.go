@@ -119,6 +119,13 @@ func TestDeeds(t *testing.T) {
 	if r := b.look("users?done=%3Cb%3E", b.admin); strings.Contains(string(r.raw), "notice") {
 		t.Error("an address has the page say something")
 	}
+	// What is refused is said of the field as the form calls it, and roles that cannot be given there are not proposed.
+	if r := b.do("give-role", b.admin, url.Values{"user": {ann}, "role": {"cluster-member"}, "cluster": {"c-nowhere"}}); r.status < 400 || !strings.Contains(string(r.raw), "In cluster: ") || strings.Contains(string(r.raw), "ClusterId") {
+		t.Errorf("a role in no cluster: %d %s", r.status, r.raw)
+	}
+	if page := string(b.look("do/give-role", b.admin).raw); !strings.Contains(page, `"cluster-member"`) || strings.Contains(page, `"project-member"`) {
+		t.Errorf("the roles that are proposed: %s", page)
+	}
 	// A binding that was given is listed with its way out, and taken away by it.
 	binding := b.st.BindingsBySubject.Find(roles.LocalUser(ann))[0].Value.ID
 	page := string(b.look("bindings", b.admin).raw)

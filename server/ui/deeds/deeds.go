@@ -320,7 +320,7 @@ func (p *Pages) done(c *route.Call, d Deed, s Subject, given Given) (outcome, er
 		return outcome{}, err
 	}
 	if e := reply.Refused(); e != nil {
-		return outcome{status: e.Status, fault: ui.Sentence(strings.TrimSuffix(e.Error(), "."))}, nil
+		return outcome{status: e.Status, fault: p.said(c, d, s, e)}, nil
 	}
 	if err := p.further(c, d, given, reply); err != nil {
 		return outcome{}, err
@@ -340,6 +340,20 @@ func (p *Pages) done(c *route.Call, d Deed, s Subject, given Given) (outcome, er
 		to += "?done=" + url.QueryEscape(d.Name)
 	}
 	return outcome{to: to}, nil
+}
+
+// said is a refusal of the API in the words of the form: the API's name of a field is that of its label, where the form has one.
+func (p *Pages) said(c *route.Call, d Deed, s Subject, e *norman.Error) string {
+	if d.Fields != nil && e.Field != "" {
+		longest := ""
+		for _, f := range d.Fields(s, Known{Facts: p.Facts, Who: c.Who}) {
+			if len(f.Name) > len(longest) && strings.Contains(strings.ToLower(e.Field), strings.ToLower(f.Name)) {
+				longest = f.Name
+				e = &norman.Error{Status: e.Status, Code: e.Code, Field: f.Label, Message: e.Message}
+			}
+		}
+	}
+	return ui.Sentence(strings.TrimSuffix(e.Error(), "."))
 }
 
 // further asks the API for the rest of a deed, and says what of it was refused.

@@ -212,14 +212,14 @@ func giveFields(_ Subject, k Known) []Field {
 	return []Field{
 		{Name: "user", Label: "User", Kind: "text", Hint: "the user's ID (u-…), or a principal of a directory", Known: known(k.Users(k.Who), func(u ui.User) Choice { return Choice{u.ID, u.Username} })},
 		{Name: "group", Label: "Or group", Kind: "text", Hint: "a principal of a directory"},
-		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: rolesOf(k, "")},
+		{Name: "role", Label: "Role", Kind: "text", Required: true, Hint: "of the server without a cluster, of clusters with one", Known: slices.Concat(rolesOf(k, roles.Global), rolesOf(k, roles.Cluster))},
 		{Name: "cluster", Label: "In cluster", Kind: "text", Hint: "the cluster's ID (c-m-…); empty for the whole server", Known: clusterIDs(k)},
 	}
 }
 
-// rolesOf are the roles of a context, or all for "".
+// rolesOf are the roles of a context.
 func rolesOf(k Known, context roles.Context) []Choice {
-	all := slices.DeleteFunc(k.Roles(k.Who), func(r ui.Role) bool { return context != "" && r.Context != string(context) })
+	all := slices.DeleteFunc(k.Roles(k.Who), func(r ui.Role) bool { return r.Context != string(context) })
 	return known(all, func(r ui.Role) Choice { return Choice{r.ID, r.Name + " (" + r.Context + ")"} })
 }
 
