@@ -142,8 +142,8 @@ func TestNamesComplete(t *testing.T) {
 	if code, out, _ := a.run(t.Context(), "__complete", "clusters", "ls", "-o", ""); code != 0 || !strings.HasPrefix(out, strings.Join(output.Formats(), "\n")+"\n") {
 		t.Errorf("-o completes to %q", out)
 	}
-	if _, out, _ := a.run(t.Context(), "__complete", "roles", "create", "new", "--context", ""); !strings.HasPrefix(out, "global\ncluster\nproject\n") {
-		t.Errorf("--context of a role completes to %q", out)
+	if _, out, _ := a.run(t.Context(), "__complete", "roles", "create", "new", "--scope", ""); !strings.HasPrefix(out, "global\ncluster\nproject\n") {
+		t.Errorf("--scope of a role completes to %q", out)
 	}
 	// A second argument is none where there is one.
 	if _, out, _ := a.run(t.Context(), "__complete", "clusters", "show", "x", ""); strings.HasPrefix(out, "x\n") {

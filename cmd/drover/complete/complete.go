@@ -82,7 +82,7 @@ func (a App) walk(cmd *cobra.Command, noun Names) {
 	case "drover clusters upgrade":
 		_ = cmd.RegisterFlagCompletionFunc("to", a.flag(upgrades)) // the flag exists
 	case "drover roles create":
-		_ = cmd.RegisterFlagCompletionFunc("context", cobra.FixedCompletions([]string{"global", "cluster", "project"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+		_ = cmd.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions([]string{"global", "cluster", "project"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	for _, sub := range cmd.Commands() {
 		a.walk(sub, noun)

@@ -21,8 +21,8 @@ import (
 func (a *App) rolesCommand() *cobra.Command {
 	ls := a.command(listing{
 		what: "roles", short: "List the roles that you may see", types: []string{"globalRole", "roleTemplate"},
-		heading: []string{"ROLE", "NAME", "CONTEXT", "BUILT-IN"},
-		cells:   func(r resource) []string { return []string{r.ID, r.Name, contextOf(r), yes(r.Builtin)} },
+		heading: []string{"ROLE", "NAME", "SCOPE", "BUILT-IN", "LOCKED"},
+		cells:   func(r resource) []string { return []string{r.ID, r.Name, contextOf(r), yes(r.Builtin), yes(r.Locked)} },
 	})
 	show := &cobra.Command{Use: "show ROLE", Short: "Show what a role allows", Args: a.Needs("ROLE"), RunE: func(cmd *cobra.Command, args []string) error {
 		c, err := a.Client()
@@ -33,7 +33,10 @@ func (a *App) rolesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{"role", r.ID}, {"name", r.Name}, {"context", contextOf(r)}}
+		rows := [][]string{{"role", r.ID}, {"name", r.Name}, {"scope", contextOf(r)}}
+		if r.Locked {
+			rows = append(rows, []string{"locked", "it is given to nobody any more"})
+		}
 		for _, id := range r.RoleTemplateIDs {
 			rows = append(rows, []string{"inherits", id})
 		}
@@ -83,8 +86,8 @@ func (a *App) createRole() *cobra.Command {
 	var where, description string
 	var allow, inherits []string
 	cmd := &cobra.Command{
-		Use: "create NAME --context CONTEXT", Short: "Make a role, which allows no more than you may do", Args: a.Needs("NAME"),
-		Example: "  drover roles create \"Watch nodes\" --context cluster --allow management.cattle.io/nodes=get,list,watch",
+		Use: "create NAME --scope SCOPE", Short: "Make a role, which allows no more than you may do", Args: a.Needs("NAME"),
+		Example: "  drover roles create \"Watch nodes\" --scope cluster --allow management.cattle.io/nodes=get,list,watch",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := map[string]any{"name": args[0], "description": description}
 			plural := "globalroles"
@@ -93,7 +96,7 @@ func (a *App) createRole() *cobra.Command {
 			case "cluster", "project":
 				plural, body["context"] = "roletemplates", where
 			default:
-				return a.Usage("--context %q is none of global, cluster and project", where)
+				return a.Usage("--scope %q is none of global, cluster and project", where)
 			}
 			var rules []rule
 			for _, text := range allow {
@@ -120,7 +123,7 @@ func (a *App) createRole() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&where, "context", "", "global, cluster or project")
+	f.StringVar(&where, "scope", "", "where the role is given: global, cluster or project")
 	f.StringVar(&description, "description", "", "what the role is for")
 	f.StringArrayVar(&allow, "allow", nil, "GROUP/RESOURCE=VERB,VERB; without a group the core one of Kubernetes (repeat)")
 	f.StringSliceVar(&inherits, "inherit", nil, "ID of a role template whose rules it has, too (repeat)")
