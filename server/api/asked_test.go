@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/server/records"
 )
 
 // TestNobodyActsAsSomebodyElseHere: what was asked for in the name of somebody else is not done in the caller's own.
@@ -89,5 +91,18 @@ func TestMadeIsNamedInTheAuditLog(t *testing.T) {
 		if !strings.Contains(strings.ReplaceAll(seen, `": `, `":`), want) {
 			t.Errorf("%s is not in %s", want, seen)
 		}
+	}
+}
+
+// TestAnOpenPageIsNoUse: a page that asks for its stream again and again keeps no session alive; somebody who asks does.
+func TestAnOpenPageIsNoUse(t *testing.T) {
+	b := newBench(t)
+	token := b.token("u-bob", records.Token{Session: true})
+	name, _, _ := strings.Cut(token, ":")
+	if r := b.request("GET", "/v3/settings", token, "", "Accept", "text/event-stream"); r.status != 200 || !b.auth.Uses.Last(name).IsZero() {
+		t.Errorf("a stream: %d, used at %s", r.status, b.auth.Uses.Last(name))
+	}
+	if r := b.request("GET", "/v3/settings", token, ""); r.status != 200 || !b.auth.Uses.Last(name).Equal(b.now()) {
+		t.Errorf("somebody: %d, used at %s", r.status, b.auth.Uses.Last(name))
 	}
 }

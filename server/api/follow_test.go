@@ -150,7 +150,7 @@ func TestExpiredTokenIsNamed(t *testing.T) {
 	}
 }
 
-// TestFollowTellsWhatIsGone: to whoever asks for it, whether a thing was removed or is no longer theirs to see, and what they see by
+// TestFollowTellsWhatIsGone: a reader that asks for it learns it, whether a thing was removed or is no longer theirs to see, and what they see by
 // a right that they get comes.
 func TestFollowTellsWhatIsGone(t *testing.T) {
 	b := newBench(t)

@@ -45,7 +45,7 @@ func ActsAs(r *http.Request) bool {
 	return false
 }
 
-// ActsAsRefusal is what whoever asks for that is told.
+// ActsAsRefusal is the sentence of that refusal.
 const ActsAsRefusal = "acting as somebody else (--as, --as-group) is possible in clusters alone, not with what this server keeps; leave it out, or log in as that user"
 
 // Check is the identity behind the text of a token, or ErrUnauthenticated, or ErrCutOff.

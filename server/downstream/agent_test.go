@@ -89,6 +89,10 @@ func TestHostsAreTheSecondWay(t *testing.T) {
 	}
 	m, changed := start(t, fleet{clusterID: agent, "fleet-default/custom-1": first}, controlPlane("custom-1"))
 	await(t, m, changed, func(a observed.API) bool { return a.Reachable })
+	came := time.Now()
+	agent.mu.Lock()
+	agent.since = came
+	agent.mu.Unlock()
 	agent.announce(t, m, false)
 	through := func(want string) {
 		t.Helper()
@@ -106,7 +110,10 @@ func TestHostsAreTheSecondWay(t *testing.T) {
 			}
 		}
 	}
-	through(viaAgent) // which is the first way as soon as it is there, though the host's works
+	through(viaAgent) // which is the first way once it has settled, though the host's works
+	if open := time.Since(came); open < settled {
+		t.Errorf("a host's way that works was left for an agent that came %s ago", open)
+	}
 	agent.cut()
 	through("fleet-default/custom-1")
 	agent.reopen()

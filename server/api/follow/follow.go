@@ -25,7 +25,7 @@ const (
 
 // Line is a thing.
 type Line struct {
-	// Key is what changes know it by; without it nobody is told that it is gone.
+	// Key is what changes know it by; without it nothing reports that it is gone.
 	Key string
 	// About is the thing as auth.May knows it: what the caller does not see, or no longer, is left out.
 	About auth.Object
@@ -107,7 +107,7 @@ type answer struct {
 	call    *route.Call
 	control *http.ResponseController
 	lines   *json.Encoder
-	// seen are the things that the reader has, when it asked to be told what is gone; else nil.
+	// seen are the things that the reader has, when it asked for reports of what is gone; else nil.
 	seen map[string]Gone
 }
 
@@ -198,7 +198,7 @@ func (a *answer) changed(changes []subscribe.Change) bool {
 	return true
 }
 
-// rights sends what somebody sees by changes of rights, and tells what they do not see any more by those.
+// rights sends what somebody sees by changes of rights, and reports what they do not see any more by those.
 func (a *answer) rights(changes []subscribe.Change) bool {
 	if a.seen == nil || !slices.ContainsFunc(changes, func(c subscribe.Change) bool { return slices.Contains(subscribe.OfRights(), c.Collection) }) {
 		return true
@@ -224,7 +224,7 @@ func (a *answer) send(l Line) bool {
 	return a.lines.Encode(shown) == nil
 }
 
-// goes tells that a thing is gone, to whom has it and asked.
+// goes reports that a thing is gone, to a reader that has it and asked for that.
 func (a *answer) goes(key string) bool {
 	gone, has := a.seen[key]
 	if !has {
