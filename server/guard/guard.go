@@ -30,6 +30,9 @@ const (
 	// their turn. SilentWithin is how long one may say nothing, which is as long as a header may take afterwards.
 	Waiting      = 8192
 	SilentWithin = 10 * time.Second
+	// SilentPerSource is how many connections of one source may have said nothing. It leaves half of the room to others, and is
+	// what as many hosts behind one address need that connect within one round trip.
+	SilentPerSource = 4096
 	// BeginWithin is how long a turn lasts before the first byte of a request, so that hosts far away and hosts that go
 	// silent keep nobody waiting; AnswerWithin is how long it lasts from there to the answer.
 	BeginWithin  = 250 * time.Millisecond
@@ -45,8 +48,9 @@ type Options struct {
 	// connection does; from then on the connection is not counted.
 	Trusted func(*http.Request) bool
 
-	// AtOnce is how many connections are begun at once, and Waiting how many are held before that.
-	AtOnce, Waiting int
+	// AtOnce is how many connections are begun at once, Waiting how many are held before that, and SilentPerSource how many of
+	// these may be of one source and silent.
+	AtOnce, Waiting, SilentPerSource int
 
 	WriteStall, BodyStall, BodyLimit, SilentWithin, BeginWithin, AnswerWithin time.Duration
 
@@ -86,6 +90,9 @@ func New(o Options) *Guard {
 	}
 	if o.Waiting == 0 {
 		o.Waiting = Waiting
+	}
+	if o.SilentPerSource == 0 {
+		o.SilentPerSource = SilentPerSource
 	}
 	if o.SilentWithin == 0 {
 		o.SilentWithin = SilentWithin

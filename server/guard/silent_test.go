@@ -137,3 +137,29 @@ func TestThoseThatSpeakAreNotEnded(t *testing.T) {
 		t.Errorf("%d were refused", refused)
 	}
 }
+
+// TestASilentCrowdOfOneSourceMakesRoomAtOnce: a source that has its share of silent connections keeps no connection of another
+// source waiting, not even for as long as a client may hesitate.
+func TestASilentCrowdOfOneSourceMakesRoomAtOnce(t *testing.T) {
+	b := newBed(t, Options{Waiting: 8, SilentPerSource: 4, SilentWithin: time.Hour})
+	crowd := b.silent(t, 200) // far more than are held, and all of them within the second of a client that hesitates
+	at := b.below.(*listener)
+	waitFor(t, "the last of the crowd are held", func() bool { _, refused := b.Open(); return refused == 196 && len(at.held) == 4 })
+	for i, c := range crowd[:196] {
+		if err := ends(c); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+	}
+	other := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := tls.DialWithDialer(other, "tcp", b.web.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := ask(c, "/", "good"); err != nil {
+		t.Error(err)
+	}
+	if n := at.silent.of(at.silent.conns.Front().Value.(*hush).source); n != 4 {
+		t.Errorf("%d of the crowd are held, want 4", n)
+	}
+}

@@ -97,11 +97,12 @@ func (l *listener) accept() {
 			}
 			continue
 		}
-		if !l.hold() {
+		from := source.Of(c.RemoteAddr().String())
+		if !l.hold(from) {
 			_ = c.Close()
 			return
 		}
-		l.hear(&conn{Conn: c, guard: l.guard, source: source.Of(c.RemoteAddr().String())})
+		l.hear(&conn{Conn: c, guard: l.guard, source: from})
 	}
 }
 
