@@ -111,7 +111,7 @@ func oneLine(text string) string {
 		text = strings.ToValidUTF8(text[:maxReportLine], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

@@ -8,7 +8,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // Printer writes records as lines: "install[stdout]: text".
@@ -100,11 +101,6 @@ func (p *Printer) flush(which func(*part) bool) {
 
 // line writes one line that a terminal shows and does not obey.
 func (p *Printer) line(format string, args ...any) {
-	text := strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\t' {
-			return '·'
-		}
-		return r
-	}, fmt.Sprintf(format, args...))
+	text := printable.Line(fmt.Sprintf(format, args...))
 	fmt.Fprintln(p.w, strings.TrimRight(text, "·")) // programs that draw end their lines with a carriage return
 }

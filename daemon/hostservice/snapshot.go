@@ -15,7 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 const (
@@ -74,7 +75,7 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request) {
 // snapshotName says whether a name is that of a file and leads nowhere else.
 func snapshotName(name string) bool {
 	return name != "" && len(name) <= 255 && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
-		return r == '/' || r == unicode.ReplacementChar || unicode.IsControl(r)
+		return r == '/' || !printable.Safe(r)
 	})
 }
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // Page is a preview without secrets. It marshals to JSON.
@@ -101,7 +101,7 @@ func (m masker) diff(f apply.FileChange) string {
 	if !isText(f.Old) || !isText(f.New) {
 		return fmt.Sprintf("binary: %s → %s\n", binary(f.Old), binary(f.New))
 	}
-	old, wanted := printable(m.text(string(f.Old))), printable(m.text(string(f.New)))
+	old, wanted := shown(m.text(string(f.Old))), shown(m.text(string(f.New)))
 	return string(diff.Diff(f.Path+" (now)", []byte(old), f.Path+" (wanted)", []byte(wanted)))
 }
 
@@ -113,11 +113,11 @@ func binary(b []byte) string {
 	return fmt.Sprintf("%d bytes, sha256 %s", len(b), hex.EncodeToString(sum[:]))
 }
 
-// printable is text that a terminal shows and does not obey, line by line.
-func printable(s string) string {
+// shown is text that a terminal shows and does not obey, line by line.
+func shown(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\t", "    "), "\n")
 	for i, line := range lines {
-		lines[i] = status.Printable(line)
+		lines[i] = printable.Line(line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -146,7 +146,7 @@ func (p Page) String() string {
 		c.print(&b, "run periodically")
 	}
 	if len(p.Probes) > 0 && !p.Empty {
-		fmt.Fprintf(&b, "probe %s\n", status.Printable(strings.Join(p.Probes, ", ")))
+		fmt.Fprintf(&b, "probe %s\n", printable.Line(strings.Join(p.Probes, ", ")))
 	}
 	return b.String()
 }
@@ -156,12 +156,12 @@ func (f File) print(b *strings.Builder) {
 	if action == "" {
 		action = "cannot be looked at"
 	}
-	fmt.Fprintf(b, "%s %s%s%s\n", action, status.Printable(f.Path), change(", mode", f.OldMode, f.NewMode), change(", owner", f.OldOwner, f.NewOwner))
+	fmt.Fprintf(b, "%s %s%s%s\n", action, printable.Line(f.Path), change(", mode", f.OldMode, f.NewMode), change(", owner", f.OldOwner, f.NewOwner))
 	if f.Really != "" {
-		fmt.Fprintf(b, "  kept in %s\n", status.Printable(f.Really))
+		fmt.Fprintf(b, "  kept in %s\n", printable.Line(f.Really))
 	}
 	if f.Fault != "" {
-		fmt.Fprintf(b, "  FAILS: %s\n", status.Printable(f.Fault))
+		fmt.Fprintf(b, "  FAILS: %s\n", printable.Line(f.Fault))
 	}
 	for line := range strings.Lines(f.Diff) {
 		if !strings.HasPrefix(line, "diff ") {
@@ -184,22 +184,22 @@ func change(what, from, to string) string {
 func (c Command) print(b *strings.Builder, how string) {
 	words := make([]string, len(c.Args))
 	for i, a := range c.Args {
-		if words[i] = status.Printable(a); words[i] == "" || strings.ContainsAny(words[i], " \"'\\$") {
+		if words[i] = printable.Line(a); words[i] == "" || strings.ContainsAny(words[i], " \"'\\$") {
 			words[i] = fmt.Sprintf("%q", words[i])
 		}
 	}
 	name := ""
 	if c.Name != "" {
-		name = " " + status.Printable(c.Name)
+		name = " " + printable.Line(c.Name)
 	}
 	fmt.Fprintf(b, "%s%s: %s\n", how, name, strings.Join(words, " "))
 	if c.Image != "" {
-		fmt.Fprintf(b, "  image %s\n", status.Printable(c.Image))
+		fmt.Fprintf(b, "  image %s\n", printable.Line(c.Image))
 	}
 	for _, e := range c.Env {
-		fmt.Fprintf(b, "  env %s\n", status.Printable(e))
+		fmt.Fprintf(b, "  env %s\n", printable.Line(e))
 	}
 	for line := range strings.Lines(c.Script) {
-		fmt.Fprintf(b, "  | %s\n", status.Printable(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(b, "  | %s\n", printable.Line(strings.TrimSuffix(line, "\n")))
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // outputLines is how much of a failure's output is shown.
@@ -27,7 +27,7 @@ func (p *page) say(about, format string, args ...any) {
 		shown = ""
 	}
 	p.last = about
-	fmt.Fprintf(&p.b, "%-11s %s\n", shown, Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(&p.b, "%-11s %s\n", shown, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 // String is the whole status in words.
@@ -231,17 +231,4 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
-}
-
-// Printable is text that a terminal shows and does not obey.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r):
-			return '·'
-		}
-		return r
-	}, s)
 }

@@ -424,3 +424,31 @@ func TestForgeryCookieBelongsToTheSession(t *testing.T) {
 		t.Errorf("cookie %q", right)
 	}
 }
+
+// TestNoForeignPageLogsPeopleIn: a session that comes as a cookie is for pages of this server; the password is not even looked at.
+func TestNoForeignPageLogsPeopleIn(t *testing.T) {
+	b := newBench(t)
+	b.give("user-admin", "correct horse")
+	for name, c := range map[string]struct {
+		target, body string
+		header       []string
+		status       int
+	}{
+		"another site":          {loginTarget, `"responseType":"cookie"`, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"a neighbour":           {loginTarget, `"responseType":"cookie"`, []string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+		"an older browser":      {loginTarget, `"responseType":"cookie"`, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"a sandbox":             {loginTarget, `"responseType":"cookie"`, []string{"Origin", "null"}, http.StatusForbidden},
+		"all providers":         {"/v1-public/login", `"type":"localProvider","responseType":"cookie"`, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"a page of this one":    {loginTarget, `"responseType":"cookie"`, []string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+		"a token to read":       {loginTarget, `"responseType":"json"`, []string{"Origin", "https://dashboard.example"}, http.StatusCreated},
+		"a program, no browser": {loginTarget, `"responseType":"cookie"`, nil, http.StatusOK},
+	} {
+		r := b.request("POST", c.target, "", `{"username":"admin","password":"correct horse",`+c.body+`}`, c.header...)
+		if r.status != c.status {
+			t.Errorf("%s: %d %s", name, r.status, r.raw)
+		}
+		if given := len((&http.Response{Header: r.header}).Cookies()) > 0 && strings.Contains(fmt.Sprint(r.header["Set-Cookie"]), "R_SESS="); given != (c.status == http.StatusOK) {
+			t.Errorf("%s: cookies %v", name, r.header["Set-Cookie"])
+		}
+	}
+}

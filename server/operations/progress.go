@@ -109,12 +109,12 @@ func (o Operation) WithLine(text string, now time.Time) Operation {
 }
 
 // sentence is a text that may come from a host as one line that is safe to print: line breaks and
-// other control characters become spaces, and what is over MaxLine bytes is cut, between two
+// other control characters and marks of direction become spaces, and what is over MaxLine bytes is cut, between two
 // characters; a text that was cut ends in "…".
 func sentence(text string) string {
 	const mark = "…"
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // Bounds of a role.
@@ -56,8 +57,8 @@ func checkText(field, text string, most int) error {
 		return invalid(field, "has %d bytes; at most %d are possible", len(text), most)
 	case !utf8.ValidString(text):
 		return invalid(field, "is not UTF-8")
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return invalid(field, "%.80q holds a control character", text)
+	case !printable.Text(text):
+		return invalid(field, "%.80q holds a control character or a mark of direction", text)
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ type app struct {
 
 // Main runs the command line and returns the exit code: see exitCodes.
 func Main(ctx context.Context, args []string, streams Streams, environ func(string) string) int {
+	streams.Out, streams.Err = output.Screen(streams.Out), output.Screen(streams.Err)
 	a := &app{Streams: streams, environ: environ}
 	root := a.root()
 	root.SetArgs(args)

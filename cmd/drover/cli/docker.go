@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/misuse"
+	"github.com/drover-project/drover/cmd/drover/output"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -116,7 +117,7 @@ func answerDocker(local net.Conn, err error) {
 // child runs docker and hands on its exit code.
 func (a *app) child(ctx context.Context, program string, args []string, socket string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, output.Raw(a.Out), output.Raw(a.Err)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return slices.Contains([]string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DROVER_TOKEN"}, name)

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/term"
 	"gopkg.in/yaml.v3"
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // Format is how a value is printed.
@@ -95,8 +97,45 @@ type Printer struct {
 
 // Coloured says that out is a terminal whose owner does not mind colours: see https://no-color.org.
 func Coloured(out io.Writer, environ func(string) string) bool {
+	return environ("NO_COLOR") == "" && environ("TERM") != "dumb" && isTerminal(out)
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Screen is what commands write to: a terminal shows what comes from elsewhere and does not obey it. Where out is a file, a pipe
+// or a buffer, its bytes stay as they are, for programs.
+func Screen(out io.Writer) io.Writer {
 	file, ok := out.(*os.File)
-	return ok && environ("NO_COLOR") == "" && environ("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+	if !ok || !isTerminal(out) {
+		return out
+	}
+	return screen{file, printable.NewWriter(file, bold, red, green, yellow, plain)}
+}
+
+// screen is a terminal with what is written to it made safe.
+type screen struct {
+	*os.File
+	safe *printable.Writer
+}
+
+// Write implements io.Writer.
+func (s screen) Write(p []byte) (int, error) { return s.safe.Write(p) }
+
+// WriteString implements io.StringWriter.
+func (s screen) WriteString(text string) (int, error) { return s.safe.Write([]byte(text)) }
+
+// ReadFrom implements io.ReaderFrom, as that of the file would go past Write.
+func (s screen) ReadFrom(r io.Reader) (int64, error) { return io.Copy(s.safe, r) }
+
+// Raw is what is below a Screen, for a program that is run on the terminal by itself.
+func Raw(out io.Writer) io.Writer {
+	if s, ok := out.(screen); ok {
+		return s.File
+	}
+	return out
 }
 
 // Show prints a value, or for people the table that fill makes of it.

@@ -152,7 +152,7 @@ func TestALineBreakInACellStaysInItsRow(t *testing.T) {
 		t.Row("pier-1", "cannot start:\nexit status 1\n", "4s")
 		t.Row("pier-2", "a\tb\r\n\x1b[31mc", "5s")
 	})
-	const want = "NAME     CAUSE                         SINCE\npier-1   cannot start: exit status 1   4s\npier-2   a b ␛[31mc                    5s\n"
+	const want = "NAME     CAUSE                         SINCE\npier-1   cannot start: exit status 1   4s\npier-2   a b ·[31mc                    5s\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v\n%s", err, out.String())
 	}

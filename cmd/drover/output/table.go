@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // Table collects rows; its first row is the heading.
@@ -37,10 +39,12 @@ func (t *Table) Row(cells ...string) {
 }
 
 // Clean makes one line of a text from elsewhere, which does nothing to a terminal.
-func Clean(text string) string { return breaks.Replace(strings.TrimRight(text, "\r\n")) }
+func Clean(text string) string {
+	return printable.Line(breaks.Replace(strings.TrimRight(text, "\r\n")))
+}
 
-// breaks are replaced, and so is what would move a terminal's cursor or change its colours.
-var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ", "\x1b", "␛")
+// breaks become spaces.
+var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
 // print lays the rows out, and marks headings and states when it may colour them.
 func (t *Table) print(out io.Writer, colour bool) error {

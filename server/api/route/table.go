@@ -68,6 +68,7 @@ func NewTable(env *Env, rows []Row) *Table {
 // ServeHTTP serves a request by the row that it matches. It must not stand behind a
 // http.ServeMux pattern, whose cleaning of paths destroys ids that hold an escaped slash.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	protect(w.Header())
 	c := &Call{W: w, R: r, URLs: t.env.Origin.URLs(r), Limit: norman.MaxBody, env: t.env}
 	c.Method = c.effectiveMethod()
 	path, err := norman.SplitPath(r.URL.EscapedPath())
@@ -109,6 +110,12 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.env.Logger.Info("request", "method", c.Method, "path", r.URL.EscapedPath(), "status", recorder.status,
 			"user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source())
 	}
+}
+
+// protect has browsers take an answer for what its Content-Type says, and come back over TLS alone for a year.
+func protect(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Strict-Transport-Security", "max-age=31536000")
 }
 
 // serveOwn serves a row that answers for itself. People come that way, too, as who they are.
