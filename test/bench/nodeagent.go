@@ -51,7 +51,7 @@ func (b *bench) nodeAgent(ctx context.Context) error {
 	}
 	agent, err := process.Start(ctx, process.Options{
 		Path: filepath.Join(b.module, "server/assets/bin/rancher-agent-"+runtime.GOARCH), LogFile: filepath.Join(dir, "agent.log"),
-		Args: []string{"--server", server.URL, "--token", "bench", "--worker", "--node-name", "n1", "--address", "127.0.0.1"},
+		Args: []string{"--server", server.URL, "--token", "bench", "--worker", "--node-name", "n1", "--address", "192.0.2.1"},
 		Env: []string{"SSL_CERT_FILE=" + ca, "DROVER_AGENT_STATE_DIR=" + filepath.Join(dir, "state"), "DROVER_AGENT_DOCKER_SOCKET=" + filepath.Join(dir, "docker.sock"),
 			"DROVER_AGENT_HEALTH_SOCKET=" + filepath.Join(dir, "health"), "LOG_SOCKET_LOCATION=" + filepath.Join(dir, "log")},
 	})

@@ -5,8 +5,12 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/plans/printable"
 )
 
 // The roles of CustomConfig.Roles.
@@ -43,8 +47,8 @@ func check(p Params) error {
 	if err := text("node.requestedHostname", n.RequestedHostname, maxName); err != nil {
 		return err
 	}
-	if strings.ContainsAny(n.RequestedHostname, "/: ") {
-		return errors.New("node.requestedHostname has a slash, a colon or a space in it")
+	if strings.Trim(n.RequestedHostname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != "" || n.RequestedHostname[0] == '-' {
+		return errors.New("node.requestedHostname has other characters than letters, digits, dots, dashes and underscores, or begins with a dash")
 	}
 	if n.CustomConfig == nil {
 		return nil
@@ -53,11 +57,16 @@ func check(p Params) error {
 }
 
 func (c *CustomConfig) check() error {
-	if err := text("node.customConfig.address", c.Address, maxName); err != nil {
-		return err
-	}
-	if err := text("node.customConfig.internalAddress", c.InternalAddress, maxName); err != nil {
-		return err
+	for field, address := range map[string]string{"address": c.Address, "internalAddress": c.InternalAddress} {
+		if address == "" {
+			continue
+		}
+		if err := text("node.customConfig."+field, address, maxName); err != nil {
+			return err
+		}
+		if reason := HostAddress(address); reason != "" {
+			return fmt.Errorf("node.customConfig.%s %s", field, reason)
+		}
 	}
 	for i, role := range c.Roles {
 		if !slices.Contains([]string{RoleEtcd, RoleControlPlane, RoleWorker}, role) {
@@ -88,6 +97,36 @@ func (c *CustomConfig) check() error {
 	return nil
 }
 
+// hostName is a name of DNS.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+// HostAddress says why a text is not an address by which other hosts reach a host; empty for an IP address or a name of DNS
+// that may be one. An address that means this machine, whichever machine it is read on, or a service of its link, as metadata
+// services are, would lead the cluster's other hosts and the server to themselves.
+func HostAddress(address string) (reason string) {
+	const form = "is no IP address and no name of a host"
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		last := address[strings.LastIndexByte(address, '.')+1:]
+		switch {
+		case !hostName.MatchString(address), strings.Trim(last, "0123456789") == "": // the latter is an address with a fault in it
+			return form
+		case strings.EqualFold(address, "localhost"), strings.HasSuffix(strings.ToLower(address), ".localhost"):
+			return "is the host itself, wherever it is read; give the address by which other hosts reach this one"
+		}
+		return ""
+	}
+	switch ip := ip.Unmap(); {
+	case ip.Zone() != "":
+		return form
+	case ip.IsUnspecified(), ip.IsLoopback():
+		return "is the host itself, wherever it is read; give the address by which other hosts reach this one"
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "is not an address by which other hosts reach this one: it is of its link alone, of metadata services or of groups"
+	}
+	return ""
+}
+
 func checkTaint(field, taint string) error {
 	if err := text(field, taint, maxPart); err != nil {
 		return err
@@ -104,7 +143,7 @@ func text(field, s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("%s is %d bytes long, at most %d are taken", field, len(s), limit)
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }) {
+	if !printable.Text(s) {
 		return fmt.Errorf("%s has unprintable characters in it", field)
 	}
 	return nil

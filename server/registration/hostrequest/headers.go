@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel/connect"
 )
 
 // The headers of /v3/connect/agent; one with an empty value is not transmitted at all.
@@ -154,8 +155,12 @@ func (r *reader) addresses(header string) []string {
 	}
 	for i, text := range list {
 		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" || a.IsUnspecified() {
+		if err != nil || a.Zone() != "" {
 			r.refuse(header, "%s is no IP address of a host", quoted(text))
+			return nil
+		}
+		if reason := connect.HostAddress(text); reason != "" {
+			r.refuse(header, "%s %s", quoted(text), reason)
 			return nil
 		}
 		list[i] = a.String()
