@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover/server/auth/throttle"
 	"github.com/drover-project/drover/server/records"
@@ -417,5 +419,30 @@ func TestWellKnownPasswordIsGoodOnce(t *testing.T) {
 	}
 	if _, err := a.Login(t.Context(), "admin", "battery staple", "s"); err != nil {
 		t.Errorf("after the change: %v", err)
+	}
+}
+
+// TestPasswordsAreHashedBehindOthers: on a thread with a niceness of its own, which no other goroutine inherits.
+func TestPasswordsAreHashedBehindOthers(t *testing.T) {
+	nice := func() int {
+		p, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
+		if err != nil {
+			t.Error(err)
+		}
+		return 20 - p // as the system call has it
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, within := nice(), 0
+	behindOthers(func() { within = nice() })
+	if want := max(niceness, before); within != want {
+		t.Errorf("niceness %d, want %d", within, want)
+	}
+	for range 100 {
+		done := make(chan int)
+		go func() { done <- nice() }()
+		if n := <-done; n != before {
+			t.Fatalf("another goroutine has niceness %d, want %d", n, before)
+		}
 	}
 }
