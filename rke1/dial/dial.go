@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 // A Dialer opens a connection that begins on the host. Networks are "unix" with the path
@@ -53,7 +55,8 @@ const (
 	idleConnections = 4
 )
 
-// Docker is a client of a host's Docker engine, which counts its calls. Errors name the host by its address. The API version is
+// Docker is a client of a host's Docker engine, which counts its calls. Its answers are bounded: a host is not trusted, and its
+// connections lead to it alone. Errors name the host by its address. The API version is
 // negotiated with the first call. Close it to end its idle connections. An empty socket means
 // DefaultSocket.
 func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.Client, error) {
@@ -61,9 +64,10 @@ func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.C
 		socket = DefaultSocket
 	}
 	over := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "unix", socket) }
-	transport := counted{calls: calls, Transport: &http.Transport{
+	bounded := &answers.Transport{From: "the Docker engine of host " + address, Of: answer, Next: counted{calls: calls, Transport: &http.Transport{
 		DialContext: over, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleLimit, DisableCompression: true,
-	}}
+		MaxResponseHeaderBytes: answers.HeaderBytes,
+	}}}
 	if strings.Contains(address, ":") {
 		address = "[" + address + "]"
 	}
@@ -71,7 +75,7 @@ func Docker(dial Dialer, address, socket string, calls *atomic.Int64) (*client.C
 		// The URL is for sentences, and never dialled: every connection is the dialer's. It has to be one that
 		// Docker's client speaks HTTP with, and to come before the transport, which it would change.
 		client.WithHost("http://"+address),
-		client.WithHTTPClient(&http.Client{Transport: transport}),
+		client.WithHTTPClient(&http.Client{Transport: bounded}),
 		client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {

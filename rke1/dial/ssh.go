@@ -305,7 +305,7 @@ func (s *SSH) watch(c *ssh.Client) bool {
 				return
 			case <-tick.C:
 			}
-			if !answers(c, ended) {
+			if !answering(c, ended) {
 				return
 			}
 		}
@@ -313,8 +313,8 @@ func (s *SSH) watch(c *ssh.Client) bool {
 	return true
 }
 
-// answers asks a host for any answer.
-func answers(c *ssh.Client, ended <-chan struct{}) bool {
+// answering asks a host for any answer.
+func answering(c *ssh.Client, ended <-chan struct{}) bool {
 	answer := make(chan error, 1)
 	go func() {
 		_, _, err := c.SendRequest("keepalive@openssh.com", true, nil)

@@ -5,8 +5,11 @@ package kube
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 // System is the namespace of what RKE keeps in a cluster.
@@ -25,6 +31,8 @@ const (
 	callLimit = 30 * time.Second
 	// perSecond and burst bound the requests of one run.
 	perSecond, burst = 50, 100
+	// idleConnections is how many connections are kept for the next request.
+	idleConnections = 4
 	// manager is who owns the fields that are applied.
 	manager = "drover"
 )
@@ -44,22 +52,49 @@ type API struct {
 
 // Open is ready to ask. dial opens a connection to any API server of the cluster.
 func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API, error) {
-	config := &rest.Config{
-		// The address is never dialled. Every API server's certificate has the name, whatever
-		// its host is called.
-		Host: "https://kubernetes.default:6443", Timeout: callLimit, QPS: perSecond, Burst: burst, UserAgent: manager,
-		TLSClientConfig: rest.TLSClientConfig{ServerName: "kubernetes", CAData: c.CA, CertData: c.Certificate, KeyData: c.Key},
-		Dial:            func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	tlsConfig, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		ServerName: "kubernetes", CAData: c.CA, CertData: c.Certificate, KeyData: c.Key,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("credentials of the cluster's API: %w", err)
 	}
-	client, err := kubernetes.NewForConfig(config)
+	tlsConfig.NextProtos = []string{"http/1.1"}
+	over := &answers.Transport{From: "the cluster's API", Of: bounds.Of, Next: &http.Transport{
+		// There is no other way than over a host, and none in plain text.
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return encrypted(ctx, conn, tlsConfig)
+		},
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("a cluster's API is asked over TLS alone")
+		},
+		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: callLimit, DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
+	}}
+	// The address is never dialled. Every API server's certificate has the name, whatever its host is called.
+	config := &rest.Config{Host: "https://kubernetes.default:6443", QPS: perSecond, Burst: burst, UserAgent: manager, WarningHandler: rest.NoWarnings{}}
+	asking := &http.Client{Transport: over, Timeout: callLimit}
+	client, err := kubernetes.NewForConfigAndClient(config, asking)
 	if err != nil {
 		return nil, fmt.Errorf("client of the cluster's API: %w", err)
 	}
-	objects, err := dynamic.NewForConfig(config)
+	objects, err := dynamic.NewForConfigAndClient(config, asking)
 	if err != nil {
 		return nil, fmt.Errorf("client of the cluster's API: %w", err)
 	}
 	return With(client, objects, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))), nil
+}
+
+// encrypted speaks TLS over a connection to an API server.
+func encrypted(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, error) {
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // the handshake's error says more
+		return nil, err
+	}
+	return secured, nil
 }
 
 // With is the API through these clients.

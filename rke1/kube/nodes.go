@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
 )
 
 // cordoned is the annotation of a node that an engine cordoned: only such a one is
@@ -32,17 +34,17 @@ func (e *NodeMissingError) Error() string {
 
 // Nodes are the cluster's nodes by the hosts' names, in lower case.
 func (a *API) Nodes(ctx context.Context) (map[string]corev1.Node, error) {
-	var list *corev1.NodeList
+	var list []*corev1.Node
 	err := again(ctx, func() (err error) {
-		list, err = a.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err = bounds.All[*corev1.Node](ctx, metav1.ListOptions{}, a.Client.CoreV1().Nodes().List)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the cluster's nodes: %w", err)
 	}
 	nodes := map[string]corev1.Node{}
-	for _, n := range list.Items {
-		nodes[strings.ToLower(n.Labels[hostname])] = n
+	for _, n := range list {
+		nodes[strings.ToLower(n.Labels[hostname])] = *n
 	}
 	return nodes, nil
 }

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
 )
 
 // ClusterPods select the pods of the cluster's own add-ons and of a management server's agents by their labels.
@@ -28,11 +31,11 @@ func ClusterPods() []string {
 func (a *API) DeletePods(ctx context.Context, selectors []string) (deleted int, err error) {
 	for _, selector := range selectors {
 		err := again(ctx, func() error {
-			pods, err := a.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{LabelSelector: selector})
+			pods, err := bounds.All[*corev1.Pod](ctx, metav1.ListOptions{LabelSelector: selector}, a.Client.CoreV1().Pods("").List)
 			if err != nil {
 				return err
 			}
-			for _, p := range pods.Items {
+			for _, p := range pods {
 				if len(p.OwnerReferences) == 0 {
 					continue // nobody would make it again
 				}
@@ -63,14 +66,16 @@ func (e *TrustError) Error() string {
 // PodsTrust says whether the pods of every namespace are given a CA, in PEM. The error is *TrustError when one is not.
 // Clusters before 1.20 have no such ConfigMaps.
 func (a *API) PodsTrust(ctx context.Context, ca string) error {
-	maps, err := a.Client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + rootCA})
-	if err != nil {
+	var other error
+	options := metav1.ListOptions{FieldSelector: "metadata.name=" + rootCA}
+	_, err := bounds.Each(ctx, bounds.Nodes, options, a.Client.CoreV1().ConfigMaps("").List, func(m *corev1.ConfigMap) error {
+		if m.Name == rootCA && strings.TrimSpace(m.Data["ca.crt"]) != strings.TrimSpace(ca) {
+			other = &TrustError{Namespace: m.Namespace}
+		}
+		return other
+	})
+	if err != nil && other == nil {
 		return fmt.Errorf("read the CA that pods are given: %w", err)
 	}
-	for _, m := range maps.Items {
-		if m.Name == rootCA && strings.TrimSpace(m.Data["ca.crt"]) != strings.TrimSpace(ca) {
-			return &TrustError{Namespace: m.Namespace}
-		}
-	}
-	return nil
+	return other
 }

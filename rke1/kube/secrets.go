@@ -10,10 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
 )
 
 // secretsAtOnce is how many Secrets a page has.
-const secretsAtOnce = 250
+const secretsAtOnce = bounds.Secrets
 
 // RewriteSecrets writes every Secret again and returns how many. It can be interrupted and
 // begun again. A Secret that goes or is written by somebody else meanwhile is as good as rewritten.

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 // stateName names the Secret, its key, and the ConfigMap of older versions of the RKE CLI.
@@ -109,6 +111,7 @@ func again(ctx context.Context, f func() error) error {
 
 // final says that an answer stays the same when it is asked for again.
 func final(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+	_, large := errors.AsType[*answers.TooLargeError](err)
+	return large || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsResourceExpired(err)
 }

@@ -146,7 +146,7 @@ func unpack(stream io.Reader, parent string) (map[string]File, error) {
 		if header.Typeflag != tar.TypeReg {
 			continue
 		}
-		if size += header.Size; size > maxBytes || len(files) == maxFiles {
+		if size += header.Size + int64(len(header.Name)); size > maxBytes || len(files) == maxFiles {
 			return nil, fmt.Errorf("it holds more than %d files or %d bytes", maxFiles, maxBytes)
 		}
 		text, err := io.ReadAll(io.LimitReader(r, maxBytes))

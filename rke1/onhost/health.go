@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/rke1/dial"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 // askLimit bounds one question, maxAnswer its answer in bytes.
@@ -89,7 +90,14 @@ func (h *Host) http(t *tls.Config) *http.Client {
 	if t == nil {
 		t = &tls.Config{InsecureSkipVerify: true}
 	}
-	return &http.Client{Timeout: askLimit, Transport: &http.Transport{DialContext: h.DialTCP, TLSClientConfig: t, ForceAttemptHTTP2: true}}
+	return &http.Client{
+		Timeout: askLimit,
+		Transport: &http.Transport{
+			DialContext: h.DialTCP, TLSClientConfig: t, ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
+		},
+		// A redirect is an answer that is not good.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // OpenTCP opens a connection from the host that has not been refused.

@@ -4,9 +4,12 @@
 package onhost
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -16,7 +19,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
-	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/drover-project/drover/rke1/dial"
 	"github.com/drover-project/drover/rke1/nodeconfig"
@@ -138,7 +140,7 @@ func (h *Host) Logs(ctx context.Context, name string, lines int) ([]string, erro
 	}
 	defer stream.Close()
 	out := &bounded{limit: maxOutput}
-	if _, err := stdcopy.StdCopy(out, out, stream); err != nil {
+	if err := separate(out, stream); err != nil {
 		return nil, fmt.Errorf("read the output of container %s on host %s: %w", name, h.Address, err)
 	}
 	text := strings.TrimRight(string(out.b), "\n")
@@ -146,6 +148,27 @@ func (h *Host) Logs(ctx context.Context, name string, lines int) ([]string, erro
 		return nil, nil
 	}
 	return strings.Split(text, "\n"), nil
+}
+
+// separate writes both streams of a container's output, which come in pieces with a header each. Docker's own function makes room
+// for as much as a header says that there is, which may be 4 GiB.
+//
+// Wire source: docs.docker.com/reference/api/engine, ContainerAttach, "Stream format".
+func separate(out io.Writer, stream io.Reader) error {
+	in := bufio.NewReader(stream)
+	for header := make([]byte, 8); ; {
+		if _, err := io.ReadFull(in, header); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if header[0] > 2 {
+			return fmt.Errorf("it is of no known stream (%d)", header[0])
+		}
+		if n, err := io.CopyN(out, in, int64(binary.BigEndian.Uint32(header[4:]))); err != nil {
+			return fmt.Errorf("it ends %d bytes after the beginning of a piece: %w", n, err)
+		}
+	}
 }
 
 // maxOutput bounds what is kept of a container's output, in bytes.

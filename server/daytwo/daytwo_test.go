@@ -231,3 +231,14 @@ func TestTheMirrorEnds(t *testing.T) {
 	cancel()
 	wait()
 }
+
+// TestASnapshotThatNoHostHas: what a cluster lists is its own word, and becomes a record.
+func TestASnapshotThatNoHostHas(t *testing.T) {
+	for name, ok := range map[string]bool{"file:///db/snapshots/one": true, "file:///db/" + strings.Repeat("a", maxPath): false} {
+		item := listed{}
+		item.Spec.Location, item.Spec.NodeName = name, "pier-m1"
+		if s, is := snapshot("fleet-default/pier", item, map[string]string{"pier-m1": "m1"}); is != ok {
+			t.Errorf("%.30s: %t, %d", name, is, len(s.File))
+		}
+	}
+}

@@ -33,6 +33,8 @@ const (
 	forgetAfter = time.Hour
 	// maxSnapshots bounds what is kept of a cluster.
 	maxSnapshots = 500
+	// maxPath is how long the name of a file may be, as on Linux, or that of a node.
+	maxPath = 4096
 	// hurried is how many clusters may wait to be looked at before their turn.
 	hurried = 256
 	// inS3 is the node that the distribution lists of snapshots in S3.
@@ -151,7 +153,7 @@ func (m *Mirror) ask(ctx context.Context, key records.ClusterKey) ([]listed, err
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("read the snapshots of cluster %s: %w", key, err)
 	}
-	return list.Items, nil
+	return list.Items[:min(len(list.Items), maxSnapshots)], nil // an API that heeds the limit has no more
 }
 
 // found is what is found of a cluster's snapshots: by the cluster, if it answered, and in its bucket, if that could be opened.
@@ -255,7 +257,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	if item.Status.Error != nil && item.Status.Error.Message != "" {
 		s.Fault = fmt.Sprintf("%.300s", item.Status.Error.Message)
 	}
-	return s, s.Machine != "" && s.Name() != "." && s.Name() != "/"
+	return s, len(s.File) <= maxPath && len(s.Node) <= maxPath && s.Machine != "" && s.Name() != "." && s.Name() != "/"
 }
 
 // keep writes a record if it says something new. What is known of who took it, and of the cluster then, stays.

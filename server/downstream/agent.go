@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -65,7 +66,7 @@ func (w *watcher) better(c *connection) (agent records.Subject, wait time.Durati
 func (w *watcher) first() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hosts.last = ""
+	w.ways.Last = ""
 }
 
 // via is a host, or the cluster's agent, as people are told through what a request went.
@@ -84,6 +85,14 @@ func (w *watcher) place(subject records.Subject) string {
 	return "on " + string(subject)
 }
 
+// from is who answers over a connection, in the words of an error.
+func (w *watcher) from(subject records.Subject) string {
+	if subject == w.clusters.agentOf(w.key) {
+		return fmt.Sprintf("the Kubernetes API of cluster %s over its agent", w.key.Name())
+	}
+	return fmt.Sprintf("the Kubernetes API of cluster %s over host %s", w.key.Name(), subject)
+}
+
 // watched says whether a cluster may have an API that can be reached: one with a control plane, or with an agent. That of an
 // imported cluster that leaves is used until what the server had put there is removed.
 func (c *Clusters) watched(d store.Document[records.Cluster]) bool {
@@ -99,5 +108,5 @@ func (c *Clusters) unreached(key records.ClusterKey) error {
 	if d, ok := c.State.Clusters.Get(string(key)); ok && d.Value.Spec.Imported() {
 		return errNoAgent
 	}
-	return errNoControlPlane
+	return ways.ErrNoControlPlane
 }

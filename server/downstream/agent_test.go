@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/nodes"
+	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -160,7 +161,7 @@ func TestAnAgentSettles(t *testing.T) {
 
 func TestWhatAnUnreachableClusterIsToldBy(t *testing.T) {
 	m, _ := start(t, fleet{"fleet-default/custom-1": newHost(t)}, controlPlane("custom-1"))
-	if err := m.unreached("fleet-default/none"); err != errNoControlPlane {
+	if err := m.unreached("fleet-default/none"); err != ways.ErrNoControlPlane {
 		t.Errorf("a cluster that does not exist: %v", err)
 	}
 	if _, err := m.State.Clusters.Create(t.Context(), "fleet-default/brought", records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "brought"}}); err != nil {

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/answers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,12 +37,18 @@ var apiAddress = net.JoinHostPort(apiHost, fmt.Sprint(installers.APIPort))
 type connection struct {
 	subject records.Subject
 	// place is where the API is, for errors.
-	place  string
+	place string
+	// from is who answers, for errors about an answer.
+	from   string
 	client *kubernetes.Clientset
 	// ca is the CA of the API, in PEM.
 	ca []byte
 	// admin and bare are for requests of people, with the administrator's credentials and with none.
 	admin, bare http.RoundTripper
+	// excess has something when an answer to a question of the server's own was refused for its size.
+	excess chan *answers.TooLargeError
+	// tooLarge puts it there.
+	tooLarge func(*answers.TooLargeError)
 	// doubts has something when a request could not be sent over it.
 	doubts chan struct{}
 	// over ends when another connection is used, or this one is given up; its cause says which.
@@ -95,22 +103,30 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("the credentials for the Kubernetes API %s are not usable: %w", w.place(subject), err)
 	}
-	// The server's own questions have an answer within listLimit; requests of people may wait.
+	// Answers to the server's own questions are bounded, in size and in time; requests of people are streams, and may wait.
 	own := transport(config.Dial, tlsConfig)
 	own.ResponseHeaderTimeout = listLimit
-	impatient, err := rest.HTTPWrappersForConfig(credentials, own)
+	excess, from := make(chan *answers.TooLargeError, 1), w.from(subject)
+	tooLarge := func(e *answers.TooLargeError) {
+		select {
+		case excess <- e:
+		default:
+		}
+	}
+	bounded := &answers.Transport{Next: own, Of: bounds.Of, From: from, Budget: w.clusters.Budget, OnTooLarge: tooLarge}
+	impatient, err := rest.HTTPWrappersForConfig(credentials, bounded)
 	if err != nil {
 		return nil, fmt.Errorf("the credentials for the Kubernetes API %s are not usable: %w", w.place(subject), err)
 	}
-	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, QPS: -1}, &http.Client{Transport: impatient})
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, QPS: -1, WarningHandler: rest.NoWarnings{}}, &http.Client{Transport: impatient})
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
 	over, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	closeIdle := func() { base.CloseIdleConnections(); bare.CloseIdleConnections(); own.CloseIdleConnections() }
 	return &connection{
-		subject: subject, place: w.place(subject), client: client, ca: config.CAData, admin: wrapped, bare: bare,
-		doubts: make(chan struct{}, 1), over: over, end: end, close: closeIdle,
+		subject: subject, place: w.place(subject), from: from, client: client, ca: config.CAData, admin: wrapped, bare: bare,
+		doubts: make(chan struct{}, 1), excess: excess, tooLarge: tooLarge, over: over, end: end, close: closeIdle,
 	}, nil
 }
 
@@ -134,7 +150,8 @@ func (p purposes) CloseIdleConnections() {
 
 // transport dials through the tunnel and closes what nobody uses. It speaks HTTP/1.1: a
 // second multiplexing over the tunnel's own would only add a queue behind a queue, and an
-// upgrade (exec, port-forward) needs a connection of its own.
+// upgrade (exec, port-forward) needs a connection of its own. Nothing is sent in plain text, and nothing past the tunnel: there is
+// no proxy.
 func transport(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"}
@@ -142,7 +159,12 @@ func transport(dial func(context.Context, string, string) (net.Conn, error), con
 		config.ServerName = apiHost
 	}
 	return &http.Transport{
-		DialTLSContext:  dialTLS(dial, config),
+		DialTLSContext: dialTLS(dial, config),
+		DialContext: func(_ context.Context, _, address string) (net.Conn, error) {
+			return nil, fmt.Errorf("dial %.100s: a cluster's API is asked over TLS alone", address)
+		},
+		// What comes compressed is passed on so, or refused.
+		DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
 		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxConnsPerHost: 1000,
 	}
 }

@@ -8,17 +8,16 @@ package downstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/answers"
 
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
@@ -42,6 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Now may be nil for the clock.
 	Now func() time.Time
+	// Budget is what answers may take that are read at the same time; nil is that of the process.
+	Budget *answers.Budget
 }
 
 // Clusters are the APIs of all clusters that have a control plane.
@@ -181,10 +182,7 @@ func (c *Clusters) watcher(key records.ClusterKey) *watcher {
 	return c.watchers[key]
 }
 
-var (
-	errNoControlPlane = errors.New("no control-plane machine is registered")
-	errNoAgent        = errors.New("no agent of the cluster has come yet")
-)
+var errNoAgent = errors.New("no agent of the cluster has come yet")
 
 // API is what is seen of a cluster now.
 func (c *Clusters) API(key records.ClusterKey) observed.API {
@@ -238,21 +236,4 @@ func (c *Clusters) tunnelChanged(subject records.Subject) {
 		w.poke()
 		w.move()
 	}
-}
-
-// NoTunnelError says that neither the cluster's agent, if it has one, nor a control-plane host has a tunnel open.
-type NoTunnelError struct {
-	Agent    bool
-	Machines []records.Subject
-}
-
-func (e *NoTunnelError) Error() string {
-	if e.Agent && len(e.Machines) == 0 {
-		return "the tunnel of the cluster's agent is not open"
-	}
-	var names []string
-	for _, subject := range e.Machines {
-		names = append(names, string(subject.Machine()))
-	}
-	return fmt.Sprintf("no tunnel from %s is open; drover's agent opens one, an agent of another make does not", strings.Join(names, ", "))
 }

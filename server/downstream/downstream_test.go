@@ -21,10 +21,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/answers"
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/downstream/nodes"
@@ -58,7 +60,16 @@ type host struct {
 	version int
 	conns   []net.Conn
 	asked   chan struct{} // closed with the next dial; nil closes nothing
+	// lies may answer a request in the API server's place; looks counts how often the tunnel was looked for, dials
+	// how often something was dialled through it.
+	lies         func(w http.ResponseWriter, r *http.Request) bool
+	looks, dials int
+	// ahead is how far the server's clock is ahead, budget what answers may take.
+	ahead  atomic.Int64
+	budget *answers.Budget
 }
+
+func (h *host) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // askedFor is closed when the API server is dialled the next time.
 func (h *host) askedFor() <-chan struct{} {
@@ -107,8 +118,11 @@ func (h *host) at(usual string) string {
 
 func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	node, change, version, frozen, stopped := h.node, h.change, fmt.Sprint(h.version), h.frozen, h.stopped
+	node, change, version, frozen, stopped, lies := h.node, h.change, fmt.Sprint(h.version), h.frozen, h.stopped, h.lies
 	h.mu.Unlock()
+	if lies != nil && lies(w, r) {
+		return
+	}
 	if stopped != nil {
 		<-stopped
 	}
@@ -175,6 +189,7 @@ func (h *host) set(ready string, labels map[string]any) {
 func (h *host) Connected(records.Subject) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.looks++
 	since := h.since
 	if since.IsZero() {
 		since = time.Unix(1, 0)
@@ -191,6 +206,7 @@ func (h *host) Dial(ctx context.Context, subject records.Subject, to tunnel.Targ
 		return nil, fmt.Errorf("dialled %s %s on %s", to.Network, to.Address, subject)
 	}
 	h.mu.Lock()
+	h.dials++
 	down := h.down
 	if h.stopped != nil {
 		target = h.mute.Addr().String()
@@ -348,7 +364,11 @@ func start(t *testing.T, h Hosts, machines ...records.Machine) (*Clusters, chan 
 		t.Fatal(err)
 	}
 	changed := make(chan struct{}, 100)
-	m := New(Options{State: st, Hosts: h, Logger: log, Now: time.Now})
+	o := Options{State: st, Hosts: h, Logger: log, Now: time.Now}
+	if one, ok := h.(*host); ok {
+		o.Now, o.Budget = one.now, one.budget
+	}
+	m := New(o)
 	m.OnChange(func(records.ClusterKey) { changed <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

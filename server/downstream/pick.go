@@ -1,89 +1,12 @@
-// Through which host, or whether through its agent, a cluster's API is asked. One that works is kept. After a failure the next
-// one in turn is tried, so that a host whose tunnel is open and whose API is down holds
-// nothing; and what each of them failed with is shown until one works.
+// Through which host, or whether through its agent, a cluster's API is asked: what there is, for package ways to choose of.
 
 package downstream
 
 import (
-	"errors"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/drover-project/drover/server/records"
 )
-
-// hosts is a watcher's memory of the control-plane hosts.
-type hosts struct {
-	// last is the one that was tried last; empty before the first.
-	last records.Subject
-	// failures are why those failed that were tried since one worked.
-	failures map[records.Subject]string
-}
-
-// next is the way to be tried now: of those with an open tunnel the first one after the last, the cluster's agent
-// before its hosts in the order of their names, and a host that is being removed only where there is no other. The agent is
-// empty for a cluster without one.
-func (h *hosts) next(agent records.Subject, staying, leaving []records.Subject, connected func(records.Subject) bool) (records.Subject, error) {
-	if len(staying)+len(leaving) == 0 && agent == "" {
-		return "", errNoControlPlane
-	}
-	var open []records.Subject
-	for _, group := range [][]records.Subject{staying, leaving} {
-		if open = slices.DeleteFunc(slices.Clone(group), func(s records.Subject) bool { return !connected(s) }); len(open) > 0 {
-			break
-		}
-	}
-	slices.Sort(open)
-	i, _ := slices.BinarySearch(open, h.last+"\x00") // the first one after it
-	if agent != "" && connected(agent) {
-		open = slices.Insert(open, 0, agent)
-		switch {
-		case h.last == "":
-			i = 0
-		case h.last == agent:
-			i = 1
-		default:
-			i++
-		}
-	}
-	if len(open) > 0 {
-		h.last = open[i%len(open)]
-		return h.last, nil
-	}
-	if len(staying) == 0 {
-		staying = leaving
-	}
-	return "", &NoTunnelError{Agent: agent != "", Machines: staying}
-}
-
-// worked forgets failures.
-func (h *hosts) worked() { h.failures = nil }
-
-// failed remembers why the last one failed, and returns an error that has what all those
-// failed with that would be tried again, in the order of their names.
-func (h *hosts) failed(err error, tried func(records.Subject) bool) error {
-	if _, ok := errors.AsType[*NoTunnelError](err); ok || errors.Is(err, errNoControlPlane) {
-		h.failures = nil
-		return err
-	}
-	if h.failures == nil {
-		h.failures = map[records.Subject]string{}
-	}
-	h.failures[h.last] = err.Error()
-	var texts []string
-	for _, subject := range slices.Sorted(maps.Keys(h.failures)) {
-		if subject != h.last && !tried(subject) {
-			delete(h.failures, subject)
-			continue
-		}
-		texts = append(texts, h.failures[subject])
-	}
-	if len(texts) < 2 {
-		return err
-	}
-	return errors.New(strings.Join(texts, "; "))
-}
 
 // controlPlanes are the machines through which a cluster's API may be reached, and those of
 // them that are being removed. One that waits for its first plan serves no API, and is among
@@ -111,16 +34,31 @@ func (c *Clusters) controlPlanes(key records.ClusterKey) (staying, leaving []rec
 func (w *watcher) pick() (records.Subject, error) {
 	staying, leaving := w.clusters.controlPlanes(w.key)
 	agent := w.clusters.agentOf(w.key)
+	now := w.clusters.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hosts.next(agent, staying, leaving, w.clusters.hasTunnel)
+	way, err := w.ways.Next(agent, staying, leaving, func(s records.Subject) bool { return w.ways.May(s, now) && w.clusters.hasTunnel(s) })
+	if err != nil {
+		if b := w.ways.Barred(append(slices.Concat(staying, leaving), agent), w.clusters.hasTunnel, now); b != nil {
+			return "", b
+		}
+	}
+	return way, err
 }
 
 // others says whether there is a way to the API beside that one.
 func (w *watcher) others(than records.Subject) bool {
 	staying, leaving := w.clusters.controlPlanes(w.key)
 	all := append(slices.Concat(staying, leaving), w.clusters.agentOf(w.key))
-	return slices.ContainsFunc(all, func(s records.Subject) bool { return s != "" && s != than && w.clusters.hasTunnel(s) })
+	return slices.ContainsFunc(all, func(s records.Subject) bool { return s != "" && s != than && w.may(s) })
+}
+
+// may says whether a way may be tried now.
+func (w *watcher) may(way records.Subject) bool {
+	now := w.clusters.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ways.May(way, now) && w.clusters.hasTunnel(way)
 }
 
 // failed is what is shown after a failure.
@@ -129,7 +67,7 @@ func (w *watcher) failed(err error) error {
 	agent := w.clusters.agentOf(w.key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hosts.failed(err, func(s records.Subject) bool {
+	return w.ways.Failed(err, func(s records.Subject) bool {
 		return w.clusters.hasTunnel(s) && (s == agent || slices.Contains(staying, s) || slices.Contains(leaving, s))
 	})
 }

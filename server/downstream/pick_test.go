@@ -7,12 +7,10 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/downstream/nodes"
@@ -162,91 +160,6 @@ func TestWhatWakesTheWatcher(t *testing.T) {
 			t.Errorf("%s: wakes %t, leaves %t, others %t", test.name, wakes, leaves, other)
 		}
 	}
-}
-
-func TestTheNextHostInTurn(t *testing.T) {
-	subjects := func(names string) (all []records.Subject) {
-		for _, name := range strings.Fields(names) {
-			all = append(all, records.Subject(name))
-		}
-		return all
-	}
-	for _, tc := range []struct {
-		name                   string
-		staying, leaving, open string
-		agent                  string
-		last                   string
-		want                   string // of four tries
-		err                    string
-	}{
-		{name: "one", staying: "a", open: "a", want: "a a a a"},
-		{name: "all in turn", staying: "c a b", open: "a b c", want: "a b c a"},
-		{name: "from the last one on", staying: "a b c", open: "a b c", last: "b", want: "c a b c"},
-		{name: "the last one is gone", staying: "a c", open: "a c", last: "b", want: "c a c a"},
-		{name: "names that begin alike", staying: "a aa ab", open: "a aa ab", want: "a aa ab a"},
-		{name: "with a tunnel only", staying: "a b c", open: "c", want: "c c c c"},
-		{name: "not one that is being removed", staying: "b", leaving: "a c", open: "a b c", want: "b b b b"},
-		{name: "one that is being removed, if there is no other", staying: "b", leaving: "a c", open: "a c", want: "a c a c"},
-		{name: "the agent first, then the hosts in turn", agent: "z", staying: "a b", open: "a b z", want: "z a b z"},
-		{name: "after the last host the agent again", agent: "z", staying: "a b", open: "a b z", last: "b", want: "z a b z"},
-		{name: "after the host in the middle the next host", agent: "z", staying: "a b", open: "a b z", last: "a", want: "b z a b"},
-		{name: "the hosts while the agent has no tunnel", agent: "z", staying: "a b", open: "a b", last: "z", want: "a b a b"},
-		{name: "an agent without hosts", agent: "z", open: "z", want: "z z z z"},
-		{name: "the agent while no host has a tunnel", agent: "z", staying: "a", open: "z", want: "z z z z"},
-		{name: "no tunnel from the agent alone", agent: "z", err: "the tunnel of the cluster's agent is not open"},
-		{name: "no tunnel", staying: "a b", leaving: "c", err: "no tunnel from a, b is open; drover's agent opens one, an agent of another make does not"},
-		{name: "no tunnel, all being removed", leaving: "c", err: "no tunnel from c is open; drover's agent opens one, an agent of another make does not"},
-		{name: "none", err: errNoControlPlane.Error()},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			h := hosts{last: records.Subject(tc.last)}
-			var got []string
-			for range 4 {
-				s, err := h.next(records.Subject(tc.agent), subjects(tc.staying), subjects(tc.leaving), func(s records.Subject) bool {
-					return slices.Contains(subjects(tc.open), s)
-				})
-				if tc.err != "" {
-					if err == nil || err.Error() != tc.err {
-						t.Errorf("error = %v, want %s", err, tc.err)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, string(s))
-			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("tries (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestFailuresOfAllHostsAreShown(t *testing.T) {
-	open := map[records.Subject]bool{"a": true, "b": true}
-	connected := func(s records.Subject) bool { return open[s] }
-	h := hosts{}
-	fail := func(last records.Subject, why, want string) {
-		t.Helper()
-		h.last = last
-		if got := h.failed(errors.New(why), connected).Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	fail("b", "b: refused", "b: refused")
-	fail("a", "a: no answer", "a: no answer; b: refused")
-	fail("b", "b: no answer", "a: no answer; b: no answer")
-	open["a"] = false
-	fail("b", "b: no answer", "b: no answer")
-	open["a"] = true
-	fail("a", "a: no answer", "a: no answer; b: no answer")
-	h.worked()
-	fail("b", "b: refused", "b: refused")
-	if err := h.failed(&NoTunnelError{Machines: []records.Subject{"a"}}, connected); !errors.As(err, new(*NoTunnelError)) {
-		t.Errorf("no tunnel: %v", err)
-	}
-	fail("a", "a: refused", "a: refused")
 }
 
 // TestWhoWaitsForAPlanIsNotAsked: both hosts would answer, the first one from what ran on it before.

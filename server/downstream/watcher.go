@@ -21,9 +21,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/downstream/nodes"
+	"github.com/drover-project/drover/server/downstream/ways"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 const (
@@ -33,6 +36,8 @@ const (
 	// tunnel that lost its host in silence says nothing either, so that it is asked again.
 	listLimit  = 15 * time.Second
 	watchLimit = 30 * time.Second
+	// pagesLimit bounds a list of many pages.
+	pagesLimit = 2 * time.Minute
 	// checkPause is between two questions whether a connection that is used still leads to etcd. checkLimit bounds one of
 	// them where the API can be asked on another way; where there is none, nothing is won by impatience.
 	checkPause = 10 * time.Second
@@ -57,7 +62,7 @@ type watcher struct {
 	// since is when the last connection was lost; changes is closed when it is another one.
 	since   time.Time
 	changes chan struct{}
-	hosts   hosts
+	ways    ways.Ways
 }
 
 func (w *watcher) snapshot() observed.API {
@@ -106,6 +111,12 @@ func (w *watcher) run(ctx context.Context) {
 		if errors.Is(err, errMoves) {
 			continue // the connection is used until the next one is
 		}
+		if large, ok := errors.AsType[*answers.TooLargeError](err); ok {
+			if err = w.bar(large); w.others("") {
+				w.use(nil)
+				continue // over another way
+			}
+		}
 		shown := w.failed(err)
 		if gone, ok := errors.AsType[*silentError](err); ok && w.others(gone.subject) {
 			continue // the same: the next one is tried at once
@@ -117,9 +128,12 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		w.lost(shown)
 		wait := pause/2 + rand.N(pause)
-		if _, ok := errors.AsType[*NoTunnelError](err); ok {
+		if _, ok := errors.AsType[*ways.NoTunnelError](err); ok {
 			// The tunnel's arrival wakes us; a timer would only ask in vain.
 			wait = longestPause
+		}
+		if b, ok := errors.AsType[*ways.BarredError](err); ok {
+			wait = b.Until.Sub(w.clusters.Now())
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -148,26 +162,46 @@ func (w *watcher) connected(ctx context.Context) error {
 	var checking sync.WaitGroup
 	checking.Go(func() { broken(w.check(checked, c)) })
 	checking.Go(func() { broken(w.leave(checked, c)) })
+	checking.Go(func() { broken(c.exceeded(checked)) })
 	err = w.follow(checked, c)
 	if cause := context.Cause(checked); cause != nil {
 		err = cause // it is why the nodes were not followed any more
 	}
 	broken(nil)
 	checking.Wait()
-	if _, ok := errors.AsType[*silentError](err); ok {
+	_, silent := errors.AsType[*silentError](err)
+	if _, large := errors.AsType[*answers.TooLargeError](err); silent || large {
 		c.end(err)
 	}
 	return err
+}
+
+// exceeded waits until an answer was too large.
+func (c *connection) exceeded(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case e := <-c.excess:
+		return e
+	}
+}
+
+// bar has the way that was tried last not tried for a while.
+func (w *watcher) bar(large *answers.TooLargeError) *ways.BarredError {
+	w.clusters.Logger.Warn("an answer of a cluster's API is too large", "cluster", w.key, "error", large)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ways.Bar(w.ways.Last, large, w.clusters.Now())
 }
 
 // follow reflects the nodes until that breaks.
 func (w *watcher) follow(ctx context.Context, c *connection) error {
 	all := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	var version string
-	shown := &observedStore{Store: all, changed: func() {
+	shown := &nodes.Store{Store: all, Changed: func() {
 		w.use(c)
 		w.publish(nodes.Seen(all, version, w.identity))
-	}}
+	}, Exceeded: func() { c.tooLarge(c.tooMany()) }}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {
 		info, err := c.version(ctx)
@@ -257,7 +291,7 @@ func (w *watcher) leave(ctx context.Context, c *connection) error {
 
 // answers says whether the API on a host can be asked.
 func (w *watcher) answers(ctx context.Context, subject records.Subject) bool {
-	if !w.clusters.hasTunnel(subject) {
+	if !w.may(subject) {
 		return false
 	}
 	c, err := w.connect(ctx, subject)
@@ -265,7 +299,15 @@ func (w *watcher) answers(ctx context.Context, subject records.Subject) bool {
 		return false
 	}
 	defer c.close()
-	return c.read(ctx, listLimit) == nil
+	if err = c.read(ctx, listLimit); err == nil {
+		return true
+	}
+	if large, ok := errors.AsType[*answers.TooLargeError](err); ok {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ways.Bar(subject, large, w.clusters.Now())
+	}
+	return false
 }
 
 // read reads something that exists in every cluster, and not from a cache.
@@ -276,36 +318,29 @@ func (c *connection) read(ctx context.Context, limit time.Duration) error {
 	return err
 }
 
-// observedStore reports each change of what a reflector keeps.
-type observedStore struct {
-	cache.Store
-	changed func()
-}
-
-func (s *observedStore) Add(o any) error    { return s.report(s.Store.Add(o)) }
-func (s *observedStore) Update(o any) error { return s.report(s.Store.Update(o)) }
-func (s *observedStore) Delete(o any) error { return s.report(s.Store.Delete(o)) }
-
-func (s *observedStore) Replace(all []any, version string) error {
-	return s.report(s.Store.Replace(all, version))
-}
-
-func (s *observedStore) report(err error) error {
-	if err == nil {
-		s.changed()
-	}
-	return err
+// tooMany is that a cluster has more nodes than are kept.
+func (c *connection) tooMany() *answers.TooLargeError {
+	return &answers.TooLargeError{From: c.from, What: "nodes", Bytes: nodes.MaxKept}
 }
 
 // nodes lists and watches the cluster's nodes, each request within its time.
 func (c *connection) nodes() cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			ctx, cancel := context.WithTimeout(ctx, listLimit)
+			ctx, cancel := context.WithTimeout(ctx, pagesLimit)
 			defer cancel()
-			// Not from a cache of this API server, which may be behind what another one has shown.
-			o.ResourceVersion, o.ResourceVersionMatch = "", ""
-			return c.client.CoreV1().Nodes().List(ctx, o)
+			// Not from a cache of this API server, which may be behind what another one has shown; and of each page only what is kept.
+			list, size := &corev1.NodeList{}, int64(0)
+			version, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, c.client.CoreV1().Nodes().List, func(node *corev1.Node) error {
+				node = nodes.Slim(node)
+				if size += nodes.Size(node); size > nodes.MaxKept {
+					return c.tooMany()
+				}
+				list.Items = append(list.Items, *node)
+				return nil
+			})
+			list.ResourceVersion = version
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			// The API's own limit makes the watch end before ours takes its silence for death.
@@ -373,12 +408,15 @@ func (w *watcher) use(c *connection) {
 	}
 	if w.connection = c; c != nil {
 		w.ca = c.ca
-		w.hosts.worked()
+		w.ways.Worked()
 	}
 }
 
-// withoutURL takes the made-up URL out of an error; it means nothing to a reader.
+// withoutURL takes the made-up URL out of an error, which means nothing to a reader, and what libraries put before the cause.
 func withoutURL(err error) error {
+	if refused := answers.Refused(err); refused != nil {
+		return refused
+	}
 	if made, ok := errors.AsType[*url.Error](err); ok {
 		return made.Err
 	}

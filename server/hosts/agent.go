@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/answers"
 
 	"github.com/drover-project/drover/server/records"
 )
@@ -21,8 +22,8 @@ import (
 const answerLimit = 10 * time.Second
 
 // Ask sends GET path to the agent on a host. The caller closes the answer, which may be a
-// stream that ends with the context or with the tunnel. An error is that the agent cannot
-// be reached.
+// stream that ends with the context or with the tunnel, and reads no more of it than it has
+// room for. An error is that the agent cannot be reached, or answers with a redirect.
 func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (*http.Response, error) {
 	return h.AskFor(ctx, subject, path, nil)
 }
@@ -31,10 +32,12 @@ func (h *Hosts) Ask(ctx context.Context, subject records.Subject, path string) (
 func (h *Hosts) AskFor(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error) {
 	client := &http.Client{Transport: &http.Transport{
 		// The tunnel's dial does not wait for the host; the header shows that it is there.
-		DisableKeepAlives: true, ResponseHeaderTimeout: answerLimit,
+		DisableKeepAlives: true, ResponseHeaderTimeout: answerLimit, DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return h.Dial(ctx, subject, tunnel.Target{Network: "tcp", Address: AgentService})
 		},
+	}, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		return &answers.RedirectError{From: fmt.Sprintf("the agent on %s", subject), Status: r.Response.StatusCode}
 	}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://drover-agent"+path, nil)
 	if err != nil {

@@ -20,15 +20,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 const (
 	// defaultTimeout is how long a try takes that has no time of its own.
 	defaultTimeout = 10 * time.Minute
 	// podsAtOnce is how many pods a list has, so that no answer grows without bounds.
-	podsAtOnce = 500
+	podsAtOnce = bounds.Page
+	// maxPods bounds all pods of a node, in bytes of the answers.
+	maxPods = 32 << 20
 	// maxRefusals is how many refusals a cause quotes.
 	maxRefusals = 3
 )
@@ -81,7 +85,7 @@ func (d *draining) round(ctx context.Context, client kubernetes.Interface, node 
 		d.tries++
 		d.began, d.asked = now, map[types.UID]bool{}
 	}
-	helper := d.helper(ctx, client)
+	helper := d.helper(answers.Together(ctx, "the pods of node "+node.Name, maxPods), client)
 	list, errs := helper.GetPodsForDeletion(node.Name)
 	if len(errs) > 0 {
 		return outcome{}, fmt.Errorf("drain node %s: %s", node.Name, joined(errs))

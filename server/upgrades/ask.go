@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -15,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
 )
 
 const (
@@ -33,19 +36,22 @@ const (
 func ask(ctx context.Context, client kubernetes.Interface) ([]Node, []API, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: maxNodes})
-	if err != nil {
+	var nodes []Node
+	_, err := bounds.Each(ctx, bounds.Nodes, metav1.ListOptions{}, client.CoreV1().Nodes().List, func(one *corev1.Node) error {
+		if nodes = append(nodes, nodeOf(one)); len(nodes) == maxNodes {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, nil, fmt.Errorf("list its nodes: %w", err)
 	}
-	var nodes []Node
 	asked := 0
-	for _, one := range list.Items {
-		n := nodeOf(one)
+	for i, n := range nodes {
 		if n.Server && n.NotReady == "" && asked < maxStats {
 			asked++
-			n.Free, n.Known = free(ctx, client, n.Name)
+			nodes[i].Free, nodes[i].Known = free(ctx, client, n.Name)
 		}
-		nodes = append(nodes, n)
 	}
 	stream, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
 	if err != nil {
@@ -56,10 +62,13 @@ func ask(ctx context.Context, client kubernetes.Interface) ([]Node, []API, error
 	return nodes, apis, err
 }
 
+// errEnough ends a list of which enough was read.
+var errEnough = errors.New("enough was read")
+
 // serverLabels are of nodes that run more than pods.
 var serverLabels = []string{"node-role.kubernetes.io/etcd", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane"}
 
-func nodeOf(node corev1.Node) Node {
+func nodeOf(node *corev1.Node) Node {
 	n := Node{Name: node.Name, NotReady: "it has reported no condition Ready"}
 	for _, label := range serverLabels {
 		n.Server = n.Server || node.Labels[label] == "true"

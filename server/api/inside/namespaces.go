@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
@@ -110,12 +111,12 @@ func (a *API) ListNamespaces(c *route.Call) (route.Answer, error) {
 		}
 		ctx, cancel := bounded(c.Ctx())
 		defer cancel()
-		list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		list, err := bounds.All[*corev1.Namespace](ctx, metav1.ListOptions{}, client.CoreV1().Namespaces().List)
 		if err != nil {
 			return route.Answer{}, refused("namespace", "", err)
 		}
-		for i := range list.Items {
-			if n := &list.Items[i]; r.may(auth.Get, n) {
+		for _, n := range list {
+			if r.may(auth.Get, n) {
 				seen[n.Name], objects = n, append(objects, r.object(n))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -23,8 +24,9 @@ import (
 const (
 	// dialProtocol is what the request is upgraded to: the bytes of the connection, as they are.
 	dialProtocol = "drover-dial"
-	// pingLimit bounds the question whether Docker answers.
+	// pingLimit bounds the question whether Docker answers, and maxPing its answer.
 	pingLimit = 10 * time.Second
+	maxPing   = 64 << 10
 )
 
 // DialHost is GET /v1-drover/machines/{namespace}/{name}/dial?target=docker or an address:port.
@@ -107,7 +109,7 @@ func pingDocker(c *route.Call, host net.Conn) (route.Answer, error) {
 	err = request.Write(host)
 	var answer *http.Response
 	if err == nil {
-		answer, err = http.ReadResponse(bufio.NewReader(host), request)
+		answer, err = http.ReadResponse(bufio.NewReader(io.LimitReader(host, maxPing)), request)
 	}
 	if err == nil {
 		defer answer.Body.Close()

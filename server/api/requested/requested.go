@@ -31,7 +31,7 @@ const (
 	// atOnce bounds how many clusters are asked at the same time.
 	atOnce = 4
 	// page and maxPods bound what is read of one cluster; of one with more pods nothing is said.
-	page    = 500
+	page    = 250
 	maxPods = 20_000
 )
 

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -148,11 +150,11 @@ func (a *Accounts) Sweep(ctx context.Context, cluster records.ClusterKey, stays 
 	if err != nil {
 		return err
 	}
-	list, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: Label + "=true"})
+	list, err := bounds.All[*rbacv1.ClusterRole](ctx, metav1.ListOptions{LabelSelector: Label + "=true"}, client.RbacV1().ClusterRoles().List)
 	if err != nil {
 		return fmt.Errorf("list the accounts in cluster %s: %w", cluster, err)
 	}
-	for _, role := range list.Items {
+	for _, role := range list {
 		if userID, ok := strings.CutPrefix(role.Name, Name("")); ok && !stays(userID) {
 			if err := a.Remove(ctx, cluster, userID); err != nil {
 				return err

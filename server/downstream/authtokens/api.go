@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/plans/clusterauth"
+	"github.com/drover-project/drover/rke1/kube/bounds"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 const (
@@ -94,25 +96,30 @@ type named[T any] struct {
 // list are the objects of a kind that have labels, by name. An error that apierrors.IsNotFound takes is
 // that the cluster does not have the kind.
 func list[T any](ctx context.Context, a api, path, labels string) (map[string]T, error) {
-	text, err := a.rest.Get().AbsPath(path).Param("labelSelector", labels).Do(ctx).Raw()
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", path, err)
-	}
-	var items struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(text, &items); err != nil {
-		return nil, fmt.Errorf("list %s: %w", path, err)
-	}
-	all := make(map[string]T, len(items.Items))
-	for _, item := range items.Items {
-		var n named[T]
-		if err := errors.Join(json.Unmarshal(item, &n), json.Unmarshal(item, &n.Value)); err != nil {
+	ctx, all := answers.Together(ctx, "a whole list", bounds.Kept), map[string]T{}
+	for next := ""; ; {
+		text, err := a.rest.Get().AbsPath(path).Param("labelSelector", labels).Param("limit", fmt.Sprint(bounds.Page)).Param("continue", next).Do(ctx).Raw()
+		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", path, err)
 		}
-		all[n.Metadata.Name] = n.Value
+		var page struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return nil, fmt.Errorf("list %s: %w", path, err)
+		}
+		for _, item := range page.Items {
+			var n named[T]
+			if err := errors.Join(json.Unmarshal(item, &n), json.Unmarshal(item, &n.Value)); err != nil {
+				return nil, fmt.Errorf("list %s: %w", path, err)
+			}
+			all[n.Metadata.Name] = n.Value
+		}
+		if next = page.Metadata.Continue; next == "" {
+			return all, nil
+		}
 	}
-	return all, nil
 }
 
 // labelled says whether an object is there and has our mark.

@@ -123,6 +123,26 @@ func Equal(a, b observed.API) bool {
 		})
 }
 
+// Slim is what is kept of a node: what Seen reads. Images, annotations and who wrote which field are most of one.
+func Slim(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{}
+	kept.Name, kept.UID, kept.ResourceVersion, kept.Labels = node.Name, node.UID, node.ResourceVersion, node.Labels
+	for _, annotation := range removedMember {
+		if name := node.Annotations[annotation]; name != "" {
+			kept.Annotations = map[string]string{annotation: name}
+		}
+	}
+	kept.Spec.ProviderID, kept.Spec.Unschedulable, kept.Spec.Taints = node.Spec.ProviderID, node.Spec.Unschedulable, node.Spec.Taints
+	kept.Status.Addresses, kept.Status.Capacity, kept.Status.Allocatable = node.Status.Addresses, node.Status.Capacity, node.Status.Allocatable
+	kept.Status.NodeInfo.KubeletVersion = node.Status.NodeInfo.KubeletVersion
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady || c.Type == etcdIsVoter {
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
+		}
+	}
+	return kept
+}
+
 // Version reads the answer of /version.
 func Version(text []byte) (string, error) {
 	var info version.Info

@@ -44,10 +44,19 @@ func TestDetailsOfNodes(t *testing.T) {
 				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pier-1", Labels: labels}}
 				change(node)
+				slim := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				if err := slim.Add(Slim(node)); err != nil {
+					t.Fatal(err)
+				}
 				if err := store.Add(node); err != nil {
 					t.Fatal(err)
 				}
-				return Seen(store, "v1", func(node *corev1.Node) string { return node.Labels[MachineLabel] })
+				identity := func(node *corev1.Node) string { return node.Labels[MachineLabel] }
+				seen := Seen(store, "v1", identity)
+				if !Equal(seen, Seen(slim, "v1", identity)) {
+					t.Error("what is kept of a node lacks something")
+				}
+				return seen
 			}
 			api := nodes(tc.change)
 			tc.want.Labels = labels

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -79,14 +80,14 @@ func with(marks, more map[string]string) map[string]string {
 // A secret of a wanted name that is not a copy is somebody's own: it stays as it is, and is returned in taken, as in "secret
 // web/mirror is not the project's". Sync goes on after an error and returns all of them.
 func Sync(ctx context.Context, client kubernetes.Interface, want Copies) (changes, taken []string, err error) {
-	list, err := client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: managed + "=" + managedBy + "," + ProjectLabel})
+	options := metav1.ListOptions{LabelSelector: managed + "=" + managedBy + "," + ProjectLabel, Limit: bounds.Secrets}
+	list, err := bounds.All[*corev1.Secret](ctx, options, client.CoreV1().Secrets(metav1.NamespaceAll).List)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the copies of projects' secrets: %w", err)
 	}
 	s := &syncing{client: client}
 	have := Copies{}
-	for i := range list.Items {
-		one := &list.Items[i]
+	for _, one := range list {
 		name := nameOf(one)
 		if have[name] = one; want[name] == nil {
 			s.did("deleted", one, s.remove(ctx, one))

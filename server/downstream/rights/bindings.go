@@ -10,26 +10,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-project/drover/rke1/kube/bounds"
 )
 
 type bindings struct{ client kubernetes.Interface }
 
 // list finds those of both kinds.
 func (b bindings) list(ctx context.Context, o metav1.ListOptions) (map[types.NamespacedName]*rbacv1.RoleBinding, error) {
-	wide, err := b.client.RbacV1().ClusterRoleBindings().List(ctx, o)
+	wide, err := bounds.All[*rbacv1.ClusterRoleBinding](ctx, o, b.client.RbacV1().ClusterRoleBindings().List)
 	if err != nil {
 		return nil, fmt.Errorf("list cluster role bindings: %w", err)
 	}
-	narrow, err := b.client.RbacV1().RoleBindings(metav1.NamespaceAll).List(ctx, o)
+	narrow, err := bounds.All[*rbacv1.RoleBinding](ctx, o, b.client.RbacV1().RoleBindings(metav1.NamespaceAll).List)
 	if err != nil {
 		return nil, fmt.Errorf("list role bindings: %w", err)
 	}
-	all := make(map[types.NamespacedName]*rbacv1.RoleBinding, len(wide.Items)+len(narrow.Items))
-	for _, one := range wide.Items {
-		all[types.NamespacedName{Name: one.Name}] = narrowed(&one)
+	all := make(map[types.NamespacedName]*rbacv1.RoleBinding, len(wide)+len(narrow))
+	for _, one := range wide {
+		all[types.NamespacedName{Name: one.Name}] = narrowed(one)
 	}
-	for i := range narrow.Items {
-		all[nameOf(&narrow.Items[i])] = &narrow.Items[i]
+	for _, one := range narrow {
+		all[nameOf(one)] = one
 	}
 	return all, nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/downstream/projectsecrets"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -26,13 +27,12 @@ func Clear(ctx context.Context, client kubernetes.Interface, clusterID string) e
 
 // unmark takes namespaces out of the projects of a cluster, so that they are given to those of the next one that it is imported as.
 func unmark(ctx context.Context, client kubernetes.Interface, clusterID string) error {
-	list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	list, err := bounds.All[*corev1.Namespace](ctx, metav1.ListOptions{}, client.CoreV1().Namespaces().List)
 	if err != nil {
 		return fmt.Errorf("list namespaces: %w", err)
 	}
 	var failed []error
-	for i := range list.Items {
-		n := &list.Items[i]
+	for _, n := range list {
 		if clusterID == "" || roles.ClusterOf(n.Annotations[ProjectAnnotation]) != clusterID {
 			continue
 		}

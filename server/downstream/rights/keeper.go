@@ -6,6 +6,7 @@ package rights
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -30,6 +31,9 @@ const (
 	// lookLimit bounds one look, watchLimit one watch of namespaces.
 	lookLimit  = time.Minute
 	watchLimit = 5 * time.Minute
+	// maxKnown bounds what one watch remembers, in bytes: twenty thousand changes. perKnown is what each takes beside its texts.
+	maxKnown = 4 << 20
+	perKnown = 100
 	// many is how many objects of a cluster are worth a warning: each look lists them all, and each binding in a project is one in each of
 	// its namespaces.
 	many = 1000
@@ -314,7 +318,7 @@ func (k *Keeper) watch(ctx context.Context, l *loop) error {
 	}
 	defer context.AfterFunc(ctx, events.Stop)()
 	defer events.Stop()
-	known := map[string]string{}
+	known, size := map[string]string{}, 0
 	for event := range events.ResultChan() {
 		namespace, ok := event.Object.(*corev1.Namespace)
 		if !ok {
@@ -322,6 +326,9 @@ func (k *Keeper) watch(ctx context.Context, l *loop) error {
 		}
 		now := string(event.Type) + " " + namespace.Annotations[ProjectAnnotation]
 		if known[namespace.Name] != now {
+			if size += perKnown + len(namespace.Name) + len(now); size > maxKnown {
+				return errors.New("watch namespaces: more of them change than are followed")
+			}
 			known[namespace.Name] = now
 			l.poke()
 		}

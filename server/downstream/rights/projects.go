@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -43,13 +44,12 @@ type namespaces struct {
 // namespacesOf finds the namespaces of a cluster and gives each the project and the label that it should have. before
 // are those that were orphans long enough.
 func namespacesOf(ctx context.Context, client kubernetes.Interface, clusterID string, known []string, before map[string]string) (namespaces, error) {
-	list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	list, err := bounds.All[*corev1.Namespace](ctx, metav1.ListOptions{}, client.CoreV1().Namespaces().List)
 	if err != nil {
 		return namespaces{}, fmt.Errorf("list namespaces: %w", err)
 	}
-	found := namespaces{of: make(map[string]string, len(list.Items)), orphans: map[string]string{}}
-	for i := range list.Items {
-		n := &list.Items[i]
+	found := namespaces{of: make(map[string]string, len(list)), orphans: map[string]string{}}
+	for _, n := range list {
 		project, patch := belongs(n, clusterID, known, before)
 		if isOrphan(n, clusterID, known) && project != "" {
 			found.orphans[n.Name], project = project, ""

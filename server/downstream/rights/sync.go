@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/roles"
 )
 
@@ -128,16 +129,16 @@ func (s *syncing) did(verb, what string, err error) {
 // found are the objects with our marks.
 func (s *syncing) found(ctx context.Context) (Objects, error) {
 	o := Objects{ClusterRoles: map[string]*rbacv1.ClusterRole{}}
-	list, err := s.client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy})
+	list, err := bounds.All[*rbacv1.ClusterRole](ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy}, s.client.RbacV1().ClusterRoles().List)
 	if err != nil {
 		return o, fmt.Errorf("list cluster roles: %w", err)
 	}
-	for i, r := range list.Items {
+	for _, r := range list {
 		if roles.Reserved(r.Name) && r.Annotations[RoleAnnotation] == r.Name && r.Name != createNamespaces {
 			continue // Kubernetes' own, which an earlier version gave our marks
 		}
 		if r.Annotations[RoleAnnotation] != "" || r.Annotations[NamespacesAnnotation] != "" || r.Name == createNamespaces {
-			o.ClusterRoles[r.Name] = &list.Items[i]
+			o.ClusterRoles[r.Name] = r
 		}
 	}
 	o.Bindings, err = s.api.list(ctx, metav1.ListOptions{LabelSelector: Managed + "=" + ManagedBy + "," + OwnerLabel})
