@@ -5,8 +5,11 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/drover-project/drover/installers/kubeconfig"
 )
 
 // System is the namespace of what RKE keeps in a cluster.
@@ -61,6 +66,31 @@ func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API
 	}
 	return With(client, objects, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))), nil
 }
+
+// Reach is a client of the API that a kubeconfig leads to. It follows no redirect.
+func Reach(k *kubeconfig.Config) (kubernetes.Interface, error) {
+	if server, err := url.Parse(k.Server); err != nil || server.Scheme != "https" || server.Host == "" {
+		return nil, errors.New("the server of its cluster is no URL such as https://host:6443")
+	}
+	config := &rest.Config{
+		Host: k.Server, Timeout: callLimit, QPS: perSecond, Burst: burst, UserAgent: manager,
+		BearerToken: k.Token, Username: k.Username, Password: k.Password,
+		TLSClientConfig: rest.TLSClientConfig{ServerName: k.TLSName, CAData: k.CA, CertData: k.Certificate, KeyData: k.Key},
+	}
+	way, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the credentials of the kubeconfig: %w", err)
+	}
+	way.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirect }
+	client, err := kubernetes.NewForConfigAndClient(config, way)
+	if err != nil {
+		return nil, fmt.Errorf("client of the cluster's API: %w", err)
+	}
+	return client, nil
+}
+
+// errRedirect: an API that sends its clients elsewhere would have them carry credentials there.
+var errRedirect = errors.New("the API answers with a redirect, which is not followed")
 
 // With is the API through these clients.
 func With(client kubernetes.Interface, objects dynamic.Interface, mapper meta.ResettableRESTMapper) *API {
