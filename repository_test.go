@@ -132,6 +132,39 @@ func TestPagesReadNoStore(t *testing.T) {
 	}
 }
 
+// A kubeconfig can name programs to run and files to send, and client-go's loader does as it says. Those of hosts, members and
+// other servers are read by installers/kubeconfig alone, which takes the credentials in the text and refuses the rest.
+func TestKubeconfigsHaveOneReader(t *testing.T) {
+	const loader = "k8s.io/client-go/tools/clientcmd"
+	exceptions := map[string]string{
+		module + "/server/kubectl/commands": "an interface of kubectl's has the loader's type in it; the value is made in the program, of no text and no file",
+	}
+	found := map[string]bool{}
+	for _, p := range list(t, "./...") {
+		if from, _ := room(p.ImportPath); from == "test" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if imported != loader && !strings.HasPrefix(imported, loader+"/") {
+				continue
+			}
+			if found[p.ImportPath] = true; exceptions[p.ImportPath] == "" {
+				t.Errorf("%s imports %s: kubeconfigs are read by installers/kubeconfig", p.ImportPath, imported)
+			}
+		}
+	}
+	for name := range exceptions {
+		if !found[name] {
+			t.Errorf("%s does not import %s any more; take it out of the exceptions", name, loader)
+		}
+	}
+	for _, p := range list(t, "-deps", "./installers/kubeconfig") {
+		if strings.HasPrefix(p.ImportPath, "k8s.io/") {
+			t.Errorf("installers/kubeconfig depends on %s", p.ImportPath)
+		}
+	}
+}
+
 func TestEveryPackageHasOneComment(t *testing.T) {
 	for _, p := range list(t, "./...") {
 		var with []string

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
@@ -220,10 +221,15 @@ func (e *Export) write(s *state.State, o Options, differences []string) error {
 	if err != nil {
 		return err
 	}
+	// The names in a state are the text of a kubeconfig, which people are to use.
+	admin := []byte(s.Desired.Certificates[pki.Admin].Config)
+	if _, err := kubeconfig.Read(admin); err != nil {
+		return fmt.Errorf("make %s of the state: %w", KubeconfigFile, err)
+	}
 	e.Files = []File{
 		{ConfigFile, cluster},
 		{StateFile, text},
-		{KubeconfigFile, []byte(s.Desired.Certificates[pki.Admin].Config)},
+		{KubeconfigFile, admin},
 		{ReadmeFile, []byte(readme(s, o.Versions, differences))},
 	}
 	e.Files = append(e.Files, File{SumsFile, sums(e.Files)})

@@ -432,6 +432,14 @@ func TestRefuses(t *testing.T) {
 }
 
 func TestSoonExpired(t *testing.T) {
+	// A name that ends its place in the kubeconfig and goes on.
+	named := deployed(t, clusterText)
+	for _, c := range []*config.Cluster{named.Desired.Config, named.Current.Config} {
+		c.ClusterName = "a\"\nusers: [{name: b, user: {exec: {command: hunter2}}}]\n#"
+	}
+	if _, err := export.Make(named, options(t), birth); err == nil || !strings.Contains(err.Error(), "make kube_config_cluster.yml of the state") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a program to run: %v", err)
+	}
 	e, err := export.Make(deployed(t, clusterText), options(t), birth.AddDate(10, 0, -30))
 	if err != nil {
 		t.Fatal(err)

@@ -117,9 +117,9 @@ func (l *linter) state() *state.State {
 
 // Fields of an entry; each is on the wire, also when it is empty.
 var (
-	always     = []string{"certificatePEM", "keyPEM", "name", "commonName", "envName", "path", "keyEnvName", "keyPath"}
-	kubeconfig = []string{"config", "configEnvName", "configPath"}
-	maybe      = []string{"ouName"}
+	always   = []string{"certificatePEM", "keyPEM", "name", "commonName", "envName", "path", "keyEnvName", "keyPath"}
+	ofConfig = []string{"config", "configEnvName", "configPath"}
+	maybe    = []string{"ouName"}
 )
 
 // entries looks at the text itself: a field that is missing there is the empty string once it is read.
@@ -153,10 +153,10 @@ func lacking(name string, entry map[string]json.RawMessage) []string {
 		filled = slices.DeleteFunc(filled, func(field string) bool { return field == "keyPEM" })
 	}
 	if hasKubeconfig(name) {
-		filled = append(filled, kubeconfig...)
+		filled = append(filled, ofConfig...)
 	}
 	var fields []string
-	for _, field := range slices.Concat(always, kubeconfig, maybe) {
+	for _, field := range slices.Concat(always, ofConfig, maybe) {
 		value, there := entry[field]
 		if !there || slices.Contains(filled, field) && (string(value) == `""` || string(value) == "null") {
 			fields = append(fields, field)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/tunnel/answers"
 )
@@ -95,6 +97,28 @@ func encrypted(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn
 		return nil, err
 	}
 	return secured, nil
+}
+
+// Reach is a client of the API that a kubeconfig leads to. Its answers are bounded, and no redirect is followed.
+func Reach(k *kubeconfig.Config) (kubernetes.Interface, error) {
+	if server, err := url.Parse(k.Server); err != nil || server.Scheme != "https" || server.Host == "" {
+		return nil, errors.New("the server of its cluster is no URL such as https://host:6443")
+	}
+	config := &rest.Config{
+		Host: k.Server, Timeout: callLimit, QPS: perSecond, Burst: burst, UserAgent: manager,
+		DisableCompression: true, WarningHandler: rest.NoWarnings{}, BearerToken: k.Token, Username: k.Username, Password: k.Password,
+		TLSClientConfig: rest.TLSClientConfig{ServerName: k.TLSName, CAData: k.CA, CertData: k.Certificate, KeyData: k.Key},
+	}
+	way, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the credentials of the kubeconfig: %w", err)
+	}
+	way.Transport = &answers.Transport{From: "the cluster's API", Of: bounds.Of, Next: way.Transport}
+	client, err := kubernetes.NewForConfigAndClient(config, way)
+	if err != nil {
+		return nil, fmt.Errorf("client of the cluster's API: %w", err)
+	}
+	return client, nil
 }
 
 // With is the API through these clients.

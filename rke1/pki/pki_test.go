@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
@@ -336,6 +337,9 @@ func TestAdminKubeconfig(t *testing.T) {
 	b := fresh(t, cluster())
 	if b[pki.Admin].ConfigPath != "./kube_config_cluster.yml" {
 		t.Errorf("path %s", b[pki.Admin].ConfigPath)
+	}
+	if k, err := kubeconfig.Read([]byte(b[pki.Admin].Config)); err != nil || k.Server != "https://203.0.113.10:6443" || string(k.Key) != b[pki.Admin].KeyPEM {
+		t.Errorf("it is read as %v", err)
 	}
 	short := pki.Bundle{pki.CA: {CertificatePEM: "the CA"}, pki.Admin: {CertificatePEM: "the certificate", KeyPEM: "the key"}}
 	golden(t, "kubeconfig.golden", []byte(pki.AdminKubeconfig(short, "prod", "203.0.113.10")))

@@ -80,7 +80,7 @@ func (o Options) terminal(page *ui.UI, handler http.HandlerFunc) *terminal.Termi
 	return terminal.New(page, handler, func(key string) (string, bool) {
 		d, ok := o.State.Clusters.Get(key)
 		return d.Value.ID, ok
-	})
+	}, o.Logger)
 }
 
 // pageRows are the pages for people, which answer what they refuse as pages too. A GET that accepts text/event-stream

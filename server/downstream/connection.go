@@ -6,6 +6,7 @@ package downstream
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,13 +14,13 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers"
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/answers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
@@ -67,12 +68,17 @@ func (w *watcher) credentials(ctx context.Context, subject records.Subject) (*re
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
-	if err != nil {
-		// The text holds a private key, and the library's error may quote it.
-		return nil, fmt.Errorf("the kubeconfig on %s cannot be read as one", subject.Machine())
+	k, err := kubeconfig.Read(text)
+	if err == nil && len(k.CA) == 0 {
+		err = errors.New("its cluster has no certificate-authority-data")
 	}
-	return config, nil
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of %s: %w", subject.Machine(), err)
+	}
+	return &rest.Config{
+		BearerToken: k.Token, Username: k.Username, Password: k.Password,
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.CA, CertData: k.Certificate, KeyData: k.Key},
+	}, nil
 }
 
 // connect gets the credentials of a way and makes a client. Nothing was asked of the API yet.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/server/downstream/nodes"
 	"github.com/drover-project/drover/server/records"
@@ -35,9 +36,11 @@ func rke1Credentials(key records.ClusterKey, r records.RKEState) (*rest.Config, 
 	if ca.CertificatePEM == "" || admin.CertificatePEM == "" {
 		return nil, fmt.Errorf("the state of cluster %s has no certificate of its administrator", key)
 	}
-	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{
-		CAData: []byte(ca.CertificatePEM), CertData: []byte(admin.CertificatePEM), KeyData: []byte(admin.KeyPEM),
-	}}, nil
+	k := kubeconfig.Config{CA: []byte(ca.CertificatePEM), Certificate: []byte(admin.CertificatePEM), Key: []byte(admin.KeyPEM)}
+	if err := k.Check(); err != nil {
+		return nil, fmt.Errorf("use the certificate of the administrator in the state of cluster %s: %w", key, err)
+	}
+	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: k.CA, CertData: k.Certificate, KeyData: k.Key}}, nil
 }
 
 // identity is the UID of the machine of a node; empty when it is nobody's. A node of RKE1 is known by its name, which is that of

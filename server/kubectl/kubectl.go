@@ -1,23 +1,20 @@
 // Package kubectl runs one line of kubectl for somebody who types it into the web page. kubectl is a process of its own:
 // the server's program, started under another name, so that what a line costs or breaks is not the server's. It gets no
-// file, no environment and no credential of anybody; it reaches one cluster, through a listener that lives as long as it
-// does and hands its requests to the server's own handler with the credential of whoever typed the line. Their rights,
-// the audit log and the way into the cluster are those of any other client.
+// file, no environment, no credential and no network; it reaches one cluster, over connections to the server's own handler,
+// which get the credential of the person who typed the line. Their rights, the audit log and the way into the cluster are
+// those of any other client.
 package kubectl
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
-	"os"
 	"os/exec"
-	"runtime"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -34,17 +31,18 @@ const (
 // memory is what the process is told to stay below; see commands for what ends it.
 const memory = "256MiB"
 
-// nobody is the user that a server of root's runs kubectl as.
-const nobody = 65534
-
 // Runner runs lines.
 type Runner struct {
 	// Handler is the server's own, which serves /k8s/clusters/ID/… .
 	Handler http.Handler
+	// Logger hears what the host does not permit; nil is silence.
+	Logger *slog.Logger
 
 	mu      sync.Mutex
 	running map[string]int
 	all     int
+	// confined is the confinement that works here.
+	confined int
 }
 
 // Line is what is run.
@@ -106,9 +104,7 @@ var (
 // Input is what the process reads from its standard input: nothing of it is in the arguments, which everybody on the host
 // can read.
 type Input struct {
-	// Server is where the cluster's API is, and Token what its listener asks for.
-	Server, Token string
-	Words         []string
+	Words []string
 }
 
 // Run runs a line until it is over, the context ends, or it is too much. All that it prints goes to out, as text without
@@ -123,35 +119,13 @@ func (r *Runner) Run(ctx context.Context, line Line, out io.Writer) error {
 		return err
 	}
 	defer gate.close()
-	input, err := json.Marshal(Input{Server: gate.address(), Token: gate.secret, Words: line.Words})
+	input, err := json.Marshal(Input{Words: line.Words})
 	if err != nil {
 		return fmt.Errorf("tell kubectl what to do: %w", err)
 	}
 	text := &plain{to: out, left: line.Output, over: func(why error) { stop(why) }}
-	err = process(ctx, input, text)
+	err = r.process(ctx, input, gate.theirs, text)
 	return ending(ctx, err, line, out)
-}
-
-// process is the process of one line, from its begin to its end.
-func process(ctx context.Context, input []byte, out io.Writer) error {
-	// By the kernel's own name it is this very program, also after an update has put another in its place, and wherever it
-	// is that nobody may not look.
-	c := exec.CommandContext(ctx, "/proc/self/exe")
-	c.Args, c.Env, c.Dir = []string{Program}, []string{"GOMEMLIMIT=" + memory}, "/"
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(input), out, out
-	c.WaitDelay = time.Second
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if os.Geteuid() == 0 {
-		c.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-	}
-	ended := make(chan error, 1)
-	go func() {
-		// It dies with the thread that started it, which therefore stays until it is over.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		ended <- c.Run()
-	}()
-	return <-ended
 }
 
 // ending says why there is no more output, where kubectl does not say it itself.

@@ -11,8 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 
 	"github.com/drover-project/drover/server/kubectl"
 )
@@ -29,6 +33,8 @@ type cluster struct {
 	// endless is what a log that goes on repeats, and gone is closed when nobody reads it any more.
 	endless string
 	gone    chan struct{}
+	// elsewhere is where pods called moved lead to.
+	elsewhere string
 }
 
 func (a *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,6 +67,12 @@ func (a *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(`{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name","type":"string","format":"name"}],"rows":[{"cells":["web-1"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web-1"}}}]}`)
 	case "/api/v1/namespaces/default/pods/web-1":
 		answer(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-1","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}`)
+	case "/api/v1/namespaces/default/pods/web-1/exec":
+		a.execute(w, r)
+	case "/api/v1/namespaces/default/pods/moved", "/api/v1/namespaces/default/pods/web-2/exec":
+		http.Redirect(w, r, a.elsewhere, http.StatusTemporaryRedirect)
+	case "/api/v1/namespaces/default/pods/web-2":
+		answer(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-2","namespace":"default"},"spec":{"containers":[{"name":"c"}]}}`)
 	case "/api/v1/namespaces/default/pods/web-1/log":
 		a.log(w, r)
 	default:
@@ -81,6 +93,37 @@ func (a *cluster) log(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	close(a.gone)
+}
+
+// execute is a container in which every command prints its own words, and fails when that is false.
+func (a *cluster) execute(w http.ResponseWriter, r *http.Request) {
+	if _, err := httpstream.Handshake(r, w, []string{"v4.channel.k8s.io"}); err != nil {
+		a.t.Error(err)
+		return
+	}
+	streams := make(chan httpstream.Stream, 10)
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error { streams <- s; return nil })
+	if conn == nil {
+		a.t.Error("no upgrade was asked for")
+		return
+	}
+	defer conn.Close()
+	words := r.URL.Query()["command"]
+	for range 3 { // error, stdout, stderr
+		s := <-streams
+		switch s.Headers().Get("streamType") {
+		case "error":
+			status := `{"status":"Success"}`
+			if words[0] == "false" {
+				status = `{"status":"Failure","reason":"NonZeroExitCode","message":"it has failed","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}`
+			}
+			_, _ = io.WriteString(s, status)
+		case "stdout":
+			_, _ = io.WriteString(s, strings.Join(words, " ")+" in "+r.URL.Query().Get("container")+"\n")
+		}
+		_ = s.Close()
+	}
+	<-conn.CloseChan()
 }
 
 // run runs a line, and gives what it printed.
@@ -137,6 +180,8 @@ func TestLinesThatRun(t *testing.T) {
 		{"help", "rollout", ""},
 		{"get --help", "kubectl get", ""},
 		{"rollout", "restart", ""},
+		{"exec web-1 -- echo a b", "echo a b in c\n", "POST /k8s/clusters/c-1/api/v1/namespaces/default/pods/web-1/exec?command=echo&command=a&command=b&container=c&stderr=true&stdout=true"},
+		{"exec web-1 -c other -- false", "false in other\ncommand terminated with exit code 3\n", ""},
 	} {
 		a.seen = nil
 		if out := a.run(t.Context(), c.line, nil); !strings.Contains(out, c.prints) || strings.Contains(out, "drover:") {
@@ -217,6 +262,27 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	}
 }
 
+// TestRedirects: an API that sends its clients to a service of the server's host is told no.
+func TestRedirects(t *testing.T) {
+	var reached atomic.Int32
+	inside := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached.Add(1)
+		_, _ = io.WriteString(w, "hunter2")
+	})
+	plain, secured := httptest.NewServer(inside), httptest.NewTLSServer(inside)
+	defer plain.Close()
+	defer secured.Close()
+	for _, elsewhere := range []string{plain.URL, secured.URL, "/api/v1/namespaces/default/pods/web-1"} {
+		a := &cluster{t: t, elsewhere: elsewhere}
+		for _, line := range []string{"get pod moved", "get --raw /api/v1/namespaces/default/pods/moved", "describe pod moved", "delete pod moved", "logs moved", "exec moved -- id", "exec web-2 -- id"} {
+			out := a.run(t.Context(), line, nil)
+			if !strings.Contains(out, "answers with a redirect (status 307), which is not followed") || strings.Contains(out, "hunter2") || strings.Contains(out, plain.URL) || reached.Load() > 0 {
+				t.Errorf("%s, to %s: it printed\n%s", line, elsewhere, out)
+			}
+		}
+	}
+}
+
 func TestOutputThatIsTooLong(t *testing.T) {
 	a := &cluster{t: t, endless: strings.Repeat("<b>\x1b[31mtext\x1b[0m</b>\n", 100), gone: make(chan struct{})}
 	out := a.run(t.Context(), "logs -f web-1", func(l *kubectl.Line) { l.Output = 10 << 10 })
@@ -247,8 +313,8 @@ func TestSomebodyWhoLeaves(t *testing.T) {
 		for !strings.Contains(a.asked(), "/log") {
 			time.Sleep(5 * time.Millisecond)
 		}
-		if os.Geteuid() == 0 && !strings.Contains(status, "Uid:\t65534") {
-			t.Errorf("it runs as %s", status)
+		if os.Geteuid() == 0 {
+			apart(t, status)
 		}
 		leave()
 	}()
@@ -256,6 +322,38 @@ func TestSomebodyWhoLeaves(t *testing.T) {
 	<-a.gone
 	if left := children(t); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
+	}
+}
+
+// apart says what a process shares with this one that it should not. Only root may look.
+func apart(t *testing.T, status string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(status, "\nPid:\t")
+	pid, _, _ := strings.Cut(rest, "\n")
+	for _, line := range []string{"Uid:\t65533\t65533\t65533\t65533\n", "Gid:\t65533\t65533\t65533\t65533\n", "Groups:\t \n", "CapEff:\t0000000000000000\n", "CapPrm:\t0000000000000000\n"} {
+		if !strings.Contains(status, line) {
+			t.Errorf("%q is not in\n%s", line, status)
+		}
+	}
+	tasks, err := filepath.Glob("/proc/" + pid + "/task/*/status")
+	if err != nil || len(tasks) < 2 {
+		t.Errorf("its threads: %v, %v", tasks, err)
+	}
+	for _, task := range tasks {
+		if text, err := os.ReadFile(task); err == nil && !strings.Contains(string(text), "NoNewPrivs:\t1\n") {
+			t.Errorf("%s may get new privileges", task)
+		}
+	}
+	for _, kind := range []string{"net", "ipc", "uts"} {
+		ours, err := os.Readlink("/proc/self/ns/" + kind)
+		theirs, errTheirs := os.Readlink("/proc/" + pid + "/ns/" + kind)
+		if err != nil || errTheirs != nil || ours == theirs {
+			t.Errorf("namespace %s: %s and %s, %v, %v", kind, ours, theirs, err, errTheirs)
+		}
+	}
+	devices, err := os.ReadFile("/proc/" + pid + "/net/dev")
+	if lines := strings.Split(strings.TrimSpace(string(devices)), "\n"); err != nil || len(lines) != 3 || !strings.HasPrefix(strings.TrimSpace(lines[2]), "lo:") {
+		t.Errorf("its network: %s, %v", devices, err)
 	}
 }
 

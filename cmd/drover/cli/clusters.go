@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,7 +16,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/credential"
 	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/near"
-	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -369,25 +368,6 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// otherContexts are the contexts of a kubeconfig that are not its current one.
-func otherContexts(text string) []string {
-	var k struct {
-		Current  string                  `json:"current-context"`
-		Contexts []struct{ Name string } `json:"contexts"`
-	}
-	content, err := strictyaml.AsJSON([]byte(text))
-	if err != nil || json.Unmarshal(content, &k) != nil {
-		return nil // kubectl reports it to whoever uses it
-	}
-	var names []string
-	for _, c := range k.Contexts {
-		if c.Name != k.Current {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
 func (a *app) kubeconfigCommand() *cobra.Command {
 	var exec bool
 	cmd := &cobra.Command{
@@ -396,7 +376,7 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 contexts, which lead straight to its control-plane hosts with the same token.
 
 It holds a token of yours, which lives as long as the server's setting kubeconfig-default-token-ttl-minutes says and works wherever
-the file is. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
+the file is. A kubeconfig from the server that names a program, a file of this host or a proxy is refused. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
 renews it, so the file may be shown to others and does not end.`,
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes\n  drover clusters kubeconfig harbour --exec > ~/.kube/harbour",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {
@@ -416,9 +396,13 @@ renews it, so the file may be shown to others and does not end.`,
 			if err := c.Send(ctx, "POST", "/v3/clusters/"+url.PathEscape(one.ID)+"?action=generateKubeconfig", nil, &answer); err != nil {
 				return fmt.Errorf("make a kubeconfig of cluster %s: %w", one.Name, err)
 			}
+			k, err := kubeconfig.Read([]byte(answer.Config))
+			if err != nil {
+				return fmt.Errorf("read the kubeconfig of cluster %s that the server made: %w; one that asks this program for its tokens is made by --exec", one.Name, err)
+			}
 			fmt.Fprint(a.Out, answer.Config)
-			if others := otherContexts(answer.Config); len(others) > 0 {
-				fmt.Fprintf(a.Err, "contexts that lead to %s without the server: %s\n", one.Name, strings.Join(others, ", "))
+			if len(k.Others) > 0 {
+				fmt.Fprintf(a.Err, "contexts that lead to %s without the server: %s\n", one.Name, strings.Join(k.Others, ", "))
 			} else if one.AuthorizedEndpoint != nil {
 				fmt.Fprintf(a.Err, "no context leads to %s without the server yet: its CA is known once the server has reached it, and its hosts once they have joined\n", one.Name)
 			}

@@ -17,11 +17,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/cmd/drover/rke"
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/kube"
@@ -272,18 +271,18 @@ func (a *app) importRequest(ctx context.Context, o importOptions) (r views.Impor
 }
 
 // stateIn is the state that a cluster keeps.
-func stateIn(ctx context.Context, kubeconfig string) ([]byte, error) {
-	text, err := durable.ReadFile(kubeconfig, maxFile)
+func stateIn(ctx context.Context, path string) ([]byte, error) {
+	text, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	way, err := clientcmd.RESTConfigFromKubeConfig(text)
+	k, err := kubeconfig.Read(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a kubeconfig with a current context", kubeconfig)
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
-	api, err := kubernetes.NewForConfig(way)
+	api, err := kube.Reach(k)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kubeconfig, err)
+		return nil, fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
 	return kube.With(api, nil, nil).ReadState(ctx)
 }

@@ -84,10 +84,7 @@ func (c *cluster) writeAdmin(b pki.Bundle) error {
 	if b[pki.Admin].Config == "" {
 		return nil
 	}
-	if err := durable.WriteFile(c.files.Kubeconfig, []byte(b[pki.Admin].Config), 0o600); err != nil {
-		return fmt.Errorf("write the kubeconfig: %w", err)
-	}
-	return nil
+	return c.saveKubeconfig(b[pki.Admin].Config)
 }
 
 func (a *App) requestCommand() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/pki"
@@ -161,9 +162,13 @@ func (c *cluster) writeAdopted(f adoption) error {
 	if err != nil {
 		return err
 	}
+	admin := []byte(c.state.Desired.Certificates[pki.Admin].Config)
+	if _, err := kubeconfig.Read(admin); err != nil {
+		return fmt.Errorf("write %s, as the state has it: %w", export.KubeconfigFile, err)
+	}
 	return export.Save(f.dir, []export.File{
 		{Name: export.ConfigFile, Content: text},
 		{Name: export.StateFile, Content: encoded},
-		{Name: export.KubeconfigFile, Content: []byte(c.state.Desired.Certificates[pki.Admin].Config)},
+		{Name: export.KubeconfigFile, Content: admin},
 	})
 }

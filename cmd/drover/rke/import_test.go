@@ -3,6 +3,7 @@ package rke
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +14,43 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
 	"github.com/drover-project/drover/rke1/engine"
+	"github.com/drover-project/drover/rke1/export"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
 )
+
+const adminConfig = `{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], clusters: [{name: a, cluster: {server: "https://a:6443"}}], users: [{name: a, user: {token: t}}]}`
+
+// A state can come from others: what it has as a kubeconfig is not written for kubectl when it names a program.
+func TestAStateWithAProgramInIt(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(adminConfig, "token", "exec: {command: hunter2}, token", 1)
+	admin := pki.Bundle{pki.Admin: {Config: text}}
+	cl := &cluster{App: &App{Out: io.Discard}, config: &config.Cluster{}, state: &state.State{Desired: state.Part{Certificates: admin}}, files: state.FilesOf(filepath.Join(dir, "cluster.yml"))}
+	theirs := filepath.Join(dir, "theirs.yml")
+	if err := os.WriteFile(theirs, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range map[string]func() error{
+		"up":     func() error { return cl.writeKubeconfig("") },
+		"rotate": func() error { return cl.writeAdmin(admin) },
+		"import": func() error {
+			return cl.writeAdopted(adoption{flags: flags{config: theirs}, dir: filepath.Join(dir, "out")})
+		},
+		// A name in the config is text in the kubeconfig, too.
+		"a name": func() error {
+			cl.config.ClusterName = "a\"\nusers: [{name: b, user: {exec: {command: hunter2}}}]\n#"
+			return cl.writeKubeconfig("10.0.0.1")
+		},
+	} {
+		if err := write(); err == nil || !strings.Contains(err.Error(), "exec is refused") && name != "a name" || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*kube_config*")); len(left) > 0 || exists(filepath.Join(dir, "out", export.KubeconfigFile)) {
+		t.Errorf("it was written: %v", left)
+	}
+}
 
 // What was seen on the hosts decides whether a cluster is taken over.
 func TestConclude(t *testing.T) {
@@ -40,7 +75,7 @@ func TestConclude(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said bytes.Buffer
-			cl := &cluster{App: &App{Out: &said}, config: &config.Cluster{}, state: &state.State{Desired: state.Part{Certificates: pki.Bundle{pki.Admin: {Config: "admin's"}}}}}
+			cl := &cluster{App: &App{Out: &said}, config: &config.Cluster{}, state: &state.State{Desired: state.Part{Certificates: pki.Bundle{pki.Admin: {Config: adminConfig}}}}}
 			err := cl.conclude(adoption{flags: flags{config: theirs}, dir: out, accept: c.accept}, &c.changes)
 			if (err == nil) != c.written || !strings.Contains(said.String(), c.says) {
 				t.Errorf("%v, %q", err, said.String())
@@ -59,7 +94,7 @@ func TestConclude(t *testing.T) {
 				}
 				got[file] = string(text)
 			}
-			if diff := cmp.Diff(map[string]string{"cluster.yml": "# as its owner wrote it\n", "kube_config_cluster.yml": "admin's"}, got); diff != "" {
+			if diff := cmp.Diff(map[string]string{"cluster.yml": "# as its owner wrote it\n", "kube_config_cluster.yml": adminConfig}, got); diff != "" {
 				t.Error(diff)
 			}
 			if _, err := os.Stat(filepath.Join(out, "cluster.rkestate")); err != nil {

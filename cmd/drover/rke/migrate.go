@@ -8,10 +8,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/durable"
+	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/migrate"
 	"github.com/drover-project/drover/rke1/migrate/live"
 	rke2versions "github.com/drover-project/drover/server/versions"
@@ -73,18 +73,18 @@ for somebody, and "without" has no equivalent.`,
 }
 
 // look reads what only the running cluster knows.
-func look(ctx context.Context, kubeconfig string) (*migrate.Live, error) {
-	text, err := durable.ReadFile(kubeconfig, maxConfig)
+func look(ctx context.Context, path string) (*migrate.Live, error) {
+	text, err := durable.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
+	k, err := kubeconfig.Read(text)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: it is not a kubeconfig", kubeconfig)
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kube.Reach(k)
 	if err != nil {
-		return nil, fmt.Errorf("use %s: its server or credentials cannot be used", kubeconfig)
+		return nil, fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
 	return live.Read(ctx, client)
 }

@@ -1,7 +1,11 @@
 package rke_test
 
 import (
+	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,7 +84,7 @@ func TestMigratePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked []string
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
@@ -93,9 +97,17 @@ func TestMigratePlan(t *testing.T) {
 		}
 	}))
 	defer api.Close()
-	kubeconfig := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"` + api.URL + `"}}],"contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],` +
+	moved := httptest.NewUnstartedServer(http.RedirectHandler(api.URL, http.StatusTemporaryRedirect))
+	moved.TLS = &tls.Config{Certificates: api.TLS.Certificates}
+	moved.StartTLS()
+	defer moved.Close()
+	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}))
+	kubeconfig := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"` + api.URL + `","certificate-authority-data":"` + authority + `"}}],"contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],` +
 		`"users":[{"name":"a","user":{"token":"hunter2"}}],"current-context":"a"}`
-	for name, text := range map[string]string{"kubeconfig": kubeconfig, "broken": "{"} {
+	for name, text := range map[string]string{
+		"kubeconfig": kubeconfig, "broken": "{", "elsewhere": strings.Replace(kubeconfig, api.URL, moved.URL, 1),
+		"plain": strings.Replace(kubeconfig, "https:", "http:", 1), "program": strings.Replace(kubeconfig, `"token"`, `"exec":{"command":"hunter2"},"token"`, 1),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +119,10 @@ func TestMigratePlan(t *testing.T) {
 	}{
 		{nil, "from its config alone", ""},
 		{[]string{"--kubeconfig", "kubeconfig"}, "1 volumes of hostPath: pv", ""},
-		{[]string{"--kubeconfig", "broken"}, "", "is not a kubeconfig"},
+		{[]string{"--kubeconfig", "broken"}, "", "read the kubeconfig broken: line 1: is not YAML"},
+		{[]string{"--kubeconfig", "program"}, "", "users[0].user.exec is refused"},
+		{[]string{"--kubeconfig", "plain"}, "", "is no URL such as https://"},
+		{[]string{"--kubeconfig", "elsewhere"}, "", "answers with a redirect, which is not followed"},
 		{[]string{"--kubeconfig", "none"}, "", "read the kubeconfig"},
 		{[]string{"-o", "yaml"}, "", "is neither text nor json"},
 		{[]string{"--version-data", "none"}, "", "none"},
@@ -116,7 +131,7 @@ func TestMigratePlan(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out, c.out) {
 			t.Errorf("%v: %q, %v", c.args, out, err)
 		}
-		if strings.Contains(out, "hunter2") {
+		if strings.Contains(out+fmt.Sprint(err), "hunter2") {
 			t.Errorf("%v: a token is shown", c.args)
 		}
 	}

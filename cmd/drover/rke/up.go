@@ -10,7 +10,6 @@ import (
 
 	"time"
 
-	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki"
 )
@@ -104,8 +103,5 @@ func (c *cluster) writeKubeconfig(address string) error {
 	if address != "" {
 		text = pki.AdminKubeconfig(c.state.Desired.Certificates, c.config.ClusterName, address)
 	}
-	if err := durable.WriteFile(c.files.Kubeconfig, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write the kubeconfig: %w", err)
-	}
-	return nil
+	return c.saveKubeconfig(text)
 }

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover/installers/kubeconfig"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/state"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 func (a *App) utilCommand() *cobra.Command {
@@ -93,14 +93,20 @@ func administrator(path string) (kube.Credentials, error) {
 	if err != nil {
 		return kube.Credentials{}, fmt.Errorf("read the administrator's kubeconfig, which opens the cluster: %w", err)
 	}
-	k, err := clientcmd.Load(text)
+	k, err := kubeconfig.Read(text)
 	if err != nil {
-		return kube.Credentials{}, fmt.Errorf("read %s: it is not a kubeconfig", path)
+		return kube.Credentials{}, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
-	current := k.Contexts[k.CurrentContext]
-	if current == nil || k.Clusters[current.Cluster] == nil || k.AuthInfos[current.AuthInfo] == nil {
-		return kube.Credentials{}, fmt.Errorf("%s has no current context with a cluster and a user", path)
+	return kube.Credentials{CA: k.CA, Certificate: k.Certificate, Key: k.Key}, nil
+}
+
+// saveKubeconfig writes the administrator's kubeconfig. A state can come from others, and kubectl does what a kubeconfig says.
+func (c *cluster) saveKubeconfig(text string) error {
+	if _, err := kubeconfig.Read([]byte(text)); err != nil {
+		return fmt.Errorf("write %s, as the state has it: %w", c.files.Kubeconfig, err)
 	}
-	cluster, user := k.Clusters[current.Cluster], k.AuthInfos[current.AuthInfo]
-	return kube.Credentials{CA: cluster.CertificateAuthorityData, Certificate: user.ClientCertificateData, Key: user.ClientKeyData}, nil
+	if err := durable.WriteFile(c.files.Kubeconfig, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	return nil
 }

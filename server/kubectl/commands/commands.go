@@ -24,7 +24,6 @@ import (
 	"k8s.io/kubectl/pkg/cmd/describe"
 	"k8s.io/kubectl/pkg/cmd/drain"
 	"k8s.io/kubectl/pkg/cmd/events"
-	"k8s.io/kubectl/pkg/cmd/exec"
 	"k8s.io/kubectl/pkg/cmd/explain"
 	"k8s.io/kubectl/pkg/cmd/get"
 	"k8s.io/kubectl/pkg/cmd/label"
@@ -54,7 +53,11 @@ func Main(in io.Reader, out, errOut io.Writer) int {
 	// What the library logs beside its errors says them again in its own words.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true}))
-	root := tree(&way{server: input.Server, token: input.Token}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut})
+	w, err := inherited()
+	if err != nil {
+		return fail(err)
+	}
+	root := tree(w, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut})
 	root.SetArgs(input.Words)
 	if err := root.Execute(); err != nil {
 		return fail(err)
@@ -74,7 +77,7 @@ func tree(w *way, streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(unknownFlag)
 	w.addFlags(root.PersistentFlags())
-	f := cmdutil.NewFactory(w)
+	f := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(w)) // which fills in what exec needs
 	permission := &cobra.Command{Use: "auth", Short: "What one may do"}
 	permission.AddCommand(kubeauth.NewCmdCanI(f, streams), kubeauth.NewCmdWhoAmI(f, streams))
 	root.AddCommand(
@@ -89,7 +92,7 @@ func tree(w *way, streams genericiooptions.IOStreams) *cobra.Command {
 		drain.NewCmdDrain(f, streams),
 		drain.NewCmdUncordon(f, streams),
 		events.NewCmdEvents(f, streams),
-		exec.NewCmdExec(f, streams),
+		execute(w, f, streams),
 		explain.NewCmdExplain("kubectl", f, streams),
 		get.NewCmdGet("kubectl", f, streams),
 		label.NewCmdLabel(f, streams),

@@ -28,11 +28,15 @@ const (
 	burst    = 300
 )
 
+// server is the address of the cluster's API in requests. It is never looked up: each connection goes to the server that
+// has started the process.
+const server = "http://cluster"
+
 // way is the RESTClientGetter of all commands.
 type way struct {
-	server, token string
-	namespace     string
-	as            rest.ImpersonationConfig
+	transport *http.Transport
+	namespace string
+	as        rest.ImpersonationConfig
 
 	once       sync.Once
 	discovered discovery.CachedDiscoveryInterface
@@ -50,9 +54,22 @@ func (w *way) addFlags(f *pflag.FlagSet) {
 // ToRESTConfig implements genericclioptions.RESTClientGetter. Each caller changes what it gets.
 func (w *way) ToRESTConfig() (*rest.Config, error) {
 	return &rest.Config{
-		Host: w.server, BearerToken: w.token, Impersonate: w.as, QPS: requests, Burst: burst, UserAgent: "drover terminal",
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return outspoken{next} },
+		Host: server, Impersonate: w.as, QPS: requests, Burst: burst, UserAgent: "drover terminal", Transport: w.transport,
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return straight{outspoken{next}} },
 	}, nil
+}
+
+// straight refuses answers that send the client elsewhere, which the clients of the library would follow.
+type straight struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.next.RoundTrip(r)
+	if err != nil || answer.StatusCode < 300 || answer.StatusCode >= 400 {
+		return answer, err
+	}
+	_ = answer.Body.Close() // nothing of it is read
+	return nil, fmt.Errorf("the API of the cluster answers with a redirect (status %d), which is not followed", answer.StatusCode)
 }
 
 // outspoken has the first request of all, which asks what there is, say why it was refused: the library shows "unknown" for
@@ -108,7 +125,7 @@ func (w *way) ToRESTMapper() (meta.RESTMapper, error) {
 // ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter.
 func (w *way) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: w.server}
+	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server}
 	config.Contexts["cluster"] = &clientcmdapi.Context{Cluster: "cluster", Namespace: w.namespace}
 	config.CurrentContext = "cluster"
 	// A namespace that somebody names is an override: kubectl tells it from that of a context.

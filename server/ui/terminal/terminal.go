@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -58,8 +59,8 @@ func later(r ran) ran {
 
 // New makes the pages. Requests to clusters go to handler, which serves /k8s/clusters/ID/… ; idOf is the management id of a
 // cluster by "<namespace>/<name>".
-func New(page *ui.UI, handler http.Handler, idOf func(key string) (id string, ok bool)) *Terminal {
-	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler}, idOf: idOf, once: once.Forms[ran]{Now: time.Now, Most: mostForms, Later: later}}
+func New(page *ui.UI, handler http.Handler, idOf func(key string) (id string, ok bool), logger *slog.Logger) *Terminal {
+	return &Terminal{ui: page, runner: &kubectl.Runner{Handler: handler, Logger: logger}, idOf: idOf, once: once.Forms[ran]{Now: time.Now, Most: mostForms, Later: later}}
 }
 
 // view is what the page shows.
