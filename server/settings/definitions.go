@@ -78,6 +78,16 @@ func definitions(d Defaults) []definition {
 		{name: "no-default-admin", value: "false", check: oneOf("true", "false")},
 		{name: "password-min-length", value: "12", check: atLeast(2)},
 		{name: "public-api-body-limit", value: "1Mi", readOnly: "the limit is built in"},
+		{name: "quota-clusters", value: "10000", check: atLeast(0)},
+		{name: "quota-clusters-per-person", value: "500", check: atLeast(0)},
+		{name: "quota-documents-mib", value: "2048", check: between(0, 1<<20)},
+		{name: "quota-documents-mib-per-person", value: "64", check: between(0, 1<<20)},
+		{name: "quota-machines", value: "50000", check: atLeast(0)},
+		{name: "quota-machines-per-person", value: "5000", check: atLeast(0)},
+		{name: "quota-operations", value: "10000", check: atLeast(0)},
+		{name: "quota-operations-per-person", value: "1000", check: atLeast(0)},
+		{name: "quota-tokens", value: "200000", check: atLeast(0)},
+		{name: "quota-tokens-per-person", value: "5000", check: atLeast(0)},
 		{name: "registration-quota", value: "10000", check: atLeast(0)},
 		{name: "registration-rate-per-minute", value: "6000", check: atLeast(0)},
 		{name: RightsByHand, value: PutBack, check: oneOf(PutBack, Report)},
@@ -137,6 +147,15 @@ func atLeast(least int) func(string) string {
 	return func(value string) string {
 		if n, err := strconv.Atoi(value); err != nil || n < least {
 			return fmt.Sprintf("is not a whole number of at least %d", least)
+		}
+		return ""
+	}
+}
+
+func between(least, most int) func(string) string {
+	return func(value string) string {
+		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
+			return fmt.Sprintf("is not a whole number from %d to %d", least, most)
 		}
 		return ""
 	}
