@@ -5,14 +5,15 @@
 // says of its context, over whatever API the request came, and machines, which register without a person. What the server
 // writes by itself, and what a backup brings back, meets no quota.
 //
-// Counts are those of this server's view of the store: of several servers that admit something in the same moment each counts what
-// the others have written before it, so that a quota can be exceeded by what is under way at once.
+// What one server admits it counts at once, what others have written as soon as it sees it: of several servers, a quota can be
+// exceeded by what they write in the same moment.
 package quotas
 
 import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/objects"
@@ -54,6 +55,10 @@ type Quotas struct {
 	settings *settings.Settings
 	counted  map[store.Bindable]counted
 	machines *store.Tally[records.Machine] // by the key of their cluster or fleet
+
+	mu sync.Mutex
+	// writing is what was admitted and is not written yet, by whose it is; that of all has no owner.
+	writing map[growth]int64
 }
 
 // counted is a collection that is counted.
@@ -68,29 +73,29 @@ type counted struct {
 
 // New has all writes of a state counted from now on. It is called before anybody writes.
 func New(st *state.State, set *settings.Settings) *Quotas {
-	q := &Quotas{state: st, settings: set, counted: map[store.Bindable]counted{}}
-	count(q, st.Clusters, Clusters, true, func(c *records.Cluster) (string, bool) { return c.CreatorID, true })
-	count(q, st.Fleets, Clusters, true, func(f *records.Fleet) (string, bool) { return f.CreatorID, true })
-	count(q, st.Tokens, Tokens, false, func(t *records.Token) (string, bool) { return t.UserID, true })
-	count(q, st.Operations, Operations, false, func(o *operations.Operation) (string, bool) { return o.By, o.By != "" && !o.State.Ended() })
-	count(q, st.Objects, "", true, func(o *objects.Object) (string, bool) { return o.CreatorID, true })
-	count(q, st.GivenPlans, "", true, func(p *records.GivenPlan) (string, bool) { return p.By, true })
-	count(q, st.Projects, "", true, func(p *records.Project) (string, bool) { return p.CreatorID, true })
-	count(q, st.ProjectSecrets, "", true, func(s *records.ProjectSecret) (string, bool) { return s.CreatorID, true })
-	count(q, st.Preferences, "", true, func(p *records.Preference) (string, bool) { return p.UserID, true })
-	count(q, st.RegistrationTokens, "", true, func(t *records.RegistrationToken) (string, bool) { return t.CreatorID, true })
-	count(q, st.Users, "", true, func(u *records.User) (string, bool) { return u.CreatorID, true })
-	count(q, st.Bindings, "", true, func(b *roles.Binding) (string, bool) { return b.CreatorID, true })
-	count(q, st.GlobalRoles, "", true, func(r *roles.Role) (string, bool) { return r.CreatorID, true })
-	count(q, st.RoleTemplates, "", true, func(r *roles.Role) (string, bool) { return r.CreatorID, true })
+	q := &Quotas{state: st, settings: set, counted: map[store.Bindable]counted{}, writing: map[growth]int64{}}
+	tally(q, st.Clusters, Clusters, true, func(c *records.Cluster) (string, bool) { return c.CreatorID, true })
+	tally(q, st.Fleets, Clusters, true, func(f *records.Fleet) (string, bool) { return f.CreatorID, true })
+	tally(q, st.Tokens, Tokens, false, func(t *records.Token) (string, bool) { return t.UserID, true })
+	tally(q, st.Operations, Operations, false, func(o *operations.Operation) (string, bool) { return o.By, o.By != "" && !o.State.Ended() })
+	tally(q, st.Objects, "", true, func(o *objects.Object) (string, bool) { return o.CreatorID, true })
+	tally(q, st.GivenPlans, "", true, func(p *records.GivenPlan) (string, bool) { return p.By, true })
+	tally(q, st.Projects, "", true, func(p *records.Project) (string, bool) { return p.CreatorID, true })
+	tally(q, st.ProjectSecrets, "", true, func(s *records.ProjectSecret) (string, bool) { return s.CreatorID, true })
+	tally(q, st.Preferences, "", true, func(p *records.Preference) (string, bool) { return p.UserID, true })
+	tally(q, st.RegistrationTokens, "", true, func(t *records.RegistrationToken) (string, bool) { return t.CreatorID, true })
+	tally(q, st.Users, "", true, func(u *records.User) (string, bool) { return u.CreatorID, true })
+	tally(q, st.Bindings, "", true, func(b *roles.Binding) (string, bool) { return b.CreatorID, true })
+	tally(q, st.GlobalRoles, "", true, func(r *roles.Role) (string, bool) { return r.CreatorID, true })
+	tally(q, st.RoleTemplates, "", true, func(r *roles.Role) (string, bool) { return r.CreatorID, true })
 	q.machines = store.NewTally(st.Machines, func(m *records.Machine) (string, bool) { return string(m.Cluster()), true })
 	st.Check = q.Check
 	return q
 }
 
-func count[T any](q *Quotas, c *store.Collection[T], quota Quota, bytes bool, owner func(*T) (string, bool)) {
-	tally := store.NewTally(c, owner)
-	q.counted[c] = counted{quota: quota, bytes: bytes, of: tally.Of, all: tally.All, owner: func(value any) (string, bool) {
+func tally[T any](q *Quotas, c *store.Collection[T], quota Quota, bytes bool, owner func(*T) (string, bool)) {
+	sums := store.NewTally(c, owner)
+	q.counted[c] = counted{quota: quota, bytes: bytes, of: sums.Of, all: sums.All, owner: func(value any) (string, bool) {
 		v, ok := value.(T)
 		if !ok {
 			return "", false
@@ -109,19 +114,52 @@ func By(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, person{}, user)
 }
 
-// growth is by what a write lets grow what a user has, of which a quota speaks.
+// growth is by what a write lets grow what an owner has, or all have, of what a quota is for.
 type growth struct {
 	quota Quota
 	owner string
+	all   bool
 }
 
 // Check refuses a write that would go beyond a quota, with a *norman.Error that says which. It is for store.Options.
-func (q *Quotas) Check(ctx context.Context, writes []store.Write) error {
+func (q *Quotas) Check(ctx context.Context, writes []store.Write) (ended func(), err error) {
 	by, _ := ctx.Value(person{}).(string)
+	grows := q.growth(by, writes)
+	if len(grows) == 0 {
+		return func() {}, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for g, more := range grows {
+		if err := q.admit(g, more, by); err != nil {
+			return nil, err
+		}
+	}
+	q.count(grows, 1)
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.count(grows, -1)
+	}, nil
+}
+
+// count is told what begins to be written, and what is written.
+func (q *Quotas) count(grows map[growth]int64, sign int64) {
+	for g, more := range grows {
+		for _, of := range []growth{g, {quota: g.quota, all: true}} {
+			if q.writing[of] += sign * more; q.writing[of] == 0 {
+				delete(q.writing, of)
+			}
+		}
+	}
+}
+
+// growth is by what writes would let grow what each owner has.
+func (q *Quotas) growth(by string, writes []store.Write) map[growth]int64 {
 	grows := map[growth]int64{}
 	for _, w := range writes {
 		if m, ok := w.Value.(records.Machine); ok && w.New {
-			grows[growth{Machines, q.creator(m.Cluster())}]++
+			grows[growth{quota: Machines, owner: q.creator(m.Cluster())}]++
 			continue
 		}
 		c, ok := q.counted[w.Of]
@@ -136,18 +174,13 @@ func (q *Quotas) Check(ctx context.Context, writes []store.Write) error {
 			continue
 		}
 		if counts && w.New && c.quota != "" {
-			grows[growth{c.quota, owner}]++
+			grows[growth{quota: c.quota, owner: owner}]++
 		}
 		if counts && c.bytes && w.Grows > 0 {
-			grows[growth{Documents, owner}] += w.Grows
+			grows[growth{quota: Documents, owner: owner}] += w.Grows
 		}
 	}
-	for g, more := range grows {
-		if err := q.admit(g, more, by); err != nil {
-			return err
-		}
-	}
-	return nil
+	return grows
 }
 
 // saves says that a write is a part of what gets a cluster back, which no quota stands in the way of.
@@ -181,11 +214,11 @@ func (q *Quotas) creator(key records.ClusterKey) string {
 
 // admit refuses what would go beyond the quota for all, or beyond the one for each person where neither the owner nor the caller is an administrator.
 func (q *Quotas) admit(g growth, more int64, by string) error {
-	if limit := q.limit(g.quota); limit > 0 && q.all(g.quota)+more > limit {
+	if limit := q.limit(g.quota); limit > 0 && q.all(g.quota)+q.writing[growth{quota: g.quota, all: true}]+more > limit {
 		return q.refused("this server", g.quota, what[g.quota])
 	}
 	limit := q.limit(g.quota.PerPerson())
-	if limit == 0 || g.owner == "" || q.of(g.quota, g.owner)+more <= limit || q.administrator(g.owner) || q.administrator(by) {
+	if limit == 0 || g.owner == "" || q.of(g.quota, g.owner)+q.writing[g]+more <= limit || q.administrator(g.owner) || q.administrator(by) {
 		return nil
 	}
 	return q.refused("user "+q.name(g.owner), g.quota.PerPerson(), what[g.quota])

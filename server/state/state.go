@@ -19,7 +19,7 @@ import (
 type State struct {
 	Store *store.Store
 	// Check is asked before each write; see store.Options. It is set before anybody writes, and nil allows all.
-	Check func(context.Context, []store.Write) error
+	Check func(context.Context, []store.Write) (ended func(), err error)
 
 	// Clusters are encrypted and keyed "<namespace>/<name>", as are the next but for the comment.
 	Clusters *store.Collection[records.Cluster]
@@ -159,9 +159,9 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		ServerSecrets:      store.NewCollection[records.ServerSecret]("serversecrets", true),
 	}
 	s.index()
-	o.Check = func(ctx context.Context, writes []store.Write) error {
+	o.Check = func(ctx context.Context, writes []store.Write) (func(), error) {
 		if s.Check == nil {
-			return nil
+			return func() {}, nil
 		}
 		return s.Check(ctx, writes)
 	}

@@ -108,9 +108,11 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 		}
 	}
 	if check := s.options.Check; check != nil {
-		if err := check(ctx, t.asked); err != nil {
+		ended, err := check(ctx, t.asked)
+		if err != nil {
 			return 0, err
 		}
+		defer ended()
 	}
 	if fenced {
 		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))

@@ -38,9 +38,9 @@ type Options struct {
 	KeyFile string
 	// Logger gets what an operator must see; default is to drop it.
 	Logger *slog.Logger
-	// Check is asked before each Commit that creates or updates documents, and its error refuses it; nil allows all. It may read
-	// the collections and must not write.
-	Check func(context.Context, []Write) error
+	// Check is asked before each Commit about what it creates and updates, and its error refuses all of it; nil allows everything.
+	// ended is called when the Commit returns, well or not.
+	Check func(context.Context, []Write) (ended func(), err error)
 	// UnsafeNoFsync lets the embedded etcd answer before the disk has the data, so that
 	// a crash of the machine loses writes. Tests and benchmarks only.
 	UnsafeNoFsync bool

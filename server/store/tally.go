@@ -11,7 +11,7 @@ type Sum struct {
 	Bytes     int64
 }
 
-// Tally sums up the documents of a collection, together and for each owner. Like an Index it is kept up to date with the view.
+// Tally sums up the documents of a collection, together and for each owner, as its view has them.
 type Tally[T any] struct {
 	collection *Collection[T]
 	owner      func(*T) (owner string, counts bool)
@@ -33,17 +33,15 @@ func NewTally[T any](c *Collection[T], owner func(*T) (owner string, counts bool
 }
 
 // Of is what an owner has.
-func (t *Tally[T]) Of(owner string) Sum {
-	t.collection.mu.RLock()
-	defer t.collection.mu.RUnlock()
-	return t.sums[owner]
-}
+func (t *Tally[T]) Of(owner string) Sum { return t.read(func() Sum { return t.sums[owner] }) }
 
 // All is what all have together.
-func (t *Tally[T]) All() Sum {
+func (t *Tally[T]) All() Sum { return t.read(func() Sum { return t.all }) }
+
+func (t *Tally[T]) read(sum func() Sum) Sum {
 	t.collection.mu.RLock()
 	defer t.collection.mu.RUnlock()
-	return t.all
+	return sum()
 }
 
 func (t *Tally[T]) replace(before, after *Document[T], had, has int) {

@@ -66,10 +66,12 @@ func TestACheckRefusesACommit(t *testing.T) {
 	full := errors.New("full")
 	var refuse error
 	var seen []Write
+	begun, ended := 0, 0
 	boats := NewCollection[boat]("boats", true)
-	s, err := openWith(t.Context(), Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Check: func(_ context.Context, writes []Write) error {
+	s, err := openWith(t.Context(), Options{DataDir: t.TempDir(), UnsafeNoFsync: true, Check: func(_ context.Context, writes []Write) (func(), error) {
 		seen = writes
-		return refuse
+		begun++
+		return func() { ended++ }, refuse
 	}}, nil, boats)
 	if err != nil {
 		t.Fatal(err)
@@ -97,5 +99,11 @@ func TestACheckRefusesACommit(t *testing.T) {
 	refuse = nil
 	if _, err := boats.Update(t.Context(), a); err != nil {
 		t.Error(err)
+	}
+	if _, err := boats.Update(t.Context(), a); err == nil { // whose revision is not that any more
+		t.Error("a conflict is none")
+	}
+	if begun != 4 || ended != 3 {
+		t.Errorf("%d commits were asked about, of which one was refused, and %d ended", begun, ended)
 	}
 }
