@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/guard"
+	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -185,6 +186,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		return err
 	}
 	s.auth = auth.New(s.state, s.Now, s.Logger)
+	s.auth.MaxTokens = quotas.New(s.state, s.settings).TokensPerPerson
 	s.auth.Uses.Rest = func() time.Duration { return s.settings.Minutes("auth-user-session-idle-ttl-minutes") }
 	tokenFile := filepath.Join(s.DataDir, AdminTokenFile)
 	generated, err := s.auth.Bootstrap(ctx, s.BootstrapPassword, tokenFile)

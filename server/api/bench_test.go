@@ -46,6 +46,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -210,6 +211,7 @@ func (b *bench) wire(o benchOptions) {
 	b.set = settings.New(b.st, func(name string) string { return o.environ[name] }, settings.Defaults{ServerURL: o.serverURL, CACerts: caPEM, Version: "v0.1.0"})
 	b.auth = auth.New(b.st, b.now, log)
 	b.auth.UnsafeCheapPasswords()
+	b.auth.MaxTokens = quotas.New(b.st, b.set).TokensPerPerson
 	b.auth.Uses.Rest = func() time.Duration { return b.set.Minutes("auth-user-session-idle-ttl-minutes") }
 	register := registration.New(registration.Options{State: b.st, Settings: b.set, Now: b.now})
 	plans := planapi.New(planapi.Options{State: b.st, Machine: register.MachineByToken, User: b.auth.Authenticate, Discovery: Discovery(), Now: b.now})

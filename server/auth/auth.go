@@ -76,6 +76,9 @@ type TooManyError = throttle.Error
 type Auth struct {
 	// Uses are when tokens were used last. Whoever serves requests notes that, and runs what keeps it.
 	Uses *uses.Uses
+	// MaxTokens is how many tokens a user may have: a login beyond it ends the oldest session of the user and is not refused. Nil
+	// and 0 are any number.
+	MaxTokens func() int
 
 	state    *state.State
 	now      func() time.Time

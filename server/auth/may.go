@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/settings"
 )
 
 // Verb is what is done to an object.
@@ -163,6 +164,9 @@ func (who Identity) anywhere(verb Verb, o Object) bool {
 	if who.Admin {
 		return true
 	}
+	if Reserved(verb, o) != "" {
+		return false
+	}
 	q, depth := request(verb, o)
 	at := o.place()
 	if depth == roles.Global {
@@ -171,6 +175,21 @@ func (who Identity) anywhere(verb Verb, o Object) bool {
 		at.Project = ""
 	}
 	return who.Grants.Allow(q, at)
+}
+
+// Reserved is why something is for administrators alone, whatever rules allow: with it anybody would become one. It is empty for
+// what is not.
+func Reserved(verb Verb, o Object) string {
+	if verb == Get || verb == List || verb == ListAll {
+		return ""
+	}
+	switch {
+	case o.Kind == Setting && settings.ForAdministrators(o.Key):
+		return "setting " + o.Key + " reaches hosts or clusters, or decides who gets in, so that only an administrator (global role admin) changes it"
+	case o.Kind == Directory:
+		return "a directory decides who is an administrator, so that only an administrator (global role admin) changes it"
+	}
+	return ""
 }
 
 // Somewhere says whether somebody may do something to an object of a kind at any place: it is what a
@@ -184,6 +203,9 @@ func Somewhere(who Identity, verb Verb, kind Kind) bool {
 		return true
 	}
 	if who.UserID == "" || who.ClusterID != "" || who.PlanSecret != "" {
+		return false
+	}
+	if Reserved(verb, o) != "" {
 		return false
 	}
 	q, depth := request(verb, o)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/plans/clusterauth"
@@ -46,8 +47,29 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 		if err != nil {
 			return "", records.Token{}, fmt.Errorf("issue a token: %w", err)
 		}
+		if t.Session {
+			a.makeRoom(ctx, t)
+		}
 		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "ttl_ms", t.TTLMillis, "description", t.Description)
 		return t.Name + ":" + key, t, nil
+	}
+}
+
+// makeRoom ends the oldest sessions of a user who has more tokens than MaxTokens, but for the one that has just begun. A failure is
+// in the log alone: it keeps nobody out.
+func (a *Auth) makeRoom(ctx context.Context, begun records.Token) {
+	if a.MaxTokens == nil || a.MaxTokens() == 0 || a.state.TokensByUser.Count(begun.UserID) <= a.MaxTokens() {
+		return
+	}
+	all := a.state.TokensByUser.Find(begun.UserID)
+	excess := len(all) - a.MaxTokens()
+	all = slices.DeleteFunc(all, func(d *store.Document[records.Token]) bool { return !d.Value.Session || d.Key == begun.Name })
+	slices.SortFunc(all, func(x, y *store.Document[records.Token]) int { return x.Value.Created.Compare(y.Value.Created) })
+	for _, d := range all[:min(excess, len(all))] {
+		if err := a.RevokeToken(ctx, d.Key); err != nil {
+			a.log.Warn("an old session could not be ended to make room for a new one", "user", begun.UserID, "error", err)
+			return
+		}
 	}
 }
 

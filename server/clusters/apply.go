@@ -128,7 +128,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 	var ops []store.Op
 	results := make([]Result, 0, len(stream.Clusters)+len(stream.Objects))
 	for _, o := range stream.Objects {
-		result, more := a.object(o)
+		result, more := a.object(o, request.By)
 		results = append(results, result)
 		ops = append(ops, more...)
 	}

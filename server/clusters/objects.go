@@ -43,18 +43,19 @@ func (c *Controller) observeObjects() (stop func()) {
 	})
 }
 
-// object is what applying a Secret or ConfigMap does.
-func (a *Applier) object(o objects.Object) (Result, []store.Op) {
+// object is what applying a Secret or ConfigMap does; by is the ID of the user.
+func (a *Applier) object(o objects.Object, by string) (Result, []store.Op) {
 	result := Result{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Action: Unchanged}
 	existing, ok := a.State.Objects.Get(o.Key())
 	switch {
 	case !ok:
-		result.Action = Created
+		result.Action, o.CreatorID = Created, by
 		return result, []store.Op{a.State.Objects.Creating(o.Key(), o)}
 	case objects.Equal(existing.Value, o):
 		return result, nil
 	}
 	result.Action = Configured
+	o.CreatorID = existing.Value.CreatorID
 	existing.Value = o
 	return result, []store.Op{a.State.Objects.Updating(existing)}
 }

@@ -75,6 +75,8 @@ type Object struct {
 	Type string `json:"type,omitempty"`
 	// Data are the values as they become files, not in base64.
 	Data map[string][]byte `json:"data,omitempty"`
+	// CreatorID is the user who made it; empty where that is not known.
+	CreatorID string `json:"creatorID,omitempty"`
 }
 
 // Key is "<kind>/<namespace>/<name>".

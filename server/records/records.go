@@ -162,6 +162,8 @@ type RegistrationToken struct {
 	Name             string    `json:"name"`
 	Token            string    `json:"token"`
 	Created          time.Time `json:"created"`
+	// CreatorID is the user who made it; empty for one that came with its cluster.
+	CreatorID string `json:"creatorID,omitempty"`
 	// Expires zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 }

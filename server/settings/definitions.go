@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/drover-project/drover/server/audit"
 )
@@ -27,9 +28,22 @@ const (
 	Report       = "report"
 )
 
+// writers says who may write a setting. Each setting has one of them; the zero value is none.
+type writers int
+
+const (
+	// administrators alone write what ends up on hosts or in clusters (images, registries, addresses, authorities, agents), decides
+	// who gets in, how and for how long, or what of it is recorded: each of these leads to everything that an administrator may.
+	administrators writers = iota + 1
+	// managers are all who may change settings: what they write bounds what the server takes, or is shown.
+	managers
+)
+
 // definition is a setting that exists.
 type definition struct {
-	name  string
+	name string
+	// by says who may write it.
+	by    writers
 	value string // the default
 	// check refuses a value with what is allowed instead; nil takes any text.
 	check func(value string) (reason string)
@@ -48,56 +62,81 @@ const (
 // at their start and expect to find (rancher CLI, terraform provider, dashboards).
 func definitions(d Defaults) []definition {
 	return []definition{
-		{name: "agent-image", value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
-		{name: "agent-tls-mode", value: "strict", check: oneOf("strict", "system-store")},
-		{name: audit.SettingFilter, check: auditFilter},
-		{name: audit.SettingLevel, value: "1", check: oneOf("0", "1", "2", "3")},
-		{name: audit.SettingDays, value: "90", check: atLeast(1)},
-		{name: audit.SettingFileMiB, value: "50", check: atLeast(1)},
-		{name: audit.SettingFiles, value: "20", check: atLeast(2)},
-		{name: "auth-token-default-ttl-minutes", value: "129600", check: minutes},
-		{name: "auth-token-max-ttl-minutes", value: "129600", check: minutes},
-		{name: "auth-user-info-max-age-seconds", value: "3600", check: atLeast(0)},
-		{name: "auth-user-info-resync-cron", readOnly: "directories are asked about people by auth-user-info-max-age-seconds"},
-		{name: "auth-user-session-idle-ttl-minutes", value: "960", check: atLeast(0)},
-		{name: "auth-user-session-ttl-minutes", value: "960", check: minutes},
-		{name: "cacerts", value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
-		{name: "cluster-agent", value: "imported", check: oneOf("imported", "all")},
-		{name: "connections-per-source", value: "1000", check: atLeast(0)},
-		{name: "crt-default-grace-period-minutes", value: "0", readOnly: noExpiry},
-		{name: "crt-default-ttl-minutes", value: "0", readOnly: noExpiry},
-		{name: "engine-install-url", readOnly: unused},
-		{name: "eula-agreed"},
-		{name: "first-login", value: "true", check: oneOf("true", "false")},
-		{name: "install-uuid", readOnly: "it is made at the first start and names this installation from then on"},
-		{name: "k8s-version", readOnly: unused},
-		{name: "k8s-version-to-images", readOnly: unused},
-		{name: "kubeconfig-default-token-ttl-minutes", value: "43200", check: minutes},
-		{name: "kubeconfig-generate-token", value: "true", check: oneOf("true", "false")},
-		{name: "kubeconfig-max-token-ttl-minutes", value: "129600", check: minutes},
-		{name: "no-default-admin", value: "false", check: oneOf("true", "false")},
-		{name: "password-min-length", value: "12", check: atLeast(2)},
-		{name: "public-api-body-limit", value: "1Mi", readOnly: "the limit is built in"},
-		{name: "registration-quota", value: "10000", check: atLeast(0)},
-		{name: "registration-rate-per-minute", value: "6000", check: atLeast(0)},
-		{name: RightsByHand, value: PutBack, check: oneOf(PutBack, Report)},
-		{name: "server-image", readOnly: unused},
-		{name: "server-url", value: d.ServerURL, check: serverURL},
-		{name: "server-version", value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
-		{name: "server-version-type", value: "drover", readOnly: "it is the release that runs"},
-		{name: "system-agent-install-script", readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
-		{name: "system-agent-installer-image", value: "rancher/system-agent-installer-"},
-		{name: "system-agent-version", value: d.Version, readOnly: "it is the release that runs"},
-		{name: "system-default-registry", check: registry},
-		{name: "telemetry-opt", value: "out", check: oneOf("in", "out", "prompt")},
-		{name: "tls-min-version", value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
-		{name: "ui-banners"},
-		{name: "ui-brand"},
-		{name: "ui-default-landing"},
-		{name: "ui-issues"},
-		{name: "ui-pl", value: "drover"},
-		{name: "wins-agent-version", readOnly: unused},
+		{name: "agent-image", by: administrators, value: "drover/rancher-agent:" + cmp.Or(d.Version, "latest"), check: image},
+		{name: "agent-tls-mode", by: administrators, value: "strict", check: oneOf("strict", "system-store")},
+		{name: audit.SettingFilter, by: administrators, check: auditFilter},
+		{name: audit.SettingLevel, by: administrators, value: "1", check: oneOf("0", "1", "2", "3")},
+		{name: audit.SettingDays, by: administrators, value: "90", check: atLeast(1)},
+		{name: audit.SettingFileMiB, by: administrators, value: "50", check: atLeast(1)},
+		{name: audit.SettingFiles, by: administrators, value: "20", check: atLeast(2)},
+		{name: "auth-token-default-ttl-minutes", by: administrators, value: "129600", check: minutes},
+		{name: "auth-token-max-ttl-minutes", by: administrators, value: "129600", check: minutes},
+		{name: "auth-user-info-max-age-seconds", by: administrators, value: "3600", check: atLeast(0)},
+		{name: "auth-user-info-resync-cron", by: administrators, readOnly: "directories are asked about people by auth-user-info-max-age-seconds"},
+		{name: "auth-user-session-idle-ttl-minutes", by: administrators, value: "960", check: atLeast(0)},
+		{name: "auth-user-session-ttl-minutes", by: administrators, value: "960", check: minutes},
+		{name: "cacerts", by: administrators, value: d.CACerts, readOnly: "it is the CA of the certificate that the server runs with"},
+		{name: "cluster-agent", by: administrators, value: "imported", check: oneOf("imported", "all")},
+		{name: "connections-per-source", by: managers, value: "1000", check: atLeast(0)},
+		{name: "crt-default-grace-period-minutes", by: administrators, value: "0", readOnly: noExpiry},
+		{name: "crt-default-ttl-minutes", by: administrators, value: "0", readOnly: noExpiry},
+		{name: "engine-install-url", by: administrators, readOnly: unused},
+		{name: "eula-agreed", by: managers},
+		{name: "first-login", by: managers, value: "true", check: oneOf("true", "false")},
+		{name: "install-uuid", by: administrators, readOnly: "it is made at the first start and names this installation from then on"},
+		{name: "k8s-version", by: administrators, readOnly: unused},
+		{name: "k8s-version-to-images", by: administrators, readOnly: unused},
+		{name: "kubeconfig-default-token-ttl-minutes", by: administrators, value: "43200", check: minutes},
+		{name: "kubeconfig-generate-token", by: administrators, value: "true", check: oneOf("true", "false")},
+		{name: "kubeconfig-max-token-ttl-minutes", by: administrators, value: "129600", check: minutes},
+		{name: "no-default-admin", by: administrators, value: "false", check: oneOf("true", "false")},
+		{name: "password-min-length", by: administrators, value: "12", check: atLeast(2)},
+		{name: "public-api-body-limit", by: managers, value: "1Mi", readOnly: "the limit is built in"},
+		{name: "quota-clusters", by: managers, value: "10000", check: atLeast(0)},
+		{name: "quota-clusters-per-person", by: managers, value: "500", check: atLeast(0)},
+		{name: "quota-documents-mib", by: managers, value: "2048", check: between(0, 1<<20)},
+		{name: "quota-documents-mib-per-person", by: managers, value: "64", check: between(0, 1<<20)},
+		{name: "quota-machines", by: managers, value: "50000", check: atLeast(0)},
+		{name: "quota-machines-per-person", by: managers, value: "5000", check: atLeast(0)},
+		{name: "quota-operations", by: managers, value: "10000", check: atLeast(0)},
+		{name: "quota-operations-per-person", by: managers, value: "1000", check: atLeast(0)},
+		{name: "quota-tokens", by: managers, value: "200000", check: atLeast(0)},
+		{name: "quota-tokens-per-person", by: managers, value: "5000", check: atLeast(0)},
+		{name: "registration-quota", by: managers, value: "10000", check: atLeast(0)},
+		{name: "registration-rate-per-minute", by: managers, value: "6000", check: atLeast(0)},
+		{name: RightsByHand, by: administrators, value: PutBack, check: oneOf(PutBack, Report)},
+		{name: "server-image", by: administrators, readOnly: unused},
+		{name: "server-url", by: administrators, value: d.ServerURL, check: serverURL},
+		{name: "server-version", by: managers, value: spokenVersion(d.Version), readOnly: "it is the release that runs"},
+		{name: "server-version-type", by: managers, value: "drover", readOnly: "it is the release that runs"},
+		{name: "system-agent-install-script", by: administrators, readOnly: "hosts get the script of this server, from /system-agent-install.sh"},
+		{name: "system-agent-installer-image", by: administrators, value: "rancher/system-agent-installer-"},
+		{name: "system-agent-version", by: administrators, value: d.Version, readOnly: "it is the release that runs"},
+		{name: "system-default-registry", by: administrators, check: registry},
+		{name: "telemetry-opt", by: managers, value: "out", check: oneOf("in", "out", "prompt")},
+		{name: "tls-min-version", by: managers, value: "1.2", readOnly: "the server speaks TLS 1.2 and 1.3, and no others"},
+		{name: "ui-banners", by: managers},
+		{name: "ui-brand", by: managers},
+		{name: "ui-default-landing", by: managers},
+		{name: "ui-issues", by: managers},
+		{name: "ui-pl", by: managers, value: "drover"},
+		{name: "wins-agent-version", by: administrators, readOnly: unused},
 	}
+}
+
+// writersOf says of each setting who may write it.
+var writersOf = sync.OnceValue(func() map[string]writers {
+	all := map[string]writers{}
+	for _, d := range definitions(Defaults{}) {
+		all[d.name] = d.by
+	}
+	return all
+})
+
+// ForAdministrators says that only administrators may write a setting, whatever rights others have to change settings.
+func ForAdministrators(name string) bool {
+	by, known := writersOf()[name]
+	return known && by != managers
 }
 
 // spokenVersion is drover's version behind the number that clients' version gates read.
@@ -137,6 +176,15 @@ func atLeast(least int) func(string) string {
 	return func(value string) string {
 		if n, err := strconv.Atoi(value); err != nil || n < least {
 			return fmt.Sprintf("is not a whole number of at least %d", least)
+		}
+		return ""
+	}
+}
+
+func between(least, most int) func(string) string {
+	return func(value string) string {
+		if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
+			return fmt.Sprintf("is not a whole number from %d to %d", least, most)
 		}
 		return ""
 	}

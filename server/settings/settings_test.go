@@ -220,3 +220,25 @@ func TestListHasWhatClientsRead(t *testing.T) {
 		t.Errorf("server-version is %q, want %q", got, want)
 	}
 }
+
+// TestSettingsForAdministrators: what reaches hosts or clusters, or decides who gets in, is for them alone.
+func TestSettingsForAdministrators(t *testing.T) {
+	managed := []string{
+		"connections-per-source", "eula-agreed", "first-login", "public-api-body-limit", "quota-clusters", "quota-clusters-per-person", "quota-documents-mib",
+		"quota-documents-mib-per-person", "quota-machines", "quota-machines-per-person", "quota-operations", "quota-operations-per-person", "quota-tokens",
+		"quota-tokens-per-person", "registration-quota", "registration-rate-per-minute", "server-version", "server-version-type", "telemetry-opt", "tls-min-version",
+		"ui-banners", "ui-brand", "ui-default-landing", "ui-issues", "ui-pl",
+	}
+	var got []string
+	for _, s := range settings.New(open(t), environment(nil), settings.Defaults{}).List() {
+		if !settings.ForAdministrators(s.Name) {
+			got = append(got, s.Name)
+		}
+	}
+	if diff := cmp.Diff(managed, got); diff != "" {
+		t.Errorf("settings that those write who may change settings and are no administrators (-want +got); judge a new one by the comment of administrators:\n%s", diff)
+	}
+	if settings.ForAdministrators("nothing") {
+		t.Error("a setting that does not exist is for administrators")
+	}
+}

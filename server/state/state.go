@@ -18,6 +18,8 @@ import (
 // State is the open store with its collections.
 type State struct {
 	Store *store.Store
+	// Check is asked before each write; see store.Options. It is set before anybody writes, and nil allows all.
+	Check func(context.Context, []store.Write) (ended func(), err error)
 
 	// Clusters are encrypted and keyed "<namespace>/<name>", as are the next but for the comment.
 	Clusters *store.Collection[records.Cluster]
@@ -86,6 +88,9 @@ type State struct {
 	ClustersByID *store.Index[records.Cluster, string]
 	// ClustersByName finds clusters by their names without namespace.
 	ClustersByName *store.Index[records.Cluster, string]
+	// ClustersByCreator and FleetsByCreator find what a user has made by the user's ID.
+	ClustersByCreator *store.Index[records.Cluster, string]
+	FleetsByCreator   *store.Index[records.Fleet, string]
 	// FleetsByID finds a fleet by its ID.
 	FleetsByID *store.Index[records.Fleet, string]
 	// MachinesByCluster finds the machines of a cluster or a fleet.
@@ -154,6 +159,12 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		ServerSecrets:      store.NewCollection[records.ServerSecret]("serversecrets", true),
 	}
 	s.index()
+	o.Check = func(ctx context.Context, writes []store.Write) (func(), error) {
+		if s.Check == nil {
+			return func() {}, nil
+		}
+		return s.Check(ctx, writes)
+	}
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
@@ -169,6 +180,8 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 func (s *State) index() {
 	s.ClustersByID = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.ID} })
 	s.ClustersByName = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.Name} })
+	s.ClustersByCreator = store.NewIndex(s.Clusters, func(c *records.Cluster) []string { return []string{c.CreatorID} })
+	s.FleetsByCreator = store.NewIndex(s.Fleets, func(f *records.Fleet) []string { return []string{f.CreatorID} })
 	s.FleetsByID = store.NewIndex(s.Fleets, func(f *records.Fleet) []string { return []string{f.ID} })
 	s.MachinesByCluster = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey { return []records.ClusterKey{m.Cluster()} })
 	s.ControlPlanes = store.NewIndex(s.Machines, func(m *records.Machine) []records.ClusterKey {

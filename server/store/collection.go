@@ -31,6 +31,7 @@ type Bindable interface {
 	load(documents []rawEvent) error
 	change(events []rawEvent) (notify func(), err error)
 	current() map[string]int64
+	size(key string) (bytes int, ok bool)
 }
 
 // rawEvent is a change of a document as etcd has it, decrypted. When it was deleted it
@@ -40,6 +41,7 @@ type rawEvent struct {
 	revision int64
 	value    []byte // JSON
 	known    any    // what this store wrote, a T; value is then not filled in
+	size     int    // of the JSON
 }
 
 // Collection is the documents of one type. Make it with NewCollection and bind it with
@@ -51,7 +53,8 @@ type Collection[T any] struct {
 	mu        sync.RWMutex
 	store     *Store
 	documents map[string]*Document[T]
-	sorted    []string // the keys of documents
+	sorted    []string       // the keys of documents
+	sizes     map[string]int // of the JSON of documents
 	indexes   []indexer[T]
 	observers []*func(Event[T]) // replaced, never changed
 }
@@ -62,7 +65,7 @@ var _ Bindable = (*Collection[struct{}])(nil)
 // letters only. Documents of a sensitive one are encrypted at rest. T must survive
 // encoding/json unharmed.
 func NewCollection[T any](name string, sensitive bool) *Collection[T] {
-	return &Collection[T]{name: name, sensitive: sensitive, documents: make(map[string]*Document[T])}
+	return &Collection[T]{name: name, sensitive: sensitive, documents: make(map[string]*Document[T]), sizes: make(map[string]int)}
 }
 
 func checkCollectionName(name string) error {
@@ -223,7 +226,7 @@ func (c *Collection[T]) load(documents []rawEvent) error {
 		}
 		c.documents[e.key] = d
 		c.sorted = append(c.sorted, e.key)
-		c.reindex(nil, d)
+		c.reindex(nil, d, e)
 	}
 	return nil
 }
@@ -274,7 +277,7 @@ func (c *Collection[T]) replace(e rawEvent, d *Document[T]) *Event[T] {
 			i, _ := slices.BinarySearch(c.sorted, e.key)
 			c.sorted = slices.Insert(c.sorted, i, e.key)
 		}
-		c.reindex(before, d)
+		c.reindex(before, d, e)
 		event.Type, event.Value = Put, d.Value
 		return event
 	}
@@ -284,15 +287,18 @@ func (c *Collection[T]) replace(e rawEvent, d *Document[T]) *Event[T] {
 	delete(c.documents, e.key)
 	i, _ := slices.BinarySearch(c.sorted, e.key)
 	c.sorted = slices.Delete(c.sorted, i, i+1)
-	c.reindex(before, nil)
+	c.reindex(before, nil, e)
 	event.Type, event.Value = Deleted, before.Value
 	return event
 }
 
 // reindex brings the indexes up to date with one document; either may be nil.
-func (c *Collection[T]) reindex(before, after *Document[T]) {
+func (c *Collection[T]) reindex(before, after *Document[T], e rawEvent) {
 	for _, x := range c.indexes {
-		x.replace(before, after)
+		x.replace(before, after, c.sizes[e.key], e.size)
+	}
+	if c.sizes[e.key] = e.size; after == nil {
+		delete(c.sizes, e.key)
 	}
 }
 
@@ -305,6 +311,13 @@ func (c *Collection[T]) current() map[string]int64 {
 		revisions[key] = d.Revision
 	}
 	return revisions
+}
+
+func (c *Collection[T]) size(key string) (bytes int, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	bytes, ok = c.sizes[key]
+	return bytes, ok
 }
 
 // Observe calls f for every later change, in the order of revisions, from the one

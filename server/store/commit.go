@@ -87,7 +87,7 @@ func checkKey(key string) error {
 // Commit performs all ops in one etcd transaction, or none, and returns its revision
 // after the view has reached it. It returns *ExistsError, *NotFoundError,
 // *ConflictError or, below a Fenced context, *DeposedError of the first condition that
-// did not hold. Any other error leaves open whether the transaction was performed.
+// did not hold, and what Options.Check returns as it is. Any other error leaves open whether the transaction was performed.
 func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 	if err := s.Err(); err != nil {
 		return 0, fmt.Errorf("write to the store: %w", err)
@@ -106,6 +106,13 @@ func (s *Store) Commit(ctx context.Context, ops ...Op) (int64, error) {
 		if err := s.add(&t, op); err != nil {
 			return 0, err
 		}
+	}
+	if check := s.options.Check; check != nil {
+		ended, err := check(ctx, t.asked)
+		if err != nil {
+			return 0, err
+		}
+		defer ended()
 	}
 	if fenced {
 		t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(leader.key), "=", leader.revision))
@@ -147,6 +154,7 @@ type transaction struct {
 	writes     []clientv3.Op
 	reads      []clientv3.Op
 	flights    []*flight
+	asked      []Write
 	bytes      int // of all records
 	leased     bool
 }
@@ -185,7 +193,7 @@ func (s *Store) add(t *transaction, op Op) error {
 		t.writes = append(t.writes, clientv3.OpDelete(key))
 		return nil
 	}
-	encoded, err := s.encode(op, key)
+	encoded, size, err := s.encode(op, key)
 	if err != nil {
 		return fmt.Errorf("%s %s/%s: %w", op.kind, name, op.key, err)
 	}
@@ -194,7 +202,8 @@ func (s *Store) add(t *transaction, op Op) error {
 	t.writes = append(t.writes, put)
 	t.bytes += len(encoded)
 	t.leased = t.leased || op.lease != nil
-	t.flights = append(t.flights, &flight{key: key, encoded: encoded, value: op.value})
+	t.flights = append(t.flights, &flight{key: key, encoded: encoded, size: size, value: op.value})
+	t.asked = append(t.asked, op.write(size))
 	return nil
 }
 
@@ -204,8 +213,8 @@ type Appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
 
-// encode is the record of a document, sealed where it has to be.
-func (s *Store) encode(op Op, key string) ([]byte, error) {
+// encode is the record of a document, sealed where it has to be, and the size of its JSON.
+func (s *Store) encode(op Op, key string) (record []byte, size int, err error) {
 	buffer, ok := s.buffers.Get().(*[]byte)
 	if !ok {
 		buffer = new([]byte)
@@ -213,15 +222,16 @@ func (s *Store) encode(op Op, key string) ([]byte, error) {
 	defer s.buffers.Put(buffer)
 	plain, err := appendJSON((*buffer)[:0], op.value)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if cap(plain) <= maxPooled {
 		*buffer = plain
 	}
 	if !op.collection.isSensitive() {
-		return bytes.Clone(plain), nil
+		return bytes.Clone(plain), len(plain), nil
 	}
-	return s.keys.Seal(key, plain)
+	record, err = s.keys.Seal(key, plain)
+	return record, len(plain), err
 }
 
 // maxPooled is the largest buffer that is kept for other records.

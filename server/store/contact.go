@@ -1,13 +1,12 @@
 package store
 
-// This file holds whether the view may be behind an external etcd. The embedded one is in
+// This file holds whether the view may be behind an external etcd, and how writers wait for it. The embedded one is in
 // this process and always heard of.
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,45 +27,14 @@ var errCatchUpLimit = errors.New("etcd has changes that have not arrived here in
 // errWriteLimit is why a Commit that took too long was given up.
 var errWriteLimit = errors.New("etcd did not answer in time; whether this was written is not known")
 
-// contact is when the view was known to be complete.
-type contact struct {
-	upTo      progress // what the watch said that it is complete up to
-	mu        sync.Mutex
-	last      time.Time
-	stale     bool
-	observers []func()
-}
-
-// heard is that the watch is complete up to a revision.
-func (c *contact) heard(revision int64) {
-	c.mu.Lock()
-	c.last = time.Now()
-	c.mu.Unlock()
-	c.upTo.advance(revision)
-}
-
-// complete says whether the view, or the watch, had all of what etcd had at a moment.
-func (c *contact) complete(etcd, view int64, at time.Time) bool {
-	if etcd > max(view, c.upTo.reached()) {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at.After(c.last) {
-		c.last = at
-	}
-	return true
-}
-
 // Stale says whether the view in memory may be behind etcd by more than ten seconds, and
 // since when it may be: what was revoked since then is not seen.
 func (s *Store) Stale() (since time.Time, stale bool) {
 	if len(s.options.Endpoints) == 0 {
 		return time.Time{}, false
 	}
-	s.contact.mu.Lock()
-	defer s.contact.mu.Unlock()
-	return s.contact.last, time.Since(s.contact.last) > s.options.staleAfter
+	since = s.contact.Last()
+	return since, time.Since(since) > s.options.staleAfter
 }
 
 // CatchUp waits until the view has what an external etcd had when it was called, so that what is decided
@@ -83,7 +51,7 @@ func (s *Store) CatchUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask etcd for its revision: %w", err)
 	}
-	heard := s.contact.upTo.at(answer.Header.Revision)
+	heard := s.contact.UpTo.At(answer.Header.Revision)
 	if heard == nil {
 		return nil
 	}
@@ -102,12 +70,24 @@ func (s *Store) CatchUp(ctx context.Context) error {
 	}
 }
 
-// OnStale calls f when the view becomes stale. f must not block.
-func (s *Store) OnStale(f func()) {
-	s.contact.mu.Lock()
-	defer s.contact.mu.Unlock()
-	s.contact.observers = append(s.contact.observers, f)
+// await waits until the view has reached a revision.
+func (s *Store) await(ctx context.Context, revision int64) error {
+	reached := s.view.At(revision)
+	if reached == nil {
+		return nil
+	}
+	select {
+	case <-reached:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for revision %d: %w", revision, ctx.Err())
+	case <-s.alive.Done():
+		return s.Err()
+	}
 }
+
+// OnStale calls f when the view becomes stale. f must not block.
+func (s *Store) OnStale(f func()) { s.contact.OnStale(f) }
 
 // keepContact looks after the contact with an external etcd until the store ends.
 func (s *Store) keepContact() {
@@ -120,16 +100,9 @@ func (s *Store) keepContact() {
 		case <-ticker.C:
 		}
 		since, stale := s.Stale()
-		s.contact.mu.Lock()
-		changed, observers := stale != s.contact.stale, s.contact.observers
-		s.contact.stale = stale
-		s.contact.mu.Unlock()
-		switch {
+		switch changed := s.contact.Found(stale); {
 		case changed && stale:
 			s.log.Error("cut off from etcd: this server is not ready and serves no administrators until etcd answers", "since", since)
-			for _, f := range observers {
-				f()
-			}
 		case changed:
 			s.log.Info("etcd answers again")
 		}
@@ -154,7 +127,7 @@ func (s *Store) ask(ctx context.Context) {
 		if err != nil {
 			continue // who is stale says so
 		}
-		if s.contact.complete(answer.Header.Revision, s.Revision(), began) {
+		if s.contact.Complete(answer.Header.Revision, s.Revision(), began) {
 			continue
 		}
 		// Either changes are on their way, or they are of keys that are not drover's. etcd answers

@@ -19,6 +19,7 @@ type flights struct {
 type flight struct {
 	key     string
 	encoded []byte
+	size    int // of the JSON
 	value   any
 }
 
@@ -54,14 +55,14 @@ func (fs *flights) end(f *flight) {
 	fs.byKey[f.key] = others
 }
 
-// find is the value that was encoded to this record; nil when this store is not writing it.
-func (fs *flights) find(key string, record []byte) any {
+// find is the value that was encoded to this record, with the size of its JSON; nil when this store is not writing it.
+func (fs *flights) find(key string, record []byte) (value any, size int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.byKey[key] {
 		if bytes.Equal(f.encoded, record) {
-			return f.value
+			return f.value, f.size
 		}
 	}
-	return nil
+	return nil, 0
 }

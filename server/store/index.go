@@ -18,8 +18,8 @@ type Index[T any, K comparable] struct {
 
 // indexer is an index of any type of keys.
 type indexer[T any] interface {
-	// replace is called with the collection's lock held; either may be nil.
-	replace(before, after *Document[T])
+	// replace is called with the collection's lock held; either may be nil. Their JSON has and had that many bytes.
+	replace(before, after *Document[T], had, has int)
 }
 
 // NewIndex makes an index over a collection. A document is found by each of the keys that
@@ -30,7 +30,7 @@ func NewIndex[T any, K comparable](c *Collection[T], keys func(*T) []K) *Index[T
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range c.sorted {
-		x.replace(nil, c.documents[key])
+		x.replace(nil, c.documents[key], 0, 0)
 	}
 	c.indexes = append(c.indexes, x)
 	return x
@@ -72,7 +72,7 @@ func (x *Index[T, K]) Keys() []K {
 	return keys
 }
 
-func (x *Index[T, K]) replace(before, after *Document[T]) {
+func (x *Index[T, K]) replace(before, after *Document[T], _, _ int) {
 	var had, has []K
 	if before != nil {
 		had = x.keys(&before.Value)

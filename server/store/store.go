@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/progress"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -37,6 +38,9 @@ type Options struct {
 	KeyFile string
 	// Logger gets what an operator must see; default is to drop it.
 	Logger *slog.Logger
+	// Check is asked before each Commit about what it creates and updates, and its error refuses all of it; nil allows everything.
+	// ended is called when the Commit returns, well or not.
+	Check func(context.Context, []Write) (ended func(), err error)
 	// UnsafeNoFsync lets the embedded etcd answer before the disk has the data, so that
 	// a crash of the machine loses writes. Tests and benchmarks only.
 	UnsafeNoFsync bool
@@ -59,8 +63,8 @@ type Store struct {
 	keys        *keyring.Ring
 	migrations  []migration
 	collections map[string]Bindable
-	view        progress
-	contact     contact
+	view        progress.Progress
+	contact     progress.Contact
 	restored    Restoration
 	copying     chan struct{} // has an entry while a snapshot is written
 
@@ -151,7 +155,7 @@ func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable)
 			return nil, err
 		}
 	}
-	s.contact.heard(s.Revision())
+	s.contact.Heard(s.Revision())
 	s.run(s.follow)
 	if len(o.Endpoints) > 0 {
 		s.run(s.keepContact)
@@ -216,7 +220,7 @@ func (s *Store) Close() error {
 
 // Revision is the revision that the view in memory has reached. Read before a list, it is
 // one up to which the list has everything.
-func (s *Store) Revision() int64 { return s.view.reached() }
+func (s *Store) Revision() int64 { return s.view.Reached() }
 
 // Failed is closed when the store can no longer go on: the embedded etcd ended, or a
 // record came that cannot be read. Err says why. Only a restart helps.

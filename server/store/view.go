@@ -92,7 +92,7 @@ func (s *Store) load(ctx context.Context) error {
 	if err := s.readLeaders(ctx); err != nil {
 		return err
 	}
-	s.view.advance(revision)
+	s.view.Advance(revision)
 	return nil
 }
 
@@ -117,10 +117,10 @@ func (s *Store) sort(kvs []*mvccpb.KeyValue) (map[string][]rawEvent, error) {
 // raw decrypts one document.
 func (s *Store) raw(name, key string, kv *mvccpb.KeyValue) (rawEvent, error) {
 	e := rawEvent{key: key, revision: kv.ModRevision}
-	if e.known = s.flights.find(string(kv.Key), kv.Value); e.known != nil {
+	if e.known, e.size = s.flights.find(string(kv.Key), kv.Value); e.known != nil {
 		return e, nil
 	}
-	e.value = kv.Value
+	e.value, e.size = kv.Value, len(kv.Value)
 	if !s.collections[name].isSensitive() {
 		return e, nil
 	}
@@ -128,6 +128,7 @@ func (s *Store) raw(name, key string, kv *mvccpb.KeyValue) (rawEvent, error) {
 	if e.value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 		return rawEvent{}, fmt.Errorf("read %s/%s at revision %d: %w", name, key, kv.ModRevision, err)
 	}
+	e.size = len(e.value)
 	return e, nil
 }
 
@@ -185,7 +186,7 @@ func (s *Store) followOnce() error {
 		if response.IsProgressNotify() { // the header of events may be ahead of them
 			complete = response.Header.Revision
 		}
-		s.contact.heard(complete)
+		s.contact.Heard(complete)
 	}
 	return nil
 }
@@ -243,7 +244,7 @@ func (s *Store) apply(events []*clientv3.Event) error {
 	for _, f := range notify {
 		f()
 	}
-	s.view.advance(revision)
+	s.view.Advance(revision)
 	return nil
 }
 
@@ -305,7 +306,7 @@ func (s *Store) reload() error {
 	if err := s.readLeaders(s.alive); err != nil {
 		s.log.Warn("who leads is not known until another server leads", "error", err)
 	}
-	s.view.advance(revision)
+	s.view.Advance(revision)
 	return nil
 }
 

@@ -166,6 +166,9 @@ func (r *Resource) groupResource() schema.GroupResource {
 func (r *Resource) forbidden(c *route.Call, verb auth.Verb, name string) error {
 	status := apierrors.NewForbidden(r.groupResource(), name, nil)
 	status.ErrStatus.Message = r.Plural + "." + r.Group + " is forbidden: user " + c.Who.Username + " may not " + string(verb) + " it"
+	if why := auth.Reserved(verb, auth.Object{Kind: r.Of, Key: name}); why != "" {
+		status.ErrStatus.Message += ": " + why
+	}
 	return status
 }
 

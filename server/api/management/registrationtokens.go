@@ -115,6 +115,7 @@ func (a *API) CreateRegistrationToken(c *Request) (route.Answer, error) {
 		return route.Answer{}, c.Denied()
 	}
 	t := registration.NewToken(cluster.Value, name, a.Now())
+	t.CreatorID = c.Who.UserID
 	if _, err := a.State.RegistrationTokens.Create(c.Ctx(), t.Key(), t); err != nil {
 		if _, exists := errors.AsType[*store.ExistsError](err); exists {
 			return route.Answer{}, &norman.Error{

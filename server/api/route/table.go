@@ -286,6 +286,9 @@ func (c *Call) admitAnyone() bool {
 
 // Denied is the error for somebody who may not do what the row is for.
 func (c *Call) Denied() error {
+	if why := auth.Reserved(c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: c.Param("id")}); why != "" {
+		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s is not an administrator: %s", c.Who.Username, why)
+	}
 	return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not do %q with type %s", c.Who.Username, c.Row.Access.Verb, c.Row.Access.Kind)
 }
 

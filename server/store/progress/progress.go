@@ -1,27 +1,26 @@
-package store
-
-// This file holds how far the view is, and how writers wait for it.
+// Package progress knows how far a view of etcd is: the revision that it has reached, who waits for one, and when it was last known
+// to be complete.
+package progress
 
 import (
 	"container/heap"
-	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 )
 
-// progress is the revision that the view has reached, and who waits for one. Each
-// waiter is woken once, for its own revision only.
-type progress struct {
+// Progress is the revision that the view has reached, and who waits for one. Each
+// waiter is woken once, for its own revision only. The zero value is at 0.
+type Progress struct {
 	revision atomic.Int64
 	mu       sync.Mutex
 	waiting  waiters
 }
 
-func (p *progress) reached() int64 { return p.revision.Load() }
+// Reached is the revision that the view has reached.
+func (p *Progress) Reached() int64 { return p.revision.Load() }
 
-// advance says that the view has reached a revision; it never goes back.
-func (p *progress) advance(revision int64) {
+// Advance says that the view has reached a revision; it never goes back.
+func (p *Progress) Advance(revision int64) {
 	if revision <= p.revision.Load() {
 		return
 	}
@@ -33,8 +32,8 @@ func (p *progress) advance(revision int64) {
 	}
 }
 
-// at is closed when the revision is reached; nil when it is already.
-func (p *progress) at(revision int64) <-chan struct{} {
+// At is closed when the revision is reached; nil when it is already.
+func (p *Progress) At(revision int64) <-chan struct{} {
 	if p.revision.Load() >= revision {
 		return nil
 	}
@@ -46,22 +45,6 @@ func (p *progress) at(revision int64) <-chan struct{} {
 	w := waiter{revision: revision, reached: make(chan struct{})}
 	heap.Push(&p.waiting, w)
 	return w.reached
-}
-
-// await waits until the view has reached a revision.
-func (s *Store) await(ctx context.Context, revision int64) error {
-	reached := s.view.at(revision)
-	if reached == nil {
-		return nil
-	}
-	select {
-	case <-reached:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for revision %d: %w", revision, ctx.Err())
-	case <-s.alive.Done():
-		return s.Err()
-	}
 }
 
 type waiter struct {

@@ -1,0 +1,66 @@
+package progress
+
+import (
+	"sync"
+	"time"
+)
+
+// Contact is when the view was known to be complete.
+type Contact struct {
+	// UpTo is what the watch said that it is complete up to.
+	UpTo Progress
+
+	mu        sync.Mutex
+	last      time.Time
+	stale     bool
+	observers []func()
+}
+
+// Heard is that the watch is complete up to a revision.
+func (c *Contact) Heard(revision int64) {
+	c.mu.Lock()
+	c.last = time.Now()
+	c.mu.Unlock()
+	c.UpTo.Advance(revision)
+}
+
+// Complete says whether the view, or the watch, had all of what etcd had at a moment.
+func (c *Contact) Complete(etcd, view int64, at time.Time) bool {
+	if etcd > max(view, c.UpTo.Reached()) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at.After(c.last) {
+		c.last = at
+	}
+	return true
+}
+
+// Last is when the view was last known to be complete.
+func (c *Contact) Last() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// OnStale has f called when the view becomes stale. f must not block.
+func (c *Contact) OnStale(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.observers = append(c.observers, f)
+}
+
+// Found says that the view is stale, or is not. It calls the observers when that has just begun, and says whether it has changed.
+func (c *Contact) Found(stale bool) (changed bool) {
+	c.mu.Lock()
+	changed, observers := c.stale != stale, c.observers
+	c.stale = stale
+	c.mu.Unlock()
+	if changed && stale {
+		for _, f := range observers {
+			f()
+		}
+	}
+	return changed
+}
