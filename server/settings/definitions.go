@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/outgoing"
 )
 
 // spoken is the Rancher release whose API this server speaks; clients choose their
@@ -76,6 +77,7 @@ func definitions(d Defaults) []definition {
 		{name: "kubeconfig-generate-token", value: "true", check: oneOf("true", "false")},
 		{name: "kubeconfig-max-token-ttl-minutes", value: "129600", check: minutes},
 		{name: "no-default-admin", value: "false", check: oneOf("true", "false")},
+		{name: outgoing.Setting, check: ranges},
 		{name: "password-min-length", value: "12", check: atLeast(2)},
 		{name: "public-api-body-limit", value: "1Mi", readOnly: "the limit is built in"},
 		{name: "registration-quota", value: "10000", check: atLeast(0)},
@@ -175,6 +177,14 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9]
 // auditFilter refuses rules that leave nothing out for being misspelt.
 func auditFilter(value string) string {
 	if _, err := audit.ParseFilter(value); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// ranges refuses a value of which a part would allow nothing.
+func ranges(value string) string {
+	if _, err := outgoing.ParseRanges(value); err != nil {
 		return err.Error()
 	}
 	return ""
