@@ -22,8 +22,12 @@ func (o Options) checkBackups() error {
 
 // keeper makes the backups of this server.
 func (s *Server) keeper() *backup.Keeper {
+	schedule := s.Backups
+	if bucket := schedule.Offsite; bucket != nil {
+		schedule.Offsite = bucket.By(s.outgoing.Configured(bucket.Hosts()...).Lead)
+	}
 	return &backup.Keeper{
-		Schedule: s.Backups,
+		Schedule: schedule,
 		Server: backup.Server{
 			Store: s.state.Store, Now: s.Now,
 			Installation: func() string { return s.settings.Get("install-uuid").Value },

@@ -65,7 +65,7 @@ func (s *Server) outside(ctx context.Context, p *parts) error {
 		return err
 	}
 	p.people = &people.People{State: s.state, Auth: s.auth, Now: s.Now, Log: s.Logger}
-	p.directories, err = desk.New(desk.Options{State: s.state, Auth: s.auth, People: p.people, Settings: s.settings, Secret: secret, Now: s.Now, Logger: s.Logger})
+	p.directories, err = desk.New(desk.Options{State: s.state, Auth: s.auth, People: p.people, Settings: s.settings, Secret: secret, Outgoing: &s.outgoing, Now: s.Now, Logger: s.Logger})
 	return err
 }
 

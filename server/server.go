@@ -24,6 +24,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/backup"
 	"github.com/drover-project/drover/server/guard"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/state"
@@ -87,6 +88,7 @@ type Server struct {
 	caPEM    []byte
 	state    *state.State
 	settings *settings.Settings
+	outgoing outgoing.Outgoing
 	auth     *auth.Auth
 	parts    parts
 }
@@ -94,6 +96,7 @@ type Server struct {
 // Run serves until ctx ends or something fails that the server cannot do without.
 func Run(ctx context.Context, o Options) error {
 	s := &Server{Options: o}
+	s.outgoing.Allowed = func() string { return s.settings.Get(outgoing.Setting).Value } // asked when everything is wired
 	if err := o.checkBackups(); err != nil {
 		return err
 	}
@@ -138,6 +141,7 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w; if another program has the port (ss -ltnp shows it), stop it or choose another with --listen", s.Listen, err)
 	}
+	s.outgoing.Listens = s.listener.Addr()
 	s.names, err = hostNames(s.listener.Addr(), s.TLSNames, s.ServerURL, s.PeerURL)
 	return err
 }

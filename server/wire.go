@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/api"
 	"github.com/drover-project/drover/server/assets"
@@ -77,7 +79,9 @@ type parts struct {
 
 // learn reads the version data, before the first start makes anything that a wrong file would leave behind.
 func (s *Server) learn(context.Context) (err error) {
-	s.parts.versions, err = versions.Open(versions.Options{Location: s.VersionData, DataDir: s.DataDir, Logger: s.Logger, Now: s.Now})
+	s.parts.versions, err = versions.Open(versions.Options{
+		Location: s.VersionData, DataDir: s.DataDir, Transport: s.outgoing.Configured(s.VersionData).Transport(nil), Logger: s.Logger, Now: s.Now,
+	})
 	return err
 }
 
@@ -101,13 +105,13 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	if err = s.outside(ctx, p); err != nil {
 		return err
 	}
-	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Logger: s.Logger, Now: s.Now}
+	p.mirror = &daytwo.Mirror{State: s.state, Client: p.clusters.Client, Way: s.outgoing.People().Lead, Logger: s.Logger, Now: s.Now}
 	p.certificates = &certificates.Reader{State: s.state, Ask: p.hosts.Ask, Dial: p.hosts.Dial, Logger: s.Logger}
 	asker := &daytwo.Asker{State: s.state, Fault: p.mirror.Fault, Now: s.Now}
 	p.requests = &daytwo.Requests{Asker: asker, Logger: s.Logger}
 	image := func() string { return s.settings.Get("system-agent-installer-image").Value }
 	registry := func() string { return s.settings.Get("system-default-registry").Value }
-	snapshots := &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel}
+	snapshots := &daytwo.Files{State: s.state, Ask: p.hosts.AskFor, Tunnel: p.hosts.Tunnel, Way: s.outgoing.People().Lead}
 	p.rehearsals = &rehearsals.Asker{
 		State: s.state, Snapshots: asker, Watching: p.hosts.Watching, InstallerImage: image, DefaultRegistry: registry, Files: snapshots,
 		Server: func() (string, string) { return s.settings.ServerURL(), s.settings.CACerts() }, Now: s.Now, Logger: s.Logger,
@@ -207,11 +211,17 @@ func (s *Server) engine(ctx context.Context, p *parts) (*rke.Runner, error) {
 	if s.Environ != nil {
 		location = s.Environ("RANCHER_METADATA_URL")
 	}
-	known, err := rke1versions.Load(ctx, location, rke1versions.Options{Copy: filepath.Join(s.DataDir, "rke1-versions.json"), Logger: s.Logger})
+	known, err := rke1versions.Load(ctx, location, rke1versions.Options{
+		Transport: s.outgoing.Configured(location).Transport(nil), Copy: filepath.Join(s.DataDir, "rke1-versions.json"), Logger: s.Logger,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the version data of RKE1 clusters: %w", err)
 	}
-	return rke.New(rke.Options{State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger}), nil
+	way := s.outgoing.People()
+	return rke.New(rke.Options{
+		State: s.state, Dial: p.hosts.Dial, Tunnel: p.hosts.Tunnel, Versions: known, Now: s.Now, Logger: s.Logger,
+		Addons: addons.Sources{Transport: way.Transport(nil)}, Buckets: inbucket.Options{Way: way.Lead},
+	}), nil
 }
 
 // perform does on the leader what takes long: work on nodes, runs of RKE1's engine, rehearsals that are due, and backups.

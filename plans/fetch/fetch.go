@@ -58,20 +58,23 @@ func Get(ctx context.Context, q Request) (Answer, error) {
 	if q.ETag != "" {
 		r.Header.Set("If-None-Match", q.ETag)
 	}
-	answer, err := (&http.Client{Transport: q.Transport, CheckRedirect: stayEncrypted}).Do(r)
+	answer, err := (&http.Client{Transport: q.Transport, CheckRedirect: Redirect}).Do(r)
 	if err != nil {
-		return Answer{}, withoutAddress(err, q.Within)
+		return Answer{}, failure(err, q.Within)
 	}
 	defer answer.Body.Close()
 	switch {
 	case answer.StatusCode == http.StatusNotModified && q.ETag != "":
 		return Answer{ETag: q.ETag, Same: true}, nil
 	case answer.StatusCode != http.StatusOK:
-		return Answer{}, fmt.Errorf("the server answers %s", answer.Status)
+		return Answer{}, fmt.Errorf("the server answers %s", Status(answer.StatusCode))
 	}
 	text, err := q.Limit.Read(answer.Body)
+	if over, ok := errors.AsType[overError](err); ok {
+		return Answer{}, over
+	}
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, failure(err, q.Within)
 	}
 	return Answer{Text: text, ETag: answer.Header.Get("ETag")}, nil
 }
@@ -80,10 +83,14 @@ func Get(ctx context.Context, q Request) (Answer, error) {
 func (l Limit) Read(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, l.Bytes+1))
 	if err == nil && int64(len(text)) > l.Bytes {
-		return nil, errors.New(l.Over)
+		return nil, overError(l.Over)
 	}
 	return text, err
 }
+
+type overError string
+
+func (e overError) Error() string { return string(e) }
 
 // IsAddress says whether a location is an address, and not a path.
 func IsAddress(location string) bool {
@@ -102,24 +109,10 @@ func Shown(location string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// stayEncrypted follows redirects as clients do, but not from https to http.
-func stayEncrypted(r *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
-		return errors.New("it redirects ten times")
+// failure is why a request failed; the client's own words repeat the whole address.
+func failure(err error, within time.Duration) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok && wrapped.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %s", within)
 	}
-	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
-		return errors.New("it redirects to an address without encryption")
-	}
-	return nil
-}
-
-// withoutAddress is the cause of a failed request; the client's own words repeat the whole address.
-func withoutAddress(err error, within time.Duration) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		if wrapped.Timeout() {
-			return fmt.Errorf("no answer within %s", within)
-		}
-		return wrapped.Err
-	}
-	return err
+	return errors.New(Reason(err, "it does not answer as a server of HTTP does"))
 }

@@ -34,6 +34,28 @@ func site(t *testing.T) *httptest.Server {
 			http.Redirect(w, r, "/round", http.StatusFound)
 		case "/plain":
 			http.Redirect(w, r, "http://"+r.Host+"/text", http.StatusFound)
+		case "/words":
+			hijacked, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(hijacked, "HTTP/1.1 500 hunter4\r\nContent-Length: 7\r\n\r\nhunter5")
+			hijacked.Close()
+		case "/banner":
+			hijacked, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(hijacked, "SSH-2.0-hunter6\r\n")
+			hijacked.Close()
+		case "/lost":
+			w.Header().Set("Content-Length", "9")
+			io.WriteString(w, "0123")
+		case "/badly":
+			w.Header().Set("Location", "https://%zz-hunter7")
+			w.WriteHeader(http.StatusFound)
 		case "/unasked":
 			w.WriteHeader(http.StatusNotModified)
 		default:
@@ -60,6 +82,10 @@ func TestGet(t *testing.T) {
 		{"/round", "", "", false, "it redirects ten times"},
 		{"/plain", "", "", false, "it redirects to an address without encryption"},
 		{"/unasked", "", "", false, "the server answers 304 Not Modified"},
+		{"/words", "", "", false, "the server answers 500 Internal Server Error"},
+		{"/banner", "", "", false, "it does not answer as a server of HTTP does"},
+		{"/badly", "", "", false, "it does not answer as a server of HTTP does"},
+		{"/lost", "", "", false, "it ended the connection"},
 		{"/gone", "", "", false, "the server answers 404 Not Found"},
 	} {
 		address := strings.Replace(s.URL, "://", "://me:hunter2@", 1) + tt.path + "?key=hunter3"
@@ -112,4 +138,28 @@ func TestGetEnds(t *testing.T) {
 			t.Errorf("somebody ended it: %v", err)
 		}
 	})
+}
+
+// TestRedirectedElsewhere: what was meant for one host does not come to another.
+func TestRedirectedElsewhere(t *testing.T) {
+	var got http.Header
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	defer other.Close()
+	first := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer first.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, first.URL+"/secret?token=hunter2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Authorization": {"Bearer hunter2"}, "Cookie": {"a=hunter2"}}
+	answer, err := (&http.Client{CheckRedirect: fetch.Redirect}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	for _, name := range []string{"Authorization", "Cookie", "Referer"} {
+		if text := got.Get(name); text != "" {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
 }

@@ -35,7 +35,7 @@ func (r *run) putIntoBucket(ctx context.Context, wish SnapshotWish, all []snapsh
 			wish.Name, wish.S3.BucketName))
 		return nil
 	}
-	b, err := inbucket.Open(wish.S3, r.TempDir)
+	b, err := inbucket.Open(wish.S3, r.Buckets)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *run) download(ctx context.Context, hosts []*host, wish RestoreWish) (su
 			return err
 		})
 	}
-	b, err := inbucket.Open(wish.S3, r.TempDir)
+	b, err := inbucket.Open(wish.S3, r.Buckets)
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +118,7 @@ type Listed struct {
 func ListSnapshots(ctx context.Context, o Options, w Work, s3 *config.S3Backup) (all []Listed, err error) {
 	var failed error
 	if s3.HasKeys() {
-		b, err := inbucket.Open(s3, o.TempDir)
+		b, err := inbucket.Open(s3, o.Buckets)
 		if err != nil {
 			return nil, err
 		}

@@ -127,7 +127,7 @@ func shells(t *testing.T, e *dockerstandin.Engine) {
 func members(t *testing.T) (*yard, *run, []*host) {
 	t.Helper()
 	y := newYard(t, twoMembers)
-	y.o.TempDir = t.TempDir()
+	y.o.Buckets.TempDir = t.TempDir()
 	r, err := restoreRun(y.o, y.work, RestoreWish{Name: "one"})
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestBucketAndBack(t *testing.T) {
 	if stored, err := os.ReadFile(server.File("harbour", "yard/one.zip")); err != nil || string(stored) != one {
 		t.Errorf("stored are %d bytes, %v", len(stored), err)
 	}
-	b, err := inbucket.Open(s3, "")
+	b, err := inbucket.Open(s3, inbucket.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestBucketFaults(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "snapshot one is on 1 hosts, but not in the bucket: bucket harbour/yard at "+s3.Endpoint) || strings.Contains(err.Error(), s3.SecretKey) {
 		t.Errorf("a wrong key: %v", err)
 	}
-	if left, err := os.ReadDir(r.TempDir); err != nil || len(left) != 0 {
+	if left, err := os.ReadDir(r.Buckets.TempDir); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
 }
@@ -318,7 +318,7 @@ func TestBucketRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := inbucket.Open(s3, "")
+	b, err := inbucket.Open(s3, inbucket.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-project/drover/rke1/kube"
 	"github.com/drover-project/drover/rke1/onhost"
 	"github.com/drover-project/drover/rke1/pki"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/rke1/wanted"
@@ -54,8 +55,8 @@ type Options struct {
 	Source func() pki.Source
 	// Addons says from where addons_include may be read.
 	Addons addons.Sources
-	// TempDir is where a snapshot is kept on its way to a bucket and back, with room for it, packed and not; "" is the system's.
-	TempDir string
+	// Buckets says how buckets are reached, and where a snapshot is kept on its way.
+	Buckets inbucket.Options
 	// Pause is how long to wait between two tries; 0 means 5 s.
 	Pause time.Duration
 	// Planned is called in Up when it is known what should be on each host that answered, and before anything is changed

@@ -92,7 +92,7 @@ func PreviewSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) 
 		return nil, err
 	}
 	if wish.S3.HasKeys() {
-		b, err := inbucket.Open(wish.S3, o.TempDir)
+		b, err := inbucket.Open(wish.S3, o.Buckets)
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +260,7 @@ func RemoveSnapshot(ctx context.Context, o Options, w Work, wish SnapshotWish) e
 		return err
 	}
 	if wish.S3.HasKeys() {
-		b, err := inbucket.Open(wish.S3, o.TempDir)
+		b, err := inbucket.Open(wish.S3, o.Buckets)
 		if err != nil {
 			return err
 		}

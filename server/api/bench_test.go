@@ -44,6 +44,7 @@ import (
 	"github.com/drover-project/drover/server/hosts/relay"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
 	"github.com/drover-project/drover/server/quotas"
@@ -287,7 +288,7 @@ func (b *bench) wire(o benchOptions) {
 	}
 	options.People = &people.People{State: b.st, Auth: b.auth, Now: b.now, Log: log}
 	if options.Directories, err = outsidedesk.New(outsidedesk.Options{
-		State: b.st, Auth: b.auth, People: options.People, Settings: b.set, Secret: "a secret of all servers", Now: b.now, Logger: log,
+		State: b.st, Auth: b.auth, People: options.People, Settings: b.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: b.now, Logger: log,
 	}); err != nil {
 		b.t.Fatal(err)
 	}

@@ -98,6 +98,7 @@ func TestEverySettingWorksOrSaysWhyNot(t *testing.T) {
 		"rights-changed-by-hand":       {"report", func() bool { return b.set.Get("rights-changed-by-hand").Value == "report" }},
 		"registration-quota":           {"7", func() bool { return b.set.Get("registration-quota").Value == "7" }},
 		"registration-rate-per-minute": {"7", func() bool { return b.set.Get("registration-rate-per-minute").Value == "7" }},
+		"outgoing-allowed-ranges":      {"10.20.0.0/16", func() bool { return b.set.Get("outgoing-allowed-ranges").Value == "10.20.0.0/16" }},
 		"server-url":                   {"https://elsewhere.example", func() bool { return strings.Contains(join(), "--server https://elsewhere.example") }},
 		"system-agent-installer-image": {"registry.example/installer-", func() bool { return b.set.Get("system-agent-installer-image").Value == "registry.example/installer-" }},
 		"system-default-registry":      {"mirror.example:5000/hub", func() bool { return b.set.Get("system-default-registry").Value == "mirror.example:5000/hub" }},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,16 @@ func (o *Offsite) String() string { return o.config.String() }
 
 // GoString is String: %#v has no keys either.
 func (o *Offsite) GoString() string { return o.String() }
+
+// Hosts are the hosts that the bucket is asked at.
+func (o *Offsite) Hosts() []string { return o.config.Hosts() }
+
+// By is the bucket reached by a way, that of bucket.Config.
+func (o *Offsite) By(way func(*http.Transport)) *Offsite {
+	config := o.config
+	config.Way = way
+	return &Offsite{config}
+}
 
 // open opens the bucket; close it.
 func (o *Offsite) open() (*bucket.Bucket, error) { return bucket.Open(o.config) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -54,11 +55,12 @@ func PlaceOf(s *state.State, c records.Cluster) (p offsite.Place, on bool, err e
 	})
 }
 
-// open opens a place.
-func open(p offsite.Place) (*bucket.Bucket, error) {
+// open opens a place. Way is that of bucket.Config.
+func open(p offsite.Place, way func(*http.Transport)) (*bucket.Bucket, error) {
 	return bucket.Open(bucket.Config{
 		Endpoint: p.Endpoint, Bucket: p.Bucket, Region: p.Region, Folder: p.Folder, AccessKey: p.AccessKey, SecretKey: p.SecretKey, CA: p.EndpointCA,
 		Lookup: map[string]bucket.Lookup{"dns": bucket.DNS, "path": bucket.Path}[p.BucketLookupType], SkipVerify: p.SkipSSLVerify, Stall: stall,
+		Way: way,
 	})
 }
 
@@ -144,7 +146,7 @@ func (m *Mirror) inBucket(ctx context.Context, c records.Cluster) (all []records
 	if err != nil || !on || place.AccessKey == "" {
 		return nil, false, err
 	}
-	b, err := open(place)
+	b, err := open(place, m.Way)
 	if err != nil {
 		return nil, false, err
 	}

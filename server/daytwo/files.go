@@ -33,6 +33,8 @@ type Files struct {
 	// Ask sends GET path with a header to the agent on a machine's host, and Tunnel is what is known of the way there.
 	Ask    func(ctx context.Context, subject records.Subject, path string, header http.Header) (*http.Response, error)
 	Tunnel func(records.Subject) observed.Tunnel
+	// Way is the way to buckets, as bucket.Config has it.
+	Way func(*http.Transport)
 }
 
 // FileWish is the file that somebody wants.
@@ -263,7 +265,7 @@ func (f *Files) inS3(ctx context.Context, c records.Cluster, s records.Snapshot)
 	case place.AccessKey == "":
 		return refused(false, "the server has no keys of the bucket: give the cluster a cloudCredentialName")
 	}
-	b, err := open(place)
+	b, err := open(place, f.Way)
 	if err != nil {
 		return refused(false, "%v", err)
 	}

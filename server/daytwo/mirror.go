@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,8 @@ type Mirror struct {
 	State *state.State
 	// Client is the way to a cluster's API; the error says why there is none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
+	// Way is the way to buckets, as bucket.Config has it.
+	Way    func(*http.Transport)
 	Logger *slog.Logger
 	Now    func() time.Time
 

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/rke1/addons"
+	"github.com/drover-project/drover/rke1/snapshots/inbucket"
 	"github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -24,7 +26,7 @@ import (
 	"github.com/drover-project/drover/tunnel"
 )
 
-// Options are what a Runner stands on. All are required.
+// Options are what a Runner stands on. All but the ways and Pause are required.
 type Options struct {
 	State *state.State
 	// Dial opens a connection on a host through its tunnel.
@@ -32,8 +34,11 @@ type Options struct {
 	// Tunnel is what is known of a host's tunnel.
 	Tunnel   func(records.Subject) observed.Tunnel
 	Versions *versions.Data
-	Now      func() time.Time
-	Logger   *slog.Logger
+	// Addons and Buckets are those of engine.Options: the ways to what the configs of clusters name.
+	Addons  addons.Sources
+	Buckets inbucket.Options
+	Now     func() time.Time
+	Logger  *slog.Logger
 	// Pause is between two tries of one thing in a run; 0 is the engine's own.
 	Pause time.Duration
 }

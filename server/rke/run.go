@@ -260,7 +260,7 @@ func (r *Runner) hold(ctx context.Context, d want.Decision) error {
 func (r *Runner) options(machines []records.Machine, report engine.Report) engine.Options {
 	return engine.Options{
 		Dial: r.dialer(machines), Versions: r.Versions, Report: report, Logger: r.Logger, Now: r.Now, Pause: r.Pause,
-		Source: func() pki.Source { return pki.NewSource(r.Now()) },
+		Source: func() pki.Source { return pki.NewSource(r.Now()) }, Addons: r.Addons, Buckets: r.Buckets,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/drover-project/drover/server/audit"
+	"github.com/drover-project/drover/server/outgoing"
 )
 
 // spoken is the Rancher release whose API this server speaks; clients choose their
@@ -90,6 +91,7 @@ func definitions(d Defaults) []definition {
 		{name: "kubeconfig-generate-token", by: administrators, value: "true", check: oneOf("true", "false")},
 		{name: "kubeconfig-max-token-ttl-minutes", by: administrators, value: "129600", check: minutes},
 		{name: "no-default-admin", by: administrators, value: "false", check: oneOf("true", "false")},
+		{name: outgoing.Setting, by: administrators, check: ranges},
 		{name: "password-min-length", by: administrators, value: "12", check: atLeast(2)},
 		{name: "public-api-body-limit", by: managers, value: "1Mi", readOnly: "the limit is built in"},
 		{name: "quota-clusters", by: managers, value: "10000", check: atLeast(0)},
@@ -223,6 +225,14 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9]
 // auditFilter refuses rules that leave nothing out for being misspelt.
 func auditFilter(value string) string {
 	if _, err := audit.ParseFilter(value); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// ranges refuses a value of which a part would allow nothing.
+func ranges(value string) string {
+	if _, err := outgoing.ParseRanges(value); err != nil {
 		return err.Error()
 	}
 	return ""

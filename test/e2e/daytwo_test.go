@@ -154,6 +154,8 @@ func (f *fleet) toBucket() {
 	f.parent.Cleanup(func() { must(f.parent, s.Close()) })
 	must(f.T, s.MakeBucket(bucketName))
 	*f.bucket = s
+	// The bucket is on the server's own host here, where the server does not look for what people name.
+	f.drover("settings", "set", "outgoing-allowed-ranges", f.Bed.Engine.Gateway().String()+"/32")
 	*f.etcd = append(*f.etcd, "s3:", "  cloudCredentialName: fleet-default:harbour-s3", "  endpoint: "+s.Endpoint, "  bucket: "+bucketName, "  folder: etcd", "  region: us-east-1", "  bucketLookupType: path", "  endpointCA: |")
 	for line := range strings.Lines(string(ca)) {
 		*f.etcd = append(*f.etcd, "    "+strings.TrimSpace(line))

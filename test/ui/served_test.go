@@ -35,6 +35,7 @@ import (
 	lines "github.com/drover-project/drover/server/kubectl"
 	"github.com/drover-project/drover/server/kubectl/commands"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -115,7 +116,7 @@ func (s *served) options(quiet *slog.Logger) api.Options {
 		},
 	})
 	persons := &people.People{State: s.st, Auth: s.auth, Now: now, Log: quiet}
-	outside, err := desk.New(desk.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Now: now, Logger: quiet})
+	outside, err := desk.New(desk.Options{State: s.st, Auth: s.auth, People: persons, Settings: s.set, Secret: "a secret of all servers", Outgoing: new(outgoing.Outgoing), Now: now, Logger: quiet})
 	must(s.t, err)
 	return api.Options{
 		State: s.st, Auth: s.auth, Settings: s.set, Versions: data, Registration: register, Logger: quiet,

@@ -122,7 +122,7 @@ func TestMigratePlan(t *testing.T) {
 		{[]string{"--kubeconfig", "broken"}, "", "read the kubeconfig broken: line 1: is not YAML"},
 		{[]string{"--kubeconfig", "program"}, "", "users[0].user.exec is refused"},
 		{[]string{"--kubeconfig", "plain"}, "", "is no URL such as https://"},
-		{[]string{"--kubeconfig", "elsewhere"}, "", "answers with a redirect, which is not followed"},
+		{[]string{"--kubeconfig", "elsewhere"}, "", "a redirect, which is not followed"},
 		{[]string{"--kubeconfig", "none"}, "", "read the kubeconfig"},
 		{[]string{"-o", "yaml"}, "", "is neither text nor json"},
 		{[]string{"--version-data", "none"}, "", "none"},

@@ -5,6 +5,7 @@
 package bucket
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -35,6 +37,12 @@ const (
 	pause = 300 * time.Millisecond
 	// maxObjects bounds a list.
 	maxObjects = 10_000
+	// maxHeader and maxAnswer bound the header of an answer, and its body where that is not the one of an object, in bytes: a page
+	// of a list has 1000 names of 1 KiB at most, and each character of them may be escaped.
+	maxHeader = 64 << 10
+	maxAnswer = 4 << 20
+	// maxMarks bounds how many times "<" is in an answer: each object of a list has about 25 of them.
+	maxMarks = 60_000
 	// defaultStall is Config.Stall of who sets none.
 	defaultStall = 2 * time.Minute
 	// cleanLimit bounds what is taken back after a failure.
@@ -71,6 +79,9 @@ type Config struct {
 	Lookup Lookup
 	// Insecure is HTTP without TLS. SkipVerify takes any certificate.
 	Insecure, SkipVerify bool
+	// Way leads the transport that requests go by, such as to a proxy, or around addresses that are not to be reached. Nil is
+	// the way of this machine. A role of this machine is asked for its keys by a way of its own.
+	Way func(*http.Transport)
 	// Stall is how long nothing may come or go before a connection counts as broken; 0 is two minutes.
 	Stall time.Duration
 }
@@ -92,6 +103,11 @@ func (c Config) endpoint() string {
 		return Amazon
 	}
 	return c.Endpoint
+}
+
+// Hosts are those that requests go to: the endpoint, and the one that has the bucket's name before it.
+func (c Config) Hosts() []string {
+	return []string{c.endpoint(), c.Bucket + "." + c.endpoint()}
 }
 
 // Bucket is open. Its methods may be called from many goroutines.
@@ -140,17 +156,21 @@ func Open(c Config) (*Bucket, error) {
 		trust.RootCAs = roots
 	}
 	web := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer(c.Stall), TLSClientConfig: trust, TLSHandshakeTimeout: c.Stall,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: c.Stall, DisableCompression: true,
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: c.Stall}).DialContext, TLSClientConfig: trust, TLSHandshakeTimeout: c.Stall,
+		MaxIdleConnsPerHost: 4, IdleConnTimeout: c.Stall, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 	}
+	if c.Way != nil {
+		c.Way(web)
+	}
+	web.DialContext = impatience(web.DialContext, c.Stall)
 	var keys *credentials.Credentials
 	if c.AccessKey != "" {
 		keys = credentials.NewStaticV4(c.AccessKey, c.SecretKey, "")
 	} else {
-		keys = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}})
+		keys = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: http.DefaultClient}})
 	}
 	o := minio.Options{
-		Creds: keys, Secure: !c.Insecure, Transport: web, Region: c.Region, MaxRetries: tries,
+		Creds: keys, Secure: !c.Insecure, Transport: bounded{web}, Region: c.Region, MaxRetries: tries,
 		BucketLookup: map[Lookup]minio.BucketLookupType{Auto: minio.BucketLookupAuto, DNS: minio.BucketLookupDNS, Path: minio.BucketLookupPath}[c.Lookup],
 	}
 	client, err := minio.New(c.endpoint(), &o)
@@ -262,10 +282,14 @@ func (b *Bucket) Put(ctx context.Context, name string, from io.ReaderAt, size in
 
 // write sends an object, again when the endpoint could not take it.
 func (b *Bucket) write(ctx context.Context, name string, from io.ReaderAt, size int64, sum string) error {
+	source := &source{ReaderAt: from}
 	for try := 1; ; try++ {
-		_, err := b.writer.PutObject(ctx, b.config.Bucket, b.key(name), io.NewSectionReader(from, 0, size), size, minio.PutObjectOptions{
+		_, err := b.writer.PutObject(ctx, b.config.Bucket, b.key(name), io.NewSectionReader(source, 0, size), size, minio.PutObjectOptions{
 			ContentType: "application/zip", PartSize: partSize, NumThreads: 1, SendContentMd5: true, UserMetadata: map[string]string{sumKey: sum},
 		})
+		if failed := source.failed.Load(); failed != nil {
+			return *failed
+		}
 		answered := minio.ErrorResponse{}
 		refused := errors.As(err, &answered) && answered.StatusCode < http.StatusInternalServerError
 		if err == nil || try == tries || refused || ctx.Err() != nil {
@@ -277,6 +301,25 @@ func (b *Bucket) write(ctx context.Context, name string, from io.ReaderAt, size 
 		}
 	}
 }
+
+// source keeps why it could not be read: the client's error about it is one among those of the endpoint.
+type source struct {
+	io.ReaderAt
+	failed atomic.Pointer[sourceError]
+}
+
+func (s *source) ReadAt(b []byte, at int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(b, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed.CompareAndSwap(nil, &sourceError{err})
+	}
+	return n, err
+}
+
+// sourceError is that what is to be written cannot be read here.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
 
 // takeBack does what it can after a failure, whatever became of the context. The failure is what is reported.
 func (b *Bucket) takeBack(ctx context.Context, do func(context.Context) error) {
@@ -299,7 +342,7 @@ func (b *Bucket) Get(ctx context.Context, name string, to io.Writer) (Object, er
 	}
 	o := object(name, info)
 	counted := spool.Counted(to)
-	if _, err := io.Copy(counted, from); err != nil {
+	if _, err := io.Copy(counted, io.LimitReader(from, o.Size+1)); err != nil {
 		if counted.Failed != nil {
 			return o, counted.Failed
 		}
@@ -321,16 +364,55 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// dialer opens connections that end when nothing moves for a time.
-func dialer(stall time.Duration) func(context.Context, string, string) (net.Conn, error) {
+// impatience has connections end when nothing moves for a time.
+func impatience(dial func(context.Context, string, string) (net.Conn, error), stall time.Duration) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: stall}).DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		return &impatient{conn, stall}, nil
 	}
 }
+
+// bounded ends answers that are longer than they can be. Those with the bytes of an object, which Get counts, are as long as it is.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if errors.Is(err, io.EOF) { // for which the client has words of its own
+		err = errEnded
+	}
+	if err != nil {
+		return nil, err
+	}
+	object := r.Method == http.MethodGet && r.URL.RawQuery == "" && (answer.StatusCode == http.StatusOK || answer.StatusCode == http.StatusPartialContent)
+	if !object {
+		answer.Body = &limited{ReadCloser: answer.Body, bytes: maxAnswer, marks: maxMarks}
+	}
+	return answer, nil
+}
+
+// limited is an answer in XML, in which a few bytes become an object of a list.
+type limited struct {
+	io.ReadCloser
+	bytes, marks int
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.ReadCloser.Read(b[:min(len(b), l.bytes+1)])
+	l.bytes -= n
+	l.marks -= bytes.Count(b[:n], []byte("<"))
+	if l.bytes < 0 || l.marks < 0 {
+		return 0, errEndless
+	}
+	return n, err
+}
+
+var (
+	errEndless = errors.New("its answer is longer than one of a bucket can be")
+	errEnded   = errors.New("the connection ended without an answer")
+)
 
 type impatient struct {
 	net.Conn

@@ -201,7 +201,7 @@ func TestFaults(t *testing.T) {
 		{"slow", func(c *bucket.Config) { c.Endpoint, c.Stall = silent.Addr().String(), 50*time.Millisecond }, "nothing came or went for 50ms"},
 		{"a wrong CA", func(c *bucket.Config) { c.CA = string(other) }, "not of an authority that is known here: give the authority's certificate"},
 		{"no CA", func(c *bucket.Config) { c.CA = "" }, "not of an authority that is known here"},
-		{"a wrong name", func(c *bucket.Config) { c.Endpoint = "localhost:" + port }, "its certificate is of somebody else"},
+		{"a wrong name", func(c *bucket.Config) { c.Endpoint = "localhost:" + port }, "its certificate is not for localhost: name the endpoint"},
 		{"no TLS there", func(c *bucket.Config) { c.Endpoint = plain.Endpoint }, "it answers without TLS"},
 		{"an unknown name", func(c *bucket.Config) { c.Endpoint = "s3.invalid" }, "the name of the endpoint is not known here"},
 		{"a wrong secret key", func(c *bucket.Config) { c.SecretKey = "hunter3" }, "correct the access key and the secret key"},
@@ -291,6 +291,78 @@ func TestFailingEndpoint(t *testing.T) {
 	}
 	if all, err := target.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%s has %v, %v", s.Endpoint, all, err)
+	}
+}
+
+// What something answers that is no S3, or an S3 that says too much: none of its words are shown, and little of it comes in.
+func TestWordsOfAnEndpoint(t *testing.T) {
+	const words = "hunter3"
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"a message": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "<Error><Code>AccessDenied</Code><Message>"+words+"</Message></Error>")
+		}, "it answers AccessDenied: let the keys"},
+		"a code that is none": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "<Error><Code>"+words+" </Code></Error>")
+		}, "it answers 403 Forbidden"},
+		"a header": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("x-minio-error-code", words)
+			w.WriteHeader(400)
+		}, "it answers 400 Bad Request"},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, words, http.StatusTeapot) }, "it answers 418"},
+		"another page": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<"+words+">"+words+"</other>")
+		}, "its answer is not one of S3"},
+		"a region": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "<Error><Code>InvalidRegion</Code><Region>"+words+" </Region></Error>")
+		}, "set the bucket's region"},
+		"nothing": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "it ended the connection"},
+		"objects without end": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<ListBucketResult>")
+			for many := strings.Repeat("<Contents/>", 1000); ; {
+				if _, err := io.WriteString(w, many); err != nil {
+					return
+				}
+			}
+		}, "longer than one of a bucket can be"},
+		"a name without end": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<ListBucketResult><Name>")
+			for many := strings.Repeat("x", 64<<10); ; {
+				if _, err := io.WriteString(w, many); err != nil {
+					return
+				}
+			}
+		}, "longer than one of a bucket can be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(tt.answer)
+			defer s.Close()
+			b := open(t, bucket.Config{Endpoint: strings.TrimPrefix(s.URL, "http://"), Insecure: true, Bucket: "harbour", Region: "us-east-1", AccessKey: "hunter-access", SecretKey: "hunter-secret"})
+			_, err := b.List(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), words) {
+				t.Errorf("%v\nwant %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// A way leads each connection.
+func TestWay(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
+	defer s.Close()
+	b := open(t, bucket.Config{Endpoint: strings.TrimPrefix(s.URL, "http://"), Insecure: true, Bucket: "harbour", Region: "us-east-1", AccessKey: "hunter-access", SecretKey: "hunter-secret", Way: func(t *http.Transport) {
+		t.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("not there")}
+		}
+	}})
+	if _, err := b.List(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "list what is there: not there") {
+		t.Error(err)
 	}
 }
 

@@ -11,14 +11,21 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/drover-project/drover/plans/fetch"
 )
 
-// maxWords bounds what is quoted of an endpoint, in bytes.
-const maxWords = 300
+// code and region are the forms of what is quoted of an endpoint: nothing else that it says is shown. Wire source: Amazon S3 API
+// reference, "Error responses", and the names of Amazon's regions, which others imitate.
+var (
+	code   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
+	region = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+)
 
 // explain is the sentence for what failed while something was done.
 func (b *Bucket) explain(err error, doing string) error {
@@ -50,40 +57,42 @@ func (b *Bucket) why(err error) string {
 		timeout  net.Error
 		answered minio.ErrorResponse
 		record   tls.RecordHeaderError
+		here     sourceError
 	)
 	switch {
+	case errors.As(err, &here):
+		return here.Error()
 	case errors.Is(err, context.Canceled):
 		return "it was stopped"
 	case errors.As(err, &answered):
 		return b.answer(answered)
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("its certificate is not of an authority that is known here: give the authority's certificate as the endpoint's CA (%v)", unknown)
+		return "its certificate is not of an authority that is known here: give the authority's certificate as the endpoint's CA"
 	case errors.As(err, &name):
-		return fmt.Sprintf("its certificate is of somebody else: name the endpoint as the certificate does (%v)", name)
+		return fmt.Sprintf("its certificate is not for %.253s: name the endpoint as the certificate does", name.Host)
 	case errors.As(err, &invalid):
-		return fmt.Sprintf("its certificate does not count: renew it there, or set the clock here (%v)", invalid)
+		return "its certificate is not valid now: renew it there, or set the clock here"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "it answers without TLS, and keys are not sent that way: give the port that has TLS"
 	case errors.As(err, &dns):
-		return fmt.Sprintf("the name of the endpoint is not known here (%v)", dns)
+		return fmt.Sprintf("the name of the endpoint is not known here (%s)", fetch.Reason(dns, dns.Name))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: see whether the endpoint runs, and its port"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("nothing came or went for %s, or the time for all of it is over: see whether the endpoint is overloaded, and whether a firewall stands between", b.config.Stall)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
-		return fmt.Sprintf("it ended the connection (%v): see its log; what was sent does not count", err)
+	case errors.Is(err, errEnded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return fmt.Sprintf("it ended the connection (%s): see its log; what was sent does not count", fetch.Reason(err, "while it was asked"))
+	case errors.Is(err, errEndless):
+		return errEndless.Error()
 	}
-	return err.Error()
+	return fetch.Reason(err, "its answer is not one of S3: see whether the endpoint is one, and its port")
 }
 
 // answer is the reason that the endpoint gave.
 func (b *Bucket) answer(is minio.ErrorResponse) string {
 	said := fmt.Sprintf("it answers %s", is.Code)
-	if is.Code == "" {
-		said = fmt.Sprintf("it answers with status %d", is.StatusCode)
-	}
-	if is.Message != "" {
-		said += fmt.Sprintf(" (%.*s)", maxWords, b.masked(is.Message))
+	if !code.MatchString(is.Code) {
+		said = fmt.Sprintf("it answers %s", fetch.Status(is.StatusCode))
 	}
 	switch is.Code {
 	case minio.NoSuchBucket:
@@ -95,7 +104,7 @@ func (b *Bucket) answer(is minio.ErrorResponse) string {
 	case minio.AccessDenied:
 		return said + ": let the keys list the bucket, and read, write and delete objects"
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
-		if is.Region != "" {
+		if region.MatchString(is.Region) {
 			return said + ": set the region to " + is.Region
 		}
 		return said + ": set the bucket's region"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path"
 	"strings"
@@ -26,19 +27,27 @@ const maxNamed = 20
 // Bucket is a bucket for snapshots of a cluster.
 type Bucket struct {
 	*bucket.Bucket
+	Options
+}
+
+// Options are what a bucket needs of the machine that asks it.
+type Options struct {
 	// TempDir is where a snapshot is kept on its way, with room for it, packed and not; "" is the system's.
 	TempDir string
+	// Way is that of bucket.Config.
+	Way func(*http.Transport)
 }
 
 // Open opens the bucket of a config that has keys, asking nobody yet. Close it.
-func Open(s3 *config.S3Backup, tempDir string) (*Bucket, error) {
+func Open(s3 *config.S3Backup, o Options) (*Bucket, error) {
 	b, err := bucket.Open(bucket.Config{
 		Endpoint: s3.Endpoint, Bucket: s3.BucketName, Region: s3.Region, Folder: s3.Folder, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey, CA: s3.CustomCA,
+		Way: o.Way,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Bucket{Bucket: b, TempDir: tempDir}, nil
+	return &Bucket{b, o}, nil
 }
 
 // Host is a host with its snapshots.
@@ -144,7 +153,7 @@ func (b *Bucket) Fetch(ctx context.Context, name string) (*Fetched, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := b.Get(ctx, snapshots.File(name), spool.To(file))
+	o, err := b.Get(ctx, snapshots.File(name), &atMost{spool.To(file), there.Size})
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -153,6 +162,19 @@ func (b *Bucket) Fetch(ctx context.Context, name string) (*Fetched, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", b, err), file.Close())
 	}
 	return &Fetched{Snapshot: is, name: name, file: file}, nil
+}
+
+// atMost fails after so many bytes.
+type atMost struct {
+	to   io.Writer
+	left int64
+}
+
+func (a *atMost) Write(b []byte) (int, error) {
+	if a.left -= int64(len(b)); a.left < 0 {
+		return 0, errors.New("the bucket gives more bytes than it said that there are")
+	}
+	return a.to.Write(b)
 }
 
 // missing says what else there is.

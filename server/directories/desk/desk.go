@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/directories/github"
 	"github.com/drover-project/drover/server/directories/ldap"
 	"github.com/drover-project/drover/server/directories/oidc"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/settings"
@@ -32,8 +33,10 @@ type Options struct {
 	Settings *settings.Settings
 	// Secret is shared by all servers of the store.
 	Secret string
-	Now    func() time.Time
-	Logger *slog.Logger
+	// Outgoing is the way to directories.
+	Outgoing *outgoing.Outgoing
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Desk is one.
@@ -41,6 +44,8 @@ type Desk struct {
 	Options
 	sealer *directories.Sealer
 	asking chan struct{}
+	// turns let one search at a time into each directory of LDAP, by its kind.
+	turns map[string]ldap.Turn
 }
 
 // New makes one.
@@ -49,7 +54,11 @@ func New(o Options) (*Desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Desk{Options: o, sealer: sealer, asking: make(chan struct{}, maxAsking)}, nil
+	d := &Desk{Options: o, sealer: sealer, asking: make(chan struct{}, maxAsking), turns: map[string]ldap.Turn{}}
+	for _, kind := range directories.Kinds() {
+		d.turns[kind] = ldap.NewTurn()
+	}
+	return d, nil
 }
 
 // side is one of the two ways to ask a directory; the other is nil.
@@ -61,11 +70,11 @@ type side struct {
 func (d *Desk) open(c records.Directory) (s side, err error) {
 	switch {
 	case c.LDAP != nil:
-		s.passwords = ldap.Open(c.Kind, *c.LDAP)
+		s.passwords = ldap.Open(c.Kind, *c.LDAP, d.Outgoing.Configured(c.LDAP.URL), d.turns[c.Kind])
 	case c.OIDC != nil:
-		s.browsers, err = oidc.Open(*c.OIDC, d.Now)
+		s.browsers, err = oidc.Open(*c.OIDC, d.Outgoing.Configured(c.OIDC.Issuer), d.Now)
 	case c.GitHub != nil:
-		s.browsers, err = github.Open(*c.GitHub)
+		s.browsers, err = github.Open(*c.GitHub, d.Outgoing)
 	default:
 		err = fmt.Errorf("directory %s has no configuration", c.Kind)
 	}

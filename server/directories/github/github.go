@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/directories/web"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -37,15 +37,15 @@ type Directory struct {
 }
 
 // Open makes one of a configuration that was checked.
-func Open(c records.GitHubDirectory) (*Directory, error) {
-	client, err := web.New(c.CA)
-	if err != nil {
-		return nil, err
-	}
+func Open(c records.GitHubDirectory, out *outgoing.Outgoing) (*Directory, error) {
 	site := strings.TrimRight(cmp.Or(c.URL, "https://github.com"), "/")
 	api := site + "/api/v3"
 	if site == "https://github.com" {
 		api = "https://api.github.com"
+	}
+	client, err := web.New(c.CA, out.Configured(site))
+	if err != nil {
+		return nil, err
 	}
 	return &Directory{c, client, site, api}, nil
 }
@@ -71,7 +71,6 @@ func (d *Directory) Finish(ctx context.Context, t directories.Trip, code string)
 		if refused.ErrorCode == "bad_verification_code" {
 			return directories.Person{}, directories.Denied("GitHub does not take the code that the browser brought: it was used already, or its time is over")
 		}
-		err = fmt.Errorf("it answers %s %.100q", refused.Response.Status, refused.ErrorCode) // its own text has the whole answer
 	}
 	if err != nil {
 		return directories.Person{}, d.unavailable(ctx, "exchange the code of a login", err)
@@ -145,16 +144,13 @@ func (d *Directory) get(ctx context.Context, token, path string, into any) error
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := d.http.Do(r)
+	if refused, ok := errors.AsType[*web.StatusError](err); ok && refused.Code == http.StatusUnauthorized && token != "" {
+		return directories.ErrLapsed
+	}
 	if err != nil {
 		return d.unavailable(ctx, "ask "+d.api, err)
 	}
 	defer answer.Body.Close()
-	switch {
-	case answer.StatusCode == http.StatusUnauthorized && token != "":
-		return directories.ErrLapsed
-	case answer.StatusCode != http.StatusOK:
-		return d.unavailable(ctx, "ask "+d.api, fmt.Errorf("it answers %s", answer.Status))
-	}
 	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
 		return d.unavailable(ctx, "read an answer of "+d.api, err)
 	}
@@ -164,6 +160,8 @@ func (d *Directory) get(ctx context.Context, token, path string, into any) error
 func (d *Directory) unavailable(ctx context.Context, doing string, err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || ctx.Err() != nil {
 		err = context.DeadlineExceeded
+	} else { // the text of err may have the whole answer, tokens included
+		err = errors.New(web.Reason(err, "its answer is not that of GitHub"))
 	}
 	return &directories.UnavailableError{Kind: records.GitHub, Doing: doing, Err: err}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/test/githubstandin"
 )
@@ -20,7 +21,7 @@ func start(t *testing.T, p githubstandin.Person) (*Directory, *githubstandin.Git
 	t.Helper()
 	g, stop := githubstandin.Start(redirect, p)
 	t.Cleanup(stop)
-	d, err := Open(records.GitHubDirectory{URL: g.URL, CA: g.CA, ClientID: githubstandin.ClientID, ClientSecret: githubstandin.ClientSecret})
+	d, err := Open(records.GitHubDirectory{URL: g.URL, CA: g.CA, ClientID: githubstandin.ClientID, ClientSecret: githubstandin.ClientSecret}, new(outgoing.Outgoing))
 	if err != nil {
 		t.Fatal(err)
 	}

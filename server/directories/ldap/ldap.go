@@ -18,29 +18,29 @@ import (
 	"github.com/go-ldap/ldap/v3"
 
 	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/records"
 )
-
-// maxAnswers bounds all answers of one connection, in bytes: those of a person with very many groups.
-const maxAnswers = 8 << 20
 
 // Directory is one; it keeps no connection.
 type Directory struct {
 	kind   string
 	config records.LDAPDirectory
 	names  names
+	way    *outgoing.Way
+	turn   Turn
 }
 
 // names are the attributes and filters of a kind where the configuration names none.
 type names struct{ login, name, people, groups, member string }
 
-// Open makes one of a configuration that was checked.
-func Open(kind string, c records.LDAPDirectory) *Directory {
+// Open makes one of a configuration that was checked. All that ask the same directory have one turn.
+func Open(kind string, c records.LDAPDirectory, way *outgoing.Way, turn Turn) *Directory {
 	usual := names{login: "uid", name: "cn", people: "(objectClass=person)", groups: "(objectClass=*)", member: "member"}
 	if kind == records.ActiveDirectory {
 		usual = names{login: "sAMAccountName", name: "displayName", people: "(&(objectCategory=person)(objectClass=user))", groups: "(objectClass=group)", member: "member"}
 	}
-	return &Directory{kind: kind, config: c, names: names{
+	return &Directory{kind: kind, config: c, way: way, turn: turn, names: names{
 		login: cmp.Or(c.Users.Login, usual.login), name: cmp.Or(c.Users.Name, usual.name), people: cmp.Or(c.Users.Filter, usual.people),
 		groups: cmp.Or(c.Groups.Filter, usual.groups), member: cmp.Or(c.Groups.Member, usual.member),
 	}}
@@ -52,7 +52,7 @@ func (d *Directory) Login(ctx context.Context, username, password string) (p dir
 	if username == "" || password == "" {
 		return p, directories.ErrWrongPassword
 	}
-	err = d.ask(ctx, func(c *ldap.Conn) error {
+	err = d.ask(ctx, func(c *conversation) error {
 		entry, err := d.entry(ctx, c, d.config.Users.Base, ldap.ScopeWholeSubtree, d.byLogin(username))
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (d *Directory) Find(ctx context.Context, principal string) (p directories.P
 	if !ours {
 		return p, directories.ErrGone
 	}
-	err = d.ask(ctx, func(c *ldap.Conn) error {
+	err = d.ask(ctx, func(c *conversation) error {
 		entry, err := d.entry(ctx, c, dn, ldap.ScopeBaseObject, d.names.people)
 		if err != nil {
 			return err
@@ -97,12 +97,12 @@ func (d *Directory) Find(ctx context.Context, principal string) (p directories.P
 
 // Check is one side of directories.Passwords.
 func (d *Directory) Check(ctx context.Context) error {
-	return d.ask(ctx, func(c *ldap.Conn) error {
+	return d.ask(ctx, func(c *conversation) error {
 		for _, base := range []string{d.config.Users.Base, d.config.Groups.Base} {
 			if base == "" {
 				continue
 			}
-			if _, err := c.Search(request(base, ldap.ScopeBaseObject, 1, "(objectClass=*)", "1.1")); err != nil {
+			if _, err := c.search(ctx, request(base, ldap.ScopeBaseObject, 1, "(objectClass=*)", "1.1")); err != nil {
 				return d.unavailable(ctx, fmt.Sprintf("look at %.200q", base), err)
 			}
 		}
@@ -116,32 +116,40 @@ func (d *Directory) byLogin(username string) string {
 }
 
 // ask runs what is asked of a connection that the server's own account is bound to, within directories.Timeout.
-func (d *Directory) ask(ctx context.Context, do func(*ldap.Conn) error) error {
+func (d *Directory) ask(ctx context.Context, do func(*conversation) error) error {
 	ctx, cancel := context.WithTimeout(ctx, directories.Timeout)
 	defer cancel()
 	raw, err := d.dial(ctx)
 	if err != nil {
 		return d.unavailable(ctx, "connect to "+d.config.URL, err)
 	}
+	defer func() { _ = raw.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
-	c := ldap.NewConn(raw, strings.HasPrefix(d.config.URL, "ldaps:"))
-	c.Start()
-	defer func() { _ = c.Close() }()
-	if d.config.StartTLS {
+	secure := raw
+	if !d.config.Plaintext {
 		trust, err := d.trust()
 		if err != nil {
-			return d.unavailable(ctx, "trust "+d.config.URL, err)
+			return &directories.UnavailableError{Kind: d.kind, Doing: "trust " + d.config.URL, Err: err}
 		}
-		if err := c.StartTLS(trust); err != nil {
+		if secure, err = secured(ctx, raw, d.config.StartTLS, trust); err != nil {
 			return d.unavailable(ctx, "begin TLS with "+d.config.URL, err)
 		}
 	}
-	if err := d.bind(ctx, c); err != nil {
-		return err
+	c := &conversation{bounds: bound(secure), turn: d.turn}
+	c.Conn = ldap.NewConn(c.bounds, !d.config.Plaintext)
+	c.Start()
+	defer func() { _ = c.Close() }()
+	if err = d.bind(ctx, c); err == nil {
+		err = do(c)
 	}
-	err = do(c)
-	if err != nil && ctx.Err() != nil { // whatever it looks like from inside
+	over := c.bounds.failed.Load()
+	switch {
+	case err == nil:
+		return nil
+	case over != nil: // whatever it looks like from inside
+		return &directories.UnavailableError{Kind: d.kind, Doing: "ask " + d.config.URL, Err: over}
+	case ctx.Err() != nil:
 		return d.unavailable(ctx, "ask "+d.config.URL, err)
 	}
 	return err
@@ -168,26 +176,10 @@ func (d *Directory) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	port := cmp.Or(u.Port(), map[string]string{"ldap": "389", "ldaps": "636"}[u.Scheme])
-	plain, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err != nil {
-		return nil, err
-	}
-	limited := &bounded{Conn: plain, left: maxAnswers}
-	if u.Scheme != "ldaps" {
-		return limited, nil
-	}
-	trust, err := d.trust()
-	if err == nil {
-		secure := tls.Client(limited, trust)
-		if err = secure.HandshakeContext(ctx); err == nil {
-			return secure, nil
-		}
-	}
-	_ = plain.Close()
-	return nil, err
+	return d.way.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 }
 
-func (d *Directory) bind(ctx context.Context, c *ldap.Conn) error {
+func (d *Directory) bind(ctx context.Context, c *conversation) error {
 	if err := c.Bind(d.config.BindDN, d.config.BindPassword); err != nil {
 		return d.unavailable(ctx, "bind as "+d.config.BindDN, err)
 	}
@@ -200,8 +192,8 @@ func request(base string, scope, most int, filter string, attributes ...string) 
 
 // entry is the one that a filter finds; nil for none. That several are found is a fault of the directory or of the filter: none
 // of them is who is meant.
-func (d *Directory) entry(ctx context.Context, c *ldap.Conn, base string, scope int, filter string) (*ldap.Entry, error) {
-	found, err := c.Search(request(base, scope, 2, filter, d.names.login, d.names.name, "userAccountControl"))
+func (d *Directory) entry(ctx context.Context, c *conversation, base string, scope int, filter string) (*ldap.Entry, error) {
+	found, err := c.search(ctx, request(base, scope, 2, filter, d.names.login, d.names.name, "userAccountControl"))
 	switch {
 	case ldap.IsErrorWithCode(err, ldap.LDAPResultNoSuchObject) && scope == ldap.ScopeBaseObject:
 		return nil, nil
@@ -210,7 +202,7 @@ func (d *Directory) entry(ctx context.Context, c *ldap.Conn, base string, scope 
 	case len(found.Entries) == 0:
 		return nil, nil
 	case len(found.Entries) > 1:
-		return nil, d.unavailable(ctx, "look for people", errors.New("several entries have the same login name"))
+		return nil, d.odd("several entries have the same login name")
 	}
 	return found.Entries[0], nil
 }
@@ -221,12 +213,12 @@ func (d *Directory) shut(e *ldap.Entry) bool {
 	return err == nil && flags&2 != 0
 }
 
-func (d *Directory) person(ctx context.Context, c *ldap.Conn, e *ldap.Entry) (directories.Person, error) {
+func (d *Directory) person(ctx context.Context, c *conversation, e *ldap.Entry) (directories.Person, error) {
 	p := directories.Person{
 		Principal: directories.UserOf(d.kind, e.DN), Login: e.GetAttributeValue(d.names.login), Name: e.GetAttributeValue(d.names.name),
 	}
 	if len(p.Principal) > directories.MaxPrincipal {
-		return p, d.unavailable(ctx, "look for people", fmt.Errorf("the DN of an entry has %d bytes; at most %d are possible", len(e.DN), directories.MaxPrincipal))
+		return p, d.odd("the DN of an entry has %d bytes; at most %d are possible", len(e.DN), directories.MaxPrincipal)
 	}
 	if d.config.Groups.Base == "" {
 		return p, nil
@@ -252,7 +244,7 @@ const (
 )
 
 // groups are the DNs of the groups that a member is in.
-func (d *Directory) groups(ctx context.Context, c *ldap.Conn, member string) ([]string, error) {
+func (d *Directory) groups(ctx context.Context, c *conversation, member string) ([]string, error) {
 	rule, levels := "", 1
 	switch {
 	case d.config.Groups.Nested && d.kind == records.ActiveDirectory:
@@ -283,7 +275,7 @@ func (d *Directory) groups(ctx context.Context, c *ldap.Conn, member string) ([]
 
 // having are the groups that have one of the members. Where there are more than are wanted, or than the directory gives away at
 // once, the rest is left out.
-func (d *Directory) having(ctx context.Context, c *ldap.Conn, rule string, members []string, most int) ([]string, error) {
+func (d *Directory) having(ctx context.Context, c *conversation, rule string, members []string, most int) ([]string, error) {
 	if most <= 0 {
 		return nil, nil
 	}
@@ -291,7 +283,7 @@ func (d *Directory) having(ctx context.Context, c *ldap.Conn, rule string, membe
 	for _, m := range members {
 		any.WriteString("(" + d.names.member + rule + "=" + ldap.EscapeFilter(m) + ")")
 	}
-	found, err := c.Search(request(d.config.Groups.Base, ldap.ScopeWholeSubtree, most, "(&"+d.names.groups+"(|"+any.String()+"))", "1.1"))
+	found, err := c.search(ctx, request(d.config.Groups.Base, ldap.ScopeWholeSubtree, most, "(&"+d.names.groups+"(|"+any.String()+"))", "1.1"))
 	if err != nil && !(found != nil && ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded)) {
 		return nil, d.unavailable(ctx, "look for groups", err)
 	}
@@ -309,27 +301,18 @@ func refusal(err error) bool {
 		ldap.LDAPResultInsufficientAccessRights, ldap.LDAPResultConstraintViolation, ldap.LDAPResultNoSuchObject, ldap.LDAPResultInvalidDNSyntax)
 }
 
+// odd is that a directory has people whom it should not have.
+func (d *Directory) odd(format string, args ...any) error {
+	return &directories.UnavailableError{Kind: d.kind, Doing: "look for people", Err: fmt.Errorf(format, args...)}
+}
+
 func (d *Directory) unavailable(ctx context.Context, doing string, err error) error {
 	if already, ok := errors.AsType[*directories.UnavailableError](err); ok && ctx.Err() == nil {
 		return already
 	}
+	err = plain(err)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return &directories.UnavailableError{Kind: d.kind, Doing: doing, Err: err}
-}
-
-// bounded ends a connection that says too much.
-type bounded struct {
-	net.Conn
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("the answers are longer than %d bytes", maxAnswers)
-	}
-	n, err := b.Conn.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }

@@ -15,7 +15,7 @@ const groupName = "cn"
 
 // Search is one side of directories.Passwords.
 func (d *Directory) Search(ctx context.Context, text string, want directories.Sought, most int) (found []directories.Found, err error) {
-	err = d.ask(ctx, func(c *ldap.Conn) error {
+	err = d.ask(ctx, func(c *conversation) error {
 		if want != directories.Groups {
 			people, err := d.search(ctx, c, d.config.Users.Base, d.beginning(text), most, d.names.login, d.names.name, "userAccountControl")
 			if err != nil {
@@ -48,8 +48,8 @@ func (d *Directory) beginning(text string) string {
 }
 
 // search finds at most so many entries; where a directory has more, the rest is left out.
-func (d *Directory) search(ctx context.Context, c *ldap.Conn, base, filter string, most int, attributes ...string) ([]*ldap.Entry, error) {
-	found, err := c.Search(request(base, ldap.ScopeWholeSubtree, most, filter, attributes...))
+func (d *Directory) search(ctx context.Context, c *conversation, base, filter string, most int, attributes ...string) ([]*ldap.Entry, error) {
+	found, err := c.search(ctx, request(base, ldap.ScopeWholeSubtree, most, filter, attributes...))
 	if err != nil && !(found != nil && ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded)) {
 		return nil, d.unavailable(ctx, "search", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/directories/web"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -31,8 +31,8 @@ type Provider struct {
 }
 
 // Open makes one of a configuration that was checked.
-func Open(c records.OIDCDirectory, now func() time.Time) (*Provider, error) {
-	client, err := web.New(c.CA)
+func Open(c records.OIDCDirectory, way *outgoing.Way, now func() time.Time) (*Provider, error) {
+	client, err := web.New(c.CA, way)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (p *Provider) ask(ctx context.Context, redirect string, do func(context.Con
 	}
 	for _, at := range []string{metadata.Endpoint().AuthURL, metadata.Endpoint().TokenURL} {
 		if u, err := url.Parse(at); err != nil || u.Scheme != "https" {
-			return p.unavailable(ctx, "read what "+p.config.Issuer+" says of itself", errors.New("it names an address that is not https"))
+			return &directories.UnavailableError{Kind: records.GenericOIDC, Doing: "read what " + p.config.Issuer + " says of itself", Err: errors.New("it names an address that is not https")}
 		}
 	}
 	return do(ctx, conversation{p, metadata, oauth2.Config{
@@ -173,11 +173,29 @@ func (c conversation) verified(ctx context.Context, raw string, nonce *string) (
 	case err != nil && ctx.Err() != nil:
 		return nil, c.unavailable(ctx, "read its keys", err)
 	case err != nil:
-		return nil, directories.Denied("the ID token is not one that lets anybody in here: %.300v", err)
+		return nil, directories.Denied("the ID token is not one that lets anybody in here: %s", c.fault(ctx, raw))
 	case nonce != nil && subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(*nonce)) != 1:
 		return nil, directories.Denied("the ID token is of another login: its nonce is not that of this one")
 	}
 	return verified, nil
+}
+
+// fault is what is wrong with an ID token, found by leaving out what it is checked for. The verifier's own words repeat the token,
+// and what was answered instead of keys.
+func (c conversation) fault(ctx context.Context, raw string) string {
+	for _, check := range []struct {
+		without oidc.Config
+		fault   string
+	}{
+		{oidc.Config{SkipClientIDCheck: true, SkipIssuerCheck: true, SkipExpiryCheck: true}, "its signature is not by the keys that the provider shows, or those cannot be read"},
+		{oidc.Config{ClientID: c.config.ClientID, SkipIssuerCheck: true, SkipExpiryCheck: true}, "its audience is another client than oidc.clientID"},
+		{oidc.Config{ClientID: c.config.ClientID, SkipExpiryCheck: true}, "its issuer is another provider than oidc.issuer"},
+	} {
+		if _, err := c.metadata.VerifierContext(ctx, &check.without).Verify(ctx, raw); err != nil {
+			return check.fault
+		}
+	}
+	return "its time is over, or has not begun"
 }
 
 // groups reads a claim that is a list of texts, or one text.
@@ -202,11 +220,10 @@ func groups(claim any) ([]string, error) {
 }
 
 func (p *Provider) unavailable(ctx context.Context, doing string, err error) error {
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text has the whole answer, tokens included
-		err = fmt.Errorf("it answers %s %.100q", refused.Response.Status, refused.ErrorCode)
-	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || ctx.Err() != nil {
 		err = context.DeadlineExceeded
+	} else { // the text of err may have the whole answer, tokens included
+		err = errors.New(web.Reason(err, "its answer is not that of a provider of OpenID Connect whose issuer is "+p.config.Issuer))
 	}
 	return &directories.UnavailableError{Kind: records.GenericOIDC, Doing: doing, Err: err}
 }

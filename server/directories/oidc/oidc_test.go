@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/drover-project/drover/server/directories"
+	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -86,7 +87,7 @@ func forge(t *testing.T) (*forger, *Provider) {
 	p, err := Open(records.OIDCDirectory{
 		Issuer: f.URL, ClientID: "drover", ClientSecret: "hunter2", Scopes: []string{"offline_access"},
 		CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})),
-	}, time.Now)
+	}, new(outgoing.Outgoing).Configured(f.URL), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +112,12 @@ func TestIDTokens(t *testing.T) {
 	}{
 		{"a good one", func(*forger) {}, ""},
 		{"ten thousand groups", func(f *forger) { f.userinfo["groups"] = many }, ""},
-		{"of another client", func(f *forger) { f.claims["aud"] = "somebody-else" }, "expected audience"},
-		{"of another issuer", func(f *forger) { f.claims["iss"] = "https://elsewhere.example" }, "issued by a different provider"},
+		{"of another client", func(f *forger) { f.claims["aud"] = "somebody-else" }, "another client than oidc.clientID"},
+		{"of another issuer", func(f *forger) { f.claims["iss"] = "https://elsewhere.example" }, "another provider than oidc.issuer"},
 		{"of another login", func(f *forger) { f.claims["nonce"] = "m" }, "its nonce is not that of this one"},
 		{"without a nonce", func(f *forger) { f.claims["nonce"] = "" }, "its nonce is not that of this one"},
-		{"whose time is over", func(f *forger) { f.claims["exp"] = 1 }, "token is expired"},
-		{"signed by somebody else", func(f *forger) { f.signer = foreign }, "failed to verify signature"},
+		{"whose time is over", func(f *forger) { f.claims["exp"] = 1 }, "its time is over"},
+		{"signed by somebody else", func(f *forger) { f.signer = foreign }, "its signature is not by the keys"},
 		{"of one, with the userinfo of another", func(f *forger) { f.userinfo["sub"] = "43" }, "about different people"},
 		{"groups that are numbers", func(f *forger) { f.userinfo["groups"] = []int{1} }, "not a list of texts"},
 		{"a name that is too long", func(f *forger) {
@@ -167,5 +168,65 @@ func TestAway(t *testing.T) {
 	p.config.Issuer = "https://127.0.0.1:1"
 	if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("down: %v", err)
+	}
+}
+
+// TestWordsOfAProvider: of what answers instead of a provider nobody reads a word.
+func TestWordsOfAProvider(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"an error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hunter3", http.StatusForbidden) }, "it answers 403 Forbidden"},
+		"text": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "hunter3")
+			fmt.Fprint(w, "hunter3")
+		}, "its answer is not that of a provider"},
+		"another issuer": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://hunter3"}`) }, "its answer is not that of a provider"},
+		"a redirect":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://hunter3/", http.StatusFound) }, "it redirects to other than https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, p := forge(t)
+			f.Config.Handler = tt.answer
+			err := p.Check(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter") {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	f, p := forge(t)
+	f.problem = "hunter3 is not a code"
+	if _, err := p.Finish(t.Context(), trip, "code"); err == nil || strings.Contains(err.Error(), "hunter3") || !strings.Contains(err.Error(), "it answers 400 Bad Request") {
+		t.Errorf("a code that is none: %v", err)
+	}
+}
+
+// TestWayToAProvider: what a provider says of itself leads to nothing inside but itself.
+func TestWayToAProvider(t *testing.T) {
+	inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
+	defer inside.Close()
+	f, p := forge(t)
+	handler := f.Config.Handler
+	f.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/.well-known/openid-configuration" {
+			at := strings.Replace(inside.URL, "127.0.0.1", "127.0.0.2", 1)
+			_ = json.NewEncoder(w).Encode(map[string]string{"issuer": f.URL, "authorization_endpoint": f.URL + "/auth", "token_endpoint": at, "jwks_uri": at})
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	if _, err := p.Finish(t.Context(), trip, "code"); err == nil || !strings.Contains(err.Error(), "the server does not connect to 127.0.0.2") {
+		t.Error(err)
+	}
+	// Secrets that are sent to one address are not sent on to another.
+	f.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+	if _, err := p.Finish(t.Context(), trip, "code"); err == nil || !strings.Contains(err.Error(), "what is for it alone") {
+		t.Error(err)
 	}
 }
