@@ -8,7 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,8 +45,7 @@ type Options struct {
 	// Bindings are those of a cluster and its projects, and those of the server.
 	Bindings func(clusterID string) []roles.Binding
 	Find     roles.Lookup
-	// Projects are the IDs of the projects of a cluster.
-	Projects func(clusterID string) []string
+	Projects Projects
 	// Secrets are those of the projects of a cluster, which are copied into the projects' namespaces.
 	Secrets func(clusterID string) []records.ProjectSecret
 	// Reports says whether what somebody changes by hand is reported, by Differs, and stays, instead of being put back.
@@ -82,11 +81,9 @@ type loop struct {
 	id   string
 	wake chan struct{}
 	end  context.CancelFunc
-	// had is what was wanted when the cluster was looked at last, orphans the namespaces that named no project then, and
-	// since when; those of the loop alone.
-	had     Had
-	orphans map[string]string
-	since   time.Time
+	// had is what was wanted when the cluster was looked at last; that and the marks are those of the loop alone.
+	had Had
+	marks
 	// reached is what was last heard of the cluster's API, and kept how many objects should be in it; the keeper's mutex guards both.
 	reached bool
 	kept    int
@@ -128,7 +125,7 @@ func (k *Keeper) Match() {
 			continue
 		}
 		ctx, end := context.WithCancel(k.ctx)
-		l := &loop{key: key, id: id, wake: make(chan struct{}, 1), end: end}
+		l := &loop{key: key, id: id, wake: make(chan struct{}, 1), end: end, marks: marks{putBack: map[string]time.Time{}}}
 		l.poke()
 		k.loops[key] = l
 		k.done.Go(func() { k.keep(ctx, l) })
@@ -193,9 +190,7 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		switch {
 		case err == nil:
 			pause.Reset()
-			if next = lookEvery; len(l.orphans) > 0 {
-				next = orphaned
-			}
+			next = lookEvery
 		case ctx.Err() != nil:
 			return
 		default:
@@ -235,7 +230,7 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 	if err != nil {
 		return changes, err
 	}
-	if err := k.Differs(ctx, l.key, append(done.Differs, taken...)); err != nil {
+	if err := k.Differs(ctx, l.key, slices.Concat(done.Differs, taken, l.reported())); err != nil {
 		return changes, err
 	}
 	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
@@ -267,25 +262,6 @@ func (k *Keeper) Kept() map[records.ClusterKey]int {
 		}
 	}
 	return all
-}
-
-// namespaces are those of a cluster with their projects. One whose project is gone is in none after a while.
-func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *loop) (map[string]string, error) {
-	var before map[string]string
-	if time.Since(l.since) >= orphaned {
-		before = l.orphans
-	}
-	found, err := namespacesOf(ctx, client, l.id, k.Projects(l.id), before)
-	if err != nil {
-		return nil, err
-	}
-	waiting := maps.Clone(l.orphans)
-	maps.DeleteFunc(waiting, func(name, project string) bool { return found.orphans[name] != project })
-	if before != nil || len(waiting) == 0 {
-		waiting, l.since = found.orphans, time.Now()
-	}
-	l.orphans = waiting
-	return found.of, nil
 }
 
 // follow has a cluster looked at when one of its namespaces comes, goes, or moves to another project.
