@@ -205,6 +205,15 @@ func TestAProjectIsWhatWasRecorded(t *testing.T) {
 			t.Errorf("a member of the cluster moves a namespace to %s: %d %s", to, r.status, r.raw)
 		}
 	}
+	// The namespace of people's accounts in the cluster: whoever has it acts as any of them.
+	for _, name := range []string{"cattle-impersonation-system", "cattle-system", "longhorn-system"} {
+		if r := b.request("POST", at, ann, fmt.Sprintf(`{"name":%q,"projectId":%q}`, name, shop)); r.status != 403 {
+			t.Errorf("%s in a project of one's own: %d %s", name, r.status, r.raw)
+		}
+	}
+	if r := b.want(201, "POST", at, fmt.Sprintf(`{"name":"longhorn-system","projectId":%q}`, bank)); r.text("projectId") != bank { // by an administrator
+		t.Errorf("made: %s", r.raw)
+	}
 	if r := move(ann, "web", bank, 200); r.text("projectId") != bank || r.body["annotations"].(map[string]any)["field.cattle.io/projectId"] != bank {
 		t.Errorf("moved: %s", r.raw)
 	}

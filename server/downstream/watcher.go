@@ -166,7 +166,7 @@ func (w *watcher) follow(ctx context.Context, c *connection) error {
 	var version string
 	shown := &observedStore{Store: all, changed: func() {
 		w.use(c)
-		w.publish(nodes.Seen(all, version, w.identity))
+		w.publish(nodes.Seen(all, version, w.identity, w.recorded))
 	}}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {

@@ -238,6 +238,11 @@ func (a *API) CreateNamespace(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	// One of a name that belongs to Default or System is in that project until it is recorded in another, which it would leave: the
+	// accounts of people in clusters are in such a namespace.
+	if belongs := r.known.BuiltIn(name); belongs != project && belongs != "" && !auth.May(c.Who, auth.Update, r.about(name, belongs)) {
+		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "namespace %s belongs to project %s of cluster %s, in which user %s may not change namespaces", name, belongs, r.cluster, c.Who.Username)
+	}
 	patch, err := changed(in)
 	if err != nil {
 		return route.Answer{}, err
