@@ -73,5 +73,6 @@ func (s *Server) outside(ctx context.Context, p *parts) error {
 
 // kubeProxy makes the way of people to the clusters' own APIs.
 func (s *Server) kubeProxy(p *parts) *kubeproxy.Proxy {
-	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused, Logger: s.Logger}
+	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused,
+		Membership: &membership.Membership{State: s.state, Now: s.Now}, Logger: s.Logger}
 }

@@ -190,7 +190,9 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		switch {
 		case err == nil:
 			pause.Reset()
-			next = lookEvery
+			if next = lookEvery; len(l.fresh) > 0 {
+				next = settle
+			}
 		case ctx.Err() != nil:
 			return
 		default:

@@ -377,7 +377,7 @@ func TestANamespaceMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(3 * settle)
 		for name, want := range map[string]string{"web": "|", "kube-public": builtin.System + "|p-55555"} {
 			if _, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{}); err == nil || b.mark(t, name) != want {
 				t.Errorf("%s, made again: marked %q, %v", name, b.mark(t, name), err)
@@ -385,6 +385,44 @@ func TestANamespaceMadeAgain(t *testing.T) {
 		}
 		cancel()
 		wait()
+	})
+}
+
+// TestANamespaceMadeThroughTheServer: one that names its project and is recorded a moment later is not taken for one that was changed in
+// the cluster, and has nothing of the project before.
+func TestANamespaceMadeThroughTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mine = cluster + ":p-mine1"
+		b := newBed()
+		b.projects = []string{mine}
+		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		for _, name := range []string{"web", "alone"} {
+			if _, err := b.client.CoreV1().Namespaces().Create(t.Context(), named(name, mine), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := func(name string) bool {
+			_, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{})
+			return err == nil
+		}
+		time.Sleep(settle / 2)
+		if there("web") || b.mark(t, "web") != mine+"|p-mine1" {
+			t.Errorf("before it is recorded: marked %q", b.mark(t, "web"))
+		}
+		b.put("uid-web", mine)
+		time.Sleep(3 * settle)
+		web, alone := there("web"), there("alone")
+		cancel()
+		wait()
+		if !web || alone || b.mark(t, "web") != mine+"|p-mine1" || b.mark(t, "alone") != "|" {
+			t.Errorf("marked %q and %q, with the secret: %v and %v", b.mark(t, "web"), b.mark(t, "alone"), web, alone)
+		}
+		if last := b.differs[len(b.differs)-1]; len(last) != 1 || !strings.Contains(last[0], "namespace alone was changed") {
+			t.Errorf("reported %q", last)
+		}
 	})
 }
 

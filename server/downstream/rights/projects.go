@@ -26,6 +26,9 @@ import (
 const (
 	// maxGone is how many namespaces that a cluster no longer has stay recorded: a restored snapshot may bring them back.
 	maxGone = 1000
+	// settle is how long a namespace that is new may name a project in vain before that is taken away: who made it with kubectl through
+	// the server has it recorded once the cluster has answered.
+	settle = 2 * time.Second
 	// maxPutBack bounds the namespaces that are named for a mark that was changed in the cluster.
 	maxPutBack = 100
 )
@@ -47,6 +50,8 @@ type Projects interface {
 type marks struct {
 	last    map[string]string
 	putBack map[string]time.Time
+	// fresh are since when namespaces that nothing is recorded of have been known to name a project, by UID.
+	fresh map[string]time.Time
 }
 
 // namespaces finds the namespaces of a cluster, by name, with the project of each or "". Their marks are made to say so.
@@ -68,16 +73,27 @@ func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l 
 		return nil, err
 	}
 	of, last, missing := make(map[string]string, len(list.Items)), make(map[string]string, len(list.Items)), maps.Clone(before.Recorded)
-	now := time.Now()
+	now, fresh := time.Now(), map[string]time.Time{}
 	maps.DeleteFunc(l.putBack, func(_ string, since time.Time) bool { return now.Sub(since) >= lookEvery })
 	for i := range list.Items {
 		n := &list.Items[i]
 		uid := string(n.UID)
 		project := known.Of(uid, n.Name)
-		of[n.Name], last[uid] = project, project
+		of[n.Name] = project
 		delete(missing, uid)
 		_, recorded := known.Recorded[uid]
 		was, seen := l.last[uid]
+		if !recorded && !seen && changedThere(n, l.id, project, was, seen) {
+			since, waits := l.fresh[uid]
+			if !waits {
+				since = now
+			}
+			if now.Sub(since) < settle {
+				fresh[uid] = since
+				continue
+			}
+		}
+		last[uid] = project
 		patch := marking(n, l.id, project, recorded || seen)
 		if patch == nil || !n.DeletionTimestamp.IsZero() {
 			continue
@@ -93,7 +109,7 @@ func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l 
 			return nil, fmt.Errorf("mark namespace %s with its project: %w", n.Name, err)
 		}
 	}
-	l.last = last
+	l.last, l.fresh = last, fresh
 	if len(missing) > maxGone {
 		return of, k.Projects.Forget(ctx, l.id, slices.Collect(maps.Keys(missing)))
 	}
