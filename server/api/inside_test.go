@@ -43,7 +43,7 @@ func (b *bench) inCluster(objects ...*corev1.Namespace) *fake.Clientset {
 	return client
 }
 
-// recorded has the server know the project of a namespace of namespaceIn, as if somebody had moved it there.
+// recorded has the server know the project of a namespace of namespaceIn, as if a person had moved it there.
 func (b *bench) recorded(clusterID, name, project string) {
 	b.t.Helper()
 	m := &membership.Membership{State: b.st, Now: time.Now}
@@ -160,7 +160,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestAProjectIsWhatWasRecorded: what a namespace says of itself moves nobody's rights, and a move needs rights in both projects.
+// TestAProjectIsWhatWasRecorded: what a namespace says of itself changes no rights, and a move needs rights in both projects.
 func TestAProjectIsWhatWasRecorded(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
@@ -205,7 +205,7 @@ func TestAProjectIsWhatWasRecorded(t *testing.T) {
 			t.Errorf("a member of the cluster moves a namespace to %s: %d %s", to, r.status, r.raw)
 		}
 	}
-	// The namespace of people's accounts in the cluster: whoever has it acts as any of them.
+	// The namespace of people's accounts in the cluster: its owner acts as any of them.
 	for _, name := range []string{"cattle-impersonation-system", "cattle-system", "longhorn-system"} {
 		if r := b.request("POST", at, ann, fmt.Sprintf(`{"name":%q,"projectId":%q}`, name, shop)); r.status != 403 {
 			t.Errorf("%s in a project of one's own: %d %s", name, r.status, r.raw)

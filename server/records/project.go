@@ -20,7 +20,7 @@ type ClusterProjects struct {
 }
 
 // NamespacePage is a part of what the server recorded of the namespaces of a cluster: the project of each, by its UID. Empty is
-// that it was taken out of any, which counts for the namespaces that are in Default and System unless somebody says otherwise.
+// that it was taken out of any, which counts for the namespaces that are in Default and System unless a person says otherwise.
 // Sensitive. Key: "<cluster id>/<x>", x being a hexadecimal digit, see NamespacePageKey.
 type NamespacePage struct {
 	Projects map[string]string `json:"projects"`

@@ -42,9 +42,9 @@ type joining struct {
 	project    string
 }
 
-// joins is what a request makes in a project of the cluster, nil for most. Its body stays whole.
+// joins is what a request makes in a project of the cluster, nil for most and for one that acts as another user. Its body stays whole.
 func (p *Proxy) joins(r *http.Request, path, cluster string, caller auth.Identity) *joining {
-	if p.Membership == nil || r.Method != http.MethodPost || path != namespacesPath || r.URL.Query().Has("dryRun") || !isJSON(r.Header) {
+	if p.Membership == nil || r.Method != http.MethodPost || path != namespacesPath || r.URL.Query().Has("dryRun") || !isJSON(r.Header) || len(impersonation(r.Header)) > 0 {
 		return nil
 	}
 	var n namespace

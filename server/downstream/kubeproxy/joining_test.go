@@ -109,3 +109,17 @@ func TestNamespacesThatNameTheirProject(t *testing.T) {
 		})
 	}
 }
+
+// FuzzPeek: whatever a person or a cluster sends, it passes as it was.
+func FuzzPeek(f *testing.F) {
+	for _, text := range []string{"", "{", `{"metadata":{"name":"web","uid":"u","annotations":{"field.cattle.io/projectId":"c:p-1"}}}`, `{"metadata":[]}`, `{"metadata":{"annotations":null}}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var n namespace
+		got, err := io.ReadAll(peek(io.NopCloser(bytes.NewReader(text)), &n))
+		if err != nil || !bytes.Equal(got, text) {
+			t.Errorf("%q became %q: %v", text, got, err)
+		}
+	})
+}

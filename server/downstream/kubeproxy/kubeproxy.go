@@ -90,10 +90,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	if r.Body != http.NoBody {
 		r.Body = sent
 	}
-	var joins *joining
-	if len(wish) == 0 {
-		joins = p.joins(r, path, id, caller)
-	}
+	joins := p.joins(r, path, id, caller)
 	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), wish: wish}
 	proxy := &httputil.ReverseProxy{
 		Transport:     to,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,7 +258,7 @@ func TestTheKeeperPutsBackNowAndThen(t *testing.T) {
 func TestANamespaceThatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(named("default"), named("kube-system"), named("kube-public"), named("web"))
-		b.recorded["uid-kube-public"] = "" // somebody took it out
+		b.recorded["uid-kube-public"] = "" // a person took it out
 		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", builtin.Default)}
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := b.keeper.Start(ctx)
@@ -292,7 +293,7 @@ func TestANamespaceThatMoves(t *testing.T) {
 	})
 }
 
-// TestAMarkOfTheCluster: whoever may change a namespace in the cluster does not choose its project: neither secrets nor rights of the project
+// TestAMarkOfTheCluster: a person who may change a namespace in the cluster does not choose its project: neither secrets nor rights of the project
 // that is named come, the mark is put back, and that is reported for a while.
 func TestAMarkOfTheCluster(t *testing.T) {
 	const mine, bank = cluster + ":p-mine1", cluster + ":p-bank1"
@@ -327,11 +328,11 @@ func TestAMarkOfTheCluster(t *testing.T) {
 						b.bindings = append(b.bindings, inProject("prtb-"+project, "secrets-view", "u-ann01", project))
 					}
 				}
+				var copied atomic.Bool
+				b.client.PrependReactor("create", "secrets", func(kubetest.Action) (bool, runtime.Object, error) { copied.Store(true); return false, nil, nil })
 				ctx, cancel := context.WithCancel(t.Context())
 				wait := b.keeper.Start(ctx)
 				time.Sleep(time.Second)
-				copied := false
-				b.client.PrependReactor("create", "secrets", func(kubetest.Action) (bool, runtime.Object, error) { copied = true; return false, nil, nil })
 				b.annotate(t, c.namespace.Name, c.marked)
 				time.Sleep(time.Second)
 				mark, bound := b.mark(t, c.namespace.Name), b.bound(t, c.namespace.Name)
@@ -342,8 +343,8 @@ func TestAMarkOfTheCluster(t *testing.T) {
 				time.Sleep(3 * lookEvery)
 				cancel()
 				wait()
-				if mark != c.want || bound != 0 || copied {
-					t.Errorf("marked %q, want %q; %d bindings; secrets copied: %v", mark, c.want, bound, copied)
+				if mark != c.want || bound != 0 || copied.Load() {
+					t.Errorf("marked %q, want %q; %d bindings; secrets copied: %v", mark, c.want, bound, copied.Load())
 				}
 				if reported := len(last) == 1 && strings.Contains(last[0], "the project of namespace "+c.namespace.Name+" was changed in the cluster"); reported != c.reported {
 					t.Errorf("reported %q", last)

@@ -125,7 +125,7 @@ func (m *Membership) Move(ctx context.Context, clusterID, uid, name, from, to st
 }
 
 // Adopt records, once, what the namespaces of a cluster from before there was a record say of themselves: marks are the
-// annotations by UID and name. Until then they were believed, so that nobody's rights change.
+// annotations by UID and name. Until then they were believed, so that the upgrade changes no rights.
 func (m *Membership) Adopt(ctx context.Context, key records.ClusterKey, marks map[Namespace]string) error {
 	return m.again(ctx, func() ([]store.Op, error) {
 		d, ok := m.State.Clusters.Get(string(key))

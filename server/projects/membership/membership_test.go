@@ -60,7 +60,7 @@ func TestMove(t *testing.T) {
 		is                  string
 	}{
 		{"a", "web", "", shop, "", shop},
-		{"a", "web", "", bank, ErrMoved.Error(), shop}, // somebody looked before
+		{"a", "web", "", bank, ErrMoved.Error(), shop}, // the caller looked before
 		{"a", "web", shop, cluster + ":p-gone1", "not", shop},
 		{"a", "web", shop, "c-m-quay2222:p-shop1", "not", shop}, // a project of another cluster
 		{"a", "web", shop, bank, "", bank},
@@ -145,7 +145,7 @@ func TestAdopt(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || len(k.Recorded) != len(want)+5000 || !k.Adopted.Equal(noon) {
 		t.Errorf("%d, adopted at %s: %s", len(k.Recorded), k.Adopted, diff)
 	}
-	// Once: after that nobody chooses a project in the cluster.
+	// Once: after that no mark chooses a project in the cluster.
 	if err := m.Adopt(t.Context(), key, map[Namespace]string{{"z", "late"}: bank}); err != nil || m.In(cluster).Of("z", "late") != "" {
 		t.Errorf("a second time: %q, %v", m.In(cluster).Of("z", "late"), err)
 	}
