@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/downstream/rights"
 	"github.com/drover-project/drover/server/people"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -24,7 +25,7 @@ func (s *Server) peopleInClusters(p *parts) {
 	p.accounts = &accounts.Accounts{Client: p.clusters.Client, Now: s.Now}
 	r := s.rules()
 	p.rights = rights.NewKeeper(rights.Options{
-		Clusters: r.clusters, Bindings: r.bindingsIn, Find: s.state.Role, Projects: r.projectsIn, Secrets: r.secretsIn,
+		Clusters: r.clusters, Bindings: r.bindingsIn, Find: s.state.Role, Projects: &membership.Membership{State: s.state, Now: s.Now}, Secrets: r.secretsIn,
 		Reports: func() bool { return s.settings.Get(settings.RightsByHand).Value == settings.Report }, Differs: r.differs, User: r.enabledUser, Uses: r.uses,
 		Client: p.clusters.Client, Sweep: p.accounts.Sweep, Logger: s.Logger,
 	})
@@ -41,6 +42,7 @@ func (s *Server) peopleInClusters(p *parts) {
 			p.rights.LookByID(e.Old.ClusterID)
 		}
 	})
+	s.state.Namespaces.Observe(func(e store.Event[records.NamespacePage]) { p.rights.LookByID(records.ClusterOfPage(e.Key)) })
 	s.state.Projects.Observe(func(e store.Event[records.Project]) { p.rights.LookByID(e.Value.ClusterID) })
 	s.state.ProjectSecrets.Observe(func(e store.Event[records.ProjectSecret]) { p.rights.LookByID(roles.ClusterOf(e.Value.ProjectID)) })
 	s.state.Settings.Observe(func(e store.Event[records.Setting]) {
@@ -71,5 +73,6 @@ func (s *Server) outside(ctx context.Context, p *parts) error {
 
 // kubeProxy makes the way of people to the clusters' own APIs.
 func (s *Server) kubeProxy(p *parts) *kubeproxy.Proxy {
-	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused, Logger: s.Logger}
+	return &kubeproxy.Proxy{State: s.state, Until: s.auth.Until, Way: p.clusters.Way, Token: p.accounts.Token, Refused: p.accounts.Refused,
+		Membership: &membership.Membership{State: s.state, Now: s.Now}, Logger: s.Logger}
 }

@@ -46,16 +46,6 @@ func (r rules) bindingsIn(clusterID string) []roles.Binding {
 	return all
 }
 
-// projectsIn are the IDs of the projects of a cluster.
-func (r rules) projectsIn(clusterID string) []string {
-	var ids []string
-	cl, _ := r.state.ClustersByID.First(clusterID)
-	for _, p := range r.state.ProjectsOf(cl.Value) {
-		ids = append(ids, p.ID)
-	}
-	return ids
-}
-
 // secretsIn are the secrets of the projects of a cluster.
 func (r rules) secretsIn(clusterID string) []records.ProjectSecret {
 	var all []records.ProjectSecret

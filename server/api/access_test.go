@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -132,7 +131,7 @@ func TestLinksFollowRights(t *testing.T) {
 	}{
 		{"cluster", "/v3/clusters/c-m-h4rb0r55", b.admin, true, true, "[generateKubeconfig]"},
 		{"node", "/v3/nodes/c-m-h4rb0r55:m-000000000001", b.admin, false, true, "[]"},
-		{"project", "/v3/projects/" + func() string { id, _ := projects.IDs("c-m-h4rb0r55"); return id }(), b.admin, false, false, "[]"},
+		{"project", "/v3/projects/" + builtIn("c-m-h4rb0r55").Default, b.admin, false, false, "[]"},
 		{"setting", "/v3/settings/ui-pl", b.admin, true, false, "[]"},
 		{"setting of the environment", "/v3/settings/ui-brand", b.admin, false, false, "[]"},
 		{"setting that is never written", "/v3/settings/cacerts", b.admin, false, false, "[]"},

@@ -59,6 +59,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -182,7 +183,7 @@ func New(o Options) (*API, error) {
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
 	own := &looks.API{State: o.State, Now: o.Now}
-	within := &inside.API{State: o.State, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
+	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),

@@ -372,7 +372,7 @@ func (b *bench) addCluster(name, id string, shape func(*records.Cluster)) record
 	b.t.Helper()
 	cl := records.Cluster{
 		Object: records.Object{Namespace: "fleet-default", Name: name, UID: "uid-" + name, Generation: 1, Created: start},
-		ID:     id, CreatorID: "user-admin",
+		ID:     id, CreatorID: "user-admin", Projects: builtIn(id),
 		Spec:   clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}},
 		Status: records.ClusterStatus{State: "pending", Message: "waiting for at least one control plane, etcd, and worker node to be registered", Since: start},
 	}
@@ -389,6 +389,11 @@ func (b *bench) addCluster(name, id string, shape func(*records.Cluster)) record
 		b.t.Fatal(err)
 	}
 	return cl
+}
+
+// builtIn are the projects of a cluster with a fixed ID.
+func builtIn(clusterID string) records.ClusterProjects {
+	return records.ClusterProjects{Default: clusterID + ":p-8lsr5", System: clusterID + ":p-gmjjq", Adopted: start}
 }
 
 func active(cl *records.Cluster) {

@@ -21,7 +21,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/drover-project/drover/server/api/management"
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -279,7 +278,7 @@ func TestCLILogin(t *testing.T) {
 	if err != nil || !contextPattern.MatchString(project) {
 		t.Errorf("with one cluster: %q %v", project, err)
 	}
-	if want, _ := projects.IDs("c-m-h4rb0r55"); project != want {
+	if want := builtIn("c-m-h4rb0r55").Default; project != want {
 		t.Errorf("project %q is not Default, %q", project, want)
 	}
 	b.addCluster("quay", "c-m-qqqqqqqq", nil)
@@ -326,7 +325,7 @@ func status(err error) int {
 func TestCLICommands(t *testing.T) {
 	b := newBench(t)
 	cl, _ := harbour(b)
-	defaultProject, _ := projects.IDs(cl.ID)
+	defaultProject := cl.Projects.Default
 	fresh := func(t *testing.T) *cli {
 		c := newCLI(b, b.admin)
 		c.t, c.context = t, defaultProject

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -17,7 +16,7 @@ import (
 func TestURLSpace(t *testing.T) {
 	b := newBench(t)
 	harbour(b)
-	project, _ := projects.IDs("c-m-h4rb0r55")
+	project := builtIn("c-m-h4rb0r55").Default
 	for _, c := range []struct {
 		target, schemas string
 		status          int

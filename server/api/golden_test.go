@@ -197,16 +197,16 @@ func TestNodeIDs(t *testing.T) {
 func TestProjectIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 500 {
-		first, system := projects.IDs(fmt.Sprintf("c-m-%08d", i))
-		for _, id := range []string{first, system} {
+		both := projects.New(fmt.Sprintf("c-m-%08d", i), start)
+		for _, id := range []string{both.Default, both.System} {
 			cluster, short, _ := strings.Cut(id, ":p-")
 			if seen[id] || len(cluster) != 12 || len(short) != 5 || strings.Trim(short, "bcdfghjklmnpqrstvwxz2456789") != "" {
 				t.Errorf("id %q", id)
 			}
 			seen[id] = true
 		}
-		if again, _ := projects.IDs(fmt.Sprintf("c-m-%08d", i)); again != first || first >= system {
-			t.Errorf("ids %s, %s and %s", first, system, again)
+		if again := projects.New(fmt.Sprintf("c-m-%08d", i), start); again.Default == both.Default || again.System == both.System || both.Default >= both.System {
+			t.Errorf("IDs %v, and of another cluster of that ID %v", both, again)
 		}
 	}
 }

@@ -12,11 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	kubetest "k8s.io/client-go/testing"
 
 	"github.com/drover-project/drover/server/observed"
-	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -28,12 +31,30 @@ func (b *bench) inCluster(objects ...*corev1.Namespace) *fake.Clientset {
 			b.t.Fatal(err)
 		}
 	}
+	made := 0
+	client.PrependReactor("create", "namespaces", func(a kubetest.Action) (bool, runtime.Object, error) {
+		if n, ok := a.(kubetest.CreateAction).GetObject().(*corev1.Namespace); ok { // as a cluster does
+			made++
+			n.UID = types.UID(fmt.Sprint("made-", made))
+		}
+		return false, nil, nil
+	})
 	b.client = func(records.ClusterKey) (kubernetes.Interface, error) { return client, nil }
 	return client
 }
 
+// recorded has the server know the project of a namespace of namespaceIn, as if a person had moved it there.
+func (b *bench) recorded(clusterID, name, project string) {
+	b.t.Helper()
+	m := &membership.Membership{State: b.st, Now: time.Now}
+	uid := "uid-" + name
+	if err := m.Move(b.t.Context(), clusterID, uid, name, m.In(clusterID).Of(uid, name), project); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func namespaceIn(name, project string) *corev1.Namespace {
-	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
 	if project != "" {
 		n.Annotations = map[string]string{"field.cattle.io/projectId": project}
 	}
@@ -65,6 +86,8 @@ func TestNamespaces(t *testing.T) {
 		t.Errorf("of a cluster that is away: %d %s", r.status, r.raw)
 	}
 	client := b.inCluster(namespaceIn("web", shop), namespaceIn("vault", bank), namespaceIn("loose", ""), namespaceIn("lost", cl.ID+":p-gone1"))
+	b.recorded(cl.ID, "web", shop)
+	b.recorded(cl.ID, "vault", bank)
 	status := func(token, method, target, body string, want int) result {
 		t.Helper()
 		r := b.request(method, at+target, token, body)
@@ -132,8 +155,102 @@ func TestNamespaces(t *testing.T) {
 	if r.status != 200 || !strings.Contains(string(r.raw), `"POST"`) || !strings.Contains(string(r.raw), `/v3/cluster/`+cl.ID+`/namespaces"`) {
 		t.Errorf("schema %s", r.raw)
 	}
-	if first, _ := projects.IDs(cl.ID); first == shop {
+	if cl.Projects.Default == shop {
 		t.Error("a project of one's own has the ID of one of the cluster's")
+	}
+}
+
+// TestAProjectIsWhatWasRecorded: what a namespace says of itself changes no rights, and a move needs rights in both projects.
+func TestAProjectIsWhatWasRecorded(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	cl, _ := harbour(b)
+	annID, ann := b.person("ann", "user")
+	benID, ben := b.person("ben", "user-base")
+	eveID, eve := b.person("eve", "user-base")
+	project := func(name string) string {
+		return b.want(http.StatusCreated, "POST", "/v3/projects", fmt.Sprintf(`{"clusterId":%q,"name":%q}`, cl.ID, name)).text("id")
+	}
+	shop, bank := project("shop"), project("bank")
+	for _, in := range []string{shop, bank} {
+		b.bind("projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"project-owner","userId":%q}`, in, annID))
+	}
+	b.bind("projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"project-owner","userId":%q}`, shop, benID))
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-member","userId":%q}`, cl.ID, eveID))
+	client := b.inCluster(namespaceIn("web", bank), namespaceIn("eves", cl.Projects.System), namespaceIn("default", ""), namespaceIn("loose", shop))
+	b.recorded(cl.ID, "web", shop)
+	at := "/v3/cluster/" + cl.ID + "/namespaces"
+	move := func(token, name, to string, want int) result {
+		t.Helper()
+		r := b.request("POST", at+"/"+name+"?action=move", token, fmt.Sprintf(`{"projectId":%q}`, to))
+		if r.status != want {
+			t.Errorf("move %s to %q: %d, want %d: %s", name, to, r.status, want, r.raw)
+		}
+		return r
+	}
+	in := func(name string) any { t.Helper(); return b.want(200, "GET", at+"/"+name, "").body["projectId"] }
+	for name, want := range map[string]any{"web": shop, "eves": nil, "default": cl.Projects.Default, "loose": nil} {
+		if got := in(name); got != want {
+			t.Errorf("%s is in %v, want %v", name, got, want)
+		}
+	}
+	move(ben, "web", bank, 422)   // which ben does not even see
+	move(ben, "loose", shop, 404) // in none: that needs rights on the namespaces of the cluster
+	move(ben, "default", shop, 404)
+	for _, to := range []string{cl.Projects.Default, cl.Projects.System, shop} { // a member of the cluster has no rights in any
+		if r := b.request("POST", at, eve, fmt.Sprintf(`{"name":"new","projectId":%q}`, to)); r.status != 422 && r.status != 403 {
+			t.Errorf("a member of the cluster makes a namespace in %s: %d %s", to, r.status, r.raw)
+		}
+		if r := b.request("POST", at+"/eves?action=move", eve, fmt.Sprintf(`{"projectId":%q}`, to)); r.status < 400 {
+			t.Errorf("a member of the cluster moves a namespace to %s: %d %s", to, r.status, r.raw)
+		}
+	}
+	// The namespace of people's accounts in the cluster: its owner acts as any of them.
+	for _, name := range []string{"cattle-impersonation-system", "cattle-system", "longhorn-system"} {
+		if r := b.request("POST", at, ann, fmt.Sprintf(`{"name":%q,"projectId":%q}`, name, shop)); r.status != 403 {
+			t.Errorf("%s in a project of one's own: %d %s", name, r.status, r.raw)
+		}
+	}
+	if r := b.want(201, "POST", at, fmt.Sprintf(`{"name":"longhorn-system","projectId":%q}`, bank)); r.text("projectId") != bank { // by an administrator
+		t.Errorf("made: %s", r.raw)
+	}
+	if r := move(ann, "web", bank, 200); r.text("projectId") != bank || r.body["annotations"].(map[string]any)["field.cattle.io/projectId"] != bank {
+		t.Errorf("moved: %s", r.raw)
+	}
+	if r := b.request("GET", at+"/web", ben, ""); r.status != 404 {
+		t.Errorf("ben sees what left their project: %d", r.status)
+	}
+	// Made again it is in none, and in what it says even less.
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again := namespaceIn("web", shop)
+	again.UID = "another"
+	if err := client.Tracker().Add(again); err != nil {
+		t.Fatal(err)
+	}
+	if got := in("web"); got != nil {
+		t.Errorf("made again it is in %v", got)
+	}
+	// With a project its namespaces leave it: who makes another one of its ID gets none of them.
+	move(b.admin, "web", shop, 200)
+	b.want(204, "DELETE", "/v3/projects/"+shop, "")
+	_, short, _ := strings.Cut(shop, ":")
+	p := records.Project{ID: shop, ClusterID: cl.ID, Name: "again"}
+	if _, err := b.st.Projects.Create(t.Context(), records.ProjectKey(cl.ID+":"+short), p); err != nil {
+		t.Fatal(err)
+	}
+	if got := in("web"); got != nil {
+		t.Errorf("in a project that was made again: %v", got)
+	}
+	// A cluster that names no UID has none of its namespaces in a project.
+	nameless := namespaceIn("nameless", "")
+	nameless.UID = ""
+	if err := client.Tracker().Add(nameless); err != nil {
+		t.Fatal(err)
+	}
+	if r := move(b.admin, "nameless", bank, 500); in("nameless") != nil {
+		t.Errorf("without a UID: %s", r.raw)
 	}
 }
 

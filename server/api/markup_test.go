@@ -73,6 +73,7 @@ func everything(b *bench) {
 	must(b.st.GlobalRoles.Create(ctx, "hand", roles.Role{ID: "hand", Context: roles.Global}))
 	must(b.st.RoleTemplates.Create(ctx, "mate", roles.Role{ID: "mate", Context: roles.Cluster}))
 	must(b.st.Projects.Create(ctx, "c-m-h4rb0r55/p-11111", records.Project{ID: "c-m-h4rb0r55:p-11111", ClusterID: "c-m-h4rb0r55", Name: "crew"}))
+	must(b.st.Namespaces.Create(ctx, "c-m-h4rb0r55/0", records.NamespacePage{Projects: map[string]string{"x": "c-m-h4rb0r55:p-11111"}}))
 	must(b.st.ProjectSecrets.Create(ctx, "c-m-h4rb0r55/p-11111/x", records.ProjectSecret{ProjectID: "c-m-h4rb0r55:p-11111", Name: "x"}))
 	for _, kind := range []string{records.OpenLDAP, records.GenericOIDC} {
 		must(b.st.Directories.Create(ctx, kind, records.Directory{Kind: kind, LDAP: &records.LDAPDirectory{}, OIDC: &records.OIDCDirectory{Issuer: "https://login.example"}}))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -115,7 +114,7 @@ func TestTwoPeople(t *testing.T) {
 	}
 
 	// A project shows its cluster's record and nothing else of it.
-	project, _ := projects.IDs(ours)
+	project := d.Value.Projects.Default
 	status(ann, "POST", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"roleTemplateId":"read-only","userPrincipalId":"local://%s"}`, project, benID), 201)
 	if r := status(ben, "GET", "/v3/projects", "", 200); r.ids() != project {
 		t.Errorf("ben's projects: %s", r.raw)

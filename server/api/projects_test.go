@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -26,7 +25,7 @@ func TestProjectsOfOnesOwn(t *testing.T) {
 		}
 		return r
 	}
-	first, _ := projects.IDs(cl.ID)
+	first := cl.Projects.Default
 	if got := status(ann, "GET", "/v3/projects", "", 200); got.ids() != "" || !got.has("createTypes", "project") {
 		t.Errorf("ann sees %s", got.raw)
 	}
@@ -73,7 +72,7 @@ func TestBadProjects(t *testing.T) {
 	b := newBench(t)
 	cl, _ := harbour(b)
 	b.addCluster("leaving", "c-m-l34v1ng5", func(c *records.Cluster) { c.Deleting = start })
-	first, _ := projects.IDs(cl.ID)
+	first := cl.Projects.Default
 	id := b.want(201, "POST", "/v3/projects", fmt.Sprintf(`{"clusterId":%q,"name":"shop"}`, cl.ID)).text("id")
 	for _, c := range []struct {
 		name, method, target, body string

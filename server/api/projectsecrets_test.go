@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -91,7 +90,7 @@ func TestProjectSecrets(t *testing.T) {
 func TestBadProjectSecrets(t *testing.T) {
 	b := newBench(t)
 	cl, _ := harbour(b)
-	first, _ := projects.IDs(cl.ID)
+	first := cl.Projects.Default
 	at := "/v3/project/" + first + "/secrets"
 	b.want(201, "POST", at, `{"name":"is","kind":"kubernetes.io/basic-auth","stringData":{"username":"ann","password":"hunter2"}}`)
 	for _, c := range []struct{ name, method, target, body, code, field string }{

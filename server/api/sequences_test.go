@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/drover-project/drover/server/projects"
 )
 
 type typedRole struct {
@@ -64,7 +62,7 @@ func TestCLIMembers(t *testing.T) {
 	b := newBench(t)
 	administrated(b)
 	cl, _ := harbour(b)
-	project, _ := projects.IDs(cl.ID)
+	project := cl.Projects.Default
 	annID, _ := b.person("ann", "user")
 	for _, of := range []struct{ plural, context, field, id, role string }{
 		{"clusterroletemplatebindings", "cluster", "clusterId", cl.ID, "cluster-member"},
@@ -106,7 +104,7 @@ func TestCLIMembers(t *testing.T) {
 func TestCLIProjects(t *testing.T) {
 	b := newBench(t)
 	cl, _ := harbour(b)
-	first, _ := projects.IDs(cl.ID)
+	first := cl.Projects.Default
 	b.inCluster(namespaceIn("web", first))
 	c := newCLI(b, b.admin)
 	c.context = cl.ID + ":" + strings.TrimPrefix(first, cl.ID+":")

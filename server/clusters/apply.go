@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -327,6 +328,7 @@ func (a *Applier) new(key records.ClusterKey, doc clusterspec.Document, creatorI
 		ID: a.newID(doc.Spec), CreatorID: creatorID, Spec: doc.Spec,
 		Status: records.ClusterStatus{State: "pending", Since: now},
 	}
+	cluster.Projects = projects.New(cluster.ID, now)
 	token := records.RegistrationToken{
 		ClusterID: cluster.ID, ClusterNamespace: cluster.Namespace, ClusterName: cluster.Name,
 		Name: "default-token", Token: random.Secret(), Created: now,

@@ -331,15 +331,7 @@ func (c *Controller) remove(ctx context.Context, g gathered, d planner.Decision)
 	for _, token := range c.State.RegistrationTokens.ListIn(id + "/") {
 		ops = append(ops, c.State.RegistrationTokens.Deleting(token.Key, token.Revision))
 	}
-	for _, b := range c.State.BindingsByCluster.Find(id) {
-		ops = append(ops, c.State.Bindings.Deleting(b.Key, b.Revision))
-	}
-	for _, p := range c.State.Projects.ListIn(id + "/") {
-		ops = append(ops, c.State.Projects.Deleting(p.Key, 0))
-	}
-	for _, s := range c.State.ProjectSecrets.ListIn(id + "/") {
-		ops = append(ops, c.State.ProjectSecrets.Deleting(s.Key, 0))
-	}
+	ops = append(ops, c.State.RemovingPeople(id)...)
 	if d, ok := c.State.ClusterAgents.Get(string(key)); ok {
 		ops = append(ops, c.State.ClusterAgents.Deleting(d.Key, 0))
 	}

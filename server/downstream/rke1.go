@@ -56,3 +56,13 @@ func (w *watcher) identity(node *corev1.Node) string {
 	}
 	return ""
 }
+
+// recorded is the UID of the node that a machine was last seen to have; empty for none.
+func (w *watcher) recorded(machine string) string {
+	for _, d := range w.clusters.State.MachinesByCluster.Find(w.key) {
+		if node := d.Value.Status.Node; d.Value.UID == machine && node != nil {
+			return node.UID
+		}
+	}
+	return ""
+}

@@ -200,7 +200,7 @@ func (w *watcher) follow(ctx context.Context, c *connection) error {
 	var version string
 	shown := &nodes.Store{Store: all, Changed: func() {
 		w.use(c)
-		w.publish(nodes.Seen(all, version, w.identity))
+		w.publish(nodes.Seen(all, version, w.identity, w.recorded))
 	}, Exceeded: func() { c.tooLarge(c.tooMany()) }}
 	reflector := cache.NewReflectorWithOptions(c.nodes(), &corev1.Node{}, shown, cache.ReflectorOptions{Name: string(w.key), TypeDescription: "nodes"})
 	for {

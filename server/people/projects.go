@@ -7,11 +7,11 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
@@ -86,11 +86,11 @@ func (p *People) projectID(clusterID, name string) (string, error) {
 	return id, nil
 }
 
-// newProjectID is one that none of the two projects has that every cluster has; the store refuses one that another has.
+// newProjectID is one that no project has; the store refuses one that another is made with at the same moment.
 func (p *People) newProjectID(clusterID string) string {
-	first, second := projects.IDs(clusterID)
 	for {
-		if id := clusterID + ":p-" + random.ID(5); id != first && id != second {
+		id := projects.ID(clusterID)
+		if _, _, known := p.State.Project(id); !known {
 			return id
 		}
 	}
@@ -136,7 +136,7 @@ func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string)
 		if err != nil {
 			return err
 		}
-		ops := []store.Op{p.State.Projects.Deleting(d.Key, d.Revision)}
+		ops := append(membership.Leaving(p.State, d.Value.ClusterID, id), p.State.Projects.Deleting(d.Key, d.Revision))
 		for _, b := range p.State.BindingsByCluster.Find(d.Value.ClusterID) {
 			if b.Value.ProjectID == id {
 				ops = append(ops, p.State.Bindings.Deleting(b.Key, 0))
@@ -151,8 +151,7 @@ func (p *People) RemoveProject(ctx context.Context, by auth.Identity, id string)
 
 // project is one that people made; the others are refused.
 func (p *People) project(id string) (store.Document[records.Project], error) {
-	first, second := projects.IDs(roles.ClusterOf(id))
-	if slices.Contains([]string{first, second}, id) {
+	if pr, _, ok := p.State.Project(id); ok && pr.Builtin {
 		return store.Document[records.Project]{}, refuse(Fixed, "", "project %s comes with its cluster: it can be neither changed nor removed", id)
 	}
 	d, ok := p.State.Projects.Get(records.ProjectKey(id))

@@ -1,12 +1,13 @@
-// Package projects makes the two projects that every cluster has, Default and System, from the cluster: they
-// are not stored. Those that people make are records.Project in the store.
+// Package projects makes the two projects that every cluster has, Default and System, from the cluster, whose record has
+// their IDs. Those that people make are records.Project in the store.
 //
 // Wire source of labels: rancher/rancher pkg/controllers/management/auth/project_cluster.
 package projects
 
 import (
-	"crypto/sha256"
+	"time"
 
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -18,10 +19,9 @@ const (
 
 // Builtin are the two projects of a cluster.
 func Builtin(cl records.Cluster) []records.Project {
-	defaultID, systemID := IDs(cl.ID)
 	both := []records.Project{
-		{ID: defaultID, Name: "Default", Description: "Default project created for the cluster", Labels: map[string]string{DefaultLabel: "true"}},
-		{ID: systemID, Name: "System", Description: "System project created for the cluster", Labels: map[string]string{SystemLabel: "true"}},
+		{ID: cl.Projects.Default, Name: "Default", Description: "Default project created for the cluster", Labels: map[string]string{DefaultLabel: "true"}},
+		{ID: cl.Projects.System, Name: "System", Description: "System project created for the cluster", Labels: map[string]string{SystemLabel: "true"}},
 	}
 	for i := range both {
 		p := &both[i]
@@ -30,23 +30,16 @@ func Builtin(cl records.Cluster) []records.Project {
 	return both
 }
 
-// IDs are made from the cluster's id, so that they last as long as it does. Of
-// the two the one that sorts first is Default: lists are sorted by id, and people
-// choose from them.
-func IDs(clusterID string) (defaultID, systemID string) {
-	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
-	for salt := byte(0); ; salt++ {
-		sum := sha256.Sum256(append([]byte("projects of "+clusterID), salt))
-		ids := [2]string{}
-		for i := range ids {
-			short := make([]byte, 5)
-			for j := range short {
-				short[j] = alphabet[int(sum[5*i+j])%len(alphabet)]
-			}
-			ids[i] = clusterID + ":p-" + string(short)
-		}
-		if ids[0] != ids[1] {
-			return min(ids[0], ids[1]), max(ids[0], ids[1])
+// New are the projects of a cluster that is made now, whose namespaces have no marks to adopt. Their IDs are random; of the two
+// the one that sorts first is Default: lists are sorted by ID, and people choose from them.
+func New(clusterID string, now time.Time) records.ClusterProjects {
+	for {
+		a, b := ID(clusterID), ID(clusterID)
+		if a != b {
+			return records.ClusterProjects{Default: min(a, b), System: max(a, b), Adopted: now}
 		}
 	}
 }
+
+// ID is a random ID of a project: "<cluster id>:p-xxxxx".
+func ID(clusterID string) string { return clusterID + ":p-" + random.ID(5) }

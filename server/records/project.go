@@ -3,13 +3,43 @@
 package records
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// Project is a project that people made; the two that every cluster has are made from it and not
-// stored. Sensitive. Key: "<cluster id>/p-xxxxx", see ProjectKey.
+// ClusterProjects are what a cluster has of projects from its beginning.
+type ClusterProjects struct {
+	// Default and System are the IDs of the two projects that every cluster has, "<cluster id>:p-xxxxx".
+	Default string `json:"default,omitempty"`
+	System  string `json:"system,omitempty"`
+	// Adopted is since when the server goes by what it recorded of namespaces alone (NamespacePage). Zero is a cluster from before there
+	// were such records, of which the marks of its namespaces are still to be recorded, once.
+	Adopted time.Time `json:"adopted,omitzero"`
+}
+
+// NamespacePage is a part of what the server recorded of the namespaces of a cluster: the project of each, by its UID. Empty is
+// that it was taken out of any, which counts for the namespaces that are in Default and System unless a person says otherwise.
+// Sensitive. Key: "<cluster id>/<x>", x being a hexadecimal digit, see NamespacePageKey.
+type NamespacePage struct {
+	Projects map[string]string `json:"projects"`
+}
+
+// NamespacePageKey is the key of the page of a namespace's UID: the pages of a cluster are sixteen, so that a change among ten
+// thousand namespaces writes a few hundred of them.
+func NamespacePageKey(clusterID, uid string) string {
+	sum := sha256.Sum256([]byte(uid))
+	return fmt.Sprintf("%s/%x", clusterID, sum[0]>>4)
+}
+
+// ClusterOfPage is the cluster's ID of the key of a page.
+func ClusterOfPage(key string) string {
+	id, _, _ := strings.Cut(key, "/")
+	return id
+}
+
+// Project is a project that people made; of the two that every cluster has the cluster has the IDs. Sensitive. Key: "<cluster id>/p-xxxxx", see ProjectKey.
 type Project struct {
 	// ID is "<cluster id>:p-xxxxx".
 	ID          string            `json:"id"`

@@ -45,6 +45,8 @@ type Cluster struct {
 	Owners json.RawMessage `json:"owners,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
 	Leave Leave `json:"leave,omitzero"`
+	// Projects are what the cluster has of projects from its beginning.
+	Projects ClusterProjects `json:"projects,omitzero"`
 	// Differs is what was changed by hand of the rights that are kept in the cluster; nil for nothing.
 	Differs *Differs      `json:"differs,omitempty"`
 	Status  ClusterStatus `json:"status,omitzero"`

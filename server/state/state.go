@@ -64,6 +64,8 @@ type State struct {
 	Preferences *store.Collection[records.Preference]
 	// Projects are those that people made, encrypted and keyed "<cluster id>/p-xxxxx".
 	Projects *store.Collection[records.Project]
+	// Namespaces are the projects of clusters' namespaces, encrypted and keyed "<cluster id>/<page>".
+	Namespaces *store.Collection[records.NamespacePage]
 	// ProjectSecrets are encrypted and keyed "<cluster id>/p-xxxxx/<name>".
 	ProjectSecrets *store.Collection[records.ProjectSecret]
 	// Directories are encrypted and keyed by kind, DirectoryTokens encrypted and keyed by the ID of a user.
@@ -146,6 +148,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 		RoleTemplates:      store.NewCollection[roles.Role]("roletemplates", true),
 		Bindings:           store.NewCollection[roles.Binding]("bindings", true),
 		Projects:           store.NewCollection[records.Project]("projects", true),
+		Namespaces:         store.NewCollection[records.NamespacePage]("namespaces", true),
 		ProjectSecrets:     store.NewCollection[records.ProjectSecret]("projectsecrets", true),
 		Directories:        store.NewCollection[records.Directory]("directories", true),
 		DirectoryTokens:    store.NewCollection[records.DirectoryToken]("directorytokens", true),
@@ -168,7 +171,7 @@ func Open(ctx context.Context, o store.Options) (*State, error) {
 	var err error
 	s.Store, err = store.Open(ctx, o, s.Clusters, s.ClusterSecrets, s.RegistrationTokens, s.Fleets, s.GivenPlans, s.Machines,
 		s.PlanSecrets, s.NodeConfigs, s.RKEStates, s.ClusterAgents, s.Objects, s.Operations, s.Snapshots, s.Rehearsals, s.Events, s.Users, s.UserNames,
-		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.TokenUses, s.Preferences, s.Settings,
+		s.GlobalRoles, s.RoleTemplates, s.Bindings, s.Projects, s.Namespaces, s.ProjectSecrets, s.Directories, s.DirectoryTokens, s.Tokens, s.TokenUses, s.Preferences, s.Settings,
 		s.Replicas, s.Connections, s.Watches, s.ServerSecrets)
 	if err != nil {
 		return nil, err
@@ -276,6 +279,24 @@ func (s *State) Project(id string) (records.Project, records.Cluster, bool) {
 	}
 	d, ok := s.Projects.Get(records.ProjectKey(id))
 	return d.Value, cl.Value, ok
+}
+
+// RemovingPeople are the writes that take what people have in a cluster or a fleet out of the store: bindings, projects, their
+// secrets and their namespaces.
+func (s *State) RemovingPeople(clusterID string) (ops []store.Op) {
+	for _, b := range s.BindingsByCluster.Find(clusterID) {
+		ops = append(ops, s.Bindings.Deleting(b.Key, b.Revision))
+	}
+	for _, p := range s.Projects.ListIn(clusterID + "/") {
+		ops = append(ops, s.Projects.Deleting(p.Key, 0))
+	}
+	for _, p := range s.Namespaces.ListIn(clusterID + "/") {
+		ops = append(ops, s.Namespaces.Deleting(p.Key, 0))
+	}
+	for _, secret := range s.ProjectSecrets.ListIn(clusterID + "/") {
+		ops = append(ops, s.ProjectSecrets.Deleting(secret.Key, 0))
+	}
+	return ops
 }
 
 // GrantsOf is what all bindings of a user come to, those of their groups, too. A user of data from before there were bindings may

@@ -81,6 +81,8 @@ func TestCollections(t *testing.T) {
 			roles.Binding{ID: "grb-1", Role: "mark-binding", Created: noon})},
 		{"projects", true, "mark-project", keeps(func(s *State) *store.Collection[records.Project] { return s.Projects },
 			records.Project{ID: "c-m-1:p-abcde", ClusterID: "c-m-1", Name: "mark-project", Created: noon})},
+		{"namespaces", true, "mark-namespace", keeps(func(s *State) *store.Collection[records.NamespacePage] { return s.Namespaces },
+			records.NamespacePage{Projects: map[string]string{"mark-namespace": "c-m-1:p-abcde"}})},
 		{"project secrets", true, "mark-project-secret", keeps(func(s *State) *store.Collection[records.ProjectSecret] { return s.ProjectSecrets },
 			records.ProjectSecret{ProjectID: "c-m-1:p-abcde", Name: "s", Type: "Opaque", Data: map[string][]byte{"key": []byte("mark-project-secret")}, Created: noon})},
 		{"tokens", true, "mark-key-hash", keeps(func(s *State) *store.Collection[records.Token] { return s.Tokens },

@@ -62,11 +62,11 @@ func (w *walk) people() {
 
 	// A namespace that moves into the project takes its readers along.
 	config := w.kubeconfig()
-	for _, args := range [][]string{{"create", "namespace", "web"}, {"annotate", "namespace", "web", "field.cattle.io/projectId=" + project}} {
-		_, err := w.Kubectl(w.ctx, append([]string{"--kubeconfig", config}, args...)...)
-		must(w.T, err)
-	}
+	_, err := w.Kubectl(w.ctx, "--kubeconfig", config, "create", "namespace", "web")
+	must(w.T, err)
+	admin.move("web", cluster, project)
 	w.within(time.Now(), "ann reads pods of a namespace that was moved into her project", func() error { return ann.may("get", "pods", "-n", "web") })
+	w.marksCountForNothing(config, "web", project, admin.find("/v3/projects?clusterId="+cluster+"&name=System", "id"))
 	w.projectSecret(admin, project, "default", "web")
 	member := admin.post("/v3/projectroletemplatebindings", map[string]any{"projectId": project, "roleTemplateId": "project-member", "userId": ann.id})
 	w.within(time.Now(), "ann, a member of the project now, sees of which classes claims can be", func() error { return ann.may("get", "storageclasses") })
@@ -87,6 +87,49 @@ func (w *walk) people() {
 		w.Errorf("bob, who is disabled, gets: %v", err)
 	}
 	w.goneDirectly(bob, "get", "persistentvolumes")
+}
+
+// move moves a namespace into a project, or out of any for nil.
+func (p *person) move(namespace, cluster string, project any) {
+	p.w.Helper()
+	if status, body := p.ask(http.MethodPost, "/v3/cluster/"+cluster+"/namespaces/"+namespace+"?action=move", map[string]any{"projectId": project}); status != http.StatusOK {
+		p.w.Fatalf("move namespace %s to %v: status %d: %s", namespace, project, status, body)
+	}
+}
+
+// marksCountForNothing: what a namespace says of itself in the cluster is put back; one that is made through the server with a mark is in
+// that project.
+func (w *walk) marksCountForNothing(config, namespace, project, other string) {
+	w.Helper()
+	mark := func(name string) string {
+		out, err := w.Kubectl(w.ctx, "--kubeconfig", config, "get", "namespace", name, "-o", `jsonpath={.metadata.annotations.field\.cattle\.io/projectId}`)
+		must(w.T, err)
+		return out
+	}
+	is := func(name, want string) func() error {
+		return func() error {
+			if got := mark(name); got != want {
+				return fmt.Errorf("it is %q, want %q", got, want)
+			}
+			return nil
+		}
+	}
+	w.within(time.Now(), "the mark of "+namespace, is(namespace, project))
+	_, err := w.Kubectl(w.ctx, "--kubeconfig", config, "annotate", "--overwrite", "namespace", namespace, "field.cattle.io/projectId="+other)
+	must(w.T, err)
+	w.within(time.Now(), "the mark of "+namespace+" put back", is(namespace, project))
+	file := filepath.Join(w.TempDir(), "namespace.yaml")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: marked\n  annotations:\n    field.cattle.io/projectId: %q\n", project)
+	must(w.T, os.WriteFile(file, []byte(text), 0o600))
+	_, err = w.Kubectl(w.ctx, "--kubeconfig", config, "create", "-f", file)
+	must(w.T, err)
+	w.within(time.Now(), "the label of a namespace made in the project", func() error {
+		out, err := w.Kubectl(w.ctx, "--kubeconfig", config, "get", "namespace", "marked", "-o", `jsonpath={.metadata.labels.field\.cattle\.io/projectId}`)
+		if _, short, _ := strings.Cut(project, ":"); err != nil || out != short {
+			return fmt.Errorf("it is %q: %v", out, err)
+		}
+		return is("marked", project)()
+	})
 }
 
 // projectSecret gives a project a secret, which is in its namespaces and leaves one of them with the namespace.
@@ -114,8 +157,8 @@ func (w *walk) projectSecret(admin *person, project string, namespaces ...string
 		}
 	}
 	last := namespaces[len(namespaces)-1]
-	_, err := w.Kubectl(w.ctx, "--kubeconfig", config, "annotate", "--overwrite", "namespace", last, "field.cattle.io/projectId=")
-	must(w.T, err)
+	cluster, _, _ := strings.Cut(project, ":")
+	admin.move(last, cluster, nil)
 	w.within(time.Now(), "the secret has left with "+last, gone(last))
 	admin.remove("/v3/project/" + project + "/secrets/" + id)
 	w.within(time.Now(), "the secret that was removed is nowhere", gone(namespaces[0]))

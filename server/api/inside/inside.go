@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/downstream"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -28,6 +29,8 @@ const limit = 30 * time.Second
 // API serves namespaces and actions of nodes.
 type API struct {
 	State *state.State
+	// Membership is which project a namespace is in.
+	Membership *membership.Membership
 	// Client is the way to a cluster with the rights of its administrator; the error says why there is none. Nil has none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
 	// V3 shows nodes; it is set after it was made with Schemas.

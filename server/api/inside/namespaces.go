@@ -1,10 +1,13 @@
-// The type namespace of a cluster's part of /v3. A namespace is in the project that an annotation names.
+// The type namespace of a cluster's part of /v3. A namespace is in the project that the server recorded, and its annotation says so
+// to clients that ask the cluster itself.
 
 package inside
 
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,7 +23,8 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream/rights"
-	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/store"
 )
 
 const (
@@ -49,6 +53,8 @@ type request struct {
 	api     *API
 	cluster string
 	urls    norman.URLs
+	// known is what was recorded when the request began, or was last changed by it.
+	known membership.Known
 }
 
 func (a *API) begin(c *route.Call) (*request, error) {
@@ -56,16 +62,25 @@ func (a *API) begin(c *route.Call) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &request{Call: c, api: a, cluster: id, urls: urls}, nil
+	return &request{Call: c, api: a, cluster: id, urls: urls, known: a.Membership.In(id)}, nil
 }
 
-// projectOf is the project of a namespace, "" for none that is there.
-func (r *request) projectOf(n *corev1.Namespace) string {
-	id := n.Annotations[rights.ProjectAnnotation]
-	if _, _, ok := r.api.State.Project(id); !ok || roles.ClusterOf(id) != r.cluster {
-		return ""
+// projectOf is the project of a namespace, "" for none.
+func (r *request) projectOf(n *corev1.Namespace) string { return r.known.Of(string(n.UID), n.Name) }
+
+// record has the server record that a namespace goes into a project, from the one in which the caller was found to have rights.
+func (r *request) record(n *corev1.Namespace, to string) error {
+	ctx, cancel := bounded(r.Ctx())
+	defer cancel()
+	err := r.api.Membership.Move(ctx, r.cluster, string(n.UID), n.Name, r.projectOf(n), to)
+	if _, gone := errors.AsType[*store.NotFoundError](err); gone {
+		return norman.Invalid(norman.InvalidReference, "projectId", "cluster %s has no project %.80q", r.cluster, to)
 	}
-	return id
+	if errors.Is(err, membership.ErrMoved) {
+		return norman.Errorf(http.StatusConflict, norman.Conflict, "namespace %s: %v", n.Name, err)
+	}
+	r.known = r.api.Membership.In(r.cluster)
+	return err
 }
 
 func (r *request) about(name, project string) auth.Object {
@@ -193,15 +208,14 @@ func (r *request) target(in norman.Input) (string, error) {
 	return id, nil
 }
 
-// marks are the annotations and labels of a project; nil removes.
-func marks(project string) (annotations, labels map[string]any) {
-	_, short, _ := strings.Cut(project, ":")
-	annotations, labels = map[string]any{rights.ProjectAnnotation: project}, map[string]any{rights.ProjectAnnotation: short}
-	if project == "" {
-		// Empty is that somebody wants it in none; what is not there is for the server to decide.
-		labels[rights.ProjectAnnotation] = nil
+// marked adds the annotation and the label of a project to an edit.
+func marked(e edit, project string) edit {
+	_, short, in := strings.Cut(project, ":")
+	e.annotations[rights.ProjectAnnotation], e.labels[rights.ProjectAnnotation] = project, short
+	if !in {
+		e.labels[rights.ProjectAnnotation] = nil
 	}
-	return annotations, labels
+	return e
 }
 
 // CreateNamespace is POST of the type.
@@ -225,15 +239,17 @@ func (a *API) CreateNamespace(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	// One of a name that belongs to Default or System is in that project until it is recorded in another, which it would leave: the
+	// accounts of people in clusters are in such a namespace.
+	if belongs := r.known.BuiltIn(name); belongs != project && belongs != "" && !auth.May(c.Who, auth.Update, r.about(name, belongs)) {
+		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "namespace %s belongs to project %s of cluster %s, in which user %s may not change namespaces", name, belongs, r.cluster, c.Who.Username)
+	}
 	patch, err := changed(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: texts(patch.annotations), Labels: texts(patch.labels)}}
-	n.Annotations[creatorAnnotation], n.Annotations[rights.ProjectAnnotation] = c.Who.UserID, project
-	if _, short, ok := strings.Cut(project, ":"); ok {
-		n.Labels[rights.ProjectAnnotation] = short
-	}
+	n.Annotations[creatorAnnotation] = c.Who.UserID
 	client, err := a.client(r.cluster)
 	if err != nil {
 		return route.Answer{}, err
@@ -244,7 +260,13 @@ func (a *API) CreateNamespace(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, refused("namespace", name, err)
 	}
-	return route.Answer{Status: http.StatusCreated, Body: r.show(made)}, nil
+	// It is marked once it is recorded: a mark without a record counts for nothing.
+	if err := r.record(made, project); err != nil {
+		return route.Answer{}, fmt.Errorf("namespace %s was made in cluster %s and is in no project: %w", name, r.cluster, err)
+	}
+	answer, err := r.patch(made, marked(edit{annotations: map[string]any{}, labels: map[string]any{}}, project))
+	answer.Status = http.StatusCreated
+	return answer, err
 }
 
 // edit is what a body changes of annotations and labels; a nil value removes.
@@ -331,9 +353,10 @@ func (r *request) move(in norman.Input, n *corev1.Namespace, e edit) (route.Answ
 	if err != nil {
 		return route.Answer{}, err
 	}
-	annotations, labels := marks(project)
-	e.annotations[rights.ProjectAnnotation], e.labels[rights.ProjectAnnotation] = annotations[rights.ProjectAnnotation], labels[rights.ProjectAnnotation]
-	return r.patch(n, e)
+	if err := r.record(n, project); err != nil {
+		return route.Answer{}, err
+	}
+	return r.patch(n, marked(e, project))
 }
 
 // MoveNamespace is the action move with {"projectId": "c-7hq2k:p-4xk2v"}; null is out of any project.

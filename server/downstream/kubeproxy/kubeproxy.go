@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
 	"github.com/drover-project/drover/server/downstream/resend"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 )
@@ -45,7 +46,9 @@ type Proxy struct {
 	// did not take one.
 	Token   func(context.Context, records.ClusterKey, accounts.Person) (string, error)
 	Refused func(cluster records.ClusterKey, userID, token string)
-	Logger  *slog.Logger
+	// Membership records the project of a namespace that a person makes in one; nil records none.
+	Membership *membership.Membership
+	Logger     *slog.Logger
 	// Patience is how long a cluster may take to begin an answer that is not of a long-running request, and Stalled how long
 	// a watcher may take nothing; 0 is defaultPatience and defaultStalled.
 	Patience, Stalled time.Duration
@@ -87,6 +90,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	if r.Body != http.NoBody {
 		r.Body = sent
 	}
+	joins := p.joins(r, path, id, caller)
 	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns), wish: wish}
 	proxy := &httputil.ReverseProxy{
 		Transport:     to,
@@ -100,6 +104,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
 		ModifyResponse: func(answer *http.Response) error {
+			joins.made(r.Context(), answer)
 			if proof.ByCookie(r) {
 				confine(answer.Header)
 			}

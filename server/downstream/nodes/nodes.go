@@ -2,6 +2,7 @@
 package nodes
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,22 +26,46 @@ const etcdIsVoter = corev1.NodeConditionType("EtcdIsVoter")
 
 var removedMember = []string{"etcd.k3s.cattle.io/removed-node-name", "etcd.rke2.cattle.io/removed-node-name"}
 
-// Seen is what the nodes in a store make of the API of a version. identity is the UID of a node's machine; empty for none.
-func Seen(nodes cache.Store, version string, identity func(*corev1.Node) string) observed.API {
+// Seen is what the nodes in a store make of the API of a version. identity is the UID of a node's machine; empty for none. recorded
+// is the UID of the node that a machine had, if it had one: a host may write any machine's UID on its own node, and does not
+// take the place of that machine's node by it.
+func Seen(nodes cache.Store, version string, identity func(*corev1.Node) string, recorded func(machine string) string) observed.API {
 	api := observed.API{Reachable: true, Version: version, Nodes: map[string]records.NodeRef{}, Details: map[string]observed.NodeDetails{}}
+	claims := map[string][]*corev1.Node{}
 	for _, o := range nodes.List() {
 		node, ok := o.(*corev1.Node)
 		if !ok {
 			continue
 		}
 		if uid := identity(node); uid != "" {
-			api.Nodes[uid], api.Details[uid] = reference(node), details(node)
+			claims[uid] = append(claims[uid], node)
 		} else {
 			api.Unlabelled = append(api.Unlabelled, node.Name)
 		}
 	}
+	for uid, all := range claims {
+		had := recorded(uid)
+		slices.SortFunc(all, func(a, b *corev1.Node) int {
+			return cmp.Or(first(string(a.UID) == had, string(b.UID) == had), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+		api.Nodes[uid], api.Details[uid] = reference(all[0]), details(all[0])
+		for _, other := range all[1:] {
+			api.Unlabelled = append(api.Unlabelled, other.Name)
+		}
+	}
 	slices.Sort(api.Unlabelled)
 	return api
+}
+
+// first sorts what is before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 func reference(node *corev1.Node) records.NodeRef {

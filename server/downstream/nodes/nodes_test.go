@@ -2,10 +2,12 @@ package nodes
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-project/drover/server/observed"
@@ -52,8 +54,9 @@ func TestDetailsOfNodes(t *testing.T) {
 					t.Fatal(err)
 				}
 				identity := func(node *corev1.Node) string { return node.Labels[MachineLabel] }
-				seen := Seen(store, "v1", identity)
-				if !Equal(seen, Seen(slim, "v1", identity)) {
+				nobody := func(string) string { return "" }
+				seen := Seen(store, "v1", identity, nobody)
+				if !Equal(seen, Seen(slim, "v1", identity, nobody)) {
 					t.Error("what is kept of a node lacks something")
 				}
 				return seen
@@ -73,6 +76,37 @@ func TestDetailsOfNodes(t *testing.T) {
 			}
 			if Equal(api, nodes(func(n *corev1.Node) { tc.change(n); n.Labels = map[string]string{MachineLabel: "u1", "zone": "b"} })) {
 				t.Error("a changed label would not be reported")
+			}
+		})
+	}
+}
+
+// TestTwoNodesOfOneMachine: a host that writes the UID of another machine on its own node does not take that machine's place.
+func TestTwoNodesOfOneMachine(t *testing.T) {
+	node := func(name, machine string, age time.Duration) *corev1.Node {
+		made := metav1.NewTime(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC).Add(-age))
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{MachineLabel: machine}, CreationTimestamp: made}}
+	}
+	for _, c := range []struct {
+		name, had, want string
+		nodes           []*corev1.Node
+		rest            []string
+	}{
+		{"the one that it had, though another is older", "uid-pier-1", "pier-1", []*corev1.Node{node("pier-1", "u1", time.Hour), node("liar", "u1", 2*time.Hour)}, []string{"liar"}},
+		{"none before: the older one", "", "pier-1", []*corev1.Node{node("liar", "u1", 0), node("pier-1", "u1", time.Hour)}, []string{"liar"}},
+		{"the one that it had is gone", "uid-gone", "pier-1", []*corev1.Node{node("pier-1", "u1", 0)}, nil},
+		{"of one age: by name", "", "a", []*corev1.Node{node("b", "u1", 0), node("a", "u1", 0)}, []string{"b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+			for _, n := range c.nodes {
+				if err := store.Add(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			api := Seen(store, "v1", func(n *corev1.Node) string { return n.Labels[MachineLabel] }, func(string) string { return c.had })
+			if diff := cmp.Diff(c.rest, api.Unlabelled); diff != "" || api.Nodes["u1"].Name != c.want {
+				t.Errorf("node %s, want %s: %s", api.Nodes["u1"].Name, c.want, diff)
 			}
 		})
 	}

@@ -1,15 +1,18 @@
 package rights
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/drover-project/drover/server/downstream/projectsecrets"
-	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -21,7 +24,7 @@ func TestClear(t *testing.T) {
 	}
 	client := fake.NewClientset()
 	for name, marks := range namespaces {
-		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: marks}}
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Annotations: marks}}
 		if name == "elsewhere" {
 			n.Labels = map[string]string{ProjectAnnotation: "p-12345"}
 		}
@@ -29,26 +32,25 @@ func TestClear(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second := projects.IDs(cluster)
-	join := func(name, project string) {
+	// looked is what a keeper finds in the cluster, and marks there.
+	looked := func(id string, k membership.Known) map[string]string {
 		t.Helper()
-		n, err := client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+		b := newBed()
+		b.keeper.Projects = fixed{b, k}
+		of, err := b.keeper.namespaces(t.Context(), client, &loop{key: harbour, id: id, marks: marks{putBack: map[string]time.Time{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.Annotations = with(n.Annotations, map[string]string{ProjectAnnotation: project})
-		if _, err := client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		return of
 	}
-	join("web", web)
-	found, err := namespacesOf(t.Context(), client, cluster, []string{first, second, web}, nil)
-	if err != nil || found.of["default"] != first || found.of["web"] != web {
-		t.Fatalf("%+v, %v", found, err)
+	all := map[string]bool{builtin.Default: true, builtin.System: true, web: true}
+	of := looked(cluster, membership.Known{ClusterProjects: builtin, All: all, Recorded: map[string]string{"uid-web": web}})
+	if of["default"] != builtin.Default || of["web"] != web {
+		t.Fatalf("%+v", of)
 	}
 	synced(t, client, inProject("prtb-ann", "project-owner", "u-ann01", web), inCluster("crtb-bob", "cluster-member", "u-bob01"))
 	secrets := []records.ProjectSecret{{ProjectID: web, Name: "mirror"}}
-	if changes, _, err := projectsecrets.Sync(t.Context(), client, projectsecrets.Wanted(secrets, found.of)); err != nil || len(changes) != 1 {
+	if changes, _, err := projectsecrets.Sync(t.Context(), client, projectsecrets.Wanted(secrets, of)); err != nil || len(changes) != 1 {
 		t.Fatalf("%q, %v", changes, err)
 	}
 
@@ -101,8 +103,18 @@ func TestClear(t *testing.T) {
 	}
 
 	const next = "c-m-n3xt2345"
-	again, _ := projects.IDs(next)
-	if found, err := namespacesOf(t.Context(), client, next, []string{again}, nil); err != nil || found.of["default"] != again || found.of["web"] != "" {
-		t.Errorf("imported again: %+v, %v", found, err)
+	again := records.ClusterProjects{Default: next + ":p-22222"}
+	if of := looked(next, membership.Known{ClusterProjects: again, All: map[string]bool{again.Default: true}}); of["default"] != again.Default || of["web"] != "" {
+		t.Errorf("imported again: %+v", of)
 	}
 }
+
+// fixed is a record of one cluster that does not change.
+type fixed struct {
+	*bed
+	known membership.Known
+}
+
+func (f fixed) In(string) membership.Known { return f.known }
+
+func (f fixed) Latest(context.Context, string) (membership.Known, error) { return f.known, nil }

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,8 +49,7 @@ type Options struct {
 	// Bindings are those of a cluster and its projects, and those of the server.
 	Bindings func(clusterID string) []roles.Binding
 	Find     roles.Lookup
-	// Projects are the IDs of the projects of a cluster.
-	Projects func(clusterID string) []string
+	Projects Projects
 	// Secrets are those of the projects of a cluster, which are copied into the projects' namespaces.
 	Secrets func(clusterID string) []records.ProjectSecret
 	// Reports says whether what somebody changes by hand is reported, by Differs, and stays, instead of being put back.
@@ -86,11 +85,9 @@ type loop struct {
 	id   string
 	wake chan struct{}
 	end  context.CancelFunc
-	// had is what was wanted when the cluster was looked at last, orphans the namespaces that named no project then, and
-	// since when; those of the loop alone.
-	had     Had
-	orphans map[string]string
-	since   time.Time
+	// had is what was wanted when the cluster was looked at last; that and the marks are those of the loop alone.
+	had Had
+	marks
 	// reached is what was last heard of the cluster's API, and kept how many objects should be in it; the keeper's mutex guards both.
 	reached bool
 	kept    int
@@ -132,7 +129,7 @@ func (k *Keeper) Match() {
 			continue
 		}
 		ctx, end := context.WithCancel(k.ctx)
-		l := &loop{key: key, id: id, wake: make(chan struct{}, 1), end: end}
+		l := &loop{key: key, id: id, wake: make(chan struct{}, 1), end: end, marks: marks{putBack: map[string]time.Time{}}}
 		l.poke()
 		k.loops[key] = l
 		k.done.Go(func() { k.keep(ctx, l) })
@@ -197,8 +194,8 @@ func (k *Keeper) keep(ctx context.Context, l *loop) {
 		switch {
 		case err == nil:
 			pause.Reset()
-			if next = lookEvery; len(l.orphans) > 0 {
-				next = orphaned
+			if next = lookEvery; len(l.fresh) > 0 {
+				next = settle
 			}
 		case ctx.Err() != nil:
 			return
@@ -239,7 +236,7 @@ func (k *Keeper) look(ctx context.Context, l *loop) ([]string, error) {
 	if err != nil {
 		return changes, err
 	}
-	if err := k.Differs(ctx, l.key, append(done.Differs, taken...)); err != nil {
+	if err := k.Differs(ctx, l.key, slices.Concat(done.Differs, taken, l.reported())); err != nil {
 		return changes, err
 	}
 	return changes, k.Sweep(ctx, l.key, func(userID string) bool { return k.Uses(userID, l.id) })
@@ -271,25 +268,6 @@ func (k *Keeper) Kept() map[records.ClusterKey]int {
 		}
 	}
 	return all
-}
-
-// namespaces are those of a cluster with their projects. One whose project is gone is in none after a while.
-func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *loop) (map[string]string, error) {
-	var before map[string]string
-	if time.Since(l.since) >= orphaned {
-		before = l.orphans
-	}
-	found, err := namespacesOf(ctx, client, l.id, k.Projects(l.id), before)
-	if err != nil {
-		return nil, err
-	}
-	waiting := maps.Clone(l.orphans)
-	maps.DeleteFunc(waiting, func(name, project string) bool { return found.orphans[name] != project })
-	if before != nil || len(waiting) == 0 {
-		waiting, l.since = found.orphans, time.Now()
-	}
-	l.orphans = waiting
-	return found.of, nil
 }
 
 // follow has a cluster looked at when one of its namespaces comes, goes, or moves to another project.

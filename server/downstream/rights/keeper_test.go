@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +18,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetest "k8s.io/client-go/testing"
 
-	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
@@ -40,11 +44,13 @@ type bed struct {
 	reports  bool
 	projects []string
 	secrets  []records.ProjectSecret
-	differs  [][]string // each that was reported
+	recorded map[string]string // project IDs by the UIDs of namespaces
+	adopted  time.Time         // zero until the marks of namespaces were adopted
+	differs  [][]string        // each that was reported
 }
 
 func newBed(namespaces ...*corev1.Namespace) *bed {
-	b := &bed{client: fake.NewClientset()}
+	b := &bed{client: fake.NewClientset(), recorded: map[string]string{}, adopted: time.Now()}
 	for _, n := range namespaces {
 		_ = b.client.Tracker().Add(n)
 	}
@@ -59,13 +65,8 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 			return map[records.ClusterKey]string{harbour: cluster}
 		},
 		Bindings: func(string) []roles.Binding { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.bindings) },
-		Projects: func(id string) []string {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			first, second := projects.IDs(id)
-			return append([]string{first, second}, b.projects...)
-		},
-		Reports: func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.reports },
+		Projects: b,
+		Reports:  func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.reports },
 		Differs: func(_ context.Context, _ records.ClusterKey, what []string) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -91,6 +92,83 @@ func newBed(namespaces ...*corev1.Namespace) *bed {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	return b
+}
+
+// builtin are the two projects of the cluster.
+var builtin = records.ClusterProjects{Default: cluster + ":p-22222", System: cluster + ":p-55555"}
+
+// In, Latest, Adopt and Forget are the record of namespaces, in memory; package membership has the real one.
+func (b *bed) In(string) membership.Known {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := membership.Known{ClusterProjects: builtin, All: map[string]bool{builtin.Default: true, builtin.System: true}, Recorded: maps.Clone(b.recorded)}
+	k.Adopted = b.adopted
+	for _, id := range b.projects {
+		k.All[id] = true
+	}
+	return k
+}
+
+func (b *bed) Latest(_ context.Context, id string) (membership.Known, error) { return b.In(id), nil }
+
+func (b *bed) Adopt(_ context.Context, _ records.ClusterKey, marks map[membership.Namespace]string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, mark := range marks {
+		b.recorded[n.UID] = mark
+	}
+	b.adopted = time.Now()
+	return nil
+}
+
+func (b *bed) Forget(_ context.Context, _ string, uids []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, uid := range uids {
+		delete(b.recorded, uid)
+	}
+	return nil
+}
+
+// put records the project of a namespace, as the API does, and has the cluster looked at.
+func (b *bed) put(uid, project string) {
+	b.set(func() { b.recorded[uid] = project })
+	b.keeper.LookByID(cluster)
+}
+
+// named is a namespace whose UID is "uid-" and its name; marks are its annotation, or nothing.
+func named(name string, marks ...string) *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
+	if len(marks) > 0 {
+		n.Annotations = map[string]string{ProjectAnnotation: marks[0]}
+		if _, short, in := strings.Cut(marks[0], ":"); in {
+			n.Labels = map[string]string{ProjectAnnotation: short}
+		}
+	}
+	return n
+}
+
+// mark is what a namespace says of itself: annotation and label.
+func (b *bed) mark(t *testing.T, name string) string {
+	t.Helper()
+	n, err := b.client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Annotations[ProjectAnnotation] + "|" + n.Labels[ProjectAnnotation]
+}
+
+// annotate changes the annotation of a namespace, as its owner does in the cluster.
+func (b *bed) annotate(t *testing.T, name, project string) {
+	t.Helper()
+	n, err := b.client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Annotations = map[string]string{ProjectAnnotation: project}
+	if _, err := b.client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (b *bed) set(change func()) {
@@ -178,45 +256,228 @@ func TestTheKeeperPutsBackNowAndThen(t *testing.T) {
 }
 
 func TestANamespaceThatMoves(t *testing.T) {
-	defaultID, systemID := projects.IDs(cluster)
-	b := newBed(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public", Annotations: map[string]string{ProjectAnnotation: ""}}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
-	)
-	b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", defaultID)}
-	found, err := namespacesOf(t.Context(), b.client, cluster, []string{defaultID, systemID}, nil)
-	if of := found.of; err != nil || of["default"] != defaultID || of["kube-system"] != systemID || of["kube-public"] != "" || of["web"] != "" {
-		t.Fatalf("projects of namespaces: %v, %v", of, err)
-	}
-	if n, err := b.client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil || cluster+":"+n.Labels[ProjectAnnotation] != systemID {
-		t.Errorf("labels %v, %v", n.Labels, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	wait := b.keeper.Start(ctx)
-	eventually(t, "a binding in default", func() bool { return b.bound(t, "default") == 1 })
-	for namespace, project := range map[string]string{"web": defaultID, "default": ""} {
-		n, err := b.client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(named("default"), named("kube-system"), named("kube-public"), named("web"))
+		b.recorded["uid-kube-public"] = "" // a person took it out
+		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", builtin.Default)}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		got := map[string]string{}
+		for _, name := range []string{"default", "kube-system", "kube-public", "web"} {
+			got[name] = b.mark(t, name)
 		}
-		n.Annotations = map[string]string{ProjectAnnotation: project}
-		eventually(t, "the watch of namespaces", func() bool {
-			return slices.ContainsFunc(b.client.Actions(), func(a kubetest.Action) bool { return a.GetVerb() == "watch" })
+		want := map[string]string{"default": builtin.Default + "|p-22222", "kube-system": builtin.System + "|p-55555", "kube-public": "|", "web": "|"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("marks: %s", diff)
+		}
+		if in := b.bound(t, "default"); in != 1 {
+			t.Errorf("%d bindings in default", in)
+		}
+		b.put("uid-web", builtin.Default)
+		b.put("uid-default", "")
+		time.Sleep(time.Second)
+		if out, in := b.bound(t, "default"), b.bound(t, "web"); out != 0 || in != 1 {
+			t.Errorf("%d bindings in default and %d in web after both moved", out, in)
+		}
+		if out, in := b.mark(t, "default"), b.mark(t, "web"); out != "|" || in != builtin.Default+"|p-22222" {
+			t.Errorf("marked %q and %q after both moved", out, in)
+		}
+		cancel()
+		wait()
+		for _, what := range b.differs {
+			if len(what) > 0 {
+				t.Errorf("what the server moved is reported: %q", what)
+			}
+		}
+	})
+}
+
+// TestAMarkOfTheCluster: a person who may change a namespace in the cluster does not choose its project: neither secrets nor rights of the project
+// that is named come, the mark is put back, and that is reported for a while.
+func TestAMarkOfTheCluster(t *testing.T) {
+	const mine, bank = cluster + ":p-mine1", cluster + ":p-bank1"
+	for _, c := range []struct {
+		name      string
+		namespace *corev1.Namespace
+		recorded  string
+		marked    string // by hand, after the first look
+		want      string
+		reported  bool
+	}{
+		{"from the project of one's own", named("web", mine), mine, bank, mine + "|p-mine1", true},
+		{"out of none", named("web"), "", bank, "|", true},
+		{"into Default, whose ID is known", named("web"), "", builtin.Default, "|", true},
+		{"into System", named("web", mine), mine, builtin.System, mine + "|p-mine1", true},
+		{"out of the project", named("web", mine), mine, "", mine + "|p-mine1", true},
+		{"into a project of another server", named("web", mine), mine, "c-other:p-bank1", mine + "|p-mine1", true},
+		{"into a project of another server, out of none", named("web"), "", "c-other:p-bank1", "c-other:p-bank1|", false},
+		{"into one that there is not", named("web"), "", cluster + ":p-gone1", "|", true},
+		{"Default, into one of another server", named("default"), builtin.Default, "c-other:p-bank1", builtin.Default + "|p-22222", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(c.namespace)
+				b.projects = []string{mine, bank}
+				if c.recorded != builtin.Default {
+					b.recorded = map[string]string{string(c.namespace.UID): c.recorded}
+				}
+				for _, project := range []string{bank, builtin.Default, builtin.System} {
+					if project != c.recorded {
+						b.secrets = append(b.secrets, records.ProjectSecret{ProjectID: project, Name: "key-" + project[len(project)-5:], Type: "Opaque"})
+						b.bindings = append(b.bindings, inProject("prtb-"+project, "secrets-view", "u-ann01", project))
+					}
+				}
+				var copied atomic.Bool
+				b.client.PrependReactor("create", "secrets", func(kubetest.Action) (bool, runtime.Object, error) { copied.Store(true); return false, nil, nil })
+				ctx, cancel := context.WithCancel(t.Context())
+				wait := b.keeper.Start(ctx)
+				time.Sleep(time.Second)
+				b.annotate(t, c.namespace.Name, c.marked)
+				time.Sleep(time.Second)
+				mark, bound := b.mark(t, c.namespace.Name), b.bound(t, c.namespace.Name)
+				b.mu.Lock()
+				last := b.differs[len(b.differs)-1]
+				b.mu.Unlock()
+				b.keeper.LookByID(cluster)
+				time.Sleep(3 * lookEvery)
+				cancel()
+				wait()
+				if mark != c.want || bound != 0 || copied.Load() {
+					t.Errorf("marked %q, want %q; %d bindings; secrets copied: %v", mark, c.want, bound, copied.Load())
+				}
+				if reported := len(last) == 1 && strings.Contains(last[0], "the project of namespace "+c.namespace.Name+" was changed in the cluster"); reported != c.reported {
+					t.Errorf("reported %q", last)
+				}
+				if last := b.differs[len(b.differs)-1]; len(last) > 0 {
+					t.Errorf("reported still, long after it was put back: %q", last)
+				}
+			})
 		})
-		if _, err := b.client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
 	}
-	eventually(t, "the bindings to move", func() bool { return b.bound(t, "default") == 0 && b.bound(t, "web") == 1 })
-	cancel()
-	wait()
+}
+
+// TestANamespaceMadeAgain: another UID is in no project, whatever the namespace says of itself, but one that Kubernetes comes with.
+func TestANamespaceMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mine = cluster + ":p-mine1"
+		b := newBed(named("web", mine), named("kube-public"))
+		b.projects, b.recorded["uid-web"] = []string{mine}, mine
+		b.recorded["uid-kube-public"] = mine
+		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		for _, name := range []string{"web", "kube-public"} {
+			if _, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{}); err != nil {
+				t.Errorf("in the project: %v", err)
+			}
+			again := named(name, mine)
+			again.UID = types.UID("again-" + name)
+			if err := errors.Join(b.client.CoreV1().Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}), b.client.Tracker().Add(again)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(3 * settle)
+		for name, want := range map[string]string{"web": "|", "kube-public": builtin.System + "|p-55555"} {
+			if _, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{}); err == nil || b.mark(t, name) != want {
+				t.Errorf("%s, made again: marked %q, %v", name, b.mark(t, name), err)
+			}
+		}
+		cancel()
+		wait()
+	})
+}
+
+// TestANamespaceMadeThroughTheServer: one that names its project and is recorded a moment later is not taken for one that was changed in
+// the cluster, and has nothing of the project before.
+func TestANamespaceMadeThroughTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mine = cluster + ":p-mine1"
+		b := newBed()
+		b.projects = []string{mine}
+		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		for _, name := range []string{"web", "alone"} {
+			if _, err := b.client.CoreV1().Namespaces().Create(t.Context(), named(name, mine), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := func(name string) bool {
+			_, err := b.client.CoreV1().Secrets(name).Get(t.Context(), "mirror", metav1.GetOptions{})
+			return err == nil
+		}
+		time.Sleep(settle / 2)
+		if there("web") || b.mark(t, "web") != mine+"|p-mine1" {
+			t.Errorf("before it is recorded: marked %q", b.mark(t, "web"))
+		}
+		b.put("uid-web", mine)
+		time.Sleep(3 * settle)
+		web, alone := there("web"), there("alone")
+		cancel()
+		wait()
+		if !web || alone || b.mark(t, "web") != mine+"|p-mine1" || b.mark(t, "alone") != "|" {
+			t.Errorf("marked %q and %q, with the secret: %v and %v", b.mark(t, "web"), b.mark(t, "alone"), web, alone)
+		}
+		if last := b.differs[len(b.differs)-1]; len(last) != 1 || !strings.Contains(last[0], "namespace alone was changed") {
+			t.Errorf("reported %q", last)
+		}
+	})
+}
+
+// TestAdoption: what namespaces of a cluster from before there was a record say of themselves is recorded once.
+func TestAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mine = cluster + ":p-mine1"
+		b := newBed(named("web", mine), named("kube-public", ""), named("late"))
+		b.projects, b.adopted = []string{mine}, time.Time{}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		b.annotate(t, "late", mine)
+		time.Sleep(time.Second)
+		cancel()
+		wait()
+		if diff := cmp.Diff(map[string]string{"uid-web": mine, "uid-kube-public": ""}, b.recorded); diff != "" {
+			t.Error(diff)
+		}
+		if got := b.mark(t, "web") + " " + b.mark(t, "kube-public") + " " + b.mark(t, "late"); got != mine+"|p-mine1 | |" {
+			t.Errorf("marks %s", got)
+		}
+	})
+}
+
+// TestAHostileList: a cluster that lies about its namespaces gets no more than its own, and namespaces that are gone are forgotten.
+func TestAHostileList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mine = cluster + ":p-mine1"
+		twin, bad := named("twin"), named("web\x1b[2J")
+		twin.UID = "uid-web"
+		b := newBed(named("web"), twin, bad)
+		b.projects, b.recorded["uid-web"] = []string{mine}, mine
+		for i := range maxGone + 1 {
+			b.recorded[fmt.Sprint("gone-", i)] = mine
+		}
+		b.secrets = []records.ProjectSecret{{ProjectID: mine, Name: "mirror", Type: "Opaque"}}
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := b.keeper.Start(ctx)
+		time.Sleep(time.Second)
+		cancel()
+		wait()
+		if diff := cmp.Diff(map[string]string{"uid-web": mine}, b.recorded); diff != "" {
+			t.Error(diff)
+		}
+		if got := b.mark(t, bad.Name); got != "|" {
+			t.Errorf("what is no name of a namespace is marked %q", got)
+		}
+	})
 }
 
 // TestSecretsOfProjects: a secret is in a namespace for as long as that is in the project.
 func TestSecretsOfProjects(t *testing.T) {
-	b := newBed(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	b := newBed(named("web"))
 	b.projects = []string{cluster + ":p-shop1"}
 	b.secrets = []records.ProjectSecret{{ProjectID: cluster + ":p-shop1", Name: "mirror", Type: "Opaque", Data: map[string][]byte{"a": []byte("b")}}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,35 +488,18 @@ func TestSecretsOfProjects(t *testing.T) {
 		_, err := b.client.CoreV1().Secrets("web").Get(t.Context(), "mirror", metav1.GetOptions{})
 		return err == nil
 	}
-	move := func(project string) {
-		n, err := b.client.CoreV1().Namespaces().Get(t.Context(), "web", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Annotations = map[string]string{ProjectAnnotation: project}
-		if _, err := b.client.CoreV1().Namespaces().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		b.keeper.LookByID(cluster)
-	}
-	move(cluster + ":p-shop1")
+	b.put("uid-web", cluster+":p-shop1")
 	eventually(t, "the secret in a namespace of the project", there)
-	move("")
+	b.put("uid-web", "")
 	eventually(t, "the secret gone from a namespace that left", func() bool { return !there() })
 }
 
-// TestARemovedProject: its namespaces lose it after a while, and those of a project of another cluster do not.
+// TestARemovedProject: its namespaces lose it, and those of a project of another cluster keep what they say.
 func TestARemovedProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := func(name, project string) *corev1.Namespace {
-			_, short, _ := strings.Cut(project, ":")
-			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-				Name: name, Annotations: map[string]string{ProjectAnnotation: project}, Labels: map[string]string{ProjectAnnotation: short},
-			}}
-		}
-		mine := cluster + ":p-mine1"
-		b := newBed(in("a", mine), in("b", "c-other:p-theirs"))
-		b.projects = []string{mine}
+		const mine = cluster + ":p-mine1"
+		b := newBed(named("a", mine), named("b", "c-other:p-theirs"))
+		b.projects, b.recorded["uid-a"] = []string{mine}, mine
 		b.bindings = []roles.Binding{inProject("prtb-ann", "secrets-view", "u-ann01", mine)}
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := b.keeper.Start(ctx)
@@ -266,22 +510,14 @@ func TestARemovedProject(t *testing.T) {
 		b.set(func() { b.projects, b.bindings = nil, nil })
 		b.keeper.LookByID(cluster)
 		time.Sleep(time.Second)
-		project := func(name string) string {
-			n, err := b.client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n.Annotations[ProjectAnnotation] + "|" + n.Labels[ProjectAnnotation]
-		}
-		if got := project("a"); b.bound(t, "a") != 0 || got != mine+"|p-mine1" {
-			t.Errorf("just after the project went: %d bindings, %q", b.bound(t, "a"), got)
-		}
-		time.Sleep(2 * orphaned)
-		a, other := project("a"), project("b")
+		a, other := b.mark(t, "a"), b.mark(t, "b")
 		cancel()
 		wait()
-		if a != "|" || other != "c-other:p-theirs|p-theirs" {
-			t.Errorf("namespaces are in %q and %q", a, other)
+		if n := b.bound(t, "a"); n != 0 || a != "|" || other != "c-other:p-theirs|p-theirs" {
+			t.Errorf("%d bindings, and namespaces are in %q and %q", n, a, other)
+		}
+		if last := b.differs[len(b.differs)-1]; last != nil {
+			t.Errorf("reported %q", last)
 		}
 	})
 }
@@ -338,7 +574,8 @@ func TestManyObjects(t *testing.T) {
 		const many = 20
 		b.keeper.warnAbove = many
 		for i := range many {
-			n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i), Annotations: map[string]string{ProjectAnnotation: web}, Labels: map[string]string{ProjectAnnotation: "p-web01"}}}
+			n := named(fmt.Sprint("web-", i), web)
+			b.recorded[string(n.UID)] = web
 			if err := b.client.Tracker().Add(n); err != nil {
 				t.Fatal(err)
 			}

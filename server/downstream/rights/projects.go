@@ -1,5 +1,5 @@
-// Which namespace belongs to which project: an annotation of the namespace says it, those that a cluster
-// comes with are given to its first two projects, and those of a project that was removed are in none.
+// Which namespace belongs to which project: what the server recorded, and nothing else. The annotation and the label by which
+// clients see it are kept to that.
 
 package rights
 
@@ -7,103 +7,167 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
-	"github.com/drover-project/drover/server/projects"
+	"github.com/drover-project/drover/server/projects/membership"
+	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
 )
 
-// systemNamespaces are those of the project System.
-func systemNamespaces() []string {
-	return []string{
-		"calico-apiserver", "calico-system", "cattle-impersonation-system", "cattle-system", "cattle-ui-plugin-system", "ingress-nginx",
-		"kube-node-lease", "kube-public", "kube-system", "kube-system-helm", "longhorn-system", "system-upgrade", "tigera-operator",
-	}
+const (
+	// maxGone is how many namespaces that a cluster no longer has stay recorded: a restored snapshot may bring them back.
+	maxGone = 1000
+	// settle is how long a namespace that is new may name a project in vain before that is taken away: who made it with kubectl through
+	// the server has it recorded once the cluster has answered.
+	settle = 2 * time.Second
+	// maxPutBack bounds the namespaces that are named for a mark that was changed in the cluster.
+	maxPutBack = 100
+)
+
+// Projects is the record of the projects of clusters and of their namespaces.
+type Projects interface {
+	// In is what is known of a cluster, by its management ID.
+	In(clusterID string) membership.Known
+	// Latest is In of what is recorded by now, also by another server.
+	Latest(ctx context.Context, clusterID string) (membership.Known, error)
+	// Adopt records, once, what namespaces of a cluster from before there was a record say of themselves.
+	Adopt(ctx context.Context, cluster records.ClusterKey, marks map[membership.Namespace]string) error
+	// Forget takes namespaces that are gone out of the record, by UID.
+	Forget(ctx context.Context, clusterID string, uids []string) error
 }
 
-// orphaned is how long a namespace names a project of its cluster that is not there before it is taken out of it: what
-// another server has just made may not have come here yet.
-const orphaned = 10 * time.Second
-
-// Namespaces are those of a cluster, by their names.
-type namespaces struct {
-	// of is the project of each, "" for none.
-	of map[string]string
-	// orphans name a project that is not there.
-	orphans map[string]string
+// marks are those that a cluster's namespaces had after the last look, by UID, and since when each namespace has been known
+// whose mark was changed in the cluster, by name.
+type marks struct {
+	last    map[string]string
+	putBack map[string]time.Time
+	// fresh are since when namespaces that nothing is recorded of have been known to name a project, by UID.
+	fresh map[string]time.Time
 }
 
-// namespacesOf finds the namespaces of a cluster and gives each the project and the label that it should have. before
-// are those that were orphans long enough.
-func namespacesOf(ctx context.Context, client kubernetes.Interface, clusterID string, known []string, before map[string]string) (namespaces, error) {
+// namespaces finds the namespaces of a cluster, by name, with the project of each or "". Their marks are made to say so.
+func (k *Keeper) namespaces(ctx context.Context, client kubernetes.Interface, l *loop) (map[string]string, error) {
+	before := k.Projects.In(l.id)
 	list, err := bounds.All[*corev1.Namespace](ctx, metav1.ListOptions{}, client.CoreV1().Namespaces().List)
 	if err != nil {
-		return namespaces{}, fmt.Errorf("list namespaces: %w", err)
+		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
-	found := namespaces{of: make(map[string]string, len(list)), orphans: map[string]string{}}
-	for _, n := range list {
-		project, patch := belongs(n, clusterID, known, before)
-		if isOrphan(n, clusterID, known) && project != "" {
-			found.orphans[n.Name], project = project, ""
+	// What has no name of a namespace is an answer of something else than Kubernetes.
+	list = slices.DeleteFunc(list, func(n *corev1.Namespace) bool { return len(validation.ValidateNamespaceName(n.Name, false)) > 0 })
+	if before.Adopted.IsZero() {
+		if err := k.Projects.Adopt(ctx, l.key, said(list)); err != nil {
+			return nil, err
 		}
-		found.of[n.Name] = project
+	}
+	known, err := k.Projects.Latest(ctx, l.id) // after the list: a namespace is recorded before it is marked
+	if err != nil {
+		return nil, err
+	}
+	of, last, missing := make(map[string]string, len(list)), make(map[string]string, len(list)), maps.Clone(before.Recorded)
+	now, fresh := time.Now(), map[string]time.Time{}
+	maps.DeleteFunc(l.putBack, func(_ string, since time.Time) bool { return now.Sub(since) >= lookEvery })
+	for _, n := range list {
+		uid := string(n.UID)
+		project := known.Of(uid, n.Name)
+		of[n.Name] = project
+		delete(missing, uid)
+		_, recorded := known.Recorded[uid]
+		was, seen := l.last[uid]
+		if !recorded && !seen && changedThere(n, l.id, project, was, seen) {
+			since, waits := l.fresh[uid]
+			if !waits {
+				since = now
+			}
+			if now.Sub(since) < settle {
+				fresh[uid] = since
+				continue
+			}
+		}
+		last[uid] = project
+		patch := marking(n, l.id, project, recorded || seen)
 		if patch == nil || !n.DeletionTimestamp.IsZero() {
 			continue
 		}
+		if _, named := l.putBack[n.Name]; !named && len(l.putBack) < maxPutBack && changedThere(n, l.id, project, was, seen) {
+			l.putBack[n.Name] = now
+		}
 		body, err := json.Marshal(map[string]any{"metadata": patch})
 		if err != nil {
-			return namespaces{}, err
+			return nil, err
 		}
 		if _, err := client.CoreV1().Namespaces().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{}); gone(err) != nil {
-			return namespaces{}, fmt.Errorf("mark namespace %s with its project: %w", n.Name, err)
+			return nil, fmt.Errorf("mark namespace %s with its project: %w", n.Name, err)
 		}
 	}
-	return found, nil
+	l.last, l.fresh = last, fresh
+	if len(missing) > maxGone {
+		return of, k.Projects.Forget(ctx, l.id, slices.Collect(maps.Keys(missing)))
+	}
+	return of, nil
 }
 
-// isOrphan says whether a namespace names a project of this cluster that is not there. One of another cluster is let alone: it
-// is what a cluster that Rancher had brings along.
-func isOrphan(n *corev1.Namespace, clusterID string, known []string) bool {
-	project := n.Annotations[ProjectAnnotation]
-	return roles.ClusterOf(project) == clusterID && clusterID != "" && !slices.Contains(known, project)
+// said is what namespaces say of themselves.
+func said(all []*corev1.Namespace) map[membership.Namespace]string {
+	marks := map[membership.Namespace]string{}
+	for _, n := range all {
+		if mark, ok := n.Annotations[ProjectAnnotation]; ok {
+			marks[membership.Namespace{UID: string(n.UID), Name: n.Name}] = mark
+		}
+	}
+	return marks
 }
 
-// belongs is the project of a namespace, and what of its metadata has to change; nil for nothing. Those that belong to the
-// first two projects and say nothing of it are given to them; an empty annotation is somebody's wish, and stays.
-func belongs(n *corev1.Namespace, clusterID string, known []string, before map[string]string) (project string, patch map[string]any) {
-	defaultID, systemID := projects.IDs(clusterID)
-	project, said := n.Annotations[ProjectAnnotation]
+// marking is what has to change of the metadata of a namespace for it to say in which project it is; nil for nothing. A mark
+// of another server, which a cluster that Rancher had brings along, stays where this one has recorded nothing.
+func marking(n *corev1.Namespace, clusterID, project string, recorded bool) map[string]any {
 	annotations, labels := map[string]any{}, map[string]any{}
-	switch {
-	case said && isOrphan(n, clusterID, known):
-		if before[n.Name] != project {
-			return project, nil
-		}
-		project, annotations[ProjectAnnotation] = "", "" // its project was removed, and it is in none
-	case said:
-	case n.Name == metav1.NamespaceDefault:
-		project, annotations[ProjectAnnotation] = defaultID, defaultID
-	case slices.Contains(systemNamespaces(), n.Name):
-		project, annotations[ProjectAnnotation] = systemID, systemID
+	is := n.Annotations[ProjectAnnotation]
+	if foreign := is != "" && roles.ClusterOf(is) != clusterID; foreign && (project == "" || !recorded) {
+		return nil
 	}
-	switch is, labelled := n.Labels[ProjectAnnotation]; {
-	case slices.Contains(known, project):
-		if short := project[strings.IndexByte(project, ':')+1:]; is != short {
-			labels[ProjectAnnotation] = short
-		}
-	case project == "" && labelled:
+	if is != project {
+		annotations[ProjectAnnotation] = project
+	}
+	short, labelled := n.Labels[ProjectAnnotation]
+	switch want := project[strings.IndexByte(project, ':')+1:]; {
+	case want == "" && labelled:
 		labels[ProjectAnnotation] = nil
+	case want != short:
+		labels[ProjectAnnotation] = want
 	}
 	if len(annotations)+len(labels) == 0 {
-		return project, nil
+		return nil
 	}
-	return project, map[string]any{"annotations": annotations, "labels": labels}
+	return map[string]any{"annotations": annotations, "labels": labels}
+}
+
+// changedThere says whether it was in the cluster that the mark of a namespace, which is to be put back, was changed: the server
+// has not moved the namespace since it marked it last, or never marked it.
+func changedThere(n *corev1.Namespace, clusterID, project, was string, seen bool) bool {
+	is := n.Annotations[ProjectAnnotation]
+	if is == project { // the label alone
+		return false
+	}
+	if seen {
+		return was == project
+	}
+	return roles.ClusterOf(is) == clusterID
+}
+
+// reported are the sentences about the marks that were put back.
+func (m marks) reported() (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(m.putBack)) {
+		all = append(all, "the project of namespace "+name+" was changed in the cluster, which counts for nothing and was put back: move it with `drover projects move`")
+	}
+	return all
 }
