@@ -179,7 +179,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"all at once", user("exec: {}\n    tokenFile: x"), "exec is refused: it names a program to run; line 21: users[0].user.tokenFile is refused"},
 		{"a user that is not current", k3s + "- name: spare\n  user: {exec: {command: " + secret + "}}\n", "users[1].user.exec is refused"},
 		{"a cluster that is not current", instead("clusters:\n", "clusters:\n- {name: spare, cluster: {proxy-url: "+secret+"}}\n"), "clusters[0].cluster.proxy-url is refused"},
-		{"a field that nobody knows", user("plugin: " + secret), "users[0].user.plugin is not a field that is read"},
+		{"an unknown field", user("plugin: " + secret), "users[0].user.plugin is not a field that is read"},
 		{"beside the lists", k3s + "exec: {command: " + secret + "}\n", "exec is refused"},
 		{"a name that is none", user(`"exec\x1b[31m` + secret + `": 1`), "users[0].user.(a name that is not repeated here) is not a field that is read"},
 		{"twice", user("token: " + secret + "\n    token: x"), "users[0].user.token stands there twice"},

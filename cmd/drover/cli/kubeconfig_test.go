@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestKubeconfigsOfAServer: what is printed for kubectl names no program and no file of this host, whoever answers.
+// TestKubeconfigsOfAServer: what is printed for kubectl names no program and no file of this host, whatever the server answers.
 func TestKubeconfigsOfAServer(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "marker")
 	const text = `apiVersion: v1
