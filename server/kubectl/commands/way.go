@@ -73,16 +73,12 @@ func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // outspoken has the first request of all, which asks what there is, say why it was refused: the library shows "unknown" for
-// that, and the warnings that an answer has. No redirect of a cluster is followed: commands run where the server does.
+// that, and the warnings that an answer has.
 type outspoken struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (o outspoken) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := o.next.RoundTrip(r)
-	if err == nil && answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified {
-		_ = answer.Body.Close() // nothing of it is used
-		return nil, fmt.Errorf("the cluster answered %d, a redirect, which is not followed", answer.StatusCode)
-	}
 	if err != nil || answer.StatusCode < http.StatusBadRequest || answer.Header.Get("Warning") != "" || r.URL.Path != "/api" && r.URL.Path != "/apis" {
 		return answer, err
 	}
