@@ -48,7 +48,7 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 			return "", records.Token{}, fmt.Errorf("issue a token: %w", err)
 		}
 		if t.Session {
-			a.makeRoom(ctx, t)
+			makeRoom(ctx, a, t)
 		}
 		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "ttl_ms", t.TTLMillis, "description", t.Description)
 		return t.Name + ":" + key, t, nil
@@ -57,7 +57,7 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 
 // makeRoom ends the oldest sessions of a user who has more tokens than MaxTokens, but for the one that has just begun. A failure is
 // in the log alone: it keeps nobody out.
-func (a *Auth) makeRoom(ctx context.Context, begun records.Token) {
+func makeRoom(ctx context.Context, a *Auth, begun records.Token) {
 	if a.MaxTokens == nil || a.MaxTokens() == 0 || a.state.TokensByUser.Count(begun.UserID) <= a.MaxTokens() {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/store/damage"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -89,7 +90,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the embedded etcd: %w", err)
 	}
-	if err := checkFiles(dir); err != nil {
+	if err := damage.Check(dir); err != nil {
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	}
 	died := make(chan error, 1)
@@ -108,7 +109,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	go func() { // etcd may end its goroutine instead of returning, see etcdLogger
 		defer func() {
 			if fault := recover(); fault != nil { // its database panics on pages that it cannot read
-				starting <- started{err: fmt.Errorf("%v: "+wayOut, fault, dir)}
+				starting <- started{err: fmt.Errorf("%v: "+damage.WayOut, fault, dir)}
 			}
 		}()
 		etcd, err := embed.StartEtcd(cfg)
@@ -128,7 +129,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 		}
 		etcd = result.etcd
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+damage.WayOut, dir, err, dir)
 	case <-limit.C:
 		return tooLong(dir)
 	case <-ctx.Done():
@@ -139,7 +140,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 	select {
 	case <-etcd.Server.ReadyNotify():
 	case err := <-died:
-		return fmt.Errorf("start the embedded etcd in %s: %w: "+wayOut, dir, err, dir)
+		return fmt.Errorf("start the embedded etcd in %s: %w: "+damage.WayOut, dir, err, dir)
 	case err := <-etcd.Err():
 		return fmt.Errorf("start the embedded etcd in %s: %w", dir, err)
 	case <-limit.C:
@@ -166,7 +167,7 @@ func (s *Store) startEmbedded(ctx context.Context) error {
 // log that are not there.
 func tooLong(dir string) error {
 	return fmt.Errorf("the embedded etcd in %s was not ready in time: its log (member/wal) may be cut short, or the disk be very slow. "+
-		"Try again if it is slow; else "+wayOut, dir, dir)
+		"Try again if it is slow; else "+damage.WayOut, dir, dir)
 }
 
 // makeRoom ends the alarm of a database that reached its size limit, which refuses all

@@ -1,7 +1,6 @@
-package store
-
-// This file looks at the files of the embedded etcd before it starts: on some of what a
-// disk can lose, etcd waits for ever or ends the process without a sentence.
+// Package damage looks at the files of the embedded etcd before it starts: on some of what a disk can lose, etcd waits for ever
+// or ends the process without a sentence.
+package damage
 
 import (
 	"encoding/binary"
@@ -21,11 +20,11 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// wayOut is what a person can do about a damaged store.
-const wayOut = "restore the whole data directory from a backup, or move %s away to begin with an empty store"
+// WayOut is what a person can do about a damaged store.
+const WayOut = "restore the whole data directory from a backup, or move %s away to begin with an empty store"
 
-// checkFiles refuses a directory of the embedded etcd that has lost a part of what belongs together.
-func checkFiles(dir string) error {
+// Check refuses a directory of the embedded etcd that has lost a part of what belongs together.
+func Check(dir string) error {
 	db := filepath.Join(dir, "member", "snap", "db")
 	logs, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 	snapshots, err2 := filepath.Glob(filepath.Join(dir, "member", "snap", "*.snap"))
@@ -35,7 +34,7 @@ func checkFiles(dir string) error {
 	info, err := os.Stat(db)
 	missing := errors.Is(err, fs.ErrNotExist)
 	damaged := func(format string, args ...any) error {
-		return fmt.Errorf(format+": "+wayOut, append(args, dir)...)
+		return fmt.Errorf(format+": "+WayOut, append(args, dir)...)
 	}
 	switch {
 	case missing && len(snapshots) > 0:
