@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
@@ -33,6 +36,10 @@ const (
 	forgetAfter = time.Hour
 	// maxSnapshots bounds what is kept of a cluster.
 	maxSnapshots = 500
+	// maxFile bounds the path or URL of a snapshot's file, in bytes, and maxYear when it was made: what a cluster lists beyond is not
+	// kept.
+	maxFile = 1024
+	maxYear = 9999
 	// hurried is how many clusters may wait to be looked at before their turn.
 	hurried = 256
 	// inS3 is the node that the distribution lists of snapshots in S3.
@@ -250,12 +257,19 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 		}
 	}
 	if item.Status.Size != nil {
-		s.Size = item.Status.Size.Value()
+		s.Size = max(item.Status.Size.Value(), 0)
 	}
 	if item.Status.Error != nil && item.Status.Error.Message != "" {
 		s.Fault = fmt.Sprintf("%.300s", item.Status.Error.Message)
 	}
-	return s, s.Machine != "" && s.Name() != "." && s.Name() != "/"
+	return s, s.Machine != "" && named(s.File) && s.Created.Year() >= 0 && s.Created.Year() <= maxYear
+}
+
+// named says whether the file of a snapshot has a name that can stand in a key, in a command and in a line.
+func named(file string) bool {
+	base := path.Base(file)
+	return len(file) <= maxFile && base != "." && base != ".." && base != "/" && utf8.ValidString(file) &&
+		!strings.ContainsFunc(file, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // keep writes a record if it says something new. What is known of who took it, and of the cluster then, stays.

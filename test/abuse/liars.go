@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/test/abuse/liar"
@@ -140,6 +141,9 @@ var stages atomic.Int64
 func (p *play) begin(ctx context.Context, t *target) (err error) {
 	p.stage = fmt.Sprintf("liar-%d-", stages.Add(1))
 	p.marker = filepath.Join(t.options.dir, p.stage+"marker")
+	if err := os.WriteFile(p.marker+".secret", []byte(liar.FileOfTheServer), 0o600); err != nil {
+		return err
+	}
 	if p.trap, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -204,8 +208,16 @@ func (p *play) start(ctx context.Context, t *target, name string, plan *liar.Pla
 	started, err := process.Start(limit, process.Options{
 		Path: path, Args: []string{file}, LogFile: filepath.Join(t.options.dir, p.stage+name+".log"), ReadyLine: regexp.MustCompile("the liars are up"),
 	})
-	if err == nil {
-		p.programs = append(p.programs, program{started, plan.Asked})
+	if err != nil {
+		return err
+	}
+	p.programs = append(p.programs, program{started, plan.Asked})
+	// The server has the processors first, as it has where liars are other machines. Threads inherit it.
+	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(started.PID()), "task"))
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(thread.Name()); err == nil {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 15) // it may have ended
+		}
 	}
 	return err
 }
@@ -214,6 +226,9 @@ func (p *play) start(ctx context.Context, t *target, name string, plan *liar.Pla
 func (p *play) make(ctx context.Context, t *target) error {
 	p.clusters = map[string]cluster{}
 	for i, r := range p.cast {
+		if !strings.Contains(r.lie, t.options.lie) {
+			continue
+		}
 		name := p.stage + strconv.Itoa(i)
 		path, body := "/v3/clusters", `{"name":"`+name+`"}`
 		switch r.kind {
@@ -277,6 +292,10 @@ func (p *play) do(ctx context.Context, t *target) string {
 	children := make(chan []string, 1)
 	go func() { children <- childrenOf(ctx, t.pid) }()
 	requests := p.requests(p.machines(ctx, t))
+	if len(requests) == 0 {
+		<-ctx.Done()
+		return "no liar"
+	}
 	client := t.client(8)
 	client.Timeout = 5 * time.Second
 	var sent atomic.Int64
@@ -300,8 +319,13 @@ func (p *play) do(ctx context.Context, t *target) string {
 	if err != nil {
 		notes = append(notes, "!"+err.Error())
 	}
-	notes = append(notes, p.judge(asked)...)
-	return fmt.Sprintf("%d liars, %d requests of people", len(p.cast), sent.Load()) + strings.Join(append([]string{""}, notes...), "; ")
+	if os.Getenv("ABUSE_CAUSES") != "" {
+		for name, counts := range asked {
+			fmt.Fprintf(os.Stderr, "%s was asked %v\n", name, counts)
+		}
+	}
+	notes = append(notes, p.judge(asked, t.options.lie == "")...)
+	return fmt.Sprintf("%d liars, %d requests of people", len(p.clusters), sent.Load()) + strings.Join(append([]string{""}, notes...), "; ")
 }
 
 // request is one of a person.
@@ -312,10 +336,10 @@ func (p *play) machines(ctx context.Context, t *target) map[string]string {
 	paths := map[string]string{}
 	for range 10 {
 		var all struct {
-			Items []struct{ ID, ClusterName string }
+			Data []struct{ ID, ClusterName string }
 		}
 		_ = t.read(ctx, "/v1-drover/machines?limit=1000", &all) // once more, then
-		for _, m := range all.Items {
+		for _, m := range all.Data {
 			if _, mine := p.clusters[m.ClusterName]; mine {
 				paths[m.ClusterName] = "/v1-drover/machines/" + m.ID
 			}
@@ -369,18 +393,15 @@ func (p *play) requests(machines map[string]string) (all []request) {
 
 // causes says which clusters whose liar answers nothing that is of use have no cause.
 func (p *play) causes(ctx context.Context, t *target) (notes []string) {
-	said := map[string]int{}
 	for name, c := range p.clusters {
 		var is struct{ State, Message string }
 		if err := t.read(ctx, "/v1-drover/clusters/fleet-default/"+name, &is); err != nil {
-			notes = append(notes, fmt.Sprintf("!what is the matter with %s, with %s at %s, cannot be read: %v", name, c.lie, c.at, err))
-			continue
+			return append(notes, fmt.Sprintf("!what is the matter with %s, with %s at %s, cannot be read: %v", name, c.lie, c.at, err))
 		}
 		if os.Getenv("ABUSE_CAUSES") != "" {
 			fmt.Fprintf(os.Stderr, "%s %s at %s: %s: %.300q\n", c.kind, c.lie, c.at, is.State, is.Message)
 		}
-		said[is.State]++
-		if is.Message == "" && strings.EqualFold(is.State, "active") && c.at == ".*" {
+		if _, err := liar.Find(c.lie); err == nil && is.Message == "" && strings.EqualFold(is.State, "active") && c.at == ".*" {
 			notes = append(notes, fmt.Sprintf("!%s, which lies by %s, is %s", name, c.lie, is.State))
 		}
 	}
@@ -416,7 +437,7 @@ func (p *play) end(ctx context.Context) (map[string]map[string]int, error) {
 }
 
 // judge says what was promised of liars and does not hold.
-func (p *play) judge(asked map[string]map[string]int) (notes []string) {
+func (p *play) judge(asked map[string]map[string]int, complete bool) (notes []string) {
 	if n := p.sprung.Load(); n > 0 {
 		notes = append(notes, fmt.Sprintf("!%d connections came where liars sent the server", n))
 	}
@@ -426,18 +447,30 @@ func (p *play) judge(asked map[string]map[string]int) (notes []string) {
 	lied := 0
 	missed := slices.Clone(p.seen)
 	for name, counts := range asked {
+		sent, foreign := 0, 0
 		for q, n := range counts {
 			switch {
 			case strings.HasPrefix(q, " "), strings.HasPrefix(q, "REFUSED "):
+			case strings.HasPrefix(q, "FILE "):
+				sent += n
 			case strings.HasPrefix(q, "FOREIGN "):
-				notes = append(notes, fmt.Sprintf("!%s got %q %d times, and another authority vouches for it", name, q, n))
+				foreign += n
 			default:
 				lied += n
 				missed = slices.DeleteFunc(missed, func(m string) bool { return regexp.MustCompile("^(?:" + m + ")$").MatchString(q) })
 			}
 		}
+		if sent > 0 {
+			notes = append(notes, fmt.Sprintf("!%s was sent a file of the server with %d requests", name, sent))
+		}
+		if foreign > 0 {
+			notes = append(notes, fmt.Sprintf("!%s, for which another authority vouches, got %d requests", name, foreign))
+		}
 	}
 	for _, m := range missed {
+		if !complete {
+			break
+		}
 		notes = append(notes, "!no liar was asked "+m)
 	}
 	return append(notes, fmt.Sprintf("%d lies", lied))

@@ -22,6 +22,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "where the server's data and log are put; empty is a temporary directory")
 	flag.Int64Var(&o.memory, "memory", 512<<20, "bytes that the server may have")
 	flag.StringVar(&o.only, "only", "", "a text in the names of the attacks that are done; empty is all")
+	flag.StringVar(&o.lie, "lie", "", "a text in the names of the lies that are told; empty is all")
 	each := flag.Duration("each", 8*time.Second, "how long each attack of strangers goes on")
 	who := flag.String("who", "strangers,liars", "who attacks: strangers, liars or both")
 	flag.Parse()

@@ -22,6 +22,7 @@ type options struct {
 	drover, dir string
 	memory      int64
 	only        string // the attacks with this in their names; empty is all
+	lie         string // the liars with this in the names of their lies; empty is all
 }
 
 // limits of one attack.

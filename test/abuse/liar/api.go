@@ -36,7 +36,7 @@ type Liar struct {
 	Docker bool `json:"docker"`
 	// Trap is an address where no connection is to come.
 	Trap string `json:"trap"`
-	// Marker is a file that is not to be made.
+	// Marker is a file that is not to be made; beside it, with .secret, is one with FileOfTheServer that is not to be sent.
 	Marker string `json:"marker"`
 }
 
@@ -65,6 +65,9 @@ func question(r *http.Request) string {
 func (l *lying) or(honest http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := question(r)
+		if strings.Contains(r.Header.Get("Authorization"), FileOfTheServer) {
+			l.note("FILE "+q, true)
+		}
 		lies := l.lie.answer != nil && l.at.MatchString(q)
 		l.note(q, lies)
 		if lies {
@@ -131,7 +134,7 @@ func (l *lying) api(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch:
-		l.taken(w, r, kind)
+		l.taken(w, r, kind, version)
 	case r.Method == http.MethodDelete:
 		writeJSON(w, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 	case r.URL.Query().Get("watch") != "":
@@ -165,13 +168,17 @@ func object(kind, version, name string) map[string]any {
 }
 
 // taken gives back what was sent, as stored.
-func (l *lying) taken(w http.ResponseWriter, r *http.Request, kind string) {
+func (l *lying) taken(w http.ResponseWriter, r *http.Request, kind, version string) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 8<<20))
 	var o map[string]any
-	if json.Unmarshal(body, &o) != nil || o == nil {
-		o = object(kind, "v1", path.Base(r.URL.Path))
+	token := strings.HasSuffix(r.URL.Path, "/token")
+	if token {
+		kind, version = "TokenRequest", "authentication.k8s.io/v1"
 	}
-	if strings.HasSuffix(r.URL.Path, "/token") {
+	if json.Unmarshal(body, &o) != nil || o == nil { // protobuf
+		o = object(kind, version, path.Base(r.URL.Path))
+	}
+	if token {
 		o["status"] = map[string]any{"token": "liar", "expirationTimestamp": "2099-01-01T00:00:00Z"}
 	}
 	if kind == "SubjectAccessReview" {

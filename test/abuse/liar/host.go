@@ -119,7 +119,7 @@ func (p *Played) kubeconfig(a *authority) string {
 	case ExecKubeconfig:
 		user = fmt.Sprintf(`{exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [%q], interactiveMode: Never}}`, p.Marker)
 	case FileKubeconfig:
-		user = "{tokenFile: /proc/self/environ}"
+		user = fmt.Sprintf("{tokenFile: %q}", p.Marker+".secret")
 		cluster += ", proxy-url: \"http://" + p.Trap + "\""
 	}
 	return fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: d, contexts: [{name: d, context: {cluster: d, user: d}}],

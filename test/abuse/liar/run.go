@@ -28,6 +28,9 @@ const (
 	Outcomes = "hostile outcomes"
 )
 
+// FileOfTheServer is in a file of the server's host that no liar is to be sent.
+const FileOfTheServer = "a-file-of-the-server"
+
 var own = map[string]bool{ExecKubeconfig: true, FileKubeconfig: true, OtherAuthority: true, Outcomes: true}
 
 // Plan is what a program of liars is started with.
@@ -144,9 +147,18 @@ func Cluster(ctx context.Context, p *Played) error {
 			// The bundle has an authority in common with the first, and the certificate is of the other.
 			a.bundle = append(append([]byte{}, first.bundle...), a.bundle...)
 		}
-		go func() { ended <- p.clusterTunnel(ctx, a, i > 0) }()
+		lasts, end := context.WithCancel(ctx)
+		defer end()
+		if i == 0 && tunnels > 1 { // the true one breaks once the other is there
+			context.AfterFunc(ctx, end)
+			time.AfterFunc(6*time.Second, end)
+		}
+		go func() { ended <- p.clusterTunnel(lasts, a, i > 0) }()
 	}
-	return <-ended
+	for range tunnels {
+		err = <-ended
+	}
+	return err
 }
 
 func (p *Played) clusterTunnel(ctx context.Context, a *authority, foreign bool) error {

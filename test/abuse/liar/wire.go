@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -33,7 +35,7 @@ func (p *Played) tunnel(ctx context.Context, path string, header http.Header, di
 // pipes serves a handler on connections that its dial makes, until ctx ends.
 func pipes(ctx context.Context, h http.Handler, config *tls.Config) *piped {
 	l := &piped{made: make(chan net.Conn), done: ctx.Done()}
-	server := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return ctx }}
 	var from net.Listener = l
 	if config != nil {
 		from = tls.NewListener(l, config)
@@ -97,6 +99,9 @@ func newAuthority() (*authority, error) {
 	}
 	return &authority{
 		bundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		config: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"http/1.1"}},
+		config: &tls.Config{
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"http/1.1"},
+			ClientAuth: tls.RequestClientCert, // for which a plug-in of a kubeconfig is run
+		},
 	}, nil
 }
