@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/onhost"
 )
 
@@ -62,7 +63,7 @@ func FuzzDocker(f *testing.F) {
 			return
 		}
 		defer host.Close()
-		_, _, _ = host.Engine().Survey(ctx, nil, []string{"rancher/hyperkube:v1"})
+		_, _, _ = host.Engine().Survey(ctx, &nodeconfig.NodeConfig{Processes: map[string]nodeconfig.Process{"kubelet": {}}}, []string{"rancher/hyperkube:v1"})
 		if lines, err := host.Logs(ctx, "kubelet", 3); err == nil && len(lines) > 3 {
 			t.Errorf("%d lines", len(lines))
 		}

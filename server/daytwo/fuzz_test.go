@@ -20,7 +20,7 @@ func FuzzListed(f *testing.F) {
 			return
 		}
 		s, ok := snapshot("fleet-default/harbour", item, map[string]string{"n1": "pier-1"})
-		if !ok {
+		if !ok || !presentable(s) {
 			return
 		}
 		if _, err := json.Marshal(s); err != nil {
@@ -29,11 +29,30 @@ func FuzzListed(f *testing.F) {
 		if name := s.Name(); name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
 			t.Errorf("its name is %q", name)
 		}
-		if len(s.File) > maxFile || !utf8.ValidString(s.File) || strings.ContainsFunc(s.File, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if !utf8.ValidString(s.File) || strings.ContainsFunc(s.File, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("its file is %q", s.File)
 		}
 		if s.Size < 0 || len(s.Fault) > 1500 {
 			t.Errorf("kept: %+v", s)
 		}
 	})
+}
+
+// TestPresentable: what cannot stand in a line, in a key or in a store is not kept.
+func TestPresentable(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"spec":{"nodeName":"n1","location":"file:///db/snapshots/etcd-snapshot-n1-1767225600"},"status":{"creationTime":"2026-01-02T03:04:05Z"}}`: true,
+		`{"spec":{"nodeName":"n1","location":"file:///db/snapshots/.."}}`:                                                                           false,
+		`{"spec":{"nodeName":"n1","location":"file:///db/\u202egpj.exe"}}`:                                                                          false,
+		`{"spec":{"nodeName":"n1","location":"file:///db/a\nb"}}`:                                                                                   false,
+		`{"spec":{"nodeName":"n1","location":"file:///db/a"},"status":{"creationTime":"9999-12-31T23:59:59-23:59"}}`:                                false,
+	} {
+		var item listed
+		if err := json.Unmarshal([]byte(text), &item); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := snapshot("fleet-default/harbour", item, map[string]string{"n1": "pier-1"}); presentable(s) != want {
+			t.Errorf("%s: %v", text, !want)
+		}
+	}
 }

@@ -9,13 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
@@ -36,10 +33,6 @@ const (
 	forgetAfter = time.Hour
 	// maxSnapshots bounds what is kept of a cluster.
 	maxSnapshots = 500
-	// maxFile bounds the path or URL of a snapshot's file, in bytes, and maxYear when it was made: what a cluster lists beyond is not
-	// kept.
-	maxFile = 1024
-	maxYear = 9999
 	// hurried is how many clusters may wait to be looked at before their turn.
 	hurried = 256
 	// inS3 is the node that the distribution lists of snapshots in S3.
@@ -177,7 +170,7 @@ func (m *Mirror) snapshots(f found) []records.Snapshot {
 	secrets, _ := m.State.ClusterSecrets.Get(string(key))
 	for _, item := range f.items {
 		next, ok := snapshot(key, item, machines)
-		if !ok || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
+		if !ok || !presentable(next) || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
 			continue
 		}
 		next.Spec = f.cluster.Spec
@@ -262,14 +255,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	if item.Status.Error != nil && item.Status.Error.Message != "" {
 		s.Fault = fmt.Sprintf("%.300s", item.Status.Error.Message)
 	}
-	return s, s.Machine != "" && named(s.File) && s.Created.Year() >= 0 && s.Created.Year() <= maxYear
-}
-
-// named says whether the file of a snapshot has a name that can stand in a key, in a command and in a line.
-func named(file string) bool {
-	base := path.Base(file)
-	return len(file) <= maxFile && base != "." && base != ".." && base != "/" && utf8.ValidString(file) &&
-		!strings.ContainsFunc(file, func(r rune) bool { return !unicode.IsPrint(r) })
+	return s, s.Machine != "" && s.Name() != "." && s.Name() != "/"
 }
 
 // keep writes a record if it says something new. What is known of who took it, and of the cluster then, stays.

@@ -401,7 +401,7 @@ func (p *play) causes(ctx context.Context, t *target) (notes []string) {
 		if os.Getenv("ABUSE_CAUSES") != "" {
 			fmt.Fprintf(os.Stderr, "%s %s at %s: %s: %.300q\n", c.kind, c.lie, c.at, is.State, is.Message)
 		}
-		if _, err := liar.Find(c.lie); err == nil && is.Message == "" && strings.EqualFold(is.State, "active") && c.at == ".*" {
+		if lie, err := liar.Find(c.lie); err == nil && !lie.Credible && is.Message == "" && strings.EqualFold(is.State, "active") && c.at == ".*" {
 			notes = append(notes, fmt.Sprintf("!%s, which lies by %s, is %s", name, c.lie, is.State))
 		}
 	}

@@ -158,7 +158,7 @@ func (p *Played) report(ctx context.Context, token, path string, i int) error {
 	plan, _ := data[plans.KeyPlan].(string)
 	sum, _ := base64.StdEncoding.DecodeString(plan)
 	set := func(key, value string) { data[key] = base64.StdEncoding.EncodeToString([]byte(value)) }
-	hostile := strings.Join(Hostile[:len(Hostile)-1], " ")
+	hostile := strings.Join(Hostile, " ")
 	set(plans.KeyAppliedChecksum, plans.Checksum(sum))
 	switch i % 4 {
 	case 0: // 256 MiB of gzip in 256 KiB, as output

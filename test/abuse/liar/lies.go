@@ -17,15 +17,23 @@ import (
 // A Lie is a way to answer any question. It writes until the other end has gone or the context of the request ends.
 type Lie struct {
 	Name string
-	// Bounded says that the lie ends by itself.
-	Bounded bool
-	answer  func(l *lying, w http.ResponseWriter, r *http.Request)
+	// Credible says that an API server may answer so, of a cluster without anything in it or with names of its owner's choice.
+	Credible bool
+	answer   func(l *lying, w http.ResponseWriter, r *http.Request)
 }
 
 // Lies are those that are answered to every question alike.
 var Lies = []Lie{
 	{"endless list", false, func(_ *lying, w http.ResponseWriter, r *http.Request) {
 		stream(w, r, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`, func(i int) string { return node(fmt.Sprintf("n-%d", i), filler) + "," })
+	}},
+	{"endless pages", false, func(_ *lying, w http.ResponseWriter, r *http.Request) {
+		page := fmt.Sprint(time.Now().UnixNano())
+		items := make([]string, 50)
+		for i := range items {
+			items[i] = node(fmt.Sprintf("n-%s-%d", page, i), filler)
+		}
+		said("application/json", `{"kind":"NodeList","apiVersion":"v1","gitVersion":"v1.34.4","metadata":{"resourceVersion":"1","continue":"`+page+`"},"items":[`+strings.Join(items, ",")+"]}")(nil, w, r)
 	}},
 	{"endless text", false, func(_ *lying, w http.ResponseWriter, r *http.Request) {
 		stream(w, r, `{"kind":"Status","apiVersion":"v1","gitVersion":"v1.34.4","message":"`, func(int) string { return filler })
@@ -42,7 +50,7 @@ var Lies = []Lie{
 		w.WriteHeader(http.StatusInternalServerError)
 		stream(w, r, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"`, func(int) string { return filler })
 	}},
-	{"a bomb of gzip", true, func(_ *lying, w http.ResponseWriter, _ *http.Request) {
+	{"a bomb of gzip", false, func(_ *lying, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(bomb())
@@ -56,26 +64,26 @@ var Lies = []Lie{
 	{"no HTTP", false, func(_ *lying, w http.ResponseWriter, r *http.Request) { raw(w, r, "", "\x00\xff\x1b[31m"+filler) }},
 	{"slow bytes", false, func(_ *lying, w http.ResponseWriter, r *http.Request) { slow(w, r) }},
 	{"silence", false, func(_ *lying, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-	{"redirect over HTTP", true, func(l *lying, w http.ResponseWriter, r *http.Request) {
+	{"redirect over HTTP", false, func(l *lying, w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://"+l.Trap+"/over-http", http.StatusTemporaryRedirect)
 	}},
-	{"redirect over HTTPS", true, func(l *lying, w http.ResponseWriter, r *http.Request) {
+	{"redirect over HTTPS", false, func(l *lying, w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://"+l.Trap+"/over-https", http.StatusFound)
 	}},
-	{"redirect to itself", true, func(_ *lying, w http.ResponseWriter, r *http.Request) {
+	{"redirect to itself", false, func(_ *lying, w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.String(), http.StatusTemporaryRedirect)
 	}},
-	{"a page", true, said("text/html", "<html><script>alert(1)</script></html>")},
+	{"a page", false, said("text/html", "<html><script>alert(1)</script></html>")},
 	{"another kind", true, said("application/json", `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"x"},"data":{"a":"Yg=="}}`)},
-	{"a list for an object", true, said("application/json", `[[],{},null,1e999]`)},
-	{"numbers for text", true, said("application/json", `{"kind":7,"apiVersion":{},"gitVersion":[1],"metadata":{"name":7,"resourceVersion":-1},"items":"none"}`)},
+	{"a list for an object", false, said("application/json", `[[],{},null,1e999]`)},
+	{"numbers for text", false, said("application/json", `{"kind":7,"apiVersion":{},"gitVersion":[1],"metadata":{"name":7,"resourceVersion":-1},"items":"none"}`)},
 	{"null", true, said("application/json", "null")},
-	{"nothing", true, said("application/json", "")},
-	{"a body that is cut", true, func(_ *lying, w http.ResponseWriter, r *http.Request) {
+	{"nothing", false, said("application/json", "")},
+	{"a body that is cut", false, func(_ *lying, w http.ResponseWriter, r *http.Request) {
 		cut(w, r, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 999999999999\r\n\r\n{\"kind\":")
 	}},
-	{"depth", true, said("application/json", `{"kind":"NodeList","apiVersion":"v1","items":`+strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)+"}")},
-	{"protobuf", true, said("application/vnd.kubernetes.protobuf", "k8s\x00\x0a\xff\xff\xff\xff\x0f\xff\xff\xff\x7f")},
+	{"depth", false, said("application/json", `{"kind":"NodeList","apiVersion":"v1","items":`+strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)+"}")},
+	{"protobuf", false, said("application/vnd.kubernetes.protobuf", "k8s\x00\x0a\xff\xff\xff\xff\x0f\xff\xff\xff\x7f")},
 	{"hostile names", true, func(_ *lying, w http.ResponseWriter, r *http.Request) { hostile(w, r) }},
 }
 
@@ -203,13 +211,13 @@ var bomb = sync.OnceValue(func() []byte {
 // Hostile are texts that names, labels and messages are made of.
 var Hostile = []string{
 	"\x1b[2J\x1b]0;owned\x07", "\u009b31m", "‮gpj.exe", "a\r\nHTTP/1.1 200 OK", "../../../../etc/passwd", "<script>alert(1)</script>",
-	"';drop table nodes;--", "$(touch /tmp/owned)", "%s%n%x", "\u2028\u2029\ufeff", "-rf", strings.Repeat("n", 1<<20),
+	"';drop table nodes;--", "$(touch /tmp/owned)", "%s%n%x", "\u2028\u2029\ufeff", "-rf",
 }
 
 // hostile answers as asked, with hostile texts wherever there may be one.
 func hostile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	var all []any
+	all := []any{map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": strings.Repeat("n", 1<<20)}}}
 	for i, text := range Hostile {
 		all = append(all, map[string]any{
 			"kind": "Node", "apiVersion": "v1",
@@ -219,7 +227,7 @@ func hostile(w http.ResponseWriter, r *http.Request) {
 				"nodeInfo":   map[string]any{"kubeletVersion": text, "operatingSystem": text},
 				"addresses":  []any{map[string]any{"type": "InternalIP", "address": text}, map[string]any{"type": "Hostname", "address": text}},
 				"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": text, "message": text}},
-				"capacity":   map[string]any{"cpu": "1e999", "memory": text},
+				"capacity":   map[string]any{"cpu": "1e18", "memory": "-1"},
 			},
 			"gitVersion": text, "message": text, "items": []any{}, "number": i,
 		})
@@ -232,7 +240,7 @@ func hostile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, map[string]any{
-		"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{"name": Hostile[0], "resourceVersion": "1", "continue": Hostile[2]}, "items": all,
+		"kind": "NodeList", "apiVersion": "v1", "metadata": map[string]any{"name": Hostile[0], "resourceVersion": "1"}, "items": all,
 		"gitVersion": "v1.34.4" + strings.Join(Hostile, " "), "message": strings.Join(Hostile, " "), "Id": Hostile[0], "ID": Hostile[1], "Name": Hostile[2], "ServerVersion": Hostile[3],
 		"certificates": []any{map[string]any{"name": strings.Join(Hostile, " "), "end": "2026-01-01T00:00:00Z"}},
 	})
