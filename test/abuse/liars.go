@@ -23,12 +23,13 @@ import (
 	"github.com/drover-project/drover/test/bed/process"
 )
 
-// Limits that no lying host or cluster may push the server over. docs/benchmarks.md has the budget: 100 MiB and 100 ms. The
-// liars use the processors of the same machine, so that the time is held to more than that; the report shows it.
-const (
-	mostLied    = 100 << 20 // bytes
-	slowestLied = time.Second
-	lieLasts    = 22 * time.Second // the server looks every ten seconds whether a connection still leads to etcd
+// Limits that no lying host or cluster may push the server over. The budget is 100 MiB and 100 ms for one; dozens at once may take
+// more while they lie. The liars use the processors of the same machine, so that the time is held to more than that; the report
+// shows it.
+var (
+	alone = limits{lasts: 14 * time.Second, during: 100 << 20, after: 100 << 20, slowest: time.Second}
+	// The server looks every ten seconds whether a connection still leads to etcd.
+	together = limits{lasts: 20 * time.Second, during: 256 << 20, after: 128 << 20, slowest: time.Second}
 )
 
 // Kinds of clusters in a cast.
@@ -56,28 +57,34 @@ func liars() []attack {
 	for _, lie := range liar.Lies {
 		ways = append(ways, role{imported, lie.Name, ".*"}, role{imported, lie.Name, "GET /api/v1/nodes"})
 		machines = append(machines, role{k3s, lie.Name, ".*"})
-		engines = append(engines, role{docker, lie.Name, ".*"}, role{docker, lie.Name, "GET .*/info"})
+		engines = append(engines, role{docker, lie.Name, "GET .*/info"})
 	}
 	ways = append(ways, role{imported, liar.OtherAuthority, ".*"})
 	machines = append(machines, role{k3s, liar.ExecKubeconfig, ".*"}, role{k3s, liar.FileKubeconfig, ".*"}, role{k3s, liar.Outcomes, ".*"})
-	limits := limits{lasts: lieLasts, during: mostLied, after: mostLied, slowest: slowestLied}
+	// Each cluster of RKE1 has its keys made, which takes the processors for as long.
+	making := together
+	making.slowest = 3 * time.Second
 	var all []attack
 	for _, c := range []struct {
 		name string
 		cast []role
 		seen []string
+		limits
 	}{
-		{"clusters that answer each question without end", clusters, questions.Seen(questions.Cluster, questions.Person)},
-		{"hosts that answer each question without end", hosts, questions.Seen(questions.Agent, questions.Docker)},
-		{"clusters with every lie", ways, nil},
-		{"hosts with every lie", machines, questions.Seen(questions.Report)},
-		{"Docker engines with every lie", engines, nil},
+		{"one cluster that answers without end", []role{{imported, "endless list", "GET /api/v1/nodes"}}, nil, alone},
+		{"one cluster with pages without end", []role{{imported, "endless pages", "GET /api/v1/nodes"}}, nil, alone},
+		{"one host that answers without end", []role{{docker, "endless text", "GET .*/info"}}, nil, alone},
+		{"clusters that answer each question without end", clusters, questions.Seen(questions.Cluster, questions.Person), together},
+		{"hosts that answer each question without end", hosts, questions.Seen(questions.Agent, questions.Docker), together},
+		{"clusters with every lie", ways, nil, together},
+		{"hosts with every lie", machines, questions.Seen(questions.Report), together},
+		{"Docker engines with every lie", engines, nil, making},
 	} {
 		p := &play{cast: c.cast, seen: c.seen}
-		all = append(all, attack{name: c.name, do: p.do, first: p.begin, limits: limits})
+		all = append(all, attack{name: c.name, do: p.do, first: p.begin, limits: c.limits})
 	}
 	again := &play{cast: slices.Concat(clusters, hosts)}
-	return append(all, attack{name: "the server is killed while all answer without end", limits: limits, do: again.do, first: func(ctx context.Context, t *target) error {
+	return append(all, attack{name: "the server is killed while all answer without end", limits: together, do: again.do, first: func(ctx context.Context, t *target) error {
 		if err := again.begin(ctx, t); err != nil {
 			return err
 		}
