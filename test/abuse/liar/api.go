@@ -219,6 +219,9 @@ func (l *lying) docker(w http.ResponseWriter, r *http.Request) {
 func (l *lying) agent(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/v1/kubeconfig":
+		if l.Lie == ExecKubeconfig || l.Lie == FileKubeconfig {
+			l.note(question(r), true)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		_, _ = io.WriteString(w, l.config)
