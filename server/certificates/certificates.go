@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ const (
 	atOnce   = 8
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 1 << 20
+	// maxYear is the last one that a time is stored with.
+	maxYear = 9999
 	// apiAddress is where a control plane serves the Kubernetes API to itself.
 	apiAddress = "127.0.0.1:6443"
 )
@@ -153,8 +156,8 @@ func (r *Reader) ask(ctx context.Context, subject records.Subject, dir string) (
 		return first, fmt.Errorf("read the agent's answer: %w", err)
 	}
 	for _, c := range said.Certificates {
-		if !c.CA && !c.End.IsZero() && (first.Name == "" || c.End.Before(first.End)) {
-			first = records.CertificateEnd{Name: fmt.Sprintf("%.100s", c.Name), End: c.End.UTC()}
+		if end := c.End.UTC(); !c.CA && !end.IsZero() && end.Year() >= 0 && end.Year() <= maxYear && (first.Name == "" || end.Before(first.End)) {
+			first = records.CertificateEnd{Name: fmt.Sprintf("%.100s", strings.ToValidUTF8(c.Name, "")), End: end}
 		}
 	}
 	return first, nil

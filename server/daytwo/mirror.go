@@ -175,7 +175,7 @@ func (m *Mirror) snapshots(f found) []records.Snapshot {
 	secrets, _ := m.State.ClusterSecrets.Get(string(key))
 	for _, item := range f.items {
 		next, ok := snapshot(key, item, machines)
-		if !ok || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
+		if !ok || !presentable(next) || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
 			continue
 		}
 		next.Spec = f.cluster.Spec
@@ -255,7 +255,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 		}
 	}
 	if item.Status.Size != nil {
-		s.Size = item.Status.Size.Value()
+		s.Size = max(item.Status.Size.Value(), 0)
 	}
 	if item.Status.Error != nil && item.Status.Error.Message != "" {
 		s.Fault = fmt.Sprintf("%.300s", item.Status.Error.Message)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -13,15 +14,22 @@ import (
 	"time"
 )
 
-// attack is one thing that an anonymous client does until ctx ends. What it returns stands in the
+// attack is one thing that is done to the server until ctx ends. What it returns stands in the
 // table; a text that begins with "!" is a broken promise.
 type attack struct {
 	name string
 	do   func(ctx context.Context, t *target) string
+	// first is done before the attack is measured; nil is nothing.
+	first func(ctx context.Context, t *target) error
+	limits
 }
 
-func attacks() []attack {
-	return []attack{
+// strangers are attacks of anonymous clients.
+func strangers(each time.Duration) (all []attack) {
+	for _, a := range []struct {
+		name string
+		do   func(ctx context.Context, t *target) string
+	}{
 		{"YAML login bodies with aliases", aliases},
 		{"cluster documents that are aliases of themselves, as administrator", selfReferences},
 		{"documents of RKE1 clusters that are bombs, as administrator", hostileRKE1},
@@ -33,7 +41,10 @@ func attacks() []attack {
 		{"400 bogus logins at once, again and again", bogusLogins},
 		{"one registration token, as many machines as it brings", registrations},
 		{"one host with as many tunnels as it opens", tunnels},
+	} {
+		all = append(all, attack{name: a.name, do: a.do, limits: limits{lasts: each, after: mostAfter, during: math.MaxInt64, slowest: slowest}})
 	}
+	return all
 }
 
 // abreast runs f in so many goroutines until ctx ends.

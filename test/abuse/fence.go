@@ -6,8 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
+
+	"github.com/drover-project/drover/test/bed/process"
 )
 
 // fence bounds the memory of the server: a memory cgroup, or, where none can be made, a
@@ -23,7 +24,7 @@ func confine(pid int, memory int64) (fence, error) {
 		{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/unified", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
 	} {
 		_ = os.WriteFile(filepath.Join(kind.parent, "cgroup.subtree_control"), []byte("+memory"), 0o644)
-		group := filepath.Join(kind.parent, "drover-abuse-"+strconv.Itoa(os.Getpid()))
+		group := filepath.Join(kind.parent, fmt.Sprintf("drover-abuse-%d-%d", os.Getpid(), pid))
 		if _, err := os.Stat(filepath.Join(kind.parent, "cgroup.procs")); err != nil || os.Mkdir(group, 0o755) != nil {
 			continue
 		}
@@ -53,18 +54,20 @@ func (f fence) remove() {
 }
 
 // watch kills the server beyond the limit, where no cgroup does.
-func (f fence) watch(ctx context.Context, t *target) {
+func (f fence) watch(ctx context.Context, p *process.Process) {
 	if f.group != "" {
 		return
 	}
 	go func() {
 		for {
-			if n, err := residentOf(t.pid); err != nil || n > f.memory {
-				_ = syscall.Kill(t.pid, syscall.SIGKILL)
+			if n, err := residentOf(p.PID()); err != nil || n > f.memory {
+				_ = p.Kill() // it may have ended by itself
 				return
 			}
 			select {
 			case <-ctx.Done():
+				return
+			case <-p.Done():
 				return
 			case <-time.After(50 * time.Millisecond):
 			}

@@ -1,6 +1,6 @@
 // Command abuse repeats against a real server what anonymous clients have been seen to do: bodies
 // of aliases, names of a megabyte, bodies that stall, clients that never read, bogus logins,
-// floods of registrations. The server runs in a memory cgroup where one can be made. A
+// floods of registrations; and has hosts and clusters lie to all its questions. The server runs in a memory cgroup where one can be made. A
 // well-behaved client is timed before, during and after each; the table that is printed says
 // what the server held meanwhile, and the exit code whether a limit was broken.
 package main
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -20,11 +21,21 @@ func main() {
 	flag.StringVar(&o.drover, "drover", "", "the server's program; empty builds it")
 	flag.StringVar(&o.dir, "dir", "", "where the server's data and log are put; empty is a temporary directory")
 	flag.Int64Var(&o.memory, "memory", 512<<20, "bytes that the server may have")
-	flag.DurationVar(&o.each, "each", 8*time.Second, "how long each attack goes on")
+	flag.StringVar(&o.only, "only", "", "a text in the names of the attacks that are done; empty is all")
+	flag.StringVar(&o.lie, "lie", "", "a text in the names of the lies that are told; empty is all")
+	each := flag.Duration("each", 8*time.Second, "how long each attack of strangers goes on")
+	who := flag.String("who", "strangers,liars", "who attacks: strangers, liars or both")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report, err := run(ctx, o)
+	var attacks []attack
+	if strings.Contains(*who, "strangers") {
+		attacks = append(attacks, strangers(*each)...)
+	}
+	if strings.Contains(*who, "liars") {
+		attacks = append(attacks, liars()...)
+	}
+	report, err := run(ctx, o, attacks)
 	fmt.Print(report.String())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "abuse:", err)

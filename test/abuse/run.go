@@ -21,7 +21,18 @@ import (
 type options struct {
 	drover, dir string
 	memory      int64
-	each        time.Duration
+	only        string // the attacks with this in their names; empty is all
+	lie         string // the liars with this in the names of their lies; empty is all
+}
+
+// limits of one attack.
+type limits struct {
+	// lasts is how long it goes on.
+	lasts time.Duration
+	// during and after are what the server may hold meanwhile and a while after, in bytes beyond what it held before all.
+	during, after int64
+	// slowest is how long the well-behaved client may wait meanwhile, 99 times of 100.
+	slowest time.Duration
 }
 
 // Limits that no attack may push the server over.
@@ -39,9 +50,12 @@ const (
 
 // target is the server that is attacked.
 type target struct {
+	options options
+	fence   fence
 	process *process.Process
 	address string
 	url     string
+	ca      string // in PEM
 	roots   *x509.CertPool
 	admin   string // token
 	joining string // registration token
@@ -50,7 +64,7 @@ type target struct {
 }
 
 // run starts a server and does everything to it. The report is as far as it came.
-func run(ctx context.Context, o options) (report, error) {
+func run(ctx context.Context, o options, attacks []attack) (report, error) {
 	r := report{}
 	if o.dir == "" {
 		dir, err := os.MkdirTemp("", "drover-abuse-")
@@ -62,62 +76,76 @@ func run(ctx context.Context, o options) (report, error) {
 	}
 	if o.drover == "" {
 		o.drover = filepath.Join(o.dir, "drover")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.drover, "github.com/drover-project/drover/cmd/drover").CombinedOutput(); err != nil {
-			return r, fmt.Errorf("build the server: %w\n%s", err, out)
+		if err := build(ctx, o.drover, "cmd/drover"); err != nil {
+			return r, err
 		}
 	}
 	t, err := start(ctx, o)
+	if t != nil {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+			defer cancel()
+			_ = t.process.Stop(ctx)
+			t.fence.remove()
+		}()
+	}
 	if err != nil {
 		return r, err
 	}
-	fence, err := confine(t.pid, o.memory)
-	r.fence = fence.String()
-	defer fence.remove()
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-		defer cancel()
-		_ = t.process.Stop(ctx)
-	}()
-	if err != nil {
-		return r, err
-	}
-	watching, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	fence.watch(watching, t)
-	return r, t.all(ctx, o, &r)
+	r.fence = t.fence.String()
+	return r, t.all(ctx, attacks, &r)
 }
 
-func (t *target) all(ctx context.Context, o options, r *report) error {
+// build compiles a program of the module.
+func build(ctx context.Context, to, program string) error {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", to, "github.com/drover-project/drover/"+program).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
+}
+
+func (t *target) all(ctx context.Context, attacks []attack, r *report) error {
 	base, err := t.measure(ctx, 2*time.Second)
 	if err != nil {
 		return fmt.Errorf("before all attacks: %w", err)
 	}
 	var broken []error
-	for _, a := range attacks() {
-		row := row{name: a.name, before: base}
-		attack, cancel := context.WithTimeout(ctx, o.each)
+	for _, a := range attacks {
+		if !strings.Contains(a.name, t.options.only) {
+			continue
+		}
+		row := row{name: a.name, limits: a.limits, before: base}
+		if a.first != nil {
+			if err := a.first(ctx, t); err != nil {
+				return errors.Join(append(broken, fmt.Errorf("%s: %w", a.name, err))...)
+			}
+		}
+		attack, cancel := context.WithTimeout(ctx, a.lasts)
 		done := make(chan string, 1)
 		go func() { done <- a.do(attack, t) }()
-		row.during, err = t.measure(ctx, o.each-time.Second)
+		row.during, err = t.measure(ctx, a.lasts-time.Second)
 		cancel()
 		row.note = <-done
 		if err == nil {
-			row.after, err = t.settle(ctx, base)
+			row.after, err = t.settle(ctx, base, a.after)
 		}
 		r.rows = append(r.rows, row)
-		if err != nil {
-			return errors.Join(append(broken, fmt.Errorf("%s: %w", a.name, err))...)
-		}
 		broken = append(broken, row.broken()...)
+		if err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", a.name, err))
+			if err := t.restart(ctx); err != nil { // for what is left to be tried
+				return errors.Join(append(broken, err)...)
+			}
+		}
 	}
 	return errors.Join(broken...)
 }
 
 // settle waits until the server has let go, or may no longer wait, and measures.
-func (t *target) settle(ctx context.Context, base sample) (sample, error) {
+func (t *target) settle(ctx context.Context, base sample, beyond int64) (sample, error) {
 	for end := time.Now().Add(settles); ; {
 		s, err := t.measure(ctx, 2*time.Second)
-		if err != nil || time.Now().After(end) || s.connections <= base.connections+leftOpen && s.resident <= base.resident+mostAfter {
+		if err != nil || time.Now().After(end) || s.connections <= base.connections+leftOpen && s.resident <= base.resident+beyond {
 			return s, err
 		}
 	}
@@ -130,33 +158,51 @@ func start(ctx context.Context, o options) (*target, error) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	t := &target{address: address, url: "https://" + address}
+	t := &target{options: o, address: address, url: "https://" + address}
+	if err := t.launch(ctx); err != nil {
+		return nil, err
+	}
 	data := filepath.Join(o.dir, "data")
+	ca, err := os.ReadFile(filepath.Join(data, "tls", "ca.crt"))
+	if err != nil {
+		return t, err
+	}
+	token, err := os.ReadFile(filepath.Join(data, "admin-token"))
+	if err != nil {
+		return t, err
+	}
+	t.ca, t.admin, t.roots = string(ca), strings.TrimSpace(string(token)), x509.NewCertPool()
+	t.roots.AppendCertsFromPEM(ca)
+	t.http = t.client(64)
+	return t, t.prepare(ctx)
+}
+
+// launch starts the server's process and bounds its memory.
+func (t *target) launch(ctx context.Context) (err error) {
 	begin, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	t.process, err = process.Start(begin, process.Options{
-		Path: o.drover, LogFile: filepath.Join(o.dir, "server.log"), ReadyURL: t.url + "/ping",
-		Args: []string{"server", "--data-dir", data, "--listen", address, "--server-url", t.url},
+		Path: t.options.drover, LogFile: filepath.Join(t.options.dir, "server.log"), ReadyURL: t.url + "/ping",
+		Args: []string{"server", "--data-dir", filepath.Join(t.options.dir, "data"), "--listen", t.address, "--server-url", t.url},
 		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, // whether it answers; whom to trust is only known once it does
 		}}},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.pid = t.process.PID()
-	ca, err := os.ReadFile(filepath.Join(data, "tls", "ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	token, err := os.ReadFile(filepath.Join(data, "admin-token"))
-	if err != nil {
-		return nil, err
-	}
-	t.admin, t.roots = strings.TrimSpace(string(token)), x509.NewCertPool()
-	t.roots.AppendCertsFromPEM(ca)
-	t.http = t.client(64)
-	return t, t.prepare(ctx)
+	t.fence.remove()
+	t.fence, err = confine(t.pid, t.options.memory)
+	t.fence.watch(ctx, t.process)
+	return err
+}
+
+// restart kills the server and starts it again on what it has stored.
+func (t *target) restart(ctx context.Context) error {
+	_ = t.process.Kill() // it may have ended by itself
+	<-t.process.Done()
+	return t.launch(ctx)
 }
 
 // client is a client with so many connections at the most.
@@ -186,23 +232,29 @@ func (t *target) prepare(ctx context.Context) error {
 
 // row is one attack and what it did.
 type row struct {
-	name                  string
+	name string
+	limits
 	before, during, after sample
 	note                  string
 }
 
 func (r row) broken() (all []error) {
-	if r.after.resident > r.before.resident+mostAfter {
+	if r.during.resident-r.before.resident > r.limits.during {
+		all = append(all, fmt.Errorf("%s: %d MiB are resident meanwhile, %d before", r.name, r.during.resident>>20, r.before.resident>>20))
+	}
+	if r.after.resident > r.before.resident+r.limits.after {
 		all = append(all, fmt.Errorf("%s: %d MiB are resident after it, %d before", r.name, r.after.resident>>20, r.before.resident>>20))
 	}
 	if r.after.connections > r.before.connections+leftOpen {
 		all = append(all, fmt.Errorf("%s: %d connections are left open", r.name, r.after.connections))
 	}
-	if r.during.p99 > slowest {
+	if r.during.p99 > r.slowest {
 		all = append(all, fmt.Errorf("%s: the well-behaved client waits %s", r.name, r.during.p99))
 	}
-	if strings.HasPrefix(r.note, "!") {
-		all = append(all, fmt.Errorf("%s: %s", r.name, r.note[1:]))
+	for _, line := range strings.Split(r.note, "; ") {
+		if broken, is := strings.CutPrefix(line, "!"); is {
+			all = append(all, fmt.Errorf("%s: %s", r.name, broken))
+		}
 	}
 	return all
 }

@@ -207,9 +207,27 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(string(b))
 	}
+	ca, err := os.ReadFile(filepath.Join("testdata", "ca.pem"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(`{"cluster":{"address":"fd00::1:443","token":"a.b","caCert":"` + base64.StdEncoding.EncodeToString(ca) + `"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := connect.Decode(base64.StdEncoding.EncodeToString([]byte(text)))
 		if err != nil {
+			return
+		}
+		if p.Cluster != nil {
+			header, err := connect.EncodeCluster(*p.Cluster)
+			if err != nil {
+				t.Fatalf("read, but not written: %v", err)
+			}
+			if again, err := connect.Decode(header); err != nil || *again.Cluster != *p.Cluster {
+				t.Errorf("%+v became %+v, %v", p.Cluster, again.Cluster, err)
+			}
+			if _, err := connect.Certificates(p.Cluster.CA()); err != nil {
+				t.Errorf("taken, but later: %v", err)
+			}
 			return
 		}
 		header, err := connect.Encode(p)
