@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/ways"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -119,9 +119,9 @@ func TestKubeconfigs(t *testing.T) {
 	b := newBenchWith(t, benchOptions{})
 	b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) { c.Status.State, c.Status.Ready = "unavailable", false })
 	const target = "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig"
-	read := func() management.Kubeconfig {
+	read := func() ways.Kubeconfig {
 		r := b.want(http.StatusOK, "POST", target, "")
-		var k management.Kubeconfig
+		var k ways.Kubeconfig
 		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil || r.text("type") != "generateKubeconfigOutput" {
 			t.Fatalf("%v: %s", err, r.raw)
 		}
@@ -138,7 +138,7 @@ func TestKubeconfigs(t *testing.T) {
 	b.want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":"https://d.example:8443"}`)
 	before := len(b.auth.Tokens())
 	k = read()
-	if k.Users[0].User.Token != "" || k.Users[0].User.Exec == nil || fmt.Sprint(k.Users[0].User.Exec.Args) != "[token --server=d.example:8443 --user=user-admin]" {
+	if k.Users[0].User.Token != "" || k.Users[0].User.Exec == nil || fmt.Sprint(k.Users[0].User.Exec.Args) != "[token --server=d.example:8443 --user=user-admin --cluster=c-m-h4rb0r55]" {
 		t.Errorf("%+v", k.Users)
 	}
 	if len(b.auth.Tokens()) != before {
