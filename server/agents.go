@@ -40,7 +40,7 @@ func (s *Server) agentsInClusters(p *parts) {
 		}
 		return err
 	}
-	p.deployed = clusteragents.NewKeeper(p.inClusters, p.clusters.Client, clear)
+	p.deployed = clusteragents.NewKeeper(p.inClusters, p.clusters.Client, p.clusters.CA, clear)
 	p.clusters.OnChange(func(key records.ClusterKey) {
 		if p.clusters.API(key).Reachable {
 			p.deployed.Look()

@@ -34,6 +34,8 @@ type bed struct {
 	changes chan string
 	// original makes the clients speak the original's protocol only.
 	original bool
+	// prove is what a tunnel has to do before its subject has it; nil for nothing.
+	prove func(context.Context, func(context.Context, Target) (net.Conn, error)) error
 }
 
 func newBed(t testing.TB) *bed {
@@ -51,7 +53,7 @@ func newBedOn(t testing.TB, l net.Listener) *bed {
 			if !ok {
 				return Peer{}, errors.New("this tunnel needs a machine's token")
 			}
-			return Peer{Subject: subject, Kind: "test"}, nil
+			return Peer{Subject: subject, Kind: "test", Prove: b.prove}, nil
 		},
 		Allow: func(_ Peer, _, address string) error {
 			if address == "forbidden:1" {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +42,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	subjects map[string]*subject
+	proving  map[*session]bool
 	pruned   time.Time
 	closing  bool
 	serving  sync.WaitGroup // calls of ServeHTTP; none is added once closing
@@ -47,7 +50,7 @@ type Server struct {
 
 // NewServer makes a server. It has no goroutines of its own.
 func NewServer(o ServerOptions) *Server {
-	s := &Server{o: o, log: o.Logger, now: o.Now, limits: usualLimits(), silence: silenceLimit, buffers: mux.NewBuffers(), subjects: map[string]*subject{}}
+	s := &Server{o: o, log: o.Logger, now: o.Now, limits: usualLimits(), silence: silenceLimit, buffers: mux.NewBuffers(), subjects: map[string]*subject{}, proving: map[*session]bool{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -80,10 +83,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	one := newSession(peer, r.RemoteAddr, s, protocol)
 	stop := func() bool { return false }
+	proving, ended := context.WithCancel(r.Context())
+	defer ended()
+	var proved sync.WaitGroup
 	one.carrier.serve(hijacker{ResponseWriter: w, take: func(c net.Conn) *socket {
 		one.socket = newSocket(c, s.now)
 		one.socket.silence = s.silence
-		one.socket.opened = func() { s.add(one) }
+		one.socket.opened = func() { s.prove(proving, &proved, one) }
 		stop = context.AfterFunc(r.Context(), func() { one.socket.dismiss(1001, farewell(r.Context())) })
 		return one.socket
 	}}, r)
@@ -93,8 +99,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	one.socket.dismiss(1002, one.socket.lastWords()) // unless it is closed already
 	reason, _ := one.socket.over()
+	ended()
+	proved.Wait()
 	s.remove(one, reason)
 	one.end("the tunnel ended: " + reason)
+}
+
+// prove gives the subject a tunnel, once it has proved itself if it has to.
+func (s *Server) prove(ctx context.Context, proved *sync.WaitGroup, one *session) {
+	if one.peer.Prove == nil {
+		s.add(one)
+		return
+	}
+	s.mu.Lock()
+	s.proving[one] = true
+	s.mu.Unlock()
+	proved.Go(func() {
+		defer func() { s.mu.Lock(); delete(s.proving, one); s.mu.Unlock() }()
+		err := one.peer.Prove(ctx, func(ctx context.Context, to Target) (net.Conn, error) { return one.dial(ctx, to) })
+		if err != nil {
+			one.socket.dismiss(1008, err.Error())
+			return
+		}
+		s.add(one)
+	})
 }
 
 // farewell is what a host is sent when the context of its tunnel ends: the cause, if the
@@ -216,7 +244,7 @@ func (s *Server) allowed(peer Peer, network, address string) error {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closing = true
-	var open []*session
+	open := slices.Collect(maps.Keys(s.proving))
 	for _, all := range s.subjects {
 		open = append(open, all.sessions...)
 	}

@@ -37,6 +37,51 @@ func testTheHostsRefusalIsAnErrorOfItsOwn(t *testing.T, b *bed) {
 	}
 }
 
+// TestATunnelProvesItself before its subject has it; one that does not is closed, with the reason.
+func TestATunnelProvesItself(t *testing.T) { overEach(t, testATunnelProvesItself) }
+
+func testATunnelProvesItself(t *testing.T, b *bed) {
+	asked, answer := make(chan struct{}), make(chan error)
+	b.prove = func(ctx context.Context, dial func(context.Context, Target) (net.Conn, error)) error {
+		c, err := dial(ctx, Target{Network: "tcp", Address: "echo:1"})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		wantEcho(t, c, "x")
+		asked <- struct{}{}
+		select {
+		case err = <-answer:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		return err
+	}
+	statuses := make(chan Status, 1000)
+	o := b.options("m1", inProcess(map[string]func(net.Conn){"echo:1": echo}))
+	o.Changed = func(s Status) { statuses <- s }
+	start(t, NewClient(o))
+	<-asked
+	if _, open := b.Connected("m1"); open {
+		t.Error("the subject has the tunnel already")
+	}
+	if _, err := b.Dial(t.Context(), "m1", Target{Network: "tcp", Address: "echo:1"}); err == nil {
+		t.Error("it is dialled through")
+	}
+	answer <- errors.New("it is another one")
+	for s := range statuses {
+		if s.Cause != nil {
+			if !strings.Contains(s.Cause.Error(), "it is another one") {
+				t.Errorf("the client hears %v", s.Cause)
+			}
+			break
+		}
+	}
+	<-asked // it tries again
+	answer <- nil
+	waitUntil(t, "the subject has its tunnel", func() bool { _, open := b.Connected("m1"); return open })
+}
+
 func TestLostConnectionSaysWhetherItWasAnswered(t *testing.T) {
 	overEach(t, testLostConnectionSaysWhetherItWasAnswered)
 }

@@ -104,6 +104,9 @@ type Peer struct {
 	Kind string
 	// Agent is the release of the agent, in the caller's words; empty when it is not known.
 	Agent string
+	// Prove, unless nil, is called once the websocket is open: the subject has this tunnel when it returns nil, and not before.
+	// Dial opens connections through the tunnel itself, to any target. An error closes the tunnel with its text.
+	Prove func(ctx context.Context, dial func(context.Context, Target) (net.Conn, error)) error
 }
 
 // ServerOptions say who may connect and what may be dialled.

@@ -20,7 +20,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/ways"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -425,7 +425,7 @@ func TestCLICommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var k management.Kubeconfig
+		var k ways.Kubeconfig
 		if err := yaml.Unmarshal([]byte(out.Config), &k); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/ways"
 )
 
 type typedExtToken struct {
@@ -94,17 +94,23 @@ func TestExtTokens(t *testing.T) {
 			Tokens         []string
 		}
 	}
-	var config management.Kubeconfig
-	if err := json.Unmarshal(r.raw, &made2); err != nil || r.status != 201 || len(made2.Status.Tokens) != 1 {
+	var config ways.Kubeconfig
+	if err := json.Unmarshal(r.raw, &made2); err != nil || r.status != 201 || len(made2.Status.Tokens) != 2 {
 		t.Fatalf("%d %s", r.status, r.raw)
 	}
 	if err := yaml.Unmarshal([]byte(made2.Status.Value), &config); err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Clusters) != 2 || len(config.Users) != 1 || config.CurrentContext != "harbour" || strings.Count(config.Users[0].User.Token, ":") != 1 {
+	if len(config.Clusters) != 2 || len(config.Users) != 2 || config.CurrentContext != "harbour" || strings.Count(config.Users[0].User.Token, ":") != 1 {
 		t.Errorf("%s", made2.Status.Value)
 	}
-	if d, _ := b.st.Tokens.Get(made2.Status.Tokens[0]); !d.Value.Expires.Equal(start.Add(time.Minute)) {
-		t.Errorf("the token ends at %s", d.Value.Expires)
+	for i, name := range made2.Status.Tokens {
+		d, _ := b.st.Tokens.Get(name)
+		if !d.Value.Expires.Equal(start.Add(time.Minute)) {
+			t.Errorf("the token ends at %s", d.Value.Expires)
+		}
+		if id := d.Value.ClusterID; id == "" || !strings.HasSuffix(config.Clusters[i].Cluster.Server, "/"+id) {
+			t.Errorf("the token for %s is good for %q", config.Clusters[i].Cluster.Server, id)
+		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-project/drover/server/api/management"
+	"github.com/drover-project/drover/server/api/ways"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 )
@@ -115,13 +116,34 @@ func TestRegistrationTokenWithoutServerURL(t *testing.T) {
 	}
 }
 
+// TestASpentRegistrationTokenIsShownAsSuch, in /v3 and to the command line.
+func TestASpentRegistrationTokenIsShownAsSuch(t *testing.T) {
+	b := newBench(t)
+	b.addCluster("office", "c-0ff1c", func(c *records.Cluster) { c.Spec = clusterspec.Spec{} })
+	show := func() (v3, native result) {
+		return b.get("/v3/clusterregistrationtokens/c-0ff1c:default-token"), b.get("/v1-drover/clusters/fleet-default/office/join")
+	}
+	if v3, native := show(); v3.text("spentAt") != "" || v3.text("transitioningMessage") != "" || strings.Contains(string(native.raw), `"spent"`) {
+		t.Errorf("before: %s %s", v3.raw, native.raw)
+	}
+	is := records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: "ca", Admitted: start, Seen: start.Add(time.Hour)}
+	if _, err := b.st.ClusterAgents.Create(t.Context(), "fleet-default/office", is); err != nil {
+		t.Fatal(err)
+	}
+	at := start.UTC().Format(time.RFC3339)
+	if v3, native := show(); v3.text("spentAt") != at || v3.text("state") != "active" || !strings.Contains(v3.text("transitioningMessage"), "spent at "+at) || v3.text("command") == "" ||
+		!strings.Contains(string(native.raw), `"spent":"`+at) && !strings.Contains(string(native.raw), `"spent": "`+at) {
+		t.Errorf("after: %s %s", v3.raw, native.raw)
+	}
+}
+
 func TestKubeconfigs(t *testing.T) {
 	b := newBenchWith(t, benchOptions{})
 	b.addCluster("harbour", "c-m-h4rb0r55", func(c *records.Cluster) { c.Status.State, c.Status.Ready = "unavailable", false })
 	const target = "/v3/clusters/c-m-h4rb0r55?action=generateKubeconfig"
-	read := func() management.Kubeconfig {
+	read := func() ways.Kubeconfig {
 		r := b.want(http.StatusOK, "POST", target, "")
-		var k management.Kubeconfig
+		var k ways.Kubeconfig
 		if err := yaml.Unmarshal([]byte(r.text("config")), &k); err != nil || r.text("type") != "generateKubeconfigOutput" {
 			t.Fatalf("%v: %s", err, r.raw)
 		}
@@ -131,6 +153,22 @@ func TestKubeconfigs(t *testing.T) {
 	if k.Clusters[0].Cluster.Server != "https://drover.example/k8s/clusters/c-m-h4rb0r55" { // without server-url, as the client sees the server
 		t.Errorf("%+v", k)
 	}
+	// Its token is good for this cluster, and for nothing else: neither another cluster, nor the server, nor a new token.
+	b.addCluster("other", "c-m-other234", active)
+	for _, asked := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/k8s/clusters/c-m-h4rb0r55/version", http.StatusServiceUnavailable}, {"GET", "/k8s/clusters/c-m-other234/version", http.StatusUnauthorized},
+		{"GET", "/v3/clusters", http.StatusUnauthorized}, {"POST", "/v3/tokens", http.StatusUnauthorized}, {"POST", target, http.StatusUnauthorized},
+		{"GET", "/v1-drover/clusters", http.StatusUnauthorized}, {"GET", "/v1/provisioning.cattle.io.clusters", http.StatusUnauthorized},
+		{"GET", "/apis/management.cattle.io/v3/clusters", http.StatusUnauthorized}, {"GET", "/k8s/clusters/local/apis/management.cattle.io/v3/clusters", http.StatusUnauthorized},
+		{"POST", "/apis/ext.cattle.io/v1/tokens", http.StatusUnauthorized},
+	} {
+		if r := b.request(asked.method, asked.path, k.Users[0].User.Token, ""); r.status != asked.status {
+			t.Errorf("%s %s: %d, want %d: %s", asked.method, asked.path, r.status, asked.status, r.raw)
+		}
+	}
 	if r := b.get("/v3/tokens?userId=user-admin"); !strings.Contains(r.ids(), "kubeconfig-user-admin") {
 		t.Errorf("tokens %s", r.ids())
 	}
@@ -138,7 +176,7 @@ func TestKubeconfigs(t *testing.T) {
 	b.want(http.StatusOK, "PUT", "/v3/settings/server-url", `{"value":"https://d.example:8443"}`)
 	before := len(b.auth.Tokens())
 	k = read()
-	if k.Users[0].User.Token != "" || k.Users[0].User.Exec == nil || fmt.Sprint(k.Users[0].User.Exec.Args) != "[token --server=d.example:8443 --user=user-admin]" {
+	if k.Users[0].User.Token != "" || k.Users[0].User.Exec == nil || fmt.Sprint(k.Users[0].User.Exec.Args) != "[token --server=d.example:8443 --user=user-admin --cluster=c-m-h4rb0r55]" {
 		t.Errorf("%+v", k.Users)
 	}
 	if len(b.auth.Tokens()) != before {

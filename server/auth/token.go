@@ -47,30 +47,28 @@ func (a *Auth) IssueToken(ctx context.Context, t records.Token) (string, records
 		if err != nil {
 			return "", records.Token{}, fmt.Errorf("issue a token: %w", err)
 		}
-		if t.Session {
-			makeRoom(ctx, a, t)
+		if t.Session && a.MaxTokens != nil {
+			for _, d := range crowdedOut(a.state.TokensByUser.Find(t.UserID), t.Name, a.MaxTokens()) {
+				if err := a.RevokeToken(ctx, d.Key); err != nil { // which keeps nobody out
+					a.log.Warn("an old session could not be ended to make room for a new one", "user", t.UserID, "error", err)
+				}
+			}
 		}
 		a.log.Info("token issued", "token", t.Name, "user", t.UserID, "ttl_ms", t.TTLMillis, "description", t.Description)
 		return t.Name + ":" + key, t, nil
 	}
 }
 
-// makeRoom ends the oldest sessions of a user who has more tokens than MaxTokens, but for the one that has just begun. A failure is
-// in the log alone: it keeps nobody out.
-func makeRoom(ctx context.Context, a *Auth, begun records.Token) {
-	if a.MaxTokens == nil || a.MaxTokens() == 0 || a.state.TokensByUser.Count(begun.UserID) <= a.MaxTokens() {
-		return
+// crowdedOut are the oldest sessions of a user who has more than the most tokens, but for the one that has just begun: as many as are
+// too many, as far as there are that many. 0 is any number.
+func crowdedOut(all []*store.Document[records.Token], begun string, most int) []*store.Document[records.Token] {
+	excess := len(all) - most
+	if most == 0 || excess <= 0 {
+		return nil
 	}
-	all := a.state.TokensByUser.Find(begun.UserID)
-	excess := len(all) - a.MaxTokens()
-	all = slices.DeleteFunc(all, func(d *store.Document[records.Token]) bool { return !d.Value.Session || d.Key == begun.Name })
-	slices.SortFunc(all, func(x, y *store.Document[records.Token]) int { return x.Value.Created.Compare(y.Value.Created) })
-	for _, d := range all[:min(excess, len(all))] {
-		if err := a.RevokeToken(ctx, d.Key); err != nil {
-			a.log.Warn("an old session could not be ended to make room for a new one", "user", begun.UserID, "error", err)
-			return
-		}
-	}
+	sessions := slices.DeleteFunc(all, func(d *store.Document[records.Token]) bool { return !d.Value.Session || d.Key == begun })
+	slices.SortFunc(sessions, func(x, y *store.Document[records.Token]) int { return x.Value.Created.Compare(y.Value.Created) })
+	return sessions[:min(excess, len(sessions))]
 }
 
 // Tokens are all tokens, sorted by name.

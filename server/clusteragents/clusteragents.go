@@ -74,17 +74,13 @@ func (a *Agents) Close() {
 	}
 }
 
-// serve takes the tunnel of an agent that was let in and serves it until it ends.
+// serve takes the tunnel of an agent that may prove itself, or has nothing to prove, and serves it until it ends.
 func (a *Agents) serve(w http.ResponseWriter, r *http.Request, cluster records.Cluster, peer tunnel.Peer) {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	v := &visit{end}
 	a.enter(cluster.Key(), v)
 	defer a.leave(cluster.Key(), v)
-	if _, ok := a.State.ClusterAgents.Get(cluster.Key()); !ok { // it was removed since it was let in
-		a.refuse(w, r, no(http.StatusConflict, "the agent of cluster %s was taken off the server a moment ago", cluster.Name))
-		return
-	}
 	a.Accept(ctx, w, r, peer)
 }
 

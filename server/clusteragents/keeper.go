@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,9 +19,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-project/drover/server/clusteragents/manifest"
+	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
 	"github.com/drover-project/drover/server/store"
+	"github.com/drover-project/drover/tunnel/connect"
 )
 
 // Setting says which clusters have an agent: those that were imported, or All.
@@ -47,6 +50,9 @@ type Keeper struct {
 	Agents *Agents
 	// Client is the way to a cluster with the rights of its administrator; the error says why there is none.
 	Client func(records.ClusterKey) (kubernetes.Interface, error)
+	// Authority is that of the API of a cluster that the server provisions, in PEM, by its state or its hosts; empty while it is not
+	// known.
+	Authority func(records.ClusterKey) []byte
 	// Clear removes from a cluster what lets people in.
 	Clear func(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error
 
@@ -63,9 +69,9 @@ type kept struct {
 }
 
 // NewKeeper makes a Keeper; nothing happens before Start.
-func NewKeeper(agents *Agents, client func(records.ClusterKey) (kubernetes.Interface, error), clear func(context.Context, records.ClusterKey, kubernetes.Interface) error) *Keeper {
+func NewKeeper(agents *Agents, client func(records.ClusterKey) (kubernetes.Interface, error), authority func(records.ClusterKey) []byte, clear func(context.Context, records.ClusterKey, kubernetes.Interface) error) *Keeper {
 	return &Keeper{
-		Agents: agents, Client: client, Clear: clear,
+		Agents: agents, Client: client, Authority: authority, Clear: clear,
 		busy: map[records.ClusterKey]bool{}, done: map[records.ClusterKey]kept{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -182,18 +188,24 @@ func wants(c records.Cluster, known bool, is records.ClusterAgent, setting strin
 // deploy brings the agent to a cluster.
 func (k *Keeper) deploy(ctx context.Context, c records.Cluster, client kubernetes.Interface) error {
 	server := k.Agents.Settings.ServerURL()
-	token, ok := k.Agents.State.RegistrationTokens.Get(c.ID + "/" + registration.DefaultToken)
-	if server == "" || !ok {
+	if server == "" {
 		return nil
 	}
-	key, namespace := records.ClusterKey(c.Key()), ""
-	if !c.Spec.Imported() {
-		namespace = c.ID
-		if err := k.expect(ctx, c, client); err != nil {
+	key, namespace, token := records.ClusterKey(c.Key()), "", ""
+	if c.Spec.Imported() {
+		d, ok := k.Agents.State.RegistrationTokens.Get(c.ID + "/" + registration.DefaultToken)
+		if !ok {
+			return nil
+		}
+		token = d.Value.Token
+	} else {
+		is, err := k.expect(ctx, c)
+		if err != nil {
 			return err
 		}
+		namespace, token = c.ID, is.Secret
 	}
-	objects := manifest.Objects(k.Agents.Manifest(c, server, token.Value.Token, namespace))
+	objects := manifest.Objects(k.Agents.Manifest(c, server, token, namespace))
 	text, err := json.Marshal(objects)
 	if err != nil {
 		return fmt.Errorf("write the manifest of the cluster agent: %w", err)
@@ -204,6 +216,11 @@ func (k *Keeper) deploy(ctx context.Context, c records.Cluster, client kubernete
 	k.mu.Unlock()
 	if last.print == now.print && now.at.Sub(last.at) < repairEvery {
 		return nil
+	}
+	if c.Spec.Imported() {
+		if err := k.follow(ctx, key, client); err != nil {
+			return err
+		}
 	}
 	for _, o := range objects {
 		if err := apply(ctx, client, o); err != nil {
@@ -219,17 +236,53 @@ func (k *Keeper) deploy(ctx context.Context, c records.Cluster, client kubernete
 	return nil
 }
 
-// expect keeps the authority of a cluster that the server provisions, as its hosts show it: no agent of another Kubernetes is
-// believed then.
-func (k *Keeper) expect(ctx context.Context, c records.Cluster, client kubernetes.Interface) error {
-	if _, known := k.Agents.State.ClusterAgents.Get(c.Key()); known {
+// expect keeps what an agent that the server deploys has to prove itself by: the authority of the cluster, as the server knows it by
+// itself, and a token that hosts do not have.
+func (k *Keeper) expect(ctx context.Context, c records.Cluster) (records.ClusterAgent, error) {
+	ca := string(k.Authority(records.ClusterKey(c.Key())))
+	d, known := k.Agents.State.ClusterAgents.Get(c.Key())
+	next := d.Value
+	if ca != "" {
+		next.CA = ca
+	}
+	if next.Secret == "" {
+		next.Secret = random.Secret()
+	}
+	switch {
+	case next.CA == "":
+		return next, errors.New("the authority of the API server is not known yet")
+	case next == d.Value:
+		return next, nil
+	case known:
+		d.Value = next
+		_, err := k.Agents.State.ClusterAgents.Update(ctx, d)
+		return next, err
+	}
+	_, err := k.Agents.State.ClusterAgents.Create(ctx, c.Key(), next)
+	return next, err
+}
+
+// follow adds to the pinned authorities of an imported cluster those that the cluster itself says it has beside them: that is how
+// another one is brought. The client leads to an API that has proved to be of the pinned ones.
+func (k *Keeper) follow(ctx context.Context, key records.ClusterKey, client kubernetes.Interface) error {
+	found, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, rootCA, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	found, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, rootCA, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the authority of the API server: %w", err)
+		return fmt.Errorf("read the authorities of the API server: %w", err)
 	}
-	_, err = k.Agents.State.ClusterAgents.Create(ctx, c.Key(), records.ClusterAgent{CA: found.Data["ca.crt"]})
+	said, err := connect.Certificates(found.Data["ca.crt"])
+	d, known := k.Agents.State.ClusterAgents.Get(string(key))
+	if err != nil || !known || len(trusted(d.Value.CA, found.Data["ca.crt"])) == 0 {
+		return nil
+	}
+	next := d.Value
+	if next.CA = encode(said, d.Value.CA); next == d.Value {
+		return nil
+	}
+	d.Value = next
+	_, err = k.Agents.State.ClusterAgents.Update(ctx, d)
 	return err
 }
 

@@ -76,7 +76,8 @@ func (b *bed) keeper(api *kubernetesAPI) (*Keeper, kubernetes.Interface) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return NewKeeper(b.Agents, func(records.ClusterKey) (kubernetes.Interface, error) { return client, nil }, func(context.Context, records.ClusterKey, kubernetes.Interface) error {
+	own := func(records.ClusterKey) []byte { api.mu.Lock(); defer api.mu.Unlock(); return []byte(api.ca) }
+	return NewKeeper(b.Agents, func(records.ClusterKey) (kubernetes.Interface, error) { return client, nil }, own, func(context.Context, records.ClusterKey, kubernetes.Interface) error {
 		api.mu.Lock()
 		defer api.mu.Unlock()
 		api.actions = append(api.actions, "people")
@@ -85,7 +86,7 @@ func (b *bed) keeper(api *kubernetesAPI) (*Keeper, kubernetes.Interface) {
 }
 
 func newAPI(t *testing.T) *kubernetesAPI {
-	return &kubernetesAPI{applied: map[string]map[string]any{}, ca: string(authority(t))}
+	return &kubernetesAPI{applied: map[string]map[string]any{}, ca: string(authority(t, nil).pem)}
 }
 
 func (b *bed) token(id string) {
@@ -161,11 +162,45 @@ func TestAProvisionedClusterGetsItsAgent(t *testing.T) {
 	if d, ok := b.state.ClusterAgents.Get(harbour); !ok || d.Value.CA != api.ca || d.Value.Ready() {
 		t.Errorf("known of its agent: %+v", d.Value)
 	}
-	if status, text := b.get("/v3/connect", b.headers("k3s", "10.43.0.1:443", authority(t))); status != http.StatusConflict || !strings.Contains(text, "is another Kubernetes") {
+	is, _ := b.state.ClusterAgents.Get(harbour)
+	if is.Value.Secret == "" || is.Value.Secret == "tok123" {
+		t.Errorf("the agent is deployed with the token %q, by which hosts join", is.Value.Secret)
+	}
+	if status, text := b.get("/v3/connect", b.headers(is.Value.Secret, "10.43.0.1:443", authority(t, nil).pem)); status != http.StatusConflict || !strings.Contains(text, "is another Kubernetes") {
 		t.Errorf("an agent of another Kubernetes: %d %s", status, text)
 	}
-	b.agent(b.headers("k3s", "10.43.0.1:443", []byte(api.ca)))
+	real := newCluster(t)
+	api.mu.Lock()
+	api.ca = string(real.root.pem) // its hosts show another one, as after a rotation
+	api.mu.Unlock()
+	if err := k.deploy(t.Context(), cluster.Value, client); err != nil {
+		t.Fatal(err)
+	}
+	b.agent(real.headers(b, is.Value.Secret))
 	b.await("c-m-abcdefgh true")
+}
+
+// TestAnImportedClusterSaysItsNextAuthority, which is pinned beside the one before; another Kubernetes' bundle is not.
+func TestAnImportedClusterSaysItsNextAuthority(t *testing.T) {
+	b := newBed(t)
+	b.token("c-abcde")
+	api := newAPI(t)
+	k, client := b.keeper(api)
+	old, next := api.ca, string(authority(t, nil).pem)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: old}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ says, want string }{{next, old}, {old + next, old + next}, {"", old + next}} {
+		api.mu.Lock()
+		api.ca = step.says
+		api.mu.Unlock()
+		if err := k.follow(t.Context(), office, client); err != nil {
+			t.Fatal(err)
+		}
+		if is, _ := b.state.ClusterAgents.Get(office); is.Value.CA != step.want {
+			t.Errorf("pinned:\n%s", is.Value.CA)
+		}
+	}
 }
 
 func TestAnImportedClusterIsLeftClean(t *testing.T) {

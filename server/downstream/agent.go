@@ -5,7 +5,6 @@ package downstream
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -34,13 +33,9 @@ func (w *watcher) way(ctx context.Context, subject records.Subject) (config *res
 		return config, apiAddress, err
 	}
 	d, _ := w.clusters.State.ClusterAgents.Get(string(w.key))
-	host, _, err := net.SplitHostPort(d.Value.Address)
-	if err != nil {
-		return nil, "", fmt.Errorf("read what the agent of cluster %s announced: %w", w.key, err)
-	}
 	return &rest.Config{
 		BearerToken:     d.Value.Token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(d.Value.CA), ServerName: host},
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(d.Value.CA), ServerName: d.Value.ServerName()},
 	}, d.Value.Address, nil
 }
 

@@ -81,6 +81,25 @@ func TestAnImportedClusterIsReachedByItsAgent(t *testing.T) {
 	})
 }
 
+// TestAnAgentsAPIIsHeldToThePinnedName, whatever address the agent announces.
+func TestAnAgentsAPIIsHeldToThePinnedName(t *testing.T) {
+	agent := newAgent(t)
+	m, changed := start(t, fleet{clusterID: agent, "fleet-default/worker": newHost(t)}, records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "worker"}, ClusterName: "other"})
+	agent.announce(t, m, true)
+	await(t, m, changed, func(a observed.API) bool { return a.Reachable })
+	if _, err := m.State.ClusterAgents.Modify(t.Context(), "fleet-default/harbour", func(a records.ClusterAgent) (records.ClusterAgent, error) {
+		a.Name = "api.example.com"
+		return a, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	agent.cut()
+	await(t, m, changed, func(a observed.API) bool { return !a.Reachable })
+	agent.reopen()
+	m.tunnelChanged(clusterID)
+	await(t, m, changed, func(a observed.API) bool { return strings.Contains(a.Cause, "api.example.com") })
+}
+
 // TestHostsAreTheSecondWay: the agent goes, as where the overlay is down, and the hosts' tunnels stay.
 func TestHostsAreTheSecondWay(t *testing.T) {
 	agent, first := newAgent(t), newHost(t)

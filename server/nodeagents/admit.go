@@ -4,6 +4,7 @@
 package nodeagents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/tunnel/connect"
 )
@@ -92,6 +94,9 @@ func (a *Agents) admit(ctx context.Context, r *http.Request, register bool) (rec
 	if asked.Docker.CredentialHash, err = credential(r); err != nil {
 		return records.Machine{}, err
 	}
+	if from := source.Of(r.RemoteAddr); from.IsValid() {
+		asked.Docker.Source = from.String()
+	}
 	if _, known := a.State.Machines.Get(asked.Key()); !known && !cluster.Deleting.IsZero() {
 		return records.Machine{}, no(http.StatusConflict, "cluster %s is being removed since %s and takes no machines", cluster.Name, cluster.Deleting.Format(time.RFC3339))
 	}
@@ -152,7 +157,7 @@ func (a *Agents) store(ctx context.Context, asked records.Machine, register bool
 		if !m.Deleting.IsZero() && !a.cleaned(m) {
 			return m, gone(m.NodeName)
 		}
-		if why := another(m, asked); why != "" && (m.Docker.CredentialHash != "" || held(m, tunnel, now)) {
+		if why := cmp.Or(another(m, asked), elsewhere(m, asked)); why != "" && (m.Docker.CredentialHash != "" || held(m, tunnel, now)) {
 			refused = no(http.StatusConflict, "another host of cluster %s is called %s already, and this one is not it: %s. Give this host another name with --node-name, "+
 				"or remove the other one (drover machines rm %s)", m.ClusterName, m.NodeName, why, m.Name)
 			text := fmt.Sprintf("a second host calls itself %s: %s; last refused at %s", m.NodeName, why, now.Format("2006-01-02T15:04Z"))

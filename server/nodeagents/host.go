@@ -3,7 +3,6 @@
 package nodeagents
 
 import (
-	"cmp"
 	"crypto/subtle"
 	"fmt"
 	"slices"
@@ -107,16 +106,27 @@ func created(m records.Machine, now time.Time) records.Machine {
 // the latest registration; where the host is and what its Docker is are true at any time.
 func updated(m, asked records.Machine, register bool, now time.Time) records.Machine {
 	docker := *asked.Docker
-	if docker == (records.DockerHost{CredentialHash: docker.CredentialHash}) {
+	if docker == (records.DockerHost{CredentialHash: docker.CredentialHash, Source: docker.Source}) {
 		docker = *m.Docker // Docker does not answer; what it was is better than nothing
+		docker.Source = asked.Docker.Source
 	}
 	docker.Seen, docker.AppliedNodeConfig = now, m.Docker.AppliedNodeConfig
-	// A host that registered without a credential, by an older agent, has the first one that
-	// its agent sends.
-	docker.CredentialHash = cmp.Or(m.Docker.CredentialHash, asked.Docker.CredentialHash)
+	why := elsewhere(m, asked)
+	docker.Moved = m.Docker.Moved || why != ""
+	// A host that registered without a credential, by an older agent, has the first one that its agent sends, unless it may be
+	// another host by then: that would lock the first one out for good.
+	if docker.CredentialHash = m.Docker.CredentialHash; docker.CredentialHash == "" && !docker.Moved {
+		docker.CredentialHash = asked.Docker.CredentialHash
+	}
 	m.Docker = &docker
 	if len(asked.Address) > 0 {
 		m.Address, m.InternalAddress = asked.Address, asked.InternalAddress
+	}
+	if register {
+		m.Refused = ""
+	}
+	if why != "" {
+		m.Refused = fmt.Sprintf("the agent of %s may be that of another host: %s; since %s", m.NodeName, why, now.Format("2006-01-02T15:04Z"))
 	}
 	if !register {
 		return m
@@ -124,7 +134,6 @@ func updated(m, asked records.Machine, register bool, now time.Time) records.Mac
 	if m.Roles != asked.Roles {
 		m.Generation++
 	}
-	m.Refused = ""
 	m.Roles, m.NodeLabels, m.NodeTaints = asked.Roles, asked.NodeLabels, asked.NodeTaints
 	return m
 }
@@ -147,6 +156,17 @@ func another(known, asked records.Machine) string {
 		return "it does not say which address it has, and has no credential"
 	}
 	return differs(known, asked)
+}
+
+// elsewhere is why an agent that says of itself what the known one does may be another host, where the host has registered without
+// a credential: what it says is no secret then, and the address of its tunnel is all that is left to tell another one by. It
+// counts while the name is held.
+func elsewhere(known, asked records.Machine) string {
+	was, is := known.Docker.Source, asked.Docker.Source
+	if known.Docker.CredentialHash != "" || was == "" || is == "" || was == is {
+		return ""
+	}
+	return fmt.Sprintf("it comes from %s and not from %s, and the host has registered without a credential", is, was)
 }
 
 // differs is why two descriptions of one name are those of two hosts; empty when they may be one.

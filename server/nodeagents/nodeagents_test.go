@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -247,6 +248,44 @@ func TestAnOriginalAgentHasToSayWhoItIs(t *testing.T) {
 	b.advance(2 * keep)
 	if status, text, _ := b.ask(connect.Path, b.headers("good", connect.Params{Node: without["its address"]})); status == http.StatusConflict {
 		t.Errorf("long after it was held: %d %s", status, text)
+	}
+}
+
+// TestWhoRepeatsAnOriginalAgent has nothing of the host but what it says of itself, and comes from elsewhere. It gets neither a tunnel
+// while the host is there nor, later on, a credential that would lock the host out.
+func TestWhoRepeatsAnOriginalAgent(t *testing.T) {
+	b := newBed(t)
+	subject := clusterID + ":" + connect.MachineName("n1")
+	n1 := connect.Params{Node: node("n1", "10.0.0.1", "E1")}
+	stop, _ := b.agent(connect.RegisterPath, n1.Node, docker)
+	b.await(subject + " true")
+	elsewhere := b.web.Client().Transport.(*http.Transport).Clone()
+	elsewhere.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext
+	b.web.Client().Transport = elsewhere
+	repeat := func(path string) (int, string) {
+		h := b.headers("good", n1)
+		h.Set(connect.CredentialHeader, "credential-of-a-stranger-000000000001")
+		status, text, _ := b.ask(path, h)
+		return status, text
+	}
+	for _, path := range []string{connect.RegisterPath, connect.Path} {
+		if status, text := repeat(path); status != http.StatusConflict || !strings.Contains(text, "it comes from 127.0.0.2/32 and not from 127.0.0.1/32") {
+			t.Errorf("%s while the host is there: %d %s", path, status, text)
+		}
+	}
+	if m := b.machine("n1"); !strings.Contains(m.Refused, "a second host calls itself n1") || m.Docker.CredentialHash != "" || m.Docker.Source != "127.0.0.1/32" {
+		t.Errorf("machine = %+v %+v", m, m.Docker)
+	}
+	stop()
+	b.await(subject + " false")
+	b.advance(2 * keep)
+	for range 2 {
+		if status, text := repeat(connect.Path); status == http.StatusConflict {
+			t.Errorf("long after the host has gone: %d %s", status, text)
+		}
+	}
+	if m := b.machine("n1"); m.Docker.CredentialHash != "" || !strings.Contains(m.Refused, "may be that of another host") {
+		t.Errorf("a stranger's credential is the host's from then on, or it is not reported: %+v %q", m.Docker, m.Refused)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Import is what is known of an imported cluster beside its record.
 type Import struct {
-	// Agent is what its agent announced; nil while none has come.
+	// Agent is what its agent announced; nil while none has come. It is not Ready while none was let in.
 	Agent *records.ClusterAgent
 	// Tunnel is that of its agent.
 	Tunnel observed.Tunnel
@@ -42,7 +42,7 @@ func decideImported(s Snapshot) Decision {
 	v.connected = s.Import.Tunnel.Connected
 	var again time.Duration
 	switch {
-	case agent == nil:
+	case agent == nil || !agent.Ready():
 		v.state, v.message = ClusterPending, "waits for its agent: "+apply
 	case s.API.Reachable:
 		v.state, v.ready, v.initialized = ClusterActive, true, true
@@ -67,6 +67,9 @@ func decideImported(s Snapshot) Decision {
 		v.warning = records.Warning{
 			Code: string(verdict.ImportedTwice), Cause: agent.Refused,
 			NextStep: "remove the agent there, and import that cluster under a name of its own; or, where it is this one with a new authority, drover clusters import " + s.Cluster.Name + " --replace",
+		}
+		if !agent.Ready() {
+			v.warning.NextStep = "it tries again by itself; in the cluster: kubectl -n cattle-system logs -l app=cattle-cluster-agent"
 		}
 	}
 	d := r.decision()

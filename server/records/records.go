@@ -112,25 +112,6 @@ type Warning struct {
 	NextStep string `json:"nextStep,omitempty"`
 }
 
-// ClusterAgent is the way to a cluster's API that its cluster agent gives. Sensitive. Key: the cluster's key.
-type ClusterAgent struct {
-	// Address is host:port of the API server as the agent reaches it; empty while no agent has come.
-	Address string `json:"address,omitempty"`
-	// CA is the PEM of the authority that signs the API server's certificate: what tells this Kubernetes from another.
-	CA string `json:"ca"`
-	// Token is that of the agent's service account.
-	Token string `json:"token,omitempty"`
-	// Seen is when an agent was let in for the first time, or with something else to say than the one before.
-	Seen time.Time `json:"seen,omitzero"`
-	// Refused is why an agent of another Kubernetes was turned away last; empty for none since.
-	Refused string `json:"refused,omitempty"`
-	// Cleaned is when all that the server had put into a cluster that leaves was removed there; zero before.
-	Cleaned time.Time `json:"cleaned,omitzero"`
-}
-
-// Ready says that an agent has come.
-func (a ClusterAgent) Ready() bool { return a.Address != "" && a.Token != "" }
-
 // ClusterSecrets are the join tokens of a cluster. Sensitive. Key: the cluster's key.
 // The server token encrypts the cluster's bootstrap data and every snapshot: it is
 // replaced by a rotation or a restore alone, and none that a snapshot may need is forgotten.
@@ -313,6 +294,10 @@ type DockerHost struct {
 	Seen time.Time `json:"seen,omitzero"`
 	// CredentialHash is the hash of the host's own credential; empty for original agents, which have none.
 	CredentialHash string `json:"credentialHash,omitempty"`
+	// Source is the address, or the /64, that the agent came from last; empty in records of before it was kept.
+	Source string `json:"source,omitempty"`
+	// Moved says that Source has changed while the host had no credential, so that it may be another host: it gets none any more.
+	Moved bool `json:"moved,omitempty"`
 	// AppliedNodeConfig is the version that the agent acknowledged.
 	AppliedNodeConfig int `json:"appliedNodeConfig,omitempty"`
 }

@@ -75,6 +75,9 @@ func (g *Registration) JoinCommandFor(token records.RegistrationToken) (JoinComm
 	}
 	if to.imported() {
 		command.Import = host.ImportOf(token.ClusterID, g.settings.CACerts())
+		if d, ok := g.state.ClusterAgents.Get(string(to.key())); ok {
+			command.Import.Spent = d.Value.Spent()
+		}
 	}
 	return command, nil
 }

@@ -121,6 +121,8 @@ type State struct {
 	// RegistrationTokensByHash finds registration tokens by random.Hash of the token. A lookup by
 	// the hash takes a time that depends on the hash alone, which says nothing about the token.
 	RegistrationTokensByHash *store.Index[records.RegistrationToken, string]
+	// ClusterAgentsBySecret finds the agent that this server deploys by random.Hash of its token.
+	ClusterAgentsBySecret *store.Index[records.ClusterAgent, string]
 }
 
 // Open opens the store with all collections. The names and which are sensitive are
@@ -202,6 +204,12 @@ func (s *State) index() {
 	s.people()
 	s.RegistrationTokensByHash = store.NewIndex(s.RegistrationTokens, func(t *records.RegistrationToken) []string {
 		return []string{random.Hash(t.Token)}
+	})
+	s.ClusterAgentsBySecret = store.NewIndex(s.ClusterAgents, func(a *records.ClusterAgent) []string {
+		if a.Secret == "" {
+			return nil
+		}
+		return []string{random.Hash(a.Secret)}
 	})
 }
 

@@ -67,6 +67,8 @@ type joinView struct {
 	Labels, Taints, NodeName   string
 	// Line is the whole command; empty where Fault says why.
 	Line, Fault string
+	// Spent is when the token of an imported cluster was spent; nil before.
+	Spent *time.Time
 	// Docker says that the hosts run Docker, Imported that the cluster has hosts of its own, in which kubectl runs the command.
 	Docker, Imported bool
 }
@@ -86,7 +88,9 @@ func (u *UI) Join(r Request) (View, error) {
 	if len(r.Query.Values) == 0 || len(r.Query.Values) == 1 && r.Query.Has("seen") {
 		v.Etcd, v.ControlPlane, v.Worker = true, true, true
 	}
-	v.Imported = j.Import != nil
+	if v.Imported = j.Import != nil; v.Imported && !j.Import.Spent.IsZero() {
+		v.Spent = &j.Import.Spent
+	}
 	flags := v.flags()
 	command := "drover clusters join-command " + Quoted(r.Param("name"))
 	if docker {

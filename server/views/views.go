@@ -260,6 +260,9 @@ type Import struct {
 	ManifestURL     string `json:"manifestUrl"`
 	// CleanupURL has the names of what is to be deleted by hand where the agent does not answer.
 	CleanupURL string `json:"cleanupUrl"`
+	// Spent is when the first agent was let in by a registration token of the cluster, from when on a token lets in none but agents of
+	// the same Kubernetes.
+	Spent time.Time `json:"spent,omitzero"`
 }
 
 // JoinTokens are what machines join a cluster's etcd and Kubernetes with. They encrypt its snapshots.

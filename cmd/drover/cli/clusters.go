@@ -375,8 +375,8 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 		Long: `Print a kubeconfig that reaches the cluster through the server. That of a cluster with an authorized endpoint has further
 contexts, which lead straight to its control-plane hosts with the same token.
 
-It holds a token of yours, which lives as long as the server's setting kubeconfig-default-token-ttl-minutes says and works wherever
-the file is. A kubeconfig from the server that names a program, a file of this host or a proxy is refused. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
+It holds a token of yours, which is good for this cluster alone, lives as long as the server's setting
+kubeconfig-default-token-ttl-minutes says and works wherever the file is. A kubeconfig from the server that names a program, a file of this host or a proxy is refused. With --exec it holds none: kubectl runs ` + "`drover token`" + `, which gets one by your login on this host and
 renews it, so the file may be shown to others and does not end.`,
 		Example: "  drover clusters kubeconfig harbour > kc && kubectl --kubeconfig kc get nodes\n  drover clusters kubeconfig harbour --exec > ~/.kube/harbour",
 		RunE: a.onCluster(func(ctx context.Context, c *client.Client, one views.Cluster) error {

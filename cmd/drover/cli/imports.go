@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,7 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 				return fmt.Errorf("cluster %s has no manifest: %s", one.Name, join.Problem)
 			}
 			a.hint(one.Connected && !replace, "the agent of cluster "+one.Name+" is connected; applying the manifest again changes nothing")
+			a.hint(!join.Import.Spent.IsZero(), "the registration token was spent on "+join.Import.Spent.UTC().Format(time.DateOnly)+", when the first agent was let in: it lets in none but agents of the same Kubernetes; --replace ends that")
 			line := join.Command
 			switch {
 			case insecure:
@@ -63,6 +65,7 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 			}
 			return a.show(map[string]string{
 				"command": join.Import.Command, "insecureCommand": join.Import.InsecureCommand, "pinnedCommand": join.Command, "manifestUrl": join.Import.ManifestURL,
+				"spent": spentAt(join.Import.Spent),
 			}, func(t *table) { t.Row(line) })
 		},
 	}
@@ -71,6 +74,14 @@ A manifest is for one Kubernetes. Applied again, it changes nothing; an agent of
 	cmd.Flags().BoolVar(&insecure, "insecure", false, "the manifest is fetched from whoever answers")
 	cmd.MarkFlagsMutuallyExclusive("plain", "insecure")
 	return cmd
+}
+
+// spentAt is when a token was spent; empty for one that is not.
+func spentAt(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // bringing is the cluster of a name, made if there is none.

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/ways"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/people"
@@ -254,8 +255,8 @@ type Kubeconfig struct {
 	} `json:"status"`
 }
 
-// Kubeconfig makes a kubeconfig of the caller, with one token for all clusters in it. It is not kept: there is
-// nothing to read again.
+// Kubeconfig makes a kubeconfig of the caller, with a token for each cluster in it, which is good there alone. It is not kept: there
+// is nothing to read again.
 func (a *API) Kubeconfig(c *route.Call) (route.Answer, error) {
 	var k Kubeconfig
 	if err := read(c, &k); err != nil {
@@ -280,33 +281,38 @@ func (a *API) Kubeconfig(c *route.Call) (route.Answer, error) {
 			return route.Answer{}, invalid("spec.currentContext: %.80q is none of spec.clusters", k.Spec.CurrentContext)
 		}
 	}
-	only := ""
-	if len(clusters) == 1 {
-		only = clusters[0].ID
-	}
-	wish := a.V3.KubeconfigToken(c.Who.UserID, only, "kubeconfig: "+k.Spec.Description)
 	if k.Spec.TTL < 0 {
 		return route.Answer{}, invalid("spec.ttl: %d is less than 0", k.Spec.TTL)
 	}
-	if asked := k.Spec.TTL * 1000; asked > 0 && asked/1000 == k.Spec.TTL && (wish.TTLMillis == 0 || asked < wish.TTLMillis) {
-		wish.TTLMillis = asked
+	var names []string
+	var made time.Time
+	for i, one := range clusters {
+		wish := a.V3.KubeconfigToken(c.Who.UserID, one.ID, "kubeconfig: "+k.Spec.Description)
+		if asked := k.Spec.TTL * 1000; asked > 0 && asked/1000 == k.Spec.TTL && (wish.TTLMillis == 0 || asked < wish.TTLMillis) {
+			wish.TTLMillis = asked
+		}
+		text, t, err := a.Auth.IssueToken(c.Ctx(), wish)
+		if err != nil {
+			for _, name := range names { // which are of no use
+				err = errors.Join(err, a.Auth.RevokeToken(c.Ctx(), name))
+			}
+			return route.Answer{}, err
+		}
+		clusters[i].Token, made = text, t.Created
+		names = append(names, t.Name)
+		c.Concern(t.Name)
 	}
-	text, t, err := a.Auth.IssueToken(c.Ctx(), wish)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	if k.Status.Value, err = a.V3.KubeconfigText(c, clusters, current, text); err != nil {
+	if k.Status.Value, err = a.V3.KubeconfigText(c, clusters, current); err != nil {
 		return route.Answer{}, err
 	}
 	k.TypeMeta = metav1.TypeMeta{APIVersion: apiVersion, Kind: "Kubeconfig"}
-	k.ObjectMeta = metav1.ObjectMeta{Name: t.Name, CreationTimestamp: metav1.NewTime(t.Created)}
-	k.Status.Tokens, k.Status.Summary = []string{t.Name}, "Complete"
-	c.Concern(t.Name)
+	k.ObjectMeta = metav1.ObjectMeta{Name: names[0], CreationTimestamp: metav1.NewTime(made)}
+	k.Status.Tokens, k.Status.Summary = names, "Complete"
 	c.SendPlain(http.StatusCreated, k)
 	return route.Answer{}, nil
 }
 
-func (a *API) clusters(c *route.Call, ids []string) ([]management.KubeconfigCluster, error) {
+func (a *API) clusters(c *route.Call, ids []string) ([]ways.Cluster, error) {
 	if len(ids) == 1 && ids[0] == "*" {
 		ids = nil
 		for _, d := range a.State.Clusters.List() {
@@ -318,13 +324,13 @@ func (a *API) clusters(c *route.Call, ids []string) ([]management.KubeconfigClus
 	if len(ids) == 0 || len(ids) > maxClusters {
 		return nil, invalid("spec.clusters: has %d clusters; from 1 to %d are possible", len(ids), maxClusters)
 	}
-	var all []management.KubeconfigCluster
+	var all []ways.Cluster
 	for _, id := range ids {
 		cl, err := a.cluster(c, id)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, management.KubeconfigCluster{Name: cl.Name, ID: cl.ID})
+		all = append(all, ways.Cluster{Name: cl.Name, ID: cl.ID})
 	}
 	return all, nil
 }

@@ -5,8 +5,8 @@ package management
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/drover-project/drover/server/api/route"
@@ -17,12 +17,12 @@ import (
 // arrival is how long a kubeconfig waits until its token is in the cluster.
 const arrival = 10 * time.Second
 
-// endpoint is a cluster's authorized endpoint, and the ways that it comes to.
-func (a *API) endpoint(id, name string) (on bool, direct []ways.Way, missing string) {
+// endpoint are the ways that a cluster's authorized endpoint comes to, and why there are none though it has one.
+func (a *API) endpoint(id, name string) (direct []ways.Way, missing string) {
 	d, ok := a.ClusterByID(id)
 	e := d.Value.Spec.AuthEndpoint()
 	if !ok || !e.Enabled {
-		return false, nil, ""
+		return nil, ""
 	}
 	key, ca := records.ClusterKey(d.Key), ""
 	if a.ClusterCA != nil {
@@ -32,8 +32,7 @@ func (a *API) endpoint(id, name string) (on bool, direct []ways.Way, missing str
 	for _, m := range a.State.MachinesByCluster.Find(key) {
 		machines = append(machines, m.Value)
 	}
-	direct, missing = ways.Of(name, e, machines, ca)
-	return true, direct, missing
+	return ways.Of(name, e, machines, ca)
 }
 
 // arrived waits until a token is in its cluster; the reason says why it is not.
@@ -50,26 +49,12 @@ func (a *API) arrived(ctx context.Context, clusterID, token string) (reason stri
 	return ""
 }
 
-// lead adds the ways that do not lead through the server, once the cluster has the token of that name; "" for none.
-func (a *API) lead(c *route.Call, k *Kubeconfig, clusterID, token string, direct []ways.Way) {
-	if len(direct) > 0 && token != "" {
-		if reason := a.arrived(c.Ctx(), clusterID, token); reason != "" {
+// lead adds the ways that do not lead through the server, once the cluster has the token.
+func (a *API) lead(c *route.Call, k *ways.Kubeconfig, cluster ways.Cluster, direct []ways.Way) {
+	if name, _, issued := strings.Cut(cluster.Token, ":"); issued && len(direct) > 0 {
+		if reason := a.arrived(c.Ctx(), cluster.ID, name); reason != "" {
 			c.Warn(reason)
 		}
 	}
-	k.lead(direct)
-}
-
-// lead adds ways with the user of the first context.
-func (k *Kubeconfig) lead(direct []ways.Way) {
-	for _, way := range direct {
-		var c namedCluster
-		c.Name, c.Cluster.Server = way.Context, way.Server
-		if way.CA != "" {
-			c.Cluster.CAData = base64.StdEncoding.EncodeToString([]byte(way.CA))
-		}
-		var context namedContext
-		context.Name, context.Context.Cluster, context.Context.User = way.Context, way.Context, k.Users[0].Name
-		k.Clusters, k.Contexts = append(k.Clusters, c), append(k.Contexts, context)
-	}
+	k.Lead(direct)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/norman"
@@ -27,7 +28,7 @@ func (a *API) registrationTokenKind() *kind {
 			ID: "clusterRegistrationToken", Plural: "clusterRegistrationTokens",
 			Fields: norman.Fields(map[string]norman.Field{
 				"name": {Type: "dnsLabel", Create: true}, "clusterId": {Type: "reference[cluster]", Create: true, Required: true},
-				"namespaceId": text, "token": text, "manifestUrl": text, "expiresAt": text,
+				"namespaceId": text, "token": text, "manifestUrl": text, "expiresAt": text, "spentAt": text,
 				"command": text, "insecureCommand": text, "nodeCommand": text, "insecureNodeCommand": text,
 				"windowsNodeCommand": text, "insecureWindowsNodeCommand": text,
 			}),
@@ -64,6 +65,11 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 	} else if err != nil {
 		state = conditions.New("error", "error", err.Error())
 	}
+	spent := ""
+	if at := join.Import.Spent; !at.IsZero() && err == nil {
+		spent = at.UTC().Format(time.RFC3339)
+		state = conditions.New("active", "no", "spent at "+spent+", when the first agent was let in: it lets in none but agents of the same Kubernetes")
+	}
 	expires := ""
 	if !t.Expires.IsZero() {
 		expires = t.Expires.UTC().Format("2006-01-02T15:04:05Z")
@@ -72,7 +78,7 @@ func (a *API) registrationTokenObject(t records.RegistrationToken) norman.Object
 		}
 	}
 	o := norman.Object{ID: t.ClusterID + ":" + t.Name, Fixed: true, Fields: map[string]any{
-		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": join.Import.ManifestURL, "expiresAt": expires,
+		"name": t.Name, "clusterId": t.ClusterID, "namespaceId": nil, "token": t.Token, "manifestUrl": join.Import.ManifestURL, "expiresAt": expires, "spentAt": spent,
 		// Windows hosts lead nowhere yet, and neither does a command for them, nor one for importing what the server provisions.
 		"command": join.Import.Command, "insecureCommand": join.Import.Insecure,
 		"nodeCommand": join.NodeCommand, "insecureNodeCommand": join.InsecureNodeCommand,

@@ -87,7 +87,7 @@ func (a JoinAPI) join(c *route.Call, id, name string, rotate bool) (views.Join, 
 	}
 	if i := command.Import; answer.Command != "" && i.Command != "" {
 		answer.Command = i.Pinned
-		answer.Import = &views.Import{Command: i.Command, InsecureCommand: i.Insecure, ManifestURL: i.ManifestURL, CleanupURL: i.CleanupURL}
+		answer.Import = &views.Import{Command: i.Command, InsecureCommand: i.Insecure, ManifestURL: i.ManifestURL, CleanupURL: i.CleanupURL, Spent: i.Spent}
 	}
 	return answer, nil
 }

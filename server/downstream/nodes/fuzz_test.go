@@ -31,7 +31,8 @@ func FuzzSeen(f *testing.F) {
 			}
 		}
 		identity := func(n *corev1.Node) string { return n.Labels[MachineLabel] }
-		api, again := Seen(all, said, identity), Seen(all, said, identity)
+		nobody := func(string) string { return "" }
+		api, again := Seen(all, said, identity, nobody), Seen(all, said, identity, nobody)
 		if !slices.Equal(api.Unlabelled, again.Unlabelled) || len(api.Nodes) != len(again.Nodes) {
 			t.Errorf("%+v, and then %+v", api, again)
 		}

@@ -2,7 +2,10 @@
 
 package joinline
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"time"
+)
 
 // ImportPath is where the manifests of clusters to import are, below the server's URL.
 const ImportPath = "/v3/import/"
@@ -15,6 +18,9 @@ type Import struct {
 	Command, Insecure, Pinned string
 	// CleanupURL has the names of what is to be deleted by hand where the cluster's agent does not answer.
 	CleanupURL string
+	// Spent is when the first agent was let in, with whatever token of the cluster: from then on a token lets in none but those of the
+	// same Kubernetes. Zero before.
+	Spent time.Time
 }
 
 // ImportOf are the lines for the cluster of an ID. CA is the PEM of the server's own authority; empty where it is a public one.

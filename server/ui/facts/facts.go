@@ -231,7 +231,7 @@ func (s *Source) join(who auth.Identity, key string) (j views.Join, docker, ok b
 	case !j.Expires.IsZero() && !s.Now().Before(j.Expires):
 		j.Problem = "The token expired at " + j.Expires.UTC().Format(time.RFC3339) + "."
 	case command.Import.Command != "":
-		j.Command, j.Import = command.Import.Pinned, &views.Import{Command: command.Import.Command}
+		j.Command, j.Import = command.Import.Pinned, &views.Import{Command: command.Import.Command, Spent: command.Import.Spent}
 	default:
 		j.Command = command.Line
 	}
