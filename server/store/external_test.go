@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -74,14 +75,14 @@ func TestAMigrationIsFenced(t *testing.T) {
 	closeStore(t, s)
 	o := Options{DataDir: dir, Endpoints: []string{"https://" + e.address}, TLS: e.tls, UnsafeNoFsync: true}
 	step := rename("one", "two")
-	depose := migration{what: "rename while another takes over", change: func(documents []plainDocument) ([]plainDocument, error) {
+	depose := migrations.Step{What: "rename while another takes over", Change: func(documents []migrations.Document) ([]migrations.Document, error) {
 		deleted, err := e.client.Delete(t.Context(), leadersPrefix+"migration", clientv3.WithPrefix())
 		if err != nil || deleted.Deleted == 0 {
 			t.Errorf("deposed %d leaders: %v", deleted.Deleted, err)
 		}
-		return step.change(documents)
+		return step.Change(documents)
 	}}
-	_, err := openWith(t.Context(), o, []migration{depose}, NewCollection[note]("notes", false), NewCollection[note]("secrets", true))
+	_, err := openWith(t.Context(), o, []migrations.Step{depose}, NewCollection[note]("notes", false), NewCollection[note]("secrets", true))
 	if err == nil || !strings.Contains(err.Error(), "another server changed the data at the same time") {
 		t.Errorf("error %v", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -16,54 +15,23 @@ import (
 
 	"github.com/drover-project/drover"
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 )
-
-// migration brings the documents from one schema to the next.
-type migration struct {
-	// what says what it does, for the log and for errors.
-	what string
-	// change decides what to write. It must give nothing more to write when it is given
-	// its own result, since a crash can end it in the middle and it is then run again.
-	change func(documents []plainDocument) (changes []plainDocument, err error)
-}
-
-// plainDocument is a document whose type is not known, decrypted.
-type plainDocument struct {
-	collection string
-	key        string
-	sensitive  bool
-	value      []byte // JSON; nil in a change deletes the document
-}
-
-// migrations are the steps between schemas in their order: the first leads from schema
-// 1 to 2. One that was released is never changed or taken away.
-func migrations() []migration {
-	return []migration{
-		// Environments of agents, addresses of datastores and manifests of clusters hold
-		// passwords, and so does what instructions of a machine have printed.
-		encrypting("clusters", "machines"),
-	}
-}
-
-// encrypting seals what was in the clear in these collections.
-func encrypting(collections ...string) migration {
-	return migration{
-		what: "encrypt " + strings.Join(collections, " and ") + " at rest",
-		change: func(documents []plainDocument) (changes []plainDocument, err error) {
-			for _, d := range documents {
-				if slices.Contains(collections, d.collection) && !d.sensitive {
-					d.sensitive = true
-					changes = append(changes, d)
-				}
-			}
-			return changes, nil
-		},
-	}
-}
 
 // batchSize is how many documents one transaction of a migration writes: an external
 // etcd takes 128 operations unless configured otherwise.
 const batchSize = 100
+
+// batch is how many of the writes go into the next transaction: clusters with manifests are large.
+func batch(writes []clientv3.Op) int {
+	n, size := 0, 0
+	for ; n < min(batchSize, len(writes)); n++ {
+		if size += len(writes[n].ValueBytes()); n > 0 && size > maxGroupBytes {
+			break
+		}
+	}
+	return n
+}
 
 // migrate performs the migrations that the data has not seen, one server at a time.
 func (s *Store) migrate(ctx context.Context) error {
@@ -86,12 +54,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	for schema := from; schema < s.currentSchema(); schema++ {
 		step := s.migrations[schema-1]
-		s.log.Info("migrating the data", "from", schema, "to", schema+1, "change", step.what)
+		s.log.Info("migrating the data", "from", schema, "to", schema+1, "change", step.What)
 		if err := s.writeSchema(ctx, leader, schemaRecord{Schema: s.currentSchema(), From: schema}); err != nil {
 			return err
 		}
 		if err := s.perform(ctx, leader, step); err != nil {
-			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.what, err)
+			return fmt.Errorf("migrate the data%s from schema %d to %d (%s): %w", s.where(), schema, schema+1, step.What, err)
 		}
 	}
 	// What a migration encrypted is still in the clear in older revisions.
@@ -124,39 +92,39 @@ func (s *Store) writeSchema(ctx context.Context, leader *Leadership, record sche
 }
 
 // perform runs one migration over all documents.
-func (s *Store) perform(ctx context.Context, leader *Leadership, step migration) error {
+func (s *Store) perform(ctx context.Context, leader *Leadership, step migrations.Step) error {
 	kvs, _, err := s.readAll(ctx, documentsPrefix)
 	if err != nil {
 		return err
 	}
 	revisions := make(map[string]int64, len(kvs))
-	documents := make([]plainDocument, 0, len(kvs))
+	documents := make([]migrations.Document, 0, len(kvs))
 	for _, kv := range kvs {
 		collection, key, ok := splitKey(string(kv.Key))
 		if !ok {
 			continue
 		}
-		d := plainDocument{collection: collection, key: key, value: kv.Value, sensitive: keyring.IsSealed(kv.Value)}
-		if d.sensitive {
-			if d.value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
+		d := migrations.Document{Collection: collection, Key: key, Value: kv.Value, Sensitive: keyring.IsSealed(kv.Value)}
+		if d.Sensitive {
+			if d.Value, err = s.keys.Open(string(kv.Key), kv.Value); err != nil {
 				return fmt.Errorf("read %s/%s: %w", collection, key, err)
 			}
 		}
 		revisions[string(kv.Key)] = kv.ModRevision
 		documents = append(documents, d)
 	}
-	changes, err := step.change(documents)
+	changes, err := step.Change(documents)
 	if err != nil {
 		return err
 	}
 	var conditions []clientv3.Cmp
 	var writes []clientv3.Op
 	for _, d := range changes {
-		key := documentKey(d.collection, d.key)
-		value := d.value
-		if d.sensitive && value != nil {
+		key := documentKey(d.Collection, d.Key)
+		value := d.Value
+		if d.Sensitive && value != nil {
 			if value, err = s.keys.Seal(key, value); err != nil {
-				return fmt.Errorf("write %s/%s: %w", d.collection, d.key, err)
+				return fmt.Errorf("write %s/%s: %w", d.Collection, d.Key, err)
 			}
 		}
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(key), "=", revisions[key]))
@@ -167,7 +135,7 @@ func (s *Store) perform(ctx context.Context, leader *Leadership, step migration)
 		}
 	}
 	for len(writes) > 0 {
-		n := min(batchSize, len(writes))
+		n := batch(writes)
 		if err := s.writeBatch(ctx, leader, conditions[:n], writes[:n]); err != nil {
 			return err
 		}
@@ -207,7 +175,7 @@ func (s *Store) rekey(ctx context.Context, kvs []*mvccpb.KeyValue) (int, error) 
 	}
 	count := 0
 	for len(writes) > 0 {
-		n := min(batchSize, len(writes))
+		n := batch(writes)
 		response, err := s.client.Txn(ctx).If(conditions[:n]...).Then(writes[:n]...).Commit()
 		if err != nil {
 			return count, fmt.Errorf("encrypt with key %s what is encrypted with another: %w", s.keys.FirstID(), err)

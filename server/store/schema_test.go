@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -64,28 +65,28 @@ func TestDamagedSchema(t *testing.T) {
 
 // rename is a migration: documents of notes get another text, those called gone are
 // deleted, and one is added to secrets.
-func rename(from, to string) migration {
-	return migration{what: "rename", change: func(documents []plainDocument) ([]plainDocument, error) {
-		var changes []plainDocument
+func rename(from, to string) migrations.Step {
+	return migrations.Step{What: "rename", Change: func(documents []migrations.Document) ([]migrations.Document, error) {
+		var changes []migrations.Document
 		done := false
 		for _, d := range documents {
 			var n note
-			if err := json.Unmarshal(d.value, &n); err != nil {
+			if err := json.Unmarshal(d.Value, &n); err != nil {
 				return nil, err
 			}
 			switch {
-			case d.key == to:
+			case d.Key == to:
 				done = true
-			case d.key == "gone":
-				d.value = nil
+			case d.Key == "gone":
+				d.Value = nil
 				changes = append(changes, d)
 			case n.Text == from:
-				d.value = []byte(`{"text":"` + to + `"}`)
+				d.Value = []byte(`{"text":"` + to + `"}`)
 				changes = append(changes, d)
 			}
 		}
 		if !done {
-			changes = append(changes, plainDocument{collection: "secrets", key: to, sensitive: true, value: []byte(`{}`)})
+			changes = append(changes, migrations.Document{Collection: "secrets", Key: to, Sensitive: true, Value: []byte(`{}`)})
 		}
 		return changes, nil
 	}}
@@ -103,13 +104,13 @@ func TestMigrations(t *testing.T) {
 	must(s.Commit(t.Context(), ops...))(t)
 	closeStore(t, s)
 
-	openAt := func(steps ...migration) (*Store, *Collection[note], *Collection[note], error) {
+	openAt := func(steps ...migrations.Step) (*Store, *Collection[note], *Collection[note], error) {
 		notes, secrets := NewCollection[note]("notes", false), NewCollection[note]("secrets", true)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, notes, secrets)
 		return s, notes, secrets, err
 	}
 	// The second migration fails: the data is neither of schema 1 nor of 3.
-	broken := migration{what: "break", change: func([]plainDocument) ([]plainDocument, error) { return nil, errors.New("no luck") }}
+	broken := migrations.Step{What: "break", Change: func([]migrations.Document) ([]migrations.Document, error) { return nil, errors.New("no luck") }}
 	_, _, _, err := openAt(rename("one", "two"), broken)
 	if err == nil || !strings.Contains(err.Error(), "migrate the data in "+dir+" from schema 2 to 3 (break): no luck") {
 		t.Errorf("a migration that fails: %v", err)
@@ -155,7 +156,7 @@ func TestMigrations(t *testing.T) {
 	closeStore(t, s)
 	refusesToOpen(t, dir, "schema 3")
 
-	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []migration{broken})
+	fresh, err := openWith(t.Context(), Options{DataDir: filepath.Join(dir, "fresh"), UnsafeNoFsync: true}, []migrations.Step{broken})
 	if err != nil {
 		t.Fatalf("new data has nothing to migrate: %v", err)
 	}
@@ -168,7 +169,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const password = "hunter2-of-the-datastore"
-	keep := func(steps []migration, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
+	keep := func(steps []migrations.Step, sensitive bool) (*Store, *Collection[note], *Collection[note]) {
 		clusters, machines := NewCollection[note]("clusters", sensitive), NewCollection[note]("machines", sensitive)
 		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, machines, NewCollection[note]("notes", false))
 		if err != nil {
@@ -187,7 +188,7 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 		t.Fatal("the password is not where this test looks for it")
 	}
 
-	s, clusters, machines = keep(migrations()[:1], true)
+	s, clusters, machines = keep(migrations.All()[:1], true)
 	if d, ok := clusters.Get("c149"); !ok || d.Value.Text != password || len(clusters.List()) != 150 {
 		t.Errorf("%d clusters, %+v", len(clusters.List()), d.Value)
 	}
@@ -204,9 +205,39 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 		t.Error("the database still has the password")
 	}
 
-	s, _, _ = keep(migrations()[:1], true)
+	s, _, _ = keep(migrations.All()[:1], true)
 	if got := must(s.client.Get(t.Context(), schemaKey))(t).Kvs[0].Version; got != 3 {
 		t.Errorf("opening migrated data wrote the schema again: version %d", got)
+	}
+}
+
+// TestReferencesAreMarkedByMigration: an older server's clusters keep what they use.
+func TestReferencesAreMarkedByMigration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keep := func(steps []migrations.Step) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
+		clusters, objects := NewCollection[map[string]any]("clusters", true), NewCollection[map[string]any]("objects", true)
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, clusters, objects
+	}
+	s, clusters, objects := keep(migrations.All()[:1])
+	for i := range 150 { // more than one transaction
+		must(objects.Create(t.Context(), fmt.Sprintf("Secret/fleet-default/mirror-%d", i), map[string]any{"kind": "Secret", "namespace": "fleet-default"}))(t)
+	}
+	must(clusters.Create(t.Context(), "fleet-default/harbour", map[string]any{"namespace": "fleet-default", "name": "harbour", "id": "c-m-harbour1", "spec": map[string]any{
+		"rkeConfig": map[string]any{"registries": map[string]any{"configs": map[string]any{"mirror.lan": map[string]any{"authConfigSecretName": "mirror-149"}}}},
+	}}))(t)
+	closeStore(t, s)
+	s, clusters, objects = keep(migrations.All())
+	defer closeStore(t, s)
+	cluster, _ := clusters.Get("fleet-default/harbour")
+	secret, _ := objects.Get("Secret/fleet-default/mirror-149")
+	want := map[string]any{"Secret/fleet-default/mirror-149": map[string]any{"uid": secret.Value["uid"]}}
+	if diff := cmp.Diff(want, cluster.Value["granted"]); diff != "" || secret.Value["uid"] == nil {
+		t.Errorf("%v %s", secret.Value["uid"], diff)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	etcdsnapshot "go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
@@ -89,7 +90,7 @@ func (w *writer) Write(b []byte) (int, error) {
 }
 
 // Schema is what this server reads and writes at most.
-func Schema() int { return 1 + len(migrations()) }
+func Schema() int { return 1 + len(migrations.All()) }
 
 // DataKey is the id of the key that encrypts the documents, as the key file has it.
 func (s *Store) DataKey() string { return s.keys.FirstID().String() }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/store/keyring"
+	"github.com/drover-project/drover/server/store/migrations"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -57,7 +58,7 @@ type Store struct {
 	client      *clientv3.Client
 	embedded    *embed.Etcd // nil with an external etcd
 	keys        *keyring.Ring
-	migrations  []migration
+	migrations  []migrations.Step
 	collections map[string]Bindable
 	view        progress
 	contact     contact
@@ -94,10 +95,10 @@ type Store struct {
 // them up to date until Close. ctx bounds the opening only. A collection can be bound
 // once.
 func Open(ctx context.Context, o Options, cs ...Bindable) (*Store, error) {
-	return openWith(ctx, o, migrations(), cs...)
+	return openWith(ctx, o, migrations.All(), cs...)
 }
 
-func openWith(ctx context.Context, o Options, steps []migration, cs ...Bindable) (_ *Store, err error) {
+func openWith(ctx context.Context, o Options, steps []migrations.Step, cs ...Bindable) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

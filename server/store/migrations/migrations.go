@@ -1,0 +1,54 @@
+// Package migrations says what becomes of stored documents between the schemas of the data: each step is a function of all
+// documents. Package store performs them, one server at a time.
+package migrations
+
+import (
+	"slices"
+	"strings"
+)
+
+// Step brings the documents from one schema to the next.
+type Step struct {
+	// What says what it does, for the log and for errors.
+	What string
+	// Change decides what to write. It must give nothing more to write when it is given its own result, since a crash can end
+	// it in the middle and it is then run again.
+	Change func(documents []Document) (changes []Document, err error)
+}
+
+// Document is a document whose type is not known, decrypted.
+type Document struct {
+	Collection string
+	Key        string
+	// Sensitive documents are encrypted at rest.
+	Sensitive bool
+	Value     []byte // JSON; nil in a change deletes the document
+}
+
+// All are the steps between schemas in their order: the first leads from schema 1 to 2. One that was released is never changed
+// or taken away.
+func All() []Step {
+	return []Step{
+		// Environments of agents, addresses of datastores and manifests of clusters hold
+		// passwords, and so does what instructions of a machine have printed.
+		encrypting("clusters", "machines"),
+		// A server that goes by names alone would have a cluster use what another person made under a name.
+		{What: "mark the Secrets and ConfigMaps that clusters use", Change: references},
+	}
+}
+
+// encrypting seals what was in the clear in these collections.
+func encrypting(collections ...string) Step {
+	return Step{
+		What: "encrypt " + strings.Join(collections, " and ") + " at rest",
+		Change: func(documents []Document) (changes []Document, err error) {
+			for _, d := range documents {
+				if slices.Contains(collections, d.Collection) && !d.Sensitive {
+					d.Sensitive = true
+					changes = append(changes, d)
+				}
+			}
+			return changes, nil
+		},
+	}
+}
