@@ -198,7 +198,7 @@ func New(o Options) (*API, error) {
 			MachineCounts: o.machineCounts, MachineCount: o.machineCount, Others: o.typesOfV1(persons.People), Changes: a.feed,
 		}),
 		own: &native.API{
-			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, DropObject: o.Clusters.RemoveObject, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
+			State: o.State, Versions: o.Versions, VersionStatus: o.VersionStatus, Running: o.Clusters.Running, Registration: o.Registration, ApplyDocuments: o.applyStream, Clusters: o.Clusters, MachineCounts: o.machineCounts, MachineCount: o.machineCount,
 			AskAgent: o.AskAgent, DialOnHost: o.Dial, OpenTunnels: o.OpenTunnels, Presence: o.Presence, RKE: o.RKE, Changes: a.feed, Events: o.Events, Now: o.Now, Logger: o.Logger,
 		},
 	}

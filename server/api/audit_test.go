@@ -127,7 +127,7 @@ func (b *bench) auditedWalk(t *testing.T, level string) []string {
 	b.request("DELETE", "/k8s/clusters/c-m-h4rb0r55/api/v1/namespaces/default/pods/p", b.admin, "", "Impersonate-User", "bob")
 	b.want(200, "GET", "/v1-drover/clusters", "")
 	b.want(200, "GET", "/api/v1/secrets", "")
-	b.request("GET", "/v1-drover/objects", session, "")
+	b.request("GET", "/v1-drover/fleets", session, "")
 	b.request("DELETE", "/v3/settings/ui-pl", session, "")
 	for range 3 {
 		b.request("GET", "/v3/clusters", "token-admin:hunter2-key", "")

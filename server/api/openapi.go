@@ -112,7 +112,7 @@ func descriptions() map[string]description {
 			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",
 			query: []parameter{{"target", "docker, or an address and port"}},
 		},
-		"/v1-drover/objects":                           {summary: "List the Secrets and ConfigMaps that clusters may refer to, without what is in them", query: page, answer: views.List[views.NamedObject]{}},
+		"/v1-drover/objects":                           {summary: "List the Secrets and ConfigMaps that the caller made or may read, without what is in them", query: page, answer: views.List[views.NamedObject]{}},
 		"/v1-drover/objects/{kind}/{namespace}/{name}": {summary: "Remove a Secret or ConfigMap; 409 while a cluster refers to it", answer: views.NamedObject{}},
 		"/v1-drover/operations": {
 			summary: "List operations, those that have ended too, without tasks and logs",

@@ -73,8 +73,9 @@ func TestTwoPeople(t *testing.T) {
 	status(ann, "POST", "/v3/clusterregistrationtokens", `{"clusterId":"c-m-h4rb0r55"}`, 422)
 	status(ann, "GET", "/v1-drover/machines/fleet-default/custom-000000000001", "", 404)
 	status(ann, "POST", "/v1-drover/apply", fmt.Sprintf(doc, "harbour"), 422) // the name is taken, and no more is said
-	status(ann, "POST", "/v1-drover/apply", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"fleet-default"},"stringData":{"a":"b"}}`, 403)
-	for _, target := range []string{"/v1-drover/fleets", "/v1-drover/backups", "/v1-drover/objects", "/metrics"} {
+	status(ann, "POST", "/v1-drover/apply", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"fleet-default"},"stringData":{"a":"b"}}`, 200)
+	status(ben, "POST", "/v1-drover/apply", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"t","namespace":"fleet-default"},"stringData":{"a":"b"}}`, 403)
+	for _, target := range []string{"/v1-drover/fleets", "/v1-drover/backups", "/metrics"} {
 		status(ann, "GET", target, "", 403)
 	}
 	if r := status(ann, "GET", "/v1-drover/machines", "", 200); r.body["total"] != float64(0) {

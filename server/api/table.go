@@ -256,7 +256,7 @@ func table(h handlers) []route.Row {
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/output", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("output")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/logs", object(auth.Action("logs"), auth.Machine).Reveals(), own.Ask("logs")},
 		row{"GET", "/v1-drover/machines/{namespace}/{name}/dial", object(auth.Dial, auth.Machine).Opens(), own.DialHost},
-		row{"GET", "/v1-drover/objects", may(auth.ListAll, auth.SharedObject), own.ListObjects},
+		row{"GET", "/v1-drover/objects", may(auth.List, auth.SharedObject), own.ListObjects},
 		row{"DELETE", "/v1-drover/objects/{kind}/{namespace}/{name}", object(auth.Remove, auth.SharedObject), own.RemoveObject},
 		row{"GET", "/v1-drover/operations", may(auth.List, auth.Operation), own.ListOperations},
 		row{"GET", "/v1-drover/operations/{id}", object(auth.Get, auth.Operation), own.GetOperation},

@@ -105,7 +105,7 @@ type Object struct {
 	// Key is the object's name: of a setting its name, of a plan Secret
 	// "<namespace>/<name>", of a cluster, a fleet and of an operation its id.
 	Key string
-	// Owner is the id of the user whom a token belongs to; of a user it is the user's own id.
+	// Owner is the id of the user whom a token belongs to, or who made a shared object; of a user it is the user's own id.
 	Owner string
 	// Cluster is the management id of the cluster that the object belongs to, or the id of a fleet;
 	// of a cluster and a project it follows from Key.
@@ -235,7 +235,9 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project, Operation, Event,
 		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, ProjectSecret:
 		return verb == List
-	case Tunnel, Metrics, PlanSecret, Namespace, SharedObject, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit, Directory:
+	case SharedObject: // its creator may do all with it
+		return verb == List || own && (verb == Get || verb == Update || verb == Remove)
+	case Tunnel, Metrics, PlanSecret, Namespace, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit, Directory:
 	}
 	return false
 }

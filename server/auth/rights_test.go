@@ -77,7 +77,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"tunnel", cluster(Tunnel), "RCUD/RCUD -/- RCUD/- -/- -/- -/- -/-"},
 		{"plan Secret", cluster(PlanSecret), "RCUD/RCUD -/- RCUD/- -/- -/- -/- -/-"},
 		{"fleet, even if its id were the cluster's", []Object{In("c-1", Fleet)}, "RCUD - - - - - -"},
-		{"Secret or ConfigMap", []Object{In("c-1", SharedObject)}, "RCUD - - - - - -"},
+		{"another's Secret or ConfigMap", []Object{{Kind: SharedObject, Key: "Secret/fleet-default/a", Owner: "u-b"}, In("c-1", SharedObject)}, "RCUD/RCUD C/C C/C C/C C/C C/C C/C"},
+		{"own Secret or ConfigMap", []Object{{Kind: SharedObject, Key: "Secret/fleet-default/a", Owner: "u-a"}}, "RCUD RCUD RCUD RCUD RCUD RCUD RCUD"},
 		{"backup of the server", []Object{In("c-1", Backup)}, "RCUD - - - - - -"},
 		{"metrics", []Object{In("c-1", Metrics)}, "RCUD - - - - - -"},
 	} {

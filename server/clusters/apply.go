@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
@@ -21,6 +22,7 @@ import (
 	"github.com/drover-project/drover/server/projects"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/roles"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -84,8 +86,8 @@ func (e *RemovingError) Error() string {
 
 // Request is how documents are to be taken in.
 type Request struct {
-	// By is the ID of the user.
-	By string
+	// Who applies them: what they may read the clusters may use.
+	Who auth.Identity
 	// Allow refuses to change a cluster, or to make a new one, which is nil; nil allows both.
 	Allow func(existing *records.Cluster) error
 	// DryRun stores nothing.
@@ -126,28 +128,28 @@ func (a *Applier) Apply(ctx context.Context, docs []clusterspec.Document, reques
 
 // ApplyStream is Apply with the Secrets and ConfigMaps of a stream, whose results come first.
 func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, request Request) ([]Result, error) {
-	var ops []store.Op
-	results := make([]Result, 0, len(stream.Clusters)+len(stream.Objects))
-	for _, o := range stream.Objects {
-		result, more := a.object(o, request.By)
-		results = append(results, result)
-		ops = append(ops, more...)
+	writings, given, err := references.Prepare(a.State, request.Who, stream.Objects)
+	if err != nil {
+		return nil, err
 	}
+	find := references.Stored(a.State, given...)
+	var ops []store.Op
+	var results []Result
 	for _, doc := range stream.Clusters {
-		result, cluster, docOps, err := a.one(doc, request)
+		result, cluster, docOps, err := a.one(doc, request, find)
 		if err != nil {
 			return nil, err
 		}
 		result.Cluster = cluster
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
-		result.Warnings = append(result.Warnings, a.missing(cluster, stream.Objects)...)
+		result.Warnings = append(result.Warnings, references.Unusable(cluster, find)...)
 		if cluster.Spec.RKE1() {
 			if err := a.rke1(ctx, &result, cluster, request.DryRun); err != nil {
 				return nil, err
 			}
 		}
 		if result.Action == Configured || request.DryRun && result.Action != Unchanged {
-			preview := a.Preview(cluster, stream.Objects...)
+			preview := a.Preview(cluster, given...)
 			if err := request.Limits.check(records.NewClusterKey(cluster.Namespace, cluster.Name), preview); err != nil {
 				return nil, err
 			}
@@ -160,6 +162,8 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		results = append(results, result)
 		ops = append(ops, docOps...)
 	}
+	first, writes := a.write(writings, results)
+	results, ops = append(first, results...), append(writes, ops...)
 	if request.DryRun || len(ops) == 0 {
 		return results, nil
 	}
@@ -183,7 +187,7 @@ func (a *Applier) rke1(ctx context.Context, result *Result, cluster records.Clus
 }
 
 // one is what applying a document does: the cluster as it is then, and the writes; none when it is so already.
-func (a *Applier) one(doc clusterspec.Document, request Request) (Result, records.Cluster, []store.Op, error) {
+func (a *Applier) one(doc clusterspec.Document, request Request, find references.Lookup) (Result, records.Cluster, []store.Op, error) {
 	key := records.NewClusterKey(doc.Metadata.Namespace, doc.Metadata.Name)
 	existing, ok := a.State.Clusters.Get(string(key))
 	if seen := request.Seen; seen != nil && *seen != existing.Revision {
@@ -202,7 +206,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request) (Result, record
 		}
 	}
 	if !ok {
-		return a.create(key, doc, request)
+		return a.create(key, doc, request, find)
 	}
 	cluster := existing.Value
 	result := Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Unchanged}
@@ -221,7 +225,11 @@ func (a *Applier) one(doc clusterspec.Document, request Request) (Result, record
 	halted := cluster.Status.Halted != 0 && cluster.Status.Halted == cluster.Generation
 	sameSpec := clusterspec.Equal(cluster.Spec, doc.Spec) && !halted
 	sameOwners := request.Owners == nil || bytes.Equal(request.Owners, cluster.Owners)
-	if sameSpec && sameOwners && maps.Equal(cluster.Labels, after.Metadata.Labels) && maps.Equal(cluster.Annotations, after.Metadata.Annotations) {
+	wanted := cluster
+	wanted.Spec = doc.Spec
+	wanted.Granted = references.Grant(cluster, wanted, request.Who, find)
+	sameGranted := references.Same(cluster.Granted, wanted.Granted)
+	if sameSpec && sameOwners && sameGranted && maps.Equal(cluster.Labels, after.Metadata.Labels) && maps.Equal(cluster.Annotations, after.Metadata.Annotations) {
 		return result, cluster, nil, nil
 	}
 	if err := cluster.MayChange(); err != nil {
@@ -231,6 +239,7 @@ func (a *Applier) one(doc clusterspec.Document, request Request) (Result, record
 	if request.Owners != nil {
 		cluster.Owners = request.Owners
 	}
+	cluster.Granted = wanted.Granted
 	if !sameSpec {
 		cluster.Spec = doc.Spec
 		cluster.Generation++
@@ -251,7 +260,7 @@ func (a *Applier) operate(result *Result, doc clusterspec.Document, after record
 		return writes, nil
 	}
 	kind, title := planner.KindChange, fmt.Sprintf("change cluster %s, which restarts %d of its machines", after.Name, preview.Restarts)
-	p := params{Document: &doc, Whole: request.Whole}
+	p := params{Document: &doc, Whole: request.Whole, Granted: after.Granted}
 	if from, to := a.upgradedFrom(before.Value), after.Spec.KubernetesVersion; from != to {
 		kind, title = planner.KindUpgrade, fmt.Sprintf("upgrade cluster %s from %s to %s", after.Name, from, to)
 		if !request.NoSnapshot && after.Annotations[clusterspec.NoSnapshot] != "true" {
@@ -298,12 +307,16 @@ func running(s *state.State, cluster records.Cluster) []string {
 }
 
 // create makes a cluster with all that belongs to it from the start.
-func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, request Request) (Result, records.Cluster, []store.Op, error) {
-	cluster, ops, err := a.new(key, doc, request.By)
+func (a *Applier) create(key records.ClusterKey, doc clusterspec.Document, request Request, find references.Lookup) (Result, records.Cluster, []store.Op, error) {
+	if err := references.MayEnter(a.State, request.Who, key.Namespace()); err != nil {
+		return Result{}, records.Cluster{}, nil, fmt.Errorf("apply cluster %s: %w", key, err)
+	}
+	cluster, ops, err := a.new(key, doc, request.Who.UserID)
 	if err != nil {
 		return Result{}, cluster, nil, err
 	}
 	cluster.Owners = request.Owners
+	cluster.Granted = references.Grant(records.Cluster{}, cluster, request.Who, find)
 	ops = append(ops, a.State.Clusters.Creating(string(key), cluster))
 	return Result{Namespace: cluster.Namespace, Name: cluster.Name, ID: cluster.ID, Action: Created}, cluster, ops, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
@@ -96,7 +97,7 @@ func (b *bed) apply(text string) []Result {
 	if err != nil {
 		b.Fatal(err)
 	}
-	results, err := b.applier.Apply(b.Context(), docs, Request{By: "user-x"})
+	results, err := b.applier.Apply(b.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.applier.Apply(t.Context(), docs, Request{By: ""}); err == nil || !strings.Contains(err.Error(), "cannot go back") {
+	if _, err := b.applier.Apply(t.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}}); err == nil || !strings.Contains(err.Error(), "cannot go back") {
 		t.Errorf("err = %v", err)
 	}
 	if _, ok := b.state.Clusters.Get("fleet-default/quay"); ok {
@@ -325,7 +326,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.applier.Apply(t.Context(), docs, Request{By: ""}); !errors.Is(err, ErrNotUnique) {
+	if _, err := b.applier.Apply(t.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}}); !errors.Is(err, ErrNotUnique) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -341,7 +342,7 @@ func TestDryRunStoresNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	revision := b.state.Store.Revision()
-	results, err := b.applier.Apply(t.Context(), docs, Request{By: "", DryRun: true})
+	results, err := b.applier.Apply(t.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}, DryRun: true})
 	if err != nil || results[0].Action != Created || b.state.Store.Revision() != revision {
 		t.Errorf("results = %+v, err = %v, revision %d → %d", results, err, revision, b.state.Store.Revision())
 	}

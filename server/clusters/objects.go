@@ -4,30 +4,25 @@
 package clusters
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 )
 
-// objects are those that a cluster refers to, by their keys, with a text that differs whenever they do. Given ones are
+// objects are those that a cluster refers to and may use, by their keys, with a text that differs whenever they do. Given ones are
 // taken instead of the stored ones.
 func (c *Controller) objects(cluster records.Cluster, given []objects.Object) (found map[string]objects.Object, version string) {
 	var revisions strings.Builder
-	for _, key := range cluster.Spec.Objects(cluster.Namespace) {
-		if found == nil {
-			found = map[string]objects.Object{}
-		}
-		if i := slices.IndexFunc(given, func(o objects.Object) bool { return o.Key() == key }); i >= 0 {
-			found[key] = given[i]
-		} else if d, ok := c.State.Objects.Get(key); ok {
-			found[key] = d.Value
-			fmt.Fprintf(&revisions, "%s@%d ", key, d.Revision)
-		}
+	found = references.Of(cluster, references.Stored(c.State, given...))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		d, _ := c.State.Objects.Get(key)
+		fmt.Fprintf(&revisions, "%s@%d ", key, d.Revision)
 	}
 	return found, revisions.String()
 }
@@ -43,65 +38,26 @@ func (c *Controller) observeObjects() (stop func()) {
 	})
 }
 
-// object is what applying a Secret or ConfigMap does; by is the ID of the user.
-func (a *Applier) object(o objects.Object, by string) (Result, []store.Op) {
-	result := Result{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Action: Unchanged}
-	existing, ok := a.State.Objects.Get(o.Key())
-	switch {
-	case !ok:
-		result.Action, o.CreatorID = Created, by
-		return result, []store.Op{a.State.Objects.Creating(o.Key(), o)}
-	case objects.Equal(existing.Value, o):
-		return result, nil
-	}
-	result.Action = Configured
-	o.CreatorID = existing.Value.CreatorID
-	existing.Value = o
-	return result, []store.Op{a.State.Objects.Updating(existing)}
-}
-
-// missing are sentences about Secrets and ConfigMaps that a cluster refers to and that are neither stored nor given:
-// they may come later, and its machines wait for them.
-func (a *Applier) missing(cluster records.Cluster, given []objects.Object) []string {
-	var list []string
-	for _, key := range cluster.Spec.Objects(cluster.Namespace) {
-		_, stored := a.State.Objects.Get(key)
-		if !stored && !slices.ContainsFunc(given, func(o objects.Object) bool { return o.Key() == key }) {
-			kind, name, _ := strings.Cut(key, "/")
-			list = append(list, fmt.Sprintf("it refers to %s %s, which does not exist; its machines get no plan before it is applied", strings.ToLower(kind), name))
+// write is what becomes of Secrets and ConfigMaps, and the writes, beside the results of clusters that are made with them.
+func (a *Applier) write(all []references.Writing, clusters []Result) (results []Result, ops []store.Op) {
+	made := map[string]string{}
+	for _, r := range clusters {
+		if r.Action == Created {
+			made[r.Name] = r.ID
 		}
 	}
-	return list
-}
-
-// InUseError says that clusters refer to a Secret or ConfigMap, which cannot be removed then.
-type InUseError struct {
-	Object   string
-	Clusters []string
-}
-
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
-}
-
-// RemoveObject removes a Secret or ConfigMap by its key. One that a cluster refers to stays: *InUseError.
-func (a *Applier) RemoveObject(ctx context.Context, key string) error {
-	d, ok := a.State.Objects.Get(key)
-	if !ok {
-		return &store.NotFoundError{Collection: "objects", Key: key}
-	}
-	var users []string
-	for _, one := range a.State.Clusters.List() {
-		if slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
-			users = append(users, one.Key)
+	for _, w := range all {
+		result := Result{Kind: w.Value.Kind, Namespace: w.Value.Namespace, Name: w.Value.Name, Action: Unchanged}
+		if w.Changed {
+			if result.Action = Created; w.Revision != 0 {
+				result.Action = Configured
+			}
+			ops = append(ops, w.Write(a.State, made))
 		}
+		if text := references.Unbound(w.Value); text != "" {
+			result.Warnings = []string{text}
+		}
+		results = append(results, result)
 	}
-	if len(users) > 0 {
-		slices.Sort(users)
-		return &InUseError{Object: key, Clusters: users}
-	}
-	if err := a.State.Objects.Delete(ctx, key, d.Revision); err != nil {
-		return fmt.Errorf("remove %s: %w", key, err)
-	}
-	return nil
+	return results, ops
 }

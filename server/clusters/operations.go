@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/rke/want"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -27,6 +28,8 @@ type params struct {
 	Document *clusterspec.Document `json:"document,omitempty"`
 	// Whole is Request.Whole of the document.
 	Whole bool `json:"whole,omitempty"`
+	// Granted is what the cluster may use of what the document names, as it was when that was applied.
+	Granted map[string]records.Granted `json:"granted,omitempty"`
 	// Machine is the one to remove, in the way of Leave.
 	Machine records.MachineKey `json:"machine,omitempty"`
 	Leave   records.Leave      `json:"leave,omitzero"`
@@ -38,7 +41,7 @@ type params struct {
 
 // begin is the record of a request on a cluster and the writes that belong to it; see turns.Begin.
 func (a *Applier) begin(key records.ClusterKey, kind, title string, asked Request, generation int64, p params) (operations.Operation, []store.Op, error) {
-	r := turns.Request{Subject: key, Kind: kind, Title: title, By: asked.By, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
+	r := turns.Request{Subject: key, Kind: kind, Title: title, By: asked.Who.UserID, Generation: generation, Turn: asked.Turn, Hurry: asked.Hurry, Failing: a.crashing(key), Params: p}
 	if kind == planner.KindUninstall {
 		r.Dismiss = "cluster " + key.Name() + " is deleted"
 		r.Final = fmt.Sprintf("removes the whole cluster, which does not work without a part of its hosts: wait for it, or forget the cluster with what is left on them: drover clusters rm %s --force --yes", key.Name())
@@ -122,6 +125,7 @@ func (c *Controller) turn(cluster store.Document[records.Cluster], first operati
 			}
 		}
 		cluster.Value = withDocument(cluster.Value, *p.Document, p.Whole)
+		cluster.Value.Granted = references.Keep(cluster.Value.Granted, p.Granted, cluster.Value)
 		next.Generation = cluster.Value.Generation
 		return next, []store.Op{c.State.Clusters.Updating(cluster)}, nil
 	}

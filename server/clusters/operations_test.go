@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/operations"
@@ -126,7 +127,7 @@ func (b *bed) find(id string) (operations.Operation, bool) {
 // TestAChangeIsAnOperation: it runs, has a task for the machine, and ends with it. Another one meanwhile is refused by name, or waits.
 func TestAChangeIsAnOperation(t *testing.T) {
 	b := activeBed(t)
-	first, err := b.ask(quieter, Request{By: "user-a"})
+	first, err := b.ask(quieter, Request{Who: auth.Identity{UserID: "user-a", Admin: true}})
 	if err != nil || first.Operation == "" || first.Action != Configured {
 		t.Fatalf("the change is %+v, %v", first, err)
 	}
@@ -137,14 +138,14 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
 
 	before := b.cluster().Generation
-	_, err = b.ask(roomier, Request{By: "user-b"})
+	_, err = b.ask(roomier, Request{Who: auth.Identity{UserID: "user-b", Admin: true}})
 	if busy, ok := errors.AsType[*operations.BusyError](err); !ok || busy.First.ID != first.Operation {
 		t.Fatalf("a second change: %v", err)
 	}
 	if b.cluster().Generation != before {
 		t.Error("the refused change was stored")
 	}
-	second, err := b.ask(roomier, Request{By: "user-b", Turn: turns.Queue})
+	second, err := b.ask(roomier, Request{Who: auth.Identity{UserID: "user-b", Admin: true}, Turn: turns.Queue})
 	if err != nil || second.Action != Queued || b.cluster().Generation != before {
 		t.Fatalf("the queued change is %+v, %v", second, err)
 	}
@@ -157,6 +158,31 @@ func TestAChangeIsAnOperation(t *testing.T) {
 	b.operation(second.Operation, operations.Succeeded)
 	if args := b.cluster().Spec.RKEConfig.MachineGlobalConfig["kubelet-arg"]; args == nil || b.cluster().Generation != before+1 {
 		t.Errorf("the queued change was not made: %+v", b.cluster().Spec.RKEConfig)
+	}
+}
+
+// TestAQueuedChangeKeepsItsRights: what the document names is used when its turn comes, as the person may read it who asked for it.
+func TestAQueuedChangeKeepsItsRights(t *testing.T) {
+	b := activeBed(t)
+	b.stream(strings.Replace(fileSecret, "harbour", "quay", 1), false)
+	first, err := b.ask(quieter, Request{Who: auth.Identity{UserID: "user-x", Admin: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.Replace(fileCluster, "rkeConfig: {", "rkeConfig: {machineGlobalConfig: {disable: [traefik], debug: true}, ", 1)
+	if second, err := b.ask(named, Request{Who: auth.Identity{UserID: "user-x"}, Turn: turns.Queue}); err != nil || second.Action != Queued {
+		t.Fatalf("the queued change is %+v, %v", second, err)
+	}
+	if b.cluster().Granted != nil {
+		t.Error("the right is there before its change")
+	}
+	b.finish()
+	b.operation(first.Operation, operations.Succeeded)
+	if !b.eventually(func() bool { return b.cluster().Granted["Secret/fleet-default/files"].UID != "" }) {
+		t.Fatalf("the cluster has the rights %v", b.cluster().Granted)
+	}
+	if !b.eventually(func() bool { return b.fileA() == "first" }) {
+		t.Fatal("the file has not come")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
@@ -22,7 +23,7 @@ func (b *bed) dryRun(text string) Result {
 		b.Fatal(err)
 	}
 	before, stored := b.state.Clusters.Get("fleet-default/harbour")
-	results, err := b.applier.Apply(b.Context(), docs, Request{By: "user-x", DryRun: true})
+	results, err := b.applier.Apply(b.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}, DryRun: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/versions"
@@ -57,7 +58,7 @@ func TestWarningsThatNeedMachines(t *testing.T) {
 		{"selected", config, []func(*records.Machine){etcd, worker}, nil},
 		{"nobody selected", config, []func(*records.Machine){etcd}, []string{"spec.rkeConfig.machineSelectorConfig[1].machineLabelSelector: matches none of the cluster's 1 machines"}},
 		{"nobody selected for files", files, []func(*records.Machine){etcd, worker}, []string{"spec.rkeConfig.machineSelectorFiles[0].machineLabelSelector: matches none of the cluster's 2 machines",
-			"it refers to secret fleet-default/a, which does not exist; its machines get no plan before it is applied"}},
+			"there is no secret fleet-default/a that you or cluster harbour may use; its machines get no plan before there is: apply it and then the cluster again, or have its owner name the cluster's ID in its annotation rke.cattle.io/object-authorized-for-clusters"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBed(t)
@@ -87,7 +88,7 @@ func TestAChangeIsHeldToWhatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.applier.Apply(t.Context(), docs, Request{By: "user-x", DryRun: true})
+		_, err = b.applier.Apply(t.Context(), docs, Request{Who: auth.Identity{UserID: "user-x", Admin: true}, DryRun: true})
 		return err
 	}
 	at := func(version string) string { return strings.Replace(harbour, "v1.34.4+k3s1", version, 1) }

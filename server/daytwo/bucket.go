@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,12 +22,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-project/drover/installers/snapshots/bucket"
+	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 )
@@ -49,10 +52,46 @@ var taken = regexp.MustCompile(`-([0-9]{10})(\.zip)?$`)
 
 // PlaceOf is the bucket of a cluster's snapshots, as offsite.Of says it by what is stored.
 func PlaceOf(s *state.State, c records.Cluster) (p offsite.Place, on bool, err error) {
+	usable := references.Of(c, references.Stored(s))
 	return offsite.Of(c, func(key string) (objects.Object, bool) {
-		d, ok := s.Objects.Get(key)
-		return d.Value, ok
+		o, ok := usable[key]
+		return o, ok
 	})
+}
+
+// Foreign says that a snapshot in a cluster's bucket may be another cluster's: it is in a folder that is not the cluster's alone, and
+// was taken with no server token of the cluster. Those are for people who may read the keys of the bucket (OpensBucket).
+func Foreign(s *state.State, c records.Cluster, one records.Snapshot) bool {
+	return foreignTo(s, c)(one)
+}
+
+func foreignTo(s *state.State, c records.Cluster) func(records.Snapshot) bool {
+	tokens := sync.OnceValue(func() []string {
+		secrets, _ := s.ClusterSecrets.Get(c.Key())
+		return ops.TokenHashes(secrets.Value)
+	})
+	shared := sync.OnceValue(func() bool {
+		place, on, err := PlaceOf(s, c)
+		return err != nil || !on || !place.Own
+	})
+	return func(one records.Snapshot) bool {
+		return one.Machine == records.SnapshotInS3 && !slices.Contains(tokens(), one.TokenHash) && shared()
+	}
+}
+
+// OpensBucket says whether a person may read the keys of a cluster's bucket, and so whatever is in it.
+func OpensBucket(s *state.State, who auth.Identity, c records.Cluster) bool {
+	return references.OpensBucket(who, c, references.Stored(s))
+}
+
+// Known are the snapshots of a cluster as they are stored; foreign has those with it that are Foreign.
+func Known(s *state.State, c records.Cluster, foreign bool) []store.Document[records.Snapshot] {
+	all := s.Snapshots.ListIn(c.Key() + "/")
+	if foreign {
+		return all
+	}
+	is := foreignTo(s, c)
+	return slices.DeleteFunc(all, func(d store.Document[records.Snapshot]) bool { return is(d.Value) })
 }
 
 // open opens a place. Way is that of bucket.Config.

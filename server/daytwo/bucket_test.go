@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +41,10 @@ func (b *bench) bucket(s *etcdspec.S3) {
 		rke.ETCD = &etcdspec.ETCD{S3: s}
 		c.Spec.RKEConfig = &rke
 		c.Generation++
+		if c.Granted = nil; s != nil {
+			place := s.Place()
+			c.Granted = map[string]records.Granted{"Secret/fleet-default/keys": {UID: "uid-keys", Bucket: &place}}
+		}
 		return c, nil
 	})
 	if err != nil {
@@ -48,7 +55,7 @@ func (b *bench) bucket(s *etcdspec.S3) {
 // keys is the Secret with the keys of a bucket.
 func (b *bench) keys(access, secret string) {
 	b.Helper()
-	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{
+	o := objects.Object{Kind: objects.Secret, UID: "uid-keys", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{
 		"s3credentialConfig-accessKey": []byte(access), "s3credentialConfig-secretKey": []byte(secret),
 	}}
 	if d, ok := b.Objects.Get(o.Key()); ok {
@@ -194,7 +201,7 @@ func TestWhatIsInTheBucket(t *testing.T) {
 		{ops.Request{Snapshot: "etcd-snapshot-pier-m9-1700000000"}, ModeVersion, "does not know what the cluster was", "", true},
 		{ops.Request{Snapshot: "etcd-snapshot-other-1700000001"}, "", "another server token", "", true},
 	} {
-		ask := Ask{Kind: ops.KindRestore, Request: c.request, Mode: c.mode}
+		ask := Ask{Kind: ops.KindRestore, Request: c.request, Mode: c.mode, Foreign: true}
 		d, _ := b.Clusters.Get(string(key))
 		err := b.asker.fits(d.Value, &ask)
 		switch {
@@ -223,6 +230,75 @@ func TestWhatIsInTheBucket(t *testing.T) {
 	b.bucket(nil)
 	if got := shown(); !strings.Contains(got[2], "the cluster has no bucket any more") {
 		t.Errorf("without settings: %q", got)
+	}
+}
+
+// TestAnotherClustersSnapshotsAreNotShown: what is in a bucket that several clusters share, and was taken with none of the cluster's
+// server tokens, is neither listed, restored, handed out nor rehearsed for people who may not read the keys.
+func TestAnotherClustersSnapshotsAreNotShown(t *testing.T) {
+	b := newBench(t)
+	_, settings, put := real(t)
+	b.keys(s3server.AccessKey, s3server.SecretKey)
+	b.bucket(&settings)
+	put("a/etcd-snapshot-pier-m1-1700000000", ops.TokenHash("word"), 4128)
+	put("a/etcd-snapshot-other-1700000001", "ffffffffffff", 4128)
+	put("a/etcd-snapshot-unknown-1700000002", "", 4128)
+	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
+	_ = m.Refresh(t.Context(), key)
+	d, _ := b.Clusters.Get(string(key))
+	names := func(foreign bool) (all []string) {
+		for _, s := range Known(b.State, d.Value, foreign) {
+			if s.Value.Machine == records.SnapshotInS3 {
+				all = append(all, s.Value.Name())
+			}
+		}
+		return all
+	}
+	if got := names(true); len(got) != 3 {
+		t.Errorf("who may read the keys sees %q", got)
+	}
+	if got := names(false); !slices.Equal(got, []string{"etcd-snapshot-pier-m1-1700000000"}) {
+		t.Errorf("others see %q", got)
+	}
+	files := &Files{State: b.State}
+	for _, name := range []string{"etcd-snapshot-other-1700000001", "etcd-snapshot-unknown-1700000002"} {
+		ask := Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: name}}
+		if err := b.asker.fits(d.Value, &ask); err == nil || !strings.Contains(err.Error(), "has no snapshot") {
+			t.Errorf("restore of %s: %v", name, err)
+		}
+		if f, err := files.Open(t.Context(), d.Value, FileWish{Snapshot: name}); err == nil {
+			f.Close()
+			t.Errorf("%s is handed out", name)
+		}
+	}
+}
+
+// TestNothingIsSignedForAnEndpointOfOnesOwn: who names the keys of somebody else's bucket beside an endpoint of their own learns nothing there.
+func TestNothingIsSignedForAnEndpointOfOnesOwn(t *testing.T) {
+	b := newBench(t)
+	var asked atomic.Int32
+	evil := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(evil.Close)
+	b.keys("AKIA", "hush")
+	b.bucket(&etcdspec.S3{Endpoint: strings.TrimPrefix(evil.URL, "https://"), SkipSSLVerify: true, Bucket: "harbour", CloudCredentialName: "fleet-default:keys"})
+	m := &Mirror{State: b.State, Client: func(records.ClusterKey) (kubernetes.Interface, error) { return nil, errors.New("no tunnel") }, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }}
+	for name, granted := range map[string]map[string]records.Granted{
+		"no right":                       nil,
+		"a right for its own place":      {"Secret/fleet-default/keys": {UID: "uid-keys"}},
+		"a right to another of its name": {"Secret/fleet-default/keys": {UID: "uid-before", Bucket: &etcdspec.S3{}}},
+	} {
+		if _, err := b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) {
+			c.Granted = granted
+			return c, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_ = m.Refresh(t.Context(), key)
+		d, _ := b.Clusters.Get(string(key))
+		place, _, err := PlaceOf(b.State, d.Value)
+		if err == nil || place.AccessKey != "" || asked.Load() != 0 {
+			t.Errorf("%s: %v, and %d requests", name, err, asked.Load())
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/turns"
@@ -49,6 +50,8 @@ type Ask struct {
 	Mode string
 	By   string
 	Turn turns.Turn
+	// Foreign says that the caller may have Foreign snapshots, too.
+	Foreign bool
 	// Requested is what the cluster's document asks by, which is noted with the operation; empty when people ask themselves.
 	Requested string
 }
@@ -218,9 +221,8 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	if !slices.Contains(Modes(), ask.Mode) {
 		return invalid("%.40q is not a mode of restores; those are %s", ask.Mode, strings.Join(Modes(), ", "))
 	}
-	key := records.NewClusterKey(c.Namespace, c.Name)
 	var known []records.Snapshot
-	for _, d := range a.State.Snapshots.ListIn(string(key) + "/") {
+	for _, d := range Known(a.State, c, ask.Foreign) {
 		s := d.Value
 		if s.Name() == r.Snapshot || s.File == r.Snapshot && (s.Machine == r.Target || r.Target == "" || s.Machine == records.SnapshotInS3) {
 			known = append(known, s)
@@ -252,6 +254,13 @@ func (a *Asker) locate(c records.Cluster, ask *Ask) error {
 	}
 	if ask.Mode != ModeNone {
 		spec := become(c.Spec, s.Spec, ask.Mode)
+		then := c
+		then.Spec = spec
+		for _, key := range spec.Objects(c.Namespace) {
+			if o, ok := a.State.Objects.Get(key); (!ok || !references.Usable(then, o.Value)) && !slices.Contains(c.Spec.Objects(c.Namespace), key) {
+				return invalid("with mode %s the cluster would name %s again, and there is none that it may use: apply the cluster with it first, or restore with mode %s", ask.Mode, references.Named(key), ModeNone)
+			}
+		}
 		r.Spec = &spec
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/records"
@@ -114,6 +115,33 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	if all := b.OperationsOf(key); len(all) != 0 {
 		t.Errorf("there are the operations %+v", all)
+	}
+}
+
+// TestARestoreBringsNoRight: a document of before that names what the cluster may not use now is not taken.
+func TestARestoreBringsNoRight(t *testing.T) {
+	b := newBench(t)
+	secret := objects.Object{Kind: objects.Secret, UID: "uid-1", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "mirror"}}
+	b.must(b.Objects.Create(t.Context(), secret.Key(), secret))
+	b.snapshot("one", "m2", func(s *records.Snapshot) {
+		rke := *s.Spec.RKEConfig
+		rke.Registries = &clusterspec.Registries{Configs: map[string]clusterspec.RegistryConfig{"mirror.lan": {AuthConfigSecretName: "mirror"}}}
+		s.Spec.RKEConfig = &rke
+	})
+	for _, c := range []struct {
+		mode    string
+		granted map[string]records.Granted
+		refused bool
+	}{
+		{ModeAll, nil, true}, {ModeAll, map[string]records.Granted{secret.Key(): {UID: "uid-0"}}, true},
+		{ModeNone, nil, false}, {ModeVersion, nil, false}, {ModeAll, map[string]records.Granted{secret.Key(): {UID: "uid-1"}}, false},
+	} {
+		d, _ := b.Clusters.Get(string(key))
+		d.Value.Granted = c.granted
+		ask := Ask{Kind: ops.KindRestore, Mode: c.mode, Request: ops.Request{Snapshot: "one"}}
+		if err := b.asker.fits(d.Value, &ask); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would name secret fleet-default/mirror again") {
+			t.Errorf("mode %s with %v: %v", c.mode, c.granted, err)
+		}
 	}
 }
 

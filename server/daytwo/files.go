@@ -44,6 +44,8 @@ type FileWish struct {
 	// Offset is how many bytes of it somebody has already, and Tag which file they are of; 0 and empty for none.
 	Offset int64
 	Tag    string
+	// Foreign says that the caller may have Foreign snapshots, too.
+	Foreign bool
 }
 
 // NoFileError is that a file cannot be had. The reasons are those of each place where it should be.
@@ -78,7 +80,7 @@ func (f *File) Close() { f.close() }
 // Open opens the file of a snapshot of a cluster at the first place that gives it: hosts that are connected, other hosts, S3.
 // The error is a *NoFileError when no place does.
 func (f *Files) Open(ctx context.Context, c records.Cluster, wish FileWish) (*File, error) {
-	copies := f.copies(records.NewClusterKey(c.Namespace, c.Name), wish)
+	copies := f.copies(c, wish)
 	if len(copies) == 0 {
 		reason := fmt.Sprintf("cluster %s has no snapshot %.80q", c.Name, wish.Snapshot)
 		if wish.Machine != "" {
@@ -104,16 +106,16 @@ func (f *Files) Open(ctx context.Context, c records.Cluster, wish FileWish) (*Fi
 }
 
 // copies are the records of a snapshot, the likeliest place first: where the wish began, hosts that are connected, other hosts, S3.
-func (f *Files) copies(key records.ClusterKey, wish FileWish) []records.Snapshot {
+func (f *Files) copies(c records.Cluster, wish FileWish) []records.Snapshot {
 	var all []records.Snapshot
-	for _, d := range f.State.Snapshots.ListIn(string(key) + "/") {
+	for _, d := range Known(f.State, c, wish.Foreign) {
 		if d.Value.Name() == wish.Snapshot && (wish.Machine == "" || d.Value.Machine == wish.Machine) {
 			all = append(all, d.Value)
 		}
 	}
 	rank := func(s records.Snapshot) int {
 		_, began := tagAt(s.Machine, wish.Tag)
-		switch m, ok := f.State.Machines.Get(key.Namespace() + "/" + s.Machine); {
+		switch m, ok := f.State.Machines.Get(c.Namespace + "/" + s.Machine); {
 		case s.Fault != "":
 			return 4
 		case began:

@@ -179,8 +179,8 @@ func (m *Mirror) snapshots(f found) []records.Snapshot {
 			continue
 		}
 		next.Spec = f.cluster.Spec
-		// Of an older one the host that restores it finds out which token it needs.
-		if next.TokenHash == "" && !next.Created.Before(secrets.Value.Made) {
+		// Of an older one the host that restores it finds out which token it needs. What is in S3 may be another cluster's.
+		if next.TokenHash == "" && next.Machine != records.SnapshotInS3 && !next.Created.Before(secrets.Value.Made) {
 			next.TokenHash = ops.TokenHash(secrets.Value.ServerToken)
 		}
 		all = append(all, next)
@@ -260,7 +260,7 @@ func snapshot(key records.ClusterKey, item listed, machines map[string]string) (
 	if item.Status.Error != nil && item.Status.Error.Message != "" {
 		s.Fault = fmt.Sprintf("%.300s", item.Status.Error.Message)
 	}
-	return s, len(s.File) <= maxPath && len(s.Node) <= maxPath && s.Machine != "" && s.Name() != "." && s.Name() != "/"
+	return s, len(s.File) <= maxPath && len(s.Node) <= maxPath && s.Machine != "" && s.Name() != "." && s.Name() != ".." && s.Name() != "/"
 }
 
 // keep writes a record if it says something new. What is known of who took it, and of the cluster then, stays.

@@ -41,8 +41,8 @@ func ValidName(name string) bool { return len(name) <= maxName && namePattern.Ma
 // ValidKey says whether a text can be a key in one.
 func ValidKey(key string) bool { return keyPattern.MatchString(key) }
 
-// Annotations of objects that allow clusters to use them. The first lists names of clusters with commas between
-// them, the second, of a Secret with cloud credentials, has the one name.
+// Annotations of objects that allow clusters to use them. The first lists names or IDs of clusters with commas between
+// them, the second, of a Secret with cloud credentials, has the one. See Object.Clusters for what a name means.
 //
 // Source: rancher/rancher pkg/capr, AuthorizedObjectAnnotation and AuthorizedSecretAnnotation.
 const (
@@ -75,8 +75,13 @@ type Object struct {
 	Type string `json:"type,omitempty"`
 	// Data are the values as they become files, not in base64.
 	Data map[string][]byte `json:"data,omitempty"`
-	// CreatorID is the user who made it; empty where that is not known.
+	// UID differs after deletion and re-creation.
+	UID string `json:"uid,omitempty"`
+	// CreatorID is the user who made it, who may read, change and remove it; empty where that is not known.
 	CreatorID string `json:"creatorID,omitempty"`
+	// Clusters are the IDs of the clusters that its annotations name, by the name there; empty for a name that no cluster had
+	// when it was written.
+	Clusters map[string]string `json:"clusters,omitempty"`
 }
 
 // Key is "<kind>/<namespace>/<name>".
@@ -85,9 +90,9 @@ func (o Object) Key() string { return KeyOf(o.Kind, o.Namespace, o.Name) }
 // KeyOf is the key of the object of that kind and name.
 func KeyOf(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// Equal says whether two objects are the same in all that a document gives.
+// Equal says whether two objects are the same in all that a document gives, and in what their annotations mean.
 func Equal(a, b Object) bool {
-	return a.Key() == b.Key() && a.Type == b.Type && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+	return a.Key() == b.Key() && a.Type == b.Type && maps.Equal(a.Clusters, b.Clusters) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		maps.EqualFunc(a.Data, b.Data, slices.Equal)
 }
 
@@ -135,7 +140,7 @@ func Read(text *strictyaml.Document, namespace string, ignore func(path string) 
 		c.fail("metadata.namespace", "%.300q is not a namespace name", o.Namespace)
 	}
 	c.values(doc, &o)
-	for _, name := range o.clusters() {
+	for _, name := range o.AllowedNames() {
 		if !namespacePattern.MatchString(name) {
 			c.fail("metadata.annotations", "%s: %.100q is not the name of a cluster", AuthorizedObject, name)
 		}
@@ -231,10 +236,10 @@ func (c *checker) secretType(o *Object) {
 	}
 }
 
-// clusters are the names of the clusters that may use the object.
-func (o Object) clusters() []string {
+// AllowedNames are the names and IDs of clusters in the object's annotations.
+func (o Object) AllowedNames() []string {
 	var names []string
-	for name := range strings.SplitSeq(o.Annotations[AuthorizedObject], ",") {
+	for name := range strings.SplitSeq(o.Annotations[AuthorizedObject]+","+o.Annotations[AuthorizedCloudConfig], ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, name)
 		}
@@ -242,5 +247,15 @@ func (o Object) clusters() []string {
 	return names
 }
 
-// Authorizes says whether the object's annotation allows the cluster of that name to use it.
-func (o Object) Authorizes(cluster string) bool { return slices.Contains(o.clusters(), cluster) }
+// Allows says whether the object's annotations allow the cluster of that ID to use it.
+func (o Object) Allows(clusterID string) bool {
+	if clusterID == "" {
+		return false
+	}
+	for _, id := range o.Clusters {
+		if id == clusterID {
+			return true
+		}
+	}
+	return false
+}

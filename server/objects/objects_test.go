@@ -75,11 +75,18 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestAuthorizes(t *testing.T) {
-	o := objects.Object{Metadata: objects.Metadata{Annotations: map[string]string{objects.AuthorizedObject: " harbour ,quay"}}}
-	for name, want := range map[string]bool{"harbour": true, "quay": true, "harb": false, "": false, "harbour ,quay": false} {
-		if got := o.Authorizes(name); got != want {
-			t.Errorf("%q: %v", name, got)
+// TestAllows: an object is for the clusters whose IDs were bound to the names in its annotations, whatever the names are now.
+func TestAllows(t *testing.T) {
+	o := objects.Object{
+		Metadata: objects.Metadata{Annotations: map[string]string{objects.AuthorizedObject: " harbour ,quay", objects.AuthorizedCloudConfig: "mole"}},
+		Clusters: map[string]string{"harbour": "c-m-aaaaaaaa", "quay": ""},
+	}
+	for id, want := range map[string]bool{"c-m-aaaaaaaa": true, "c-m-bbbbbbbb": false, "harbour": false, "quay": false, "": false} {
+		if got := o.Allows(id); got != want {
+			t.Errorf("%q: %v", id, got)
 		}
+	}
+	if got := o.AllowedNames(); !cmp.Equal(got, []string{"harbour", "quay", "mole"}) {
+		t.Errorf("names %q", got)
 	}
 }

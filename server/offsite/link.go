@@ -24,6 +24,9 @@ func (p Place) Link(name string, now time.Time) (string, error) {
 	if p.AccessKey == "" {
 		return "", fmt.Errorf("%s: the server has no keys of it to read %s with; give the cluster a cloudCredentialName, or copy the file to a host and restore it by its path", p, name)
 	}
+	if name != path.Base(name) || name == "." || name == ".." || name == "/" { // which would lead out of the folder
+		return "", fmt.Errorf("%s: %.80q is not the name of a snapshot", p, name)
+	}
 	host, at := strings.TrimSuffix(p.Endpoint, ":443"), "/"+path.Join(p.Folder, name) // clients leave out the usual port
 	if host == Amazon && p.Region != usualRegion {
 		host = "s3." + p.Region + ".amazonaws.com" // the other name leads there by a redirection, which a signature does not survive

@@ -35,6 +35,8 @@ const (
 type Place struct {
 	// S3 are the settings, completed by the credential; Endpoint and Region are set, EndpointCA is PEM.
 	etcdspec.S3
+	// Own says that the folder is the cluster's alone, by its ID.
+	Own bool
 	// AccessKey and SecretKey are both set, or neither: then each host takes those of its own role.
 	AccessKey, SecretKey string
 }
@@ -50,7 +52,9 @@ func (p Place) GoString() string { return p.String() }
 // Format has every verb print String: the struct that is embedded has no keys, and this one does.
 func (p Place) Format(f fmt.State, _ rune) { fmt.Fprint(f, p.String()) }
 
-// Of is the place of a cluster's snapshots; on is false for a cluster whose snapshots stay on its hosts. The objects are looked up by their keys. The
+// Of is the place of a cluster's snapshots; on is false for a cluster whose snapshots stay on its hosts. The objects are looked up by their keys, and are
+// those that the cluster may use (package references). Keys are used at the place that they were given for: the one that a person chose who
+// may read them, or else that of the credential, in a folder that has the cluster's ID. The
 // error says what is wrong with the settings or the Secret, and repeats none of its values.
 func Of(c records.Cluster, object func(key string) (objects.Object, bool)) (p Place, on bool, err error) {
 	if c.Spec.RKEConfig == nil || c.Spec.RKEConfig.ETCD == nil || !c.Spec.RKEConfig.ETCD.S3.Enabled() {
@@ -74,10 +78,7 @@ func Of(c records.Cluster, object func(key string) (objects.Object, bool)) (p Pl
 func (p *Place) complete(c records.Cluster, namespace, name string, object func(string) (objects.Object, bool)) error {
 	secret, ok := object(objects.KeyOf(objects.Secret, namespace, name))
 	if !ok {
-		return fmt.Errorf("there is no secret %s/%s, which cloudCredentialName names; apply it", namespace, name)
-	}
-	if namespace != c.Namespace && !secret.Authorizes(c.Name) && secret.Metadata.Annotations[objects.AuthorizedCloudConfig] != c.Name {
-		return fmt.Errorf("cluster %s was not authorized to access secret %s/%s, which is in another namespace; name the cluster in its annotation %s", c.Key(), namespace, name, objects.AuthorizedObject)
+		return fmt.Errorf("there is no secret %s/%s that cluster %s may use, which cloudCredentialName names; apply it and then the cluster again, or name the cluster's ID in its annotation %s", namespace, name, c.Name, objects.AuthorizedObject)
 	}
 	values := map[string]string{}
 	for key, value := range secret.Data {
@@ -86,6 +87,11 @@ func (p *Place) complete(c records.Cluster, namespace, name string, object func(
 	p.AccessKey, p.SecretKey = values["accessKey"], values["secretKey"]
 	if p.AccessKey == "" || p.SecretKey == "" {
 		return fmt.Errorf("secret %s/%s lacks accessKey or secretKey", namespace, name)
+	}
+	if g := c.Granted[secret.Key()]; g.UID == "" || g.UID != secret.UID || g.Bucket == nil || *g.Bucket != p.S3.Place() {
+		if err := p.confine(c, namespace+"/"+name, values); err != nil {
+			return err
+		}
 	}
 	p.Endpoint, p.EndpointCA = cmp.Or(p.Endpoint, values["defaultEndpoint"]), cmp.Or(p.EndpointCA, values["defaultEndpointCA"])
 	p.Bucket, p.Region, p.Folder = cmp.Or(p.Bucket, values["defaultBucket"]), cmp.Or(p.Region, values["defaultRegion"]), cmp.Or(p.Folder, values["defaultFolder"])
@@ -102,6 +108,30 @@ func (p *Place) complete(c records.Cluster, namespace, name string, object func(
 			return fmt.Errorf("secret %s/%s: its value for %s is not of the form that etcd.s3.%s has", namespace, name, field, field)
 		}
 	}
+	return nil
+}
+
+// confine holds keys that the person who applied the document may not read to the place of their credential.
+func (p *Place) confine(c records.Cluster, secret string, values map[string]string) error {
+	folder := strings.Trim(values["defaultFolder"], "/")
+	own := strings.TrimPrefix(folder+"/"+c.ID, "/")
+	for _, one := range []struct {
+		field, is string
+		allowed   []string
+	}{
+		{"endpoint", p.Endpoint, []string{cmp.Or(values["defaultEndpoint"], Amazon)}},
+		{"endpointCA", etcdspec.PEM(p.EndpointCA), []string{etcdspec.PEM(values["defaultEndpointCA"])}},
+		{"bucket", p.Bucket, []string{values["defaultBucket"]}},
+		{"folder", strings.Trim(p.Folder, "/"), []string{folder, own}},
+	} {
+		if one.is != "" && !slices.Contains(one.allowed, one.is) {
+			return fmt.Errorf("etcd.s3.%s is not that of secret %s, whose keys are used at its own place alone: leave it out, or have a person who may read the secret apply the cluster", one.field, secret)
+		}
+	}
+	if skip, _ := strconv.ParseBool(values["defaultSkipSSLVerify"]); p.SkipSSLVerify && !skip {
+		return fmt.Errorf("etcd.s3.skipSSLVerify is not that of secret %s: leave it out, or have a person who may read the secret apply the cluster", secret)
+	}
+	p.Endpoint, p.Folder, p.Own = cmp.Or(values["defaultEndpoint"], Amazon), own, true
 	return nil
 }
 

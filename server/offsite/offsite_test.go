@@ -22,13 +22,20 @@ import (
 	"github.com/drover-project/drover/test/s3server"
 )
 
+// cluster has a bucket, whose settings a person gave it who may read the credential.
 func cluster(s etcdspec.S3) records.Cluster {
-	return records.Cluster{Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, Spec: clusterspec.Spec{RKEConfig: &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &s}}}}
+	namespace, _, _ := s.Credential()
+	place := s.Place()
+	return records.Cluster{
+		Object: records.Object{Namespace: "fleet-default", Name: "harbour"}, ID: "c-m-harbour1",
+		Granted: map[string]records.Granted{objects.KeyOf(objects.Secret, namespace, "cc-1"): {UID: "uid-1", Bucket: &place}},
+		Spec:    clusterspec.Spec{RKEConfig: &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &s}}},
+	}
 }
 
 // credential is a Secret as Rancher's clients write it.
 func credential(namespace string, more map[string]string) objects.Object {
-	o := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: namespace, Name: "cc-1"}, Data: map[string][]byte{
+	o := objects.Object{Kind: objects.Secret, UID: "uid-1", Metadata: objects.Metadata{Namespace: namespace, Name: "cc-1"}, Data: map[string][]byte{
 		"s3credentialConfig-accessKey": []byte("AKIA"), "s3credentialConfig-secretKey": []byte("hush"),
 	}}
 	for key, value := range more {
@@ -78,14 +85,12 @@ func TestSettingsAndCredential(t *testing.T) {
 
 // TestWhatIsWrong with a credential is said without its values.
 func TestWhatIsWrong(t *testing.T) {
-	elsewhere := etcdspec.S3{CloudCredentialName: "cattle-global-data:cc-1", Bucket: "own"}
 	for name, c := range map[string]struct {
 		s3     etcdspec.S3
 		secret objects.Object
 		want   string
 	}{
 		"no Secret":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-2"}, credential("fleet-default", nil), "there is no secret fleet-default/cc-2"},
-		"another's":            {elsewhere, credential("cattle-global-data", nil), "cluster fleet-default/harbour was not authorized to access secret cattle-global-data/cc-1"},
 		"one key":              {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", map[string]string{"secretKey": ""}), "lacks accessKey or secretKey"},
 		"no bucket":            {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1"}, credential("fleet-default", nil), "has no name"},
 		"an endpoint's scheme": {etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Bucket: "own"}, credential("fleet-default", map[string]string{"defaultEndpoint": "https://hush"}), "its value for endpoint is not of the form"},
@@ -95,10 +100,57 @@ func TestWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, on, err)
 		}
 	}
-	allowed := credential("cattle-global-data", nil)
-	allowed.Metadata.Annotations = map[string]string{objects.AuthorizedObject: "quay,harbour"}
-	if _, _, err := of(cluster(elsewhere), allowed); err != nil {
-		t.Error(err)
+}
+
+// TestKeysAreUsedAtTheirOwnPlace: who may use a credential without reading it chooses neither where requests are signed for, nor the folder.
+func TestKeysAreUsedAtTheirOwnPlace(t *testing.T) {
+	secret := credential("fleet-default", map[string]string{"defaultBucket": "vault", "defaultEndpoint": "s3.lan:9000", "defaultFolder": "/etcd/"})
+	const own = "etcd/c-m-harbour1"
+	for name, c := range map[string]struct {
+		s3     etcdspec.S3
+		change func(*records.Cluster)
+		secret objects.Object
+		place  string // endpoint, bucket and folder
+		want   string // of the error
+	}{
+		"nothing":             {etcdspec.S3{}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"the same":            {etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "vault", Folder: "etcd"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"its folder":          {etcdspec.S3{Folder: "/" + own + "/"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"what leads nowhere":  {etcdspec.S3{Region: "eu-1", Retention: 2, BucketLookupType: "dns"}, nil, secret, "s3.lan:9000 vault " + own, ""},
+		"another endpoint":    {etcdspec.S3{Endpoint: "evil.lan"}, nil, secret, "", "etcd.s3.endpoint is not that of secret fleet-default/cc-1"},
+		"another port":        {etcdspec.S3{Endpoint: "s3.lan:9001"}, nil, secret, "", "etcd.s3.endpoint is not"},
+		"another bucket":      {etcdspec.S3{Bucket: "payroll"}, nil, secret, "", "etcd.s3.bucket is not"},
+		"another cluster's":   {etcdspec.S3{Folder: "etcd/c-m-quay0001"}, nil, secret, "", "etcd.s3.folder is not"},
+		"another authority":   {etcdspec.S3{EndpointCA: "evil"}, nil, secret, "", "etcd.s3.endpointCA is not"},
+		"no authority":        {etcdspec.S3{SkipSSLVerify: true}, nil, secret, "", "etcd.s3.skipSSLVerify is not"},
+		"a bucket it has not": {etcdspec.S3{Bucket: "own"}, nil, credential("fleet-default", nil), "", "etcd.s3.bucket is not"},
+		"Amazon's, as it is":  {etcdspec.S3{}, nil, credential("fleet-default", map[string]string{"defaultBucket": "vault"}), "s3.amazonaws.com vault c-m-harbour1", ""},
+		"given for elsewhere": {etcdspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
+			c.Granted["Secret/fleet-default/cc-1"] = records.Granted{UID: "uid-1", Bucket: &etcdspec.S3{Endpoint: "s3.lan"}}
+		}, secret, "", "etcd.s3.endpoint is not"},
+		"given for another one": {etcdspec.S3{Endpoint: "evil.lan"}, func(c *records.Cluster) {
+			place := etcdspec.S3{CloudCredentialName: "fleet-default:cc-1", Endpoint: "evil.lan"}
+			c.Granted["Secret/fleet-default/cc-1"] = records.Granted{UID: "uid-0", Bucket: &place}
+		}, secret, "", "etcd.s3.endpoint is not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.s3.CloudCredentialName = "fleet-default:cc-1"
+			cl := cluster(c.s3)
+			cl.Granted = map[string]records.Granted{}
+			if c.change != nil {
+				c.change(&cl)
+			}
+			p, _, err := of(cl, c.secret)
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) || p.AccessKey != "" {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if got := p.Endpoint + " " + p.Bucket + " " + p.Folder; err != nil || got != c.place || !p.Own {
+				t.Errorf("%s, own %v, %v", got, p.Own, err)
+			}
+		})
 	}
 }
 

@@ -9,14 +9,18 @@ import (
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
+	"github.com/drover-project/drover/server/records"
 )
 
 // offsite gives the cluster a bucket, and the Secret with its keys.
 func (w *world) offsite() {
 	rke := *w.s.Cluster.Spec.RKEConfig
-	rke.ETCD = &etcdspec.ETCD{S3: &etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}}
+	s3 := etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}
+	place := s3.Place()
+	rke.ETCD = &etcdspec.ETCD{S3: &s3}
 	w.s.Cluster.Spec.RKEConfig = &rke
-	keys := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKIA"), "secretKey": []byte("hush")}}
+	w.s.Cluster.Granted = map[string]records.Granted{"Secret/fleet-default/keys": {UID: "uid-keys", Bucket: &place}}
+	keys := objects.Object{Kind: objects.Secret, UID: "uid-keys", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKIA"), "secretKey": []byte("hush")}}
 	w.s.Objects = map[string]objects.Object{keys.Key(): keys}
 }
 

@@ -47,7 +47,7 @@ type Snapshot struct {
 	InstallerImage string
 	// DefaultRegistry is the server's default registry; empty when it has none.
 	DefaultRegistry string
-	// Objects are the Secrets and ConfigMaps that the cluster refers to, by their keys, and ObjectsVersion a text that
+	// Objects are the Secrets and ConfigMaps that the cluster refers to and may use, by their keys, and ObjectsVersion a text that
 	// differs whenever they do.
 	Objects        map[string]objects.Object
 	ObjectsVersion string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 )
 
 // Object is the metadata that all namespaced records share.
@@ -43,6 +44,9 @@ type Cluster struct {
 	Requests map[string]Requested `json:"requests,omitempty"`
 	// Owners say who set which field, as metadata.managedFields of Kubernetes; empty while nobody asked for it.
 	Owners json.RawMessage `json:"owners,omitempty"`
+	// Granted are the Secrets and ConfigMaps that the cluster may use since a person who may read them applied its document, by
+	// their keys; what the document does not name any more is not among them. Package references makes them.
+	Granted map[string]Granted `json:"granted,omitempty"`
 	// Leave says how the cluster goes, once Deleting is set.
 	Leave Leave `json:"leave,omitzero"`
 	// Projects are what the cluster has of projects from its beginning.
@@ -50,6 +54,15 @@ type Cluster struct {
 	// Differs is what was changed by hand of the rights that are kept in the cluster; nil for nothing.
 	Differs *Differs      `json:"differs,omitempty"`
 	Status  ClusterStatus `json:"status,omitzero"`
+}
+
+// Granted is the right of a cluster to use a Secret or ConfigMap.
+type Granted struct {
+	// UID is that of the object: another one that gets its name is not meant.
+	UID string `json:"uid"`
+	// Bucket is the place where the keys of a bucket's credential may be used (etcdspec.S3.Place), since the person who applied the
+	// document chose it; nil for other objects.
+	Bucket *etcdspec.S3 `json:"bucket,omitempty"`
 }
 
 // Pause is who paused a cluster, and when.

@@ -28,7 +28,7 @@ func (a *Asker) choose(ctx context.Context, key records.ClusterKey, ask Ask) (ch
 	if err := a.able(d.Value); err != nil {
 		return c, err
 	}
-	if err := a.locate(ctx, &c, key, ask.Snapshot); err != nil {
+	if err := a.locate(ctx, &c, ask); err != nil {
 		return c, err
 	}
 	return c, a.place(&c, ask)
@@ -51,13 +51,14 @@ func (a *Asker) able(c records.Cluster) error {
 }
 
 // locate finds the snapshot, and says by which way its machine gets it.
-func (a *Asker) locate(ctx context.Context, c *chosen, key records.ClusterKey, name string) error {
+func (a *Asker) locate(ctx context.Context, c *chosen, ask Ask) error {
+	name := ask.Snapshot
 	onMachine := path.IsAbs(name)
 	if onMachine && (path.Clean(name) != name || strings.ContainsAny(name, "\n\r\x00")) {
 		return invalid("%.80q is not a valid path of a file", name)
 	}
 	var known []records.Snapshot
-	for _, d := range a.State.Snapshots.ListIn(string(key) + "/") {
+	for _, d := range daytwo.Known(a.State, c.cluster, ask.Foreign) {
 		if s := d.Value; s.Fault == "" && s.Name() == path.Base(name) && (onMachine || name == path.Base(name) || name == s.File) {
 			known = append(known, s)
 		}

@@ -54,6 +54,8 @@ type Ask struct {
 	// By is the ID of the user.
 	By   string
 	Turn turns.Turn
+	// Foreign says that the caller may have snapshots in the cluster's bucket that may be another cluster's (daytwo.Foreign).
+	Foreign bool
 }
 
 // InvalidError is that something cannot be rehearsed; nothing was begun.

@@ -64,11 +64,13 @@ func newBench(t *testing.T) *bench {
 		MachineGlobalConfig: map[string]any{"secrets-encryption": true, "debug": true, "cluster-cidr": "10.1.0.0/16"},
 		ETCD:                &etcdspec.ETCD{S3: &etcdspec.S3{Endpoint: "s3.lan:9000", Bucket: "harbour", Region: "here", CloudCredentialName: "fleet-default:keys"}},
 	}}
+	place := spec.RKEConfig.ETCD.S3.Place()
 	b.must(s.Clusters.Create(t.Context(), string(key), records.Cluster{
 		Object: records.Object{Namespace: "fleet-default", Name: "harbour", UID: "u"}, ID: "c-m-h4rb0r55", Spec: spec, Status: records.ClusterStatus{Initialized: true},
+		Granted: map[string]records.Granted{"Secret/fleet-default/keys": {UID: "uid-keys", Bucket: &place}},
 	}))
 	b.must(s.ClusterSecrets.Create(t.Context(), string(key), records.ClusterSecrets{ServerToken: "word"}))
-	credential := objects.Object{Kind: objects.Secret, Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKID"), "secretKey": []byte("hush")}}
+	credential := objects.Object{Kind: objects.Secret, UID: "uid-keys", Metadata: objects.Metadata{Namespace: "fleet-default", Name: "keys"}, Data: map[string][]byte{"accessKey": []byte("AKID"), "secretKey": []byte("hush")}}
 	b.must(s.Objects.Create(t.Context(), credential.Key(), credential))
 	machine := records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "m1", UID: "m1"}, ClusterName: "harbour", NodeName: "pier-1"}
 	b.must(s.Machines.Create(t.Context(), machine.Key(), machine))
@@ -254,7 +256,15 @@ func TestWhatCannotBeRehearsed(t *testing.T) {
 					return records.ClusterSecrets{ServerToken: "other"}, nil
 				}))
 			},
-			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: "it was taken with another server token",
+			ask: Ask{Snapshot: "off", Fleet: "spare", Foreign: true}, want: "it was taken with another server token",
+		},
+		"another cluster's": {
+			change: func(b *bench) {
+				b.must(b.ClusterSecrets.Modify(b.Context(), string(key), func(records.ClusterSecrets) (records.ClusterSecrets, error) {
+					return records.ClusterSecrets{ServerToken: "other"}, nil
+				}))
+			},
+			ask: Ask{Snapshot: "off", Fleet: "spare"}, want: `cluster harbour has no snapshot "off"`,
 		},
 		"RKE1": {change: cluster(func(c *records.Cluster) {
 			c.Spec = clusterspec.Spec{RancherKubernetesEngineConfig: &clusterspec.RancherKubernetesEngineConfig{}}

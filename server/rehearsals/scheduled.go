@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
@@ -134,7 +135,7 @@ func (a *Asker) situation(c records.Cluster, kept records.Rehearsals, all []oper
 // candidates are the snapshots of a cluster by their names, of which a copy that can be had suffices.
 func (a *Asker) candidates(c records.Cluster) []schedule.Candidate {
 	var all []schedule.Candidate
-	for _, d := range a.State.Snapshots.ListIn(c.Key() + "/") {
+	for _, d := range daytwo.Known(a.State, c, false) {
 		s := d.Value
 		if s.Fault != "" {
 			continue

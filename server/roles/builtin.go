@@ -41,8 +41,9 @@ func on(group, verbs string, resources ...string) Rule {
 // membership is what any role in a cluster or in one of its projects brings with it.
 func membership() Rule { return on(Management, read, "clusters") }
 
+// clustersCreate is what making clusters takes, with the Secrets and ConfigMaps that they refer to, which are then their maker's.
 func clustersCreate() []Rule {
-	return []Rule{on(Management, "create", "clusters"), on(Provisioning, "create", "clusters")}
+	return []Rule{on(Management, "create", "clusters"), on(Provisioning, "create", "clusters"), on(Drover, "create", "objects")}
 }
 
 // Builtin finds a role that comes with the server.

@@ -211,6 +211,36 @@ func TestClustersAndMachinesAreEncryptedByMigration(t *testing.T) {
 	}
 }
 
+// TestReferencesAreMarkedByMigration: an older server's clusters keep what they use.
+func TestReferencesAreMarkedByMigration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keep := func(steps []migrations.Step) (*Store, *Collection[map[string]any], *Collection[map[string]any]) {
+		clusters, objects := NewCollection[map[string]any]("clusters", true), NewCollection[map[string]any]("objects", true)
+		s, err := openWith(t.Context(), Options{DataDir: dir, UnsafeNoFsync: true}, steps, clusters, objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, clusters, objects
+	}
+	s, clusters, objects := keep(migrations.All()[:1])
+	for i := range 150 { // more than one transaction
+		must(objects.Create(t.Context(), fmt.Sprintf("Secret/fleet-default/mirror-%d", i), map[string]any{"kind": "Secret", "namespace": "fleet-default"}))(t)
+	}
+	must(clusters.Create(t.Context(), "fleet-default/harbour", map[string]any{"namespace": "fleet-default", "name": "harbour", "id": "c-m-harbour1", "spec": map[string]any{
+		"rkeConfig": map[string]any{"registries": map[string]any{"configs": map[string]any{"mirror.lan": map[string]any{"authConfigSecretName": "mirror-149"}}}},
+	}}))(t)
+	closeStore(t, s)
+	s, clusters, objects = keep(migrations.All())
+	defer closeStore(t, s)
+	cluster, _ := clusters.Get("fleet-default/harbour")
+	secret, _ := objects.Get("Secret/fleet-default/mirror-149")
+	want := map[string]any{"Secret/fleet-default/mirror-149": map[string]any{"uid": secret.Value["uid"]}}
+	if diff := cmp.Diff(want, cluster.Value["granted"]); diff != "" || secret.Value["uid"] == nil {
+		t.Errorf("%v %s", secret.Value["uid"], diff)
+	}
+}
+
 // databaseOf is the content of etcd's database file.
 func databaseOf(t *testing.T, dir string) string {
 	t.Helper()

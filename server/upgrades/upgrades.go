@@ -14,6 +14,7 @@ import (
 	rke1versions "github.com/drover-project/drover/rke1/versions"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
@@ -147,7 +148,7 @@ func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) fact
 		}
 		f.nearest, f.running = data.Nearest(r.To), u.Clusters.Running(c)
 		f.snapshot = !r.How.NoSnapshot && c.Annotations[clusterspec.NoSnapshot] != "true"
-		for _, s := range u.State.Snapshots.ListIn(string(key) + "/") {
+		for _, s := range daytwo.Known(u.State, c, false) {
 			if ok, _ := u.Restorable(s.Value); ok && s.Value.Created.After(f.newest) {
 				f.newest = s.Value.Created
 			}

@@ -38,7 +38,7 @@ func (a *API) take(q *request, content map[string]any) (object, error) {
 		return object{}, err
 	}
 	results, err := a.o.Clusters.Apply(q.Ctx(), []clusterspec.Document{doc}, clusters.Request{
-		By: q.Who.UserID, DryRun: q.dryRun, Turn: turns.Replace, Whole: true, Seen: &q.seen, Owners: q.owners, Allow: q.MayApply,
+		Who: q.Who, DryRun: q.dryRun, Turn: turns.Replace, Whole: true, Seen: &q.seen, Owners: q.owners, Allow: q.MayApply,
 	})
 	if err != nil {
 		return object{}, err

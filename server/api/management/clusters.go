@@ -157,7 +157,7 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, norman.Invalid(norman.InvalidBodyContent, "rancherKubernetesEngineConfig", "%v", err)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), docs, clusters.Request{By: c.Who.UserID, Allow: func(existing *records.Cluster) error {
+	results, err := a.ApplyDocuments(c.Ctx(), docs, clusters.Request{Who: c.Who, Allow: func(existing *records.Cluster) error {
 		if existing != nil {
 			return fmt.Errorf("create cluster %s: %w", existing.Name, clusters.ErrNotUnique)
 		}

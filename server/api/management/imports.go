@@ -54,7 +54,7 @@ func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 	if _, taken := a.State.ClustersByName.First(name); taken {
 		return route.Answer{}, clusters.ErrNotUnique
 	}
-	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{By: c.Who.UserID, Allow: c.MayApply})
+	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}

@@ -22,7 +22,7 @@ import (
 
 // request reads how documents are to be taken in from the query.
 func request(c *route.Call) (clusters.Request, error) {
-	r := clusters.Request{By: c.Who.UserID, Allow: c.MayApply}
+	r := clusters.Request{Who: c.Who, Allow: c.MayApply}
 	var queue, replace bool
 	for name, to := range map[string]*bool{"dryRun": &r.DryRun, "noRestart": &r.Limits.NoRestart, "noDrain": &r.Limits.NoDrain, "queue": &queue, "replace": &replace, "noSnapshot": &r.NoSnapshot, "now": &r.Hurry} {
 		var err error
@@ -81,9 +81,6 @@ func (a *API) Apply(c *route.Call) (route.Answer, error) {
 	stream, err := clusterspec.ParseStream(data, a.Versions())
 	if err != nil {
 		return route.Answer{}, err
-	}
-	if len(stream.Objects) > 0 && !auth.May(c.Who, auth.Create, auth.Object{Kind: auth.SharedObject}) {
-		return route.Answer{}, norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not create or change Secrets and ConfigMaps", c.Who.Username)
 	}
 	results, err := a.ApplyDocuments(c.Ctx(), stream, how)
 	if err != nil {

@@ -51,7 +51,7 @@ func (a *API) beginOnHosts(c *route.Call, d store.Document[records.Cluster], ask
 	case len(asked.Services) > 0 && asked.Kind != ops.KindCertificates:
 		return refused("services", "only certificates are rotated by service, and with new CAs all of them")
 	}
-	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
+	ask := daytwo.Ask{Kind: asked.Kind, Mode: asked.Mode, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value), Request: ops.Request{Services: asked.Services, NoSnapshot: how.NoSnapshot}}
 	switch asked.Kind {
 	case ops.KindSnapshot:
 		ask.Request.Name, ask.Request.Machines = asked.Snapshot, asked.Machines
@@ -94,16 +94,16 @@ func (a *API) draftOnHosts(key records.ClusterKey, ask daytwo.Ask) (route.Answer
 
 // snapshotFiles answers with the snapshots of a cluster whose machines get plans, the oldest first. The cluster is asked
 // for them; what was known before is shown when it does not answer.
-func (a *API) snapshotFiles(c *route.Call, key records.ClusterKey) (route.Answer, error) {
+func (a *API) snapshotFiles(c *route.Call, cluster records.Cluster) (route.Answer, error) {
 	if a.RefreshSnapshots != nil {
-		if err := a.RefreshSnapshots(c.Ctx(), key); err != nil {
-			a.Logger.Debug("snapshots not listed", "cluster", key, "error", err)
+		if err := a.RefreshSnapshots(c.Ctx(), records.ClusterKey(cluster.Key())); err != nil {
+			a.Logger.Debug("snapshots not listed", "cluster", cluster.Key(), "error", err)
 		}
 	}
 	order := func(d store.Document[records.Snapshot]) string {
 		return d.Value.Created.UTC().Format("20060102T150405.000000000") + "/" + d.Key
 	}
-	all := a.State.Snapshots.ListIn(string(key) + "/")
+	all := daytwo.Known(a.State, cluster, daytwo.OpensBucket(a.State, c.Who, cluster))
 	slices.SortFunc(all, func(x, y store.Document[records.Snapshot]) int { return strings.Compare(order(x), order(y)) })
 	return route.Page(c, all, order, func(d store.Document[records.Snapshot]) views.Snapshot {
 		ok, why := a.DayTwo.Restorable(d.Value)

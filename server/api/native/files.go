@@ -34,7 +34,7 @@ func (a SnapshotAPI) Download(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	wish := daytwo.FileWish{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine")}
+	wish := daytwo.FileWish{Snapshot: c.Param("snapshot"), Machine: c.Query().Get("machine"), Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value)}
 	wish.Offset, wish.Tag = continued(c.R.Header)
 	if d.Value.Spec.Docker() {
 		return route.Answer{}, a.onDocker(d, wish.Snapshot)

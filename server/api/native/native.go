@@ -51,8 +51,6 @@ type API struct {
 	ApplyDocuments Applier
 	// Clusters pauses and previews.
 	Clusters *clusters.Applier
-	// DropObject removes a Secret or ConfigMap by its key.
-	DropObject func(ctx context.Context, key string) error
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	// VersionStatus says where they are from.

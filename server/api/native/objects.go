@@ -4,18 +4,21 @@ package native
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
 
-// ListObjects is GET /v1-drover/objects.
+// ListObjects is GET /v1-drover/objects: those that the caller may read.
 func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
-	return route.Page(c, a.State.Objects.List(), func(d store.Document[objects.Object]) string { return d.Key },
+	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !references.Reads(c.Who, d.Value) })
+	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key },
 		func(d store.Document[objects.Object]) views.NamedObject { return views.OfObject(d.Value) })
 }
 
@@ -24,10 +27,10 @@ func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
 func (a *API) RemoveObject(c *route.Call) (route.Answer, error) {
 	key := objects.KeyOf(c.Param("kind"), c.Param("namespace"), c.Param("name"))
 	d, ok := a.State.Objects.Get(key)
-	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: key}) {
+	if !ok || !auth.May(c.Who, c.Row.Access.Verb, auth.Object{Kind: c.Row.Access.Kind, Key: key, Owner: d.Value.CreatorID}) {
 		return route.Answer{}, norman.Missing("object", key)
 	}
-	if err := a.DropObject(c.Ctx(), key); err != nil {
+	if err := references.Remove(c.Ctx(), a.State, key); err != nil {
 		return route.Answer{}, err
 	}
 	return route.Answer{Status: http.StatusOK, Body: views.OfObject(d.Value)}, nil

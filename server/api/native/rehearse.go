@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/clusters"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/rehearsals"
@@ -19,7 +20,7 @@ import (
 )
 
 // rehearse begins a rehearsal of a snapshot of a cluster.
-func (a *API) rehearse(c *route.Call, key records.ClusterKey, asked views.Asked, how clusters.Request) (route.Answer, error) {
+func (a *API) rehearse(c *route.Call, d store.Document[records.Cluster], asked views.Asked, how clusters.Request) (route.Answer, error) {
 	switch {
 	case a.Rehearsals == nil:
 		return route.Answer{}, norman.Errorf(http.StatusServiceUnavailable, norman.ServerError, "this server rehearses no snapshots")
@@ -30,7 +31,8 @@ func (a *API) rehearse(c *route.Call, key records.ClusterKey, asked views.Asked,
 	case len(asked.Machines) > 1:
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "machines", "a snapshot is rehearsed on one machine")
 	}
-	ask := rehearsals.Ask{Snapshot: asked.Snapshot, Fleet: asked.Fleet, By: c.Who.UserID, Turn: how.Turn}
+	key := records.ClusterKey(d.Key)
+	ask := rehearsals.Ask{Snapshot: asked.Snapshot, Fleet: asked.Fleet, By: c.Who.UserID, Turn: how.Turn, Foreign: daytwo.OpensBucket(a.State, c.Who, d.Value)}
 	if len(asked.Machines) > 0 {
 		ask.Machine = asked.Machines[0]
 	}

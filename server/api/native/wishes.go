@@ -12,6 +12,7 @@ import (
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
 	"github.com/drover-project/drover/server/records"
@@ -43,7 +44,7 @@ func (a *API) Begin(c *route.Call) (route.Answer, error) {
 	}
 	switch {
 	case asked.Kind == planner.KindRehearse:
-		return a.rehearse(c, records.ClusterKey(d.Key), asked, how)
+		return a.rehearse(c, d, asked, how)
 	case asked.Fleet != "":
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "fleet", "a snapshot is rehearsed on a fleet, and nothing else is")
 	case !d.Value.Spec.Docker():
@@ -74,9 +75,9 @@ func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
 	}
 	switch {
 	case c.Query().Get("follow") == "true":
-		return follow.Serve(c, a.Changes, followedSnapshots(a, d))
+		return follow.Serve(c, a.Changes, followedSnapshots(a, c.Who, d))
 	case !d.Value.Spec.Docker():
-		return a.snapshotFiles(c, records.ClusterKey(d.Key))
+		return a.snapshotFiles(c, d.Value)
 	}
 	kept, _ := a.State.RKEStates.Get(d.Key)
 	return route.Page(c, kept.Value.Snapshots, func(s records.RKESnapshot) string { return s.At.UTC().Format("20060102T150405.000000000") + "/" + s.ID },
@@ -84,12 +85,14 @@ func (a *API) ListSnapshots(c *route.Call) (route.Answer, error) {
 }
 
 // followedSnapshots are those of one cluster; of RKE1 they are in one document with its state.
-func followedSnapshots(a *API, cluster store.Document[records.Cluster]) follow.List {
+func followedSnapshots(a *API, who auth.Identity, cluster store.Document[records.Cluster]) follow.List {
 	about := auth.In(cluster.Value.ID, auth.EtcdBackup)
 	if !cluster.Value.Spec.Docker() {
 		below := cluster.Key + "/"
 		l := follow.Documents(subscribe.Snapshots, func() []store.Document[records.Snapshot] { return a.State.Snapshots.ListIn(below) }, a.State.Snapshots.Get,
-			func(records.Snapshot) bool { return true }, func(records.Snapshot) auth.Object { return about },
+			func(s records.Snapshot) bool {
+				return !daytwo.Foreign(a.State, cluster.Value, s) || daytwo.OpensBucket(a.State, who, cluster.Value)
+			}, func(records.Snapshot) auth.Object { return about },
 			func(d store.Document[records.Snapshot]) any {
 				ok, why := a.DayTwo.Restorable(d.Value)
 				return views.OfFile(d.Value, ok, why)

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/rke"
 	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/store"
@@ -54,8 +55,11 @@ func Envelope(err error) *norman.Error {
 	if _, ok := errors.AsType[*clusters.RemovingError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}
-	if _, ok := errors.AsType[*clusters.InUseError](err); ok {
+	if _, ok := errors.AsType[*references.InUseError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
+	}
+	if denied, ok := errors.AsType[*references.DeniedError](err); ok {
+		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", denied.Reason)
 	}
 	if _, ok := errors.AsType[*records.ExportedError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)

@@ -219,7 +219,7 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if doc.APIVersion != clusterspec.APIVersion {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "apiVersion", "is %s, but this is the place of %s; POST the document to /v1-drover/apply", doc.APIVersion, clusterspec.APIVersion)
 	}
-	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{By: c.Who.UserID, Turn: turns.Replace, Allow: c.mayApply})
+	results, err := a.ApplyDocuments(c.Ctx(), []clusterspec.Document{doc}, clusters.Request{Who: c.Who, Turn: turns.Replace, Allow: c.mayApply})
 	if err != nil {
 		return route.Answer{}, err
 	}

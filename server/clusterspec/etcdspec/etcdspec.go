@@ -59,6 +59,11 @@ func (s *S3) Credential() (namespace, name string, ok bool) {
 	return namespace, name, ok && namespace != "" && name != ""
 }
 
+// Place are the settings that say where keys are used: who else gets what is signed with them, and where files are.
+func (s S3) Place() S3 {
+	return S3{Endpoint: s.Endpoint, EndpointCA: s.EndpointCA, SkipSSLVerify: s.SkipSSLVerify, Bucket: s.Bucket, Folder: s.Folder, CloudCredentialName: s.CloudCredentialName}
+}
+
 // PEM is a certificate's text as PEM, of PEM or of base64 of it.
 func PEM(text string) string {
 	if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {

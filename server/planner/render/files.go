@@ -25,7 +25,8 @@ func object(in Input, key string) (objects.Object, error) {
 	p, ok := in.Objects[key]
 	if !ok {
 		kind, name, _ := strings.Cut(key, "/")
-		return p, fmt.Errorf("there is no %s %s; apply it", strings.ToLower(kind), name)
+		return p, fmt.Errorf("there is no %s %s that cluster %s may use; apply it and then the cluster again, or name the cluster's ID %s in its annotation %s",
+			strings.ToLower(kind), name, in.Cluster.Key(), in.Cluster.ID, objects.AuthorizedObject)
 	}
 	return p, nil
 }
@@ -61,10 +62,6 @@ func (r render) source(source clusterspec.FileSource) ([]plans.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.Authorizes(r.Cluster.Name) {
-		// The beginning is Rancher's sentence (rancher/rancher pkg/capr/planner).
-		return nil, fmt.Errorf("cluster %s was not authorized to access %s; name the cluster in its annotation %s", r.Cluster.Key(), named(p), objects.AuthorizedObject)
-	}
 	var files []plans.File
 	for _, item := range o.Items {
 		value, ok := p.Data[item.Key]
@@ -91,9 +88,6 @@ func (r render) settingText(key, text string) ([]byte, error) {
 	p, err := object(r.Input, objects.KeyOf(objects.Secret, namespace, name))
 	if err != nil {
 		return nil, err
-	}
-	if p.Metadata.Annotations[objects.AuthorizedCloudConfig] != r.Cluster.Name {
-		return nil, fmt.Errorf("cluster %s was not authorized to access %s; name the cluster in its annotation %s", r.Cluster.Key(), named(p), objects.AuthorizedCloudConfig)
 	}
 	value, ok := p.Data["credential"]
 	if !ok {

@@ -27,14 +27,9 @@ func TestObjectsThatCannotBeUsed(t *testing.T) {
 		change     func(*render.Input)
 		want       string
 	}{
-		{"missing", "", func(in *render.Input) { delete(in.Objects, files) }, "there is no secret fleet-default/host-files; apply it"},
+		{"missing", "", func(in *render.Input) { delete(in.Objects, files) }, "there is no secret fleet-default/host-files that cluster fleet-default/harbour may use; apply it"},
 		{"missing for a registry", "", func(in *render.Input) { delete(in.Objects, mirror) }, "registry mirror.lan of cluster fleet-default/harbour: there is no secret fleet-default/mirror"},
-		{"not authorized", "", change(files, func(o *objects.Object) {
-			o.Annotations = map[string]string{objects.AuthorizedObject: "quay,harbours"}
-		}), "cluster fleet-default/harbour was not authorized to access secret fleet-default/host-files"},
-		{"cloud settings of another cluster", "", change("Secret/fleet-default/vsphere", func(o *objects.Object) {
-			o.Annotations = map[string]string{objects.AuthorizedCloudConfig: "quay"}
-		}), "cluster fleet-default/harbour was not authorized to access secret fleet-default/vsphere"},
+		{"no cloud settings", "", func(in *render.Input) { delete(in.Objects, "Secret/fleet-default/vsphere") }, "there is no secret fleet-default/vsphere that cluster fleet-default/harbour may use"},
 		{"cloud settings without their key", "", change("Secret/fleet-default/vsphere", func(o *objects.Object) { o.Data = nil }), "no key credential"},
 		{"a missing key", "", change(files, func(o *objects.Object) { o.Data = map[string][]byte{"note": []byte("read me\n")} }), "has no key key.pem, which is to become /etc/app/key.pem"},
 		{"another hash", "", change(files, func(o *objects.Object) {

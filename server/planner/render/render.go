@@ -33,7 +33,8 @@ type Input struct {
 	// DefaultRegistry is where images without a registry come from, of clusters that name none; empty for wherever
 	// the distribution fetches them.
 	DefaultRegistry string
-	// Objects are the Secrets and ConfigMaps that the cluster refers to, by their keys; what does not exist is missing.
+	// Objects are the Secrets and ConfigMaps that the cluster refers to, by their keys; what does not exist, or what the cluster may
+	// not use (package references), is missing.
 	Objects map[string]objects.Object
 	// Server is the URL that the machine joins at; empty for the one that begins the cluster.
 	Server string

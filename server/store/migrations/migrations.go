@@ -34,6 +34,8 @@ func All() []Step {
 		encrypting("clusters", "machines"),
 		// A server that makes the IDs from the cluster's, and believes what namespaces say of themselves, would give and take rights.
 		{What: "write down the projects Default and System of clusters", Change: builtinProjects},
+		// A server that goes by names alone would have a cluster use what another person made under a name.
+		{What: "mark the Secrets and ConfigMaps that clusters use", Change: references},
 	}
 }
 

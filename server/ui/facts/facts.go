@@ -119,7 +119,7 @@ func (s *Source) row(who auth.Identity, d store.Document[records.Cluster], machi
 	if !auth.May(who, auth.Get, auth.In(d.Value.ID, auth.EtcdBackup)) {
 		return row
 	}
-	for _, snapshot := range s.snapshots(d) {
+	for _, snapshot := range s.snapshots(who, d) {
 		if snapshot.Failure == "" && snapshot.Created.After(row.Snapshot) {
 			row.Snapshot = snapshot.Created
 		}
@@ -152,7 +152,7 @@ func (s *Source) underWay(who auth.Identity, id string, key records.ClusterKey) 
 }
 
 // snapshots are those of a cluster, oldest first, without the word on whether they can be restored.
-func (s *Source) snapshots(d store.Document[records.Cluster]) []views.Snapshot {
+func (s *Source) snapshots(who auth.Identity, d store.Document[records.Cluster]) []views.Snapshot {
 	var all []views.Snapshot
 	if remembered, ok := s.State.RKEStates.Get(d.Key); ok {
 		for _, one := range remembered.Value.Snapshots {
@@ -160,7 +160,7 @@ func (s *Source) snapshots(d store.Document[records.Cluster]) []views.Snapshot {
 		}
 		return all
 	}
-	for _, one := range s.State.Snapshots.ListIn(d.Key + "/") {
+	for _, one := range daytwo.Known(s.State, d.Value, daytwo.OpensBucket(s.State, who, d.Value)) {
 		if one.Value.Missing.IsZero() {
 			all = append(all, views.OfFile(one.Value, false, ""))
 		}
@@ -201,7 +201,7 @@ func (s *Source) cluster(who auth.Identity, key string) (ui.Cluster, bool) {
 		}
 	}
 	if auth.May(who, auth.Get, auth.In(id, auth.EtcdBackup)) {
-		c.Snapshots = s.snapshots(d)
+		c.Snapshots = s.snapshots(who, d)
 		slices.Reverse(c.Snapshots)
 		for i, shown := range c.Snapshots {
 			if one, ok := s.State.Snapshots.Get(key + "/" + shown.ID); ok && s.DayTwo != nil {

@@ -1,0 +1,284 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/references"
+)
+
+// referring are the fields of rkeConfig that name a Secret or ConfigMap of fleet-default.
+var referring = map[string]struct{ kind, field string }{
+	"auth":      {"Secret", `"registries":{"configs":{"mirror.lan":{"authConfigSecretName":"NAME"}}}`},
+	"tls":       {"Secret", `"registries":{"configs":{"mirror.lan":{"tlsSecretName":"NAME"}}}`},
+	"file":      {"Secret", `"machineSelectorFiles":[{"fileSources":[{"secret":{"name":"NAME","items":[{"key":"username","path":"/etc/a"}]}}]}]`},
+	"configmap": {"ConfigMap", `"machineSelectorFiles":[{"fileSources":[{"configMap":{"name":"NAME","items":[{"key":"username","path":"/etc/a"}]}}]}]`},
+	"cloud":     {"Secret", `"machineGlobalConfig":{"x-allow-unknown-args":true,"cloud-provider-config":"secret://fleet-default:NAME"}`},
+	"bucket":    {"Secret", `"etcd":{"s3":{"cloudCredentialName":"fleet-default:NAME"}}`},
+}
+
+func referringTo(cluster, reference, name string) string {
+	return fmt.Sprintf(`{"apiVersion":"provisioning.cattle.io/v1","kind":"Cluster","metadata":{"name":%q,"namespace":"fleet-default"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{%s}}}`,
+		cluster, strings.ReplaceAll(referring[reference].field, "NAME", name))
+}
+
+// sharedObject is a document of a Secret or ConfigMap that fits every reference.
+func sharedObject(kind, name, allowed string) string {
+	values := `"username":"mark-value","accessKey":"mark-value","secretKey":"mark-value","defaultBucket":"vault","credential":"mark-value"`
+	field := "stringData"
+	if kind == "ConfigMap" {
+		field = "data"
+	}
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":%q,"metadata":{"name":%q,"annotations":{%q:%q}},%q:{%s}}`, kind, name, objects.AuthorizedObject, allowed, field, values)
+}
+
+// surfaces are the ways by which people apply clusters, and their dry run.
+var surfaces = map[string]struct{ path, dry string }{
+	"apply": {"/v1-drover/apply", "/v1-drover/apply?dryRun=true"},
+	"v1":    {"/v1/provisioning.cattle.io.clusters/fleet-default", ""},
+	"apis":  {"/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters", "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters?dryRun=All"},
+}
+
+// usable says whether a cluster may use what its document names.
+func (b *bench) usable(cluster string) bool {
+	b.t.Helper()
+	d, ok := b.st.Clusters.Get("fleet-default/" + cluster)
+	if !ok {
+		b.t.Fatalf("there is no cluster %s", cluster)
+	}
+	return len(references.Of(d.Value, func(key string) (objects.Object, bool) {
+		o, ok := b.st.Objects.Get(key)
+		return o.Value, ok
+	})) == 1
+}
+
+// as is a request that has to be answered well.
+func (b *bench) as(token, method, path, body string) result {
+	b.t.Helper()
+	r := b.request(method, path, token, body)
+	if r.status/100 != 2 {
+		b.t.Fatalf("%s %s: %d %s", method, path, r.status, r.raw)
+	}
+	return r
+}
+
+// drawn matches what differs between any two answers.
+var drawn = regexp.MustCompile(`c-m-[a-z0-9]{8}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"resourceVersion":"[0-9]+"|"revision":[0-9]+`)
+
+// TestReferencesAreRights: whatever names a Secret or ConfigMap, on whatever surface, it counts for those who may read it, and
+// for the clusters whose IDs it has; that it exists is told to nobody else.
+func TestReferencesAreRights(t *testing.T) {
+	b := newBench(t)
+	_, mallory := b.person("mallory", "user")
+	_, alice := b.person("alice", "user")
+	n := 0
+	for reference, is := range referring {
+		for surface, at := range surfaces {
+			t.Run(reference+" over "+surface, func(t *testing.T) {
+				outer := b.t
+				b.t = t
+				defer func() { b.t = outer }()
+				n++
+				name := func(state string) string { return fmt.Sprintf("%s-%02d", state, n) }
+				apply := func(token, cluster, object string) result {
+					t.Helper()
+					return b.as(token, "POST", at.path, referringTo(cluster, reference, object))
+				}
+				answers := map[string]string{}
+				for _, state := range []string{"absent", "others"} {
+					object := name(state)
+					if state == "others" {
+						b.as(alice, "POST", "/v1-drover/apply", sharedObject(is.kind, object, ""))
+					}
+					for _, path := range []string{at.dry, at.path} {
+						if path == "" {
+							continue
+						}
+						r := b.as(mallory, "POST", path, referringTo("c-"+object, reference, object))
+						text := string(r.raw) + strings.Join(r.header.Values("Warning"), "\n")
+						if strings.Contains(text, "mark-value") {
+							t.Errorf("%s: a value is shown: %s", path, text)
+						}
+						text = drawn.ReplaceAllString(strings.ReplaceAll(text, object, "NAME"), "DRAWN")
+						if other, ok := answers[path]; ok && other != text {
+							t.Errorf("%s: a Secret of another tells that it is there:\n%s\n%s", path, other, text)
+						}
+						answers[path] = text
+						if !strings.Contains(text, "there is no "+strings.ToLower(is.kind)+" fleet-default/NAME that you or cluster c-NAME may use") {
+							t.Errorf("%s: %s", path, text)
+						}
+					}
+					if b.usable("c-" + object) {
+						t.Errorf("%s: the cluster may use it", state)
+					}
+				}
+				// An administrator who changes something else gives no right.
+				b.as(b.admin, "POST", "/v1-drover/apply", referringTo("c-"+name("others"), reference, name("others")))
+				if b.usable("c-" + name("others")) {
+					t.Error("an administrator's later change gives a right")
+				}
+
+				b.as(mallory, "POST", "/v1-drover/apply", sharedObject(is.kind, name("mine"), ""))
+				apply(mallory, "c-"+name("mine"), name("mine"))
+				if !b.usable("c-" + name("mine")) {
+					t.Error("what a person made their cluster may not use")
+				}
+
+				// By the cluster's ID, whose document named it before.
+				apply(mallory, "c-"+name("byid"), name("byid"))
+				d, _ := b.st.Clusters.Get("fleet-default/c-" + name("byid"))
+				b.as(alice, "POST", "/v1-drover/apply", sharedObject(is.kind, name("byid"), d.Value.ID))
+				if !b.usable("c-" + name("byid")) {
+					t.Error("the cluster that the object names may not use it")
+				}
+
+				// By the name of a cluster that is gone, whose name another person took.
+				again := "c-" + name("gone")
+				b.as(alice, "POST", "/v1-drover/apply", strings.Replace(referringTo(again, reference, "x"), referring[reference].field, "", 1))
+				b.as(alice, "POST", "/v1-drover/apply", sharedObject(is.kind, name("gone"), again))
+				b.as(alice, "POST", "/v1-drover/apply", referringTo(again, reference, name("gone")))
+				if !b.usable(again) {
+					t.Error("a cluster that the object names may not use it")
+				}
+				d, _ = b.st.Clusters.Get("fleet-default/" + again)
+				if _, err := b.st.Store.Commit(t.Context(), b.st.Clusters.Deleting(d.Key, 0), b.st.ClusterSecrets.Deleting(d.Key, 0)); err != nil {
+					t.Fatal(err)
+				}
+				apply(mallory, again, name("gone"))
+				if b.usable(again) {
+					t.Error("a later cluster of the name may use it")
+				}
+				b.as(alice, "POST", "/v1-drover/apply", sharedObject(is.kind, name("gone"), again))
+				if b.usable(again) {
+					t.Error("applied again, the object is for a later cluster of the name")
+				}
+			})
+		}
+	}
+}
+
+// TestRightsEndWithTheReference: what a cluster may use stays as long as its document names it, whoever applies that, and no longer.
+func TestRightsEndWithTheReference(t *testing.T) {
+	b := newBench(t)
+	aliceID, alice := b.person("alice", "user")
+	_, mallory := b.person("mallory", "user")
+	with, without := referringTo("quay", "auth", "mirror"), referringTo("quay", "auth", "")
+	r := b.as(b.admin, "POST", "/v1-drover/apply", sharedObject("Secret", "mirror", "quay, quai")+"\n---\n"+with)
+	if text := string(r.raw); !strings.Contains(text, "its annotation names quai, and no cluster") {
+		t.Errorf("a name that no cluster has: %s", text)
+	}
+	if o, _ := b.st.Objects.Get("Secret/fleet-default/mirror"); o.Value.Clusters["quay"] == "" || o.Value.Clusters["quai"] != "" {
+		t.Errorf("the names stand for %v", o.Value.Clusters)
+	}
+	b.as(b.admin, "POST", "/v1-drover/apply", sharedObject("Secret", "mirror", ""))
+	d, _ := b.st.Clusters.Get("fleet-default/quay")
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, d.Value.ID, aliceID))
+	b.as(alice, "POST", "/v1-drover/apply", strings.Replace(with, `"rkeConfig":{`, `"rkeConfig":{"additionalManifest":"# x",`, 1))
+	if !b.usable("quay") {
+		t.Error("a change by another owner takes the right away")
+	}
+	b.as(alice, "POST", "/v1-drover/apply", without)
+	b.as(alice, "POST", "/v1-drover/apply", with)
+	if b.usable("quay") {
+		t.Error("a reference that was taken out has its right when it comes back")
+	}
+	b.as(b.admin, "POST", "/v1-drover/apply", without)
+	b.as(b.admin, "POST", "/v1-drover/apply", with)
+	if !b.usable("quay") {
+		t.Error("who may read it gives no right")
+	}
+	// Another object of the name is not meant.
+	o, _ := b.st.Objects.Get("Secret/fleet-default/mirror")
+	if err := b.st.Objects.Delete(t.Context(), o.Key, o.Revision); err != nil {
+		t.Fatal(err)
+	}
+	b.as(mallory, "POST", "/v1-drover/apply", sharedObject("Secret", "mirror", ""))
+	if b.usable("quay") {
+		t.Error("the right is for another object of the name, too")
+	}
+}
+
+// TestABucketsKeysStayAtTheirPlace: the place that a person chose who may read the keys stays, and another one of somebody else does not count.
+func TestABucketsKeysStayAtTheirPlace(t *testing.T) {
+	b := newBench(t)
+	aliceID, alice := b.person("alice", "user")
+	at := func(endpoint string) string {
+		return strings.Replace(referringTo("quay", "bucket", "keys"), `"s3":{`, fmt.Sprintf(`"s3":{"endpoint":%q,"bucket":"harbour",`, endpoint), 1)
+	}
+	b.as(b.admin, "POST", "/v1-drover/apply", sharedObject("Secret", "keys", "")+"\n---\n"+at("s3.lan"))
+	d, _ := b.st.Clusters.Get("fleet-default/quay")
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, d.Value.ID, aliceID))
+	for _, endpoint := range []string{"s3.lan", "evil.lan"} {
+		b.as(alice, "POST", "/v1-drover/apply", at(endpoint))
+		d, _ = b.st.Clusters.Get("fleet-default/quay")
+		if g := d.Value.Granted["Secret/fleet-default/keys"]; g.Bucket == nil || g.Bucket.Endpoint != "s3.lan" {
+			t.Errorf("with %s: %+v", endpoint, g.Bucket)
+		}
+	}
+	_, root := b.person("root", "admin")
+	b.as(root, "POST", "/v1-drover/apply", at("evil.lan"))
+	d, _ = b.st.Clusters.Get("fleet-default/quay")
+	if g := d.Value.Granted["Secret/fleet-default/keys"]; g.Bucket.Endpoint != "s3.lan" {
+		t.Error("an administrator who changes nothing gives a right to what another person wrote")
+	}
+}
+
+// TestNamespacesAreGiven: fleet-default is for all, and another namespace for administrators and for those who have something there.
+func TestNamespacesAreGiven(t *testing.T) {
+	b := newBench(t)
+	id, mallory := b.person("mallory", "user")
+	elsewhere := func(document string) string {
+		return strings.ReplaceAll(document, `"metadata":{`, `"metadata":{"namespace":"prod",`)
+	}
+	cluster := strings.Replace(referringTo("mole", "auth", ""), `"namespace":"fleet-default"`, `"namespace":"prod"`, 1)
+	for path, body := range map[string]string{
+		"/v1-drover/apply":                                                            cluster,
+		"/v1-drover/apply?dryRun=true":                                                elsewhere(sharedObject("Secret", "mole", "")),
+		"/v1/provisioning.cattle.io.clusters/prod":                                    cluster,
+		"/apis/provisioning.cattle.io/v1/namespaces/prod/clusters":                    cluster,
+		"/apis/provisioning.cattle.io/v1/namespaces/prod/clusters?dryRun=All":         cluster,
+		"/k8s/clusters/local/apis/provisioning.cattle.io/v1/namespaces/prod/clusters": cluster,
+	} {
+		if r := b.request("POST", path, mallory, body); r.status != http.StatusForbidden || !strings.Contains(string(r.raw), "namespace prod is not given to you") {
+			t.Errorf("%s: %d %s", path, r.status, r.raw)
+		}
+	}
+	b.as(b.admin, "POST", "/v1-drover/apply", strings.ReplaceAll(cluster, "mole", "pier"))
+	d, _ := b.st.Clusters.Get("prod/pier")
+	b.bind("clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"roleTemplateId":"cluster-owner","userId":%q}`, d.Value.ID, id))
+	b.as(mallory, "POST", "/v1-drover/apply", cluster)
+	b.as(mallory, "POST", "/v1-drover/apply", elsewhere(sharedObject("Secret", "mole", "")))
+}
+
+// TestObjectsAreTheirMakers: an object is read, changed, listed and removed by who made it, and by administrators; that a cluster of
+// another names it holds nobody up.
+func TestObjectsAreTheirMakers(t *testing.T) {
+	b := newBench(t)
+	_, alice := b.person("alice", "user")
+	_, mallory := b.person("mallory", "user")
+	secret := sharedObject("Secret", "mirror", "")
+	b.as(alice, "POST", "/v1-drover/apply", secret)
+	b.as(mallory, "POST", "/v1-drover/apply", referringTo("mole", "auth", "mirror"))
+	for _, path := range []string{"/v1-drover/apply", "/v1-drover/apply?dryRun=true"} {
+		if r := b.request("POST", path, mallory, strings.Replace(secret, "mark-value", "other", 1)); r.status != http.StatusForbidden {
+			t.Errorf("another changes it: %d %s", r.status, r.raw)
+		}
+	}
+	for token, want := range map[string]int{alice: 1, mallory: 0, b.admin: 1} {
+		var list struct{ Data []json.RawMessage }
+		r := b.as(token, "GET", "/v1-drover/objects", "")
+		if err := json.Unmarshal(r.raw, &list); err != nil || len(list.Data) != want {
+			t.Errorf("%d are listed, want %d: %s", len(list.Data), want, r.raw)
+		}
+	}
+	const one = "/v1-drover/objects/Secret/fleet-default/mirror"
+	if r := b.request("DELETE", one, mallory, ""); r.status != http.StatusNotFound {
+		t.Errorf("another removes it: %d", r.status)
+	}
+	b.as(alice, "DELETE", one, "")
+}

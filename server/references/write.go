@@ -1,0 +1,180 @@
+// Secrets and ConfigMaps that people write, and in which namespaces.
+
+package references
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/random"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
+)
+
+// DeniedError says that a person may not write an object, or not into a namespace.
+type DeniedError struct{ Reason string }
+
+func (e *DeniedError) Error() string { return e.Reason }
+
+// MayEnter refuses a namespace in which a person may make nothing: a *DeniedError. The common one is open to all. Others are for
+// administrators, for people who may change all objects, and for those who have something there: a cluster that they own, or an object that they made.
+func MayEnter(s *state.State, who auth.Identity, namespace string) error {
+	if namespace == clusterspec.DefaultNamespace || auth.May(who, auth.Update, auth.Object{Kind: auth.SharedObject}) {
+		return nil
+	}
+	for _, d := range s.Clusters.List() {
+		if d.Value.Namespace == namespace && auth.May(who, auth.Own, auth.OfCluster(d.Value.ID)) {
+			return nil
+		}
+	}
+	for _, kind := range []string{objects.Secret, objects.ConfigMap} {
+		for _, d := range s.Objects.ListIn(objects.KeyOf(kind, namespace, "")) {
+			if d.Value.CreatorID != "" && d.Value.CreatorID == who.UserID {
+				return nil
+			}
+		}
+	}
+	return &DeniedError{Reason: fmt.Sprintf("namespace %s is not given to you: use %s, or have an administrator make a cluster there that you own", namespace, clusterspec.DefaultNamespace)}
+}
+
+// Stored finds objects: of those that are given beside a document, or else of the stored ones.
+func Stored(s *state.State, given ...objects.Object) Lookup {
+	return func(key string) (objects.Object, bool) {
+		if i := slices.IndexFunc(given, func(o objects.Object) bool { return o.Key() == key }); i >= 0 {
+			return given[i], true
+		}
+		d, ok := s.Objects.Get(key)
+		return d.Value, ok
+	}
+}
+
+// Writing is an object as it is stored when a person writes it.
+type Writing struct {
+	store.Document[objects.Object]
+	// Changed is false when it is stored so already.
+	Changed bool
+}
+
+// Prepare is what becomes of objects that a person writes, and the objects alone. Of names of clusters in their annotations those count
+// that clusters have now, or had when the name was written. The error is a *DeniedError.
+func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []Writing, stored []objects.Object, err error) {
+	for _, o := range given {
+		w, err := prepare(s, who, o)
+		if err != nil {
+			return nil, nil, fmt.Errorf("apply: %w", err)
+		}
+		all, stored = append(all, w), append(stored, w.Value)
+	}
+	return all, stored, nil
+}
+
+func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, error) {
+	d, exists := s.Objects.Get(o.Key())
+	switch {
+	case exists && !auth.May(who, auth.Update, about(d.Value)):
+		return Writing{}, &DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", Named(o.Key()))}
+	case exists:
+		o.UID, o.CreatorID = d.Value.UID, d.Value.CreatorID
+	case !auth.May(who, auth.Create, auth.Object{Kind: auth.SharedObject}):
+		return Writing{}, &DeniedError{Reason: fmt.Sprintf("user %s may not create or change Secrets and ConfigMaps", who.Username)}
+	default:
+		if err := MayEnter(s, who, o.Namespace); err != nil {
+			return Writing{}, err
+		}
+		d.Key, o.UID, o.CreatorID = o.Key(), random.UID(), who.UserID
+	}
+	o.Clusters = bound(s, who, d.Value.Clusters, o)
+	if exists && objects.Equal(d.Value, o) {
+		return Writing{Document: d}, nil
+	}
+	d.Value = o
+	return Writing{Document: d, Changed: true}, nil
+}
+
+// Write is the write of an object that changed. Names in its annotations that no cluster had stand for clusters that are made with it, by
+// their names.
+func (w Writing) Write(s *state.State, made map[string]string) store.Op {
+	for name, id := range made {
+		if is, named := w.Value.Clusters[name]; named && is == "" {
+			w.Value.Clusters[name] = id
+		}
+	}
+	if w.Revision == 0 {
+		return s.Objects.Creating(w.Key, w.Value)
+	}
+	return s.Objects.Updating(w.Document)
+}
+
+// bound are the IDs of the clusters that the annotations of an object name, by the name there. A name is that of a cluster which the
+// person sees, and keeps the ID that it had when it was written, so that a later cluster of the name is not meant.
+func bound(s *state.State, who auth.Identity, before map[string]string, o objects.Object) map[string]string {
+	var all map[string]string
+	for _, name := range o.AllowedNames() {
+		id, known := before[name]
+		if !known {
+			if d, ok := s.ClustersByID.First(name); ok {
+				id = d.Value.ID
+			} else if d, ok := s.ClustersByName.First(name); ok && auth.May(who, auth.Get, auth.OfCluster(d.Value.ID)) {
+				id = d.Value.ID
+			}
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[name] = id
+	}
+	return all
+}
+
+// Unbound is a sentence about the names in an object's annotations that count for no cluster; empty for none.
+func Unbound(o objects.Object) string {
+	var names []string
+	for name, id := range o.Clusters {
+		if id == "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("its annotation names %s, and no cluster that you see had that name when it was written: it counts for none; write the ID of the cluster", strings.Join(names, ", "))
+}
+
+// InUseError says that clusters use a Secret or ConfigMap, which cannot be removed then.
+type InUseError struct {
+	Object   string
+	Clusters []string
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("remove %s: cluster %s refers to it; take the reference out of the cluster first", e.Object, strings.Join(e.Clusters, ", "))
+}
+
+// Remove removes a Secret or ConfigMap by its key. One that a cluster uses stays: *InUseError. That others name it holds nobody up.
+func Remove(ctx context.Context, s *state.State, key string) error {
+	d, ok := s.Objects.Get(key)
+	if !ok {
+		return &store.NotFoundError{Collection: "objects", Key: key}
+	}
+	var users []string
+	for _, one := range s.Clusters.List() {
+		if Usable(one.Value, d.Value) && slices.Contains(one.Value.Spec.Objects(one.Value.Namespace), key) {
+			users = append(users, string(records.ClusterKey(one.Key)))
+		}
+	}
+	if len(users) > 0 {
+		slices.Sort(users)
+		return &InUseError{Object: key, Clusters: users}
+	}
+	if err := s.Objects.Delete(ctx, key, d.Revision); err != nil {
+		return fmt.Errorf("remove %s: %w", key, err)
+	}
+	return nil
+}
