@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -111,7 +110,7 @@ func oneLine(text string) string {
 		text = strings.ToValidUTF8(text[:maxReportLine], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if !Safe(r) {
 			return ' '
 		}
 		return r

@@ -110,7 +110,7 @@ func TestProgram(t *testing.T) {
 	env := []string{"PATH=" + os.Getenv("PATH"), "CATTLE_TOKEN=secret-token", "SSL_CERT_FILE=" + ca, "DROVER_AGENT_DOCKER_SOCKET=" + docker.Socket,
 		"DROVER_AGENT_STATE_DIR=" + dir + "/state", "LOG_SOCKET_LOCATION=" + dir + "/log", "DROVER_AGENT_HEALTH_SOCKET=" + dir + "/health"}
 	out := &output{}
-	cmd := exec.Command(binary, "--server", server.URL, "--worker", "--address", "lo", "--node-name", "n1", "--debug")
+	cmd := exec.Command(binary, "--server", server.URL, "--worker", "--address", "192.0.2.1", "--node-name", "n1", "--debug")
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

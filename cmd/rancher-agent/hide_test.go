@@ -91,7 +91,7 @@ func TestTheTokenLeavesTheArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &output{}
-	cmd := exec.CommandContext(t.Context(), binary, "--server", server.URL, "--token", token, "--worker", "--address", "lo", "--node-name", "n1")
+	cmd := exec.CommandContext(t.Context(), binary, "--server", server.URL, "--token", token, "--worker", "--address", "192.0.2.1", "--node-name", "n1")
 	cmd.Env = []string{"CATTLE_TOKEN=another", "SSL_CERT_FILE=" + ca, "DROVER_AGENT_DOCKER_SOCKET=" + dir + "/docker.sock",
 		"DROVER_AGENT_STATE_DIR=" + dir + "/state", "LOG_SOCKET_LOCATION=" + dir + "/log", "DROVER_AGENT_HEALTH_SOCKET=" + dir + "/health"}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -123,7 +123,7 @@ func TestTheTokenLeavesTheArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{binary, "--server", server.URL, "--worker", "--address", "lo", "--node-name", "n1"}
+	want := []string{binary, "--server", server.URL, "--worker", "--address", "192.0.2.1", "--node-name", "n1"}
 	if diff := cmp.Diff(want, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")); diff != "" {
 		t.Errorf("the arguments (-want +got):\n%s", diff)
 	}

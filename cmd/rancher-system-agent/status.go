@@ -17,7 +17,6 @@ import (
 	"github.com/drover-project/drover/daemon/status"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/printable"
 )
 
 // statusSocketEnv names another socket, for several agents on one host.
@@ -139,9 +138,9 @@ func showLedgers(env func(string) string, stdout, stderr io.Writer) {
 	}
 	for _, p := range left {
 		fmt.Fprintf(stdout, "Plan %s of %s, begun at %s, was interrupted; the agent goes on with it when it starts:\n",
-			plans.Short(p.Checksum), printable.Line(p.Source), p.Started.Local().Format("2006-01-02 15:04:05"))
+			plans.Short(p.Checksum), plans.SafeLine(p.Source), p.Started.Local().Format("2006-01-02 15:04:05"))
 		for _, task := range p.Remaining {
-			fmt.Fprintf(stdout, "  %s\n", printable.Line(task.String()))
+			fmt.Fprintf(stdout, "  %s\n", plans.SafeLine(task.String()))
 		}
 	}
 	failures, err := status.ReadFailures(status.FailuresFile(c.LedgerDirectory()))

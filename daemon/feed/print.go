@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 )
 
 // Printer writes records as lines: "install[stdout]: text".
@@ -101,6 +101,6 @@ func (p *Printer) flush(which func(*part) bool) {
 
 // line writes one line that a terminal shows and does not obey.
 func (p *Printer) line(format string, args ...any) {
-	text := printable.Line(fmt.Sprintf(format, args...))
+	text := plans.SafeLine(fmt.Sprintf(format, args...))
 	fmt.Fprintln(p.w, strings.TrimRight(text, "·")) // programs that draw end their lines with a carriage return
 }

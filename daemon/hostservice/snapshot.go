@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 )
 
 const (
@@ -75,7 +75,7 @@ func (s *Service) snapshot(w http.ResponseWriter, r *http.Request) {
 // snapshotName says whether a name is that of a file and leads nowhere else.
 func snapshotName(name string) bool {
 	return name != "" && len(name) <= 255 && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
-		return r == '/' || !printable.Safe(r)
+		return r == '/' || !plans.Safe(r)
 	})
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
-	"github.com/drover-project/drover/plans/printable"
 )
 
 // Page is a preview without secrets. It marshals to JSON.
@@ -117,7 +116,7 @@ func binary(b []byte) string {
 func shown(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\t", "    "), "\n")
 	for i, line := range lines {
-		lines[i] = printable.Line(line)
+		lines[i] = plans.SafeLine(line)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -146,7 +145,7 @@ func (p Page) String() string {
 		c.print(&b, "run periodically")
 	}
 	if len(p.Probes) > 0 && !p.Empty {
-		fmt.Fprintf(&b, "probe %s\n", printable.Line(strings.Join(p.Probes, ", ")))
+		fmt.Fprintf(&b, "probe %s\n", plans.SafeLine(strings.Join(p.Probes, ", ")))
 	}
 	return b.String()
 }
@@ -156,12 +155,12 @@ func (f File) print(b *strings.Builder) {
 	if action == "" {
 		action = "cannot be looked at"
 	}
-	fmt.Fprintf(b, "%s %s%s%s\n", action, printable.Line(f.Path), change(", mode", f.OldMode, f.NewMode), change(", owner", f.OldOwner, f.NewOwner))
+	fmt.Fprintf(b, "%s %s%s%s\n", action, plans.SafeLine(f.Path), change(", mode", f.OldMode, f.NewMode), change(", owner", f.OldOwner, f.NewOwner))
 	if f.Really != "" {
-		fmt.Fprintf(b, "  kept in %s\n", printable.Line(f.Really))
+		fmt.Fprintf(b, "  kept in %s\n", plans.SafeLine(f.Really))
 	}
 	if f.Fault != "" {
-		fmt.Fprintf(b, "  FAILS: %s\n", printable.Line(f.Fault))
+		fmt.Fprintf(b, "  FAILS: %s\n", plans.SafeLine(f.Fault))
 	}
 	for line := range strings.Lines(f.Diff) {
 		if !strings.HasPrefix(line, "diff ") {
@@ -184,22 +183,22 @@ func change(what, from, to string) string {
 func (c Command) print(b *strings.Builder, how string) {
 	words := make([]string, len(c.Args))
 	for i, a := range c.Args {
-		if words[i] = printable.Line(a); words[i] == "" || strings.ContainsAny(words[i], " \"'\\$") {
+		if words[i] = plans.SafeLine(a); words[i] == "" || strings.ContainsAny(words[i], " \"'\\$") {
 			words[i] = fmt.Sprintf("%q", words[i])
 		}
 	}
 	name := ""
 	if c.Name != "" {
-		name = " " + printable.Line(c.Name)
+		name = " " + plans.SafeLine(c.Name)
 	}
 	fmt.Fprintf(b, "%s%s: %s\n", how, name, strings.Join(words, " "))
 	if c.Image != "" {
-		fmt.Fprintf(b, "  image %s\n", printable.Line(c.Image))
+		fmt.Fprintf(b, "  image %s\n", plans.SafeLine(c.Image))
 	}
 	for _, e := range c.Env {
-		fmt.Fprintf(b, "  env %s\n", printable.Line(e))
+		fmt.Fprintf(b, "  env %s\n", plans.SafeLine(e))
 	}
 	for line := range strings.Lines(c.Script) {
-		fmt.Fprintf(b, "  | %s\n", printable.Line(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(b, "  | %s\n", plans.SafeLine(strings.TrimSuffix(line, "\n")))
 	}
 }

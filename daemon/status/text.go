@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
-	"github.com/drover-project/drover/plans/printable"
 )
 
 // outputLines is how much of a failure's output is shown.
@@ -27,7 +26,7 @@ func (p *page) say(about, format string, args ...any) {
 		shown = ""
 	}
 	p.last = about
-	fmt.Fprintf(&p.b, "%-11s %s\n", shown, printable.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(&p.b, "%-11s %s\n", shown, plans.SafeLine(fmt.Sprintf(format, args...)))
 }
 
 // String is the whole status in words.

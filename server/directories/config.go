@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/records"
 )
@@ -102,7 +102,7 @@ func Check(d records.Directory) []error {
 		f.add("kind", "is none of %s", strings.Join(Kinds(), ", "))
 		return f.all
 	}
-	if len(d.DisplayName) > 100 || !printable.Text(d.DisplayName) {
+	if len(d.DisplayName) > 100 || !plans.SafeText(d.DisplayName) {
 		f.add("displayName", "is longer than 100 bytes or holds a control character")
 	}
 	switch d.Access {
@@ -212,7 +212,7 @@ func (f *faults) text(field, text string, most int) {
 	switch {
 	case text == "":
 		f.add(field, "is missing")
-	case len(text) > most || !printable.Text(text):
+	case len(text) > most || !plans.SafeText(text):
 		f.add(field, "is longer than %d bytes or holds a control character", most)
 	}
 }

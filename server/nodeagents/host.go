@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -55,7 +55,7 @@ func dockerHost(i *connect.DockerInfo) *records.DockerHost {
 func clip(s string) string {
 	const most = 200
 	s = strings.Map(func(r rune) rune {
-		if !printable.Safe(r) {
+		if !plans.Safe(r) {
 			return -1
 		}
 		return r

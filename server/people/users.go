@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -39,7 +39,7 @@ type NewUser struct {
 const maxText = 1024
 
 func checkText(field, text string) error {
-	if len(text) > maxText || !printable.Text(text) {
+	if len(text) > maxText || !plans.SafeText(text) {
 		return &roles.InvalidError{Field: field, Reason: "is longer than 1024 bytes, not UTF-8, or holds a control character or a mark of direction"}
 	}
 	return nil

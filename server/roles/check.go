@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 )
 
 // Bounds of a role.
@@ -57,7 +57,7 @@ func checkText(field, text string, most int) error {
 		return invalid(field, "has %d bytes; at most %d are possible", len(text), most)
 	case !utf8.ValidString(text):
 		return invalid(field, "is not UTF-8")
-	case !printable.Text(text):
+	case !plans.SafeText(text):
 		return invalid(field, "%.80q holds a control character or a mark of direction", text)
 	}
 	return nil

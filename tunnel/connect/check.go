@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 )
 
 // The roles of CustomConfig.Roles.
@@ -143,7 +143,7 @@ func text(field, s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("%s is %d bytes long, at most %d are taken", field, len(s), limit)
 	}
-	if !printable.Text(s) {
+	if !plans.SafeText(s) {
 		return fmt.Errorf("%s has unprintable characters in it", field)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/client"
 	"github.com/drover-project/drover/daemon/feed"
 	"github.com/drover-project/drover/daemon/status"
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -74,7 +74,7 @@ func (a *app) explainIdle(ctx context.Context, c *client.Client, m views.Machine
 	}
 	idle := s.Idle()
 	for _, line := range idle {
-		fmt.Fprintf(a.Err, "%s: %s\n", m.Name, printable.Line(line))
+		fmt.Fprintf(a.Err, "%s: %s\n", m.Name, plans.SafeLine(line))
 	}
 	if len(idle) > 0 {
 		fmt.Fprintf(a.Err, "%s: the agent's journal from here: drover machines logs %s --unit rancher-system-agent.service\n", m.Name, m.Name)

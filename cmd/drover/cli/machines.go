@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/misuse"
 	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/daemon/status"
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -212,7 +212,7 @@ func describe(t *table, m views.Machine, onHost []string, now time.Time) {
 	t.Row("cause", orDash(m.Cause))
 	t.Row("waiting for", orDash(m.WaitingFor))
 	for _, line := range onHost {
-		t.Row("on the host", printable.Line(line))
+		t.Row("on the host", plans.SafeLine(line))
 	}
 	if m.NextStep != "" {
 		t.Row("next step", m.NextStep)

@@ -14,8 +14,6 @@ import (
 	"golang.org/x/term"
 	"gopkg.in/yaml.v3"
 	"k8s.io/client-go/util/jsonpath"
-
-	"github.com/drover-project/drover/plans/printable"
 )
 
 // Format is how a value is printed.
@@ -112,13 +110,13 @@ func Screen(out io.Writer) io.Writer {
 	if !ok || !isTerminal(out) {
 		return out
 	}
-	return screen{file, printable.NewWriter(file, bold, red, green, yellow, plain)}
+	return screen{file, newSafeWriter(file, bold, red, green, yellow, plain)}
 }
 
 // screen is a terminal with what is written to it made safe.
 type screen struct {
 	*os.File
-	safe *printable.Writer
+	safe *safeWriter
 }
 
 // Write implements io.Writer.

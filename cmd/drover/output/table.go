@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 )
 
 // Table collects rows; its first row is the heading.
@@ -40,7 +40,7 @@ func (t *Table) Row(cells ...string) {
 
 // Clean makes one line of a text from elsewhere, which does nothing to a terminal.
 func Clean(text string) string {
-	return printable.Line(breaks.Replace(strings.TrimRight(text, "\r\n")))
+	return plans.SafeLine(breaks.Replace(strings.TrimRight(text, "\r\n")))
 }
 
 // breaks become spaces.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-project/drover/plans/printable"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/views"
 )
@@ -95,7 +95,7 @@ func operationText(o views.OperationSummary) string {
 // Why prints causes as an indented tree, first cause first. name is what was asked about.
 func Why(w io.Writer, name string, y views.Why, ago func(time.Time) string) {
 	line := func(indent int, format string, args ...any) {
-		fmt.Fprintln(w, strings.Repeat("  ", indent)+printable.Line(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, strings.Repeat("  ", indent)+plans.SafeLine(fmt.Sprintf(format, args...)))
 	}
 	if y.Well {
 		line(0, "nothing is wrong with %s", name)
@@ -231,5 +231,5 @@ func (n *News) print(what, state, text string) {
 		n.last = map[string]string{}
 	}
 	n.last[what] = state
-	fmt.Fprintf(n.Out, "%s  %s\n", n.Now().Format(time.TimeOnly), printable.Line(text))
+	fmt.Fprintf(n.Out, "%s  %s\n", n.Now().Format(time.TimeOnly), plans.SafeLine(text))
 }

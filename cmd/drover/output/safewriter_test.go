@@ -1,4 +1,4 @@
-package printable
+package output
 
 import (
 	"bytes"
@@ -6,30 +6,16 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-)
 
-// TestLine: what a terminal would obey, or what would show a text as another one, is not in the line.
-func TestLine(t *testing.T) {
-	for in, want := range map[string]string{
-		"n1": "n1", "größer 中文 👩‍🔧": "größer 中文 👩‍🔧", "a\tb": "a b",
-		"\x1b[31mred\x1b[0m": "·[31mred·[0m", "\x1b]0;title\x07": "·]0;title·", "\u009b31m": "·31m", "a\nb\r": "a·b·", "\x7f": "·",
-		"n1\u202etxt.exe": "n1·txt.exe", "\u2066a\u2069": "·a·", "\u200e\u200f\u061c": "···", "a\u2028b": "a·b", "\xff\xfe": "··", "\U000E0041": "·", "\ufeffa": "·a",
-	} {
-		if got := Line(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-		if safe := in == want; Text(in) != safe {
-			t.Errorf("%q: safe is %t", in, !safe)
-		}
-	}
-}
+	"github.com/drover-project/drover/plans"
+)
 
 // TestWriter: however a text is cut into pieces, the terminal gets the same.
 func TestWriter(t *testing.T) {
 	const text, want = "ok 中\tx\r\nevil\x1b[2J\u009b1A\u202e\xff\r.\n\x07中", "ok 中\tx\nevil·[2J·1A···.\n·中"
 	for size := 1; size <= len(text); size++ {
 		var out bytes.Buffer
-		w := NewWriter(&out, "\x1b[31m")
+		w := newSafeWriter(&out, "\x1b[31m")
 		for rest := text; rest != ""; {
 			n := min(size, len(rest))
 			if wrote, err := w.Write([]byte(rest[:n])); err != nil || wrote != n {
@@ -42,7 +28,7 @@ func TestWriter(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if _, err := NewWriter(&out, "\x1b[31m", "\x1b[0m").Write([]byte("\x1b[31mred\x1b[0m\x1b[32m")); err != nil || out.String() != "\x1b[31mred\x1b[0m·[32m" {
+	if _, err := newSafeWriter(&out, "\x1b[31m", "\x1b[0m").Write([]byte("\x1b[31mred\x1b[0m\x1b[32m")); err != nil || out.String() != "\x1b[31mred\x1b[0m·[32m" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -52,7 +38,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
 func TestWriterSaysWhatFails(t *testing.T) {
-	if _, err := NewWriter(broken{}).Write([]byte("x")); err == nil {
+	if _, err := newSafeWriter(broken{}).Write([]byte("x")); err == nil {
 		t.Error("nothing failed")
 	}
 }
@@ -62,15 +48,15 @@ func FuzzWriter(f *testing.F) {
 	f.Add("a\x1b[31m\u202e中\xff\r\n", 3)
 	f.Fuzz(func(t *testing.T, text string, cut int) {
 		var whole, pieces bytes.Buffer
-		_, _ = NewWriter(&whole).Write([]byte(text))
+		_, _ = newSafeWriter(&whole).Write([]byte(text))
 		at := max(0, min(cut, len(text)))
-		w := NewWriter(&pieces)
+		w := newSafeWriter(&pieces)
 		_, _ = w.Write([]byte(text[:at]))
 		_, _ = w.Write([]byte(text[at:]))
 		if whole.String() != pieces.String() {
 			t.Errorf("%q and %q", whole.String(), pieces.String())
 		}
-		if !utf8.Valid(whole.Bytes()) || !Text(strings.NewReplacer("\n", "", "\t", "").Replace(whole.String())) {
+		if !utf8.Valid(whole.Bytes()) || !plans.SafeText(strings.NewReplacer("\n", "", "\t", "").Replace(whole.String())) {
 			t.Errorf("%q", whole.String())
 		}
 	})
