@@ -118,7 +118,8 @@ func (s *Server) prove(ctx context.Context, proved *sync.WaitGroup, one *session
 		defer func() { s.mu.Lock(); delete(s.proving, one); s.mu.Unlock() }()
 		err := one.peer.Prove(ctx, func(ctx context.Context, to Target) (net.Conn, error) { return one.dial(ctx, to) })
 		if err != nil {
-			one.socket.dismiss(1008, err.Error())
+			one.socket.writing.Lock() // what was asked may just be closing, and the host is to hear the reason
+			one.socket.depart(1008, err.Error(), true)
 			return
 		}
 		s.add(one)

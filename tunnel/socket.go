@@ -164,15 +164,20 @@ func (s *socket) end(reason string) {
 }
 
 // dismiss is end of a server's socket, after it has sent the peer the reason unless that has to wait.
-func (s *socket) dismiss(code uint16, reason string) {
+func (s *socket) dismiss(code uint16, reason string) { s.depart(code, reason, s.writing.TryLock()) }
+
+// depart is dismiss for a caller that holds writing, which is given back, if it does.
+func (s *socket) depart(code uint16, reason string, holds bool) {
+	if holds {
+		defer s.writing.Unlock()
+	}
 	s.once.Do(func() {
 		s.reason = reason
-		if s.writing.TryLock() {
+		if holds {
 			// The peer may be gone or deaf; the reason is known at this end anyway.
 			if s.Conn.SetWriteDeadline(time.Now().Add(goodbyeLimit)) == nil {
 				_, _ = s.Conn.Write(closeFrame(code, reason))
 			}
-			s.writing.Unlock()
 		}
 		s.err = s.Conn.Close()
 		close(s.closed)

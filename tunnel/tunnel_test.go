@@ -404,6 +404,7 @@ func testNothingIsLeftAfter(t *testing.T, b *bed, cut bool) {
 	stop()
 	close(over)
 	b.web.CloseClientConnections()
+	waitUntil(t, "the server has seen the end", func() bool { return len(b.sessionsOf("m1")) == 0 }) // what is counted may be of earlier tests
 	waitUntil(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= settled })
 }
 
