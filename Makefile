@@ -36,16 +36,23 @@ test: setup-test ## unit and integration tests, with the race detector; no Docke
 	go test -race ./...
 	go test ./tunnel ./server/planner # once more for what the original's library carries, which races with itself, and for all orders of events
 
-# What the agent reads and others wrote: plans, position files, ledgers, registries.yaml, the watch; and
+# What agents read and others wrote: plans, position files, ledgers, registries.yaml, the watch; and
 # the state and the config of RKE1 clusters. Twenty executions make an input that was found as small as it needs to be; the default minute is taken
 # from the search. A search whose time is over ends with "context deadline exceeded" once in a while, by a race in Go's fuzzing
 # (golang/go#75804): without an input that fails it has found nothing. That goes when the race has.
-FUZZTIME ?= 30s
+FUZZTIME ?= 10s
 FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger \
 	installers/image/registries:FuzzParseRegistries plans/remote:FuzzWatchStream tunnel/mux:FuzzSession plans/strictyaml:FuzzStrictYAML \
-	rke1/state:FuzzDecode rke1/config:FuzzParse
+	rke1/state:FuzzDecode rke1/config:FuzzParse cmd/drover/output:FuzzWriter
 
-fuzz: setup-test ## what the agent reads from outside, FUZZTIME (30s) each
+# What the server reads and hosts, clusters and directories wrote.
+FUZZ += installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
+	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
+	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
+	server/downstream/kubeproxy:FuzzPeek server/daytwo:FuzzListed server/certificates:FuzzAnswer server/api/native:FuzzHostLog \
+	server/outgoing:FuzzRanges server/directories/ldap:FuzzCount
+
+fuzz: setup-test ## what is read from outside, FUZZTIME (10s) each
 	@set -e; for target in $(FUZZ); do \
 		package=./$${target%:*} name=$${target#*:}; \
 		go test -list "^$$name\$$" $$package | grep -q "^$$name\$$" || { echo "no $$name in $$package"; exit 1; }; \

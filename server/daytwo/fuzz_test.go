@@ -20,7 +20,7 @@ func FuzzListed(f *testing.F) {
 			return
 		}
 		s, ok := snapshot("fleet-default/harbour", item, map[string]string{"n1": "pier-1"})
-		if !ok || !presentable(s) {
+		if !ok || !s.Presentable() {
 			return
 		}
 		if _, err := json.Marshal(s); err != nil {
@@ -51,7 +51,7 @@ func TestPresentable(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &item); err != nil {
 			t.Fatal(err)
 		}
-		if s, _ := snapshot("fleet-default/harbour", item, map[string]string{"n1": "pier-1"}); presentable(s) != want {
+		if s, _ := snapshot("fleet-default/harbour", item, map[string]string{"n1": "pier-1"}); s.Presentable() != want {
 			t.Errorf("%s: %v", text, !want)
 		}
 	}

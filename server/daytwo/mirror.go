@@ -175,7 +175,7 @@ func (m *Mirror) snapshots(f found) []records.Snapshot {
 	secrets, _ := m.State.ClusterSecrets.Get(string(key))
 	for _, item := range f.items {
 		next, ok := snapshot(key, item, machines)
-		if !ok || !presentable(next) || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
+		if !ok || !next.Presentable() || f.opened && next.Machine == records.SnapshotInS3 && next.Fault == "" || slices.ContainsFunc(f.objects, func(s records.Snapshot) bool { return s.Key() == next.Key() }) {
 			continue
 		}
 		next.Spec = f.cluster.Spec

@@ -6,6 +6,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 )
 
@@ -65,3 +66,13 @@ func (s Snapshot) Name() string { return path.Base(s.File) }
 
 // Key is "<namespace>/<cluster>/<machine>/<name>".
 func (s Snapshot) Key() string { return string(s.Cluster) + "/" + s.Machine + "/" + s.Name() }
+
+// maxYear is the last year that a time is stored with.
+const maxYear = 9999
+
+// Presentable says whether a snapshot, as a host or a cluster names it, has a file whose name can stand in a key, in a command and
+// in a line, and a time that can be stored.
+func (s Snapshot) Presentable() bool {
+	base := path.Base(s.File)
+	return base != "." && base != ".." && base != "/" && plans.SafeText(s.File) && s.Created.Year() >= 0 && s.Created.Year() <= maxYear
+}

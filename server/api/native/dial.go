@@ -19,14 +19,14 @@ import (
 	"github.com/drover-project/drover/server/hosts"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/answers"
 )
 
 const (
 	// dialProtocol is what the request is upgraded to: the bytes of the connection, as they are.
 	dialProtocol = "drover-dial"
-	// pingLimit bounds the question whether Docker answers, and maxPing its answer.
+	// pingLimit bounds the question whether Docker answers.
 	pingLimit = 10 * time.Second
-	maxPing   = 64 << 10
 )
 
 // DialHost is GET /v1-drover/machines/{namespace}/{name}/dial?target=docker or an address:port.
@@ -106,10 +106,9 @@ func pingDocker(c *route.Call, host net.Conn) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	request.Close = true
-	err = request.Write(host)
 	var answer *http.Response
-	if err == nil {
-		answer, err = http.ReadResponse(bufio.NewReader(io.LimitReader(host, maxPing)), request)
+	if err = request.Write(host); err == nil {
+		answer, err = http.ReadResponse(bufio.NewReader(io.LimitReader(host, answers.HeaderBytes)), request)
 	}
 	if err == nil {
 		defer answer.Body.Close()
