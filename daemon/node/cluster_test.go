@@ -117,6 +117,7 @@ func TestAClusterAgentOffersNothingElse(t *testing.T) {
 	mountAccount(t, account, accountToken, ca)
 	h.live(t)
 	h.cause(t, onTunnel, "")
+	waitUntil(t, "the server knows of the tunnel", func() bool { return m.tunnels.HasSession("c-abcde") })
 	for _, target := range []string{"tcp " + other.Listener.Addr().String(), "unix /var/run/docker.sock", "tcp 169.254.169.254:80", "tcp drover-agent:80"} {
 		network, address, _ := strings.Cut(target, " ")
 		conn, err := m.dial(t.Context(), "c-abcde", network, address)

@@ -95,7 +95,7 @@ type Printer struct {
 
 // Coloured says that out is a terminal whose owner does not mind colours: see https://no-color.org.
 func Coloured(out io.Writer, environ func(string) string) bool {
-	return environ("NO_COLOR") == "" && environ("TERM") != "dumb" && isTerminal(out)
+	return isTerminal(out) && environ("NO_COLOR") == "" && environ("TERM") != "dumb"
 }
 
 func isTerminal(out io.Writer) bool {

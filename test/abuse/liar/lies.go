@@ -210,7 +210,7 @@ var bomb = sync.OnceValue(func() []byte {
 
 // Hostile are texts that names, labels and messages are made of.
 var Hostile = []string{
-	"\x1b[2J\x1b]0;owned\x07", "\u009b31m", "‮gpj.exe", "a\r\nHTTP/1.1 200 OK", "../../../../etc/passwd", "<script>alert(1)</script>",
+	"\x1b[2J\x1b]0;owned\x07", "\u009b31m", "\u202egpj.exe", "a\r\nHTTP/1.1 200 OK", "../../../../etc/passwd", "<script>alert(1)</script>",
 	"';drop table nodes;--", "$(touch /tmp/owned)", "%s%n%x", "\u2028\u2029\ufeff", "-rf",
 }
 
