@@ -48,7 +48,7 @@ var places = map[string]struct {
 		},
 	},
 	"cmd/drover/secretfile": {
-		why:   "The file is the one that the user names.",
+		why:   "The file is named by the user.",
 		sites: []string{"file in Read"},
 	},
 	"cmd/rancher-agent": {
@@ -119,7 +119,7 @@ var places = map[string]struct {
 		},
 	},
 	"daemon/systemd": {
-		why:   "The socket is the one that systemd names in the environment.",
+		why:   "The socket is named by systemd in the environment.",
 		sites: []string{"dial in Notify"},
 	},
 	"installers/image": {
@@ -196,7 +196,7 @@ var places = map[string]struct {
 		sites: []string{"client in Prober.get ×2"},
 	},
 	"plans/apply/supervise": {
-		why: "The directory is one that the engine made for a run; the program is the command that Write put there, mode 0700, " +
+		why: "The directory is made by the engine for a run; the program is the command that Write put there, mode 0700, " +
 			"and /proc is read by number.",
 		sites: []string{
 			"file in Attach", "file in Boot", "file in Identity.KillLeftovers ×2", "file in Offer", "file in Running.Kill",
@@ -385,7 +385,7 @@ var places = map[string]struct {
 		sites: []string{"file in Check ×2", "file in lastEntry"},
 	},
 	"server/store/keyring": {
-		why: "The path is that of the key file, in the data directory or given by a flag; Read refuses one that others can " +
+		why: "The path is that of the key file, in the data directory or given by a flag; Read refuses a file that others can " +
 			"read.",
 		sites: []string{"file in Make ×3", "file in Read", "file in syncDir"},
 	},
