@@ -119,7 +119,7 @@ func (c *Client) ping(ctx context.Context) bool {
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{
 		Proxy: c.dialer.Proxy, DialContext: c.connect, TLSClientConfig: c.dialer.TLSClientConfig.Clone(), DisableKeepAlives: true,
-	}}
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // such as to the page of a portal, which answers anything
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.sibling("/ping").String(), nil)
 	if err != nil {
 		return false

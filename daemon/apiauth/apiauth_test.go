@@ -2,6 +2,7 @@ package apiauth
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,6 +216,20 @@ func TestNoAddressIsAnError(t *testing.T) {
 	o := c.options()
 	o.Listen = []string{"203.0.113.1:6440"}
 	if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "203.0.113.1:6440") {
+		t.Error(err)
+	}
+}
+
+func TestTheTokenOfTheAccountFollowsNoRedirect(t *testing.T) {
+	c := newCluster(t)
+	gate := http.NewServeMux()
+	gate.Handle("/", http.RedirectHandler("/elsewhere", http.StatusTemporaryRedirect))
+	gate.HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") })
+	c.Config.Handler = gate
+	pool := x509.NewCertPool()
+	pool.AddCert(c.Certificate())
+	api := &Cluster{URL: c.URL, Client: clientOf(pool), Token: func() (string, error) { return "account", nil }}
+	if _, err := api.do(t.Context(), http.MethodGet, "/api", nil); err == nil || !strings.Contains(err.Error(), "307") {
 		t.Error(err)
 	}
 }

@@ -39,6 +39,17 @@ type Cluster struct {
 	Token func() (string, error)
 }
 
+// clientOf is a client of an API whose certificate the pool verifies. The account's token goes to that API alone.
+func clientOf(pool *x509.CertPool) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: 90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 // InCluster is the API by what Kubernetes gives every pod.
 func InCluster(getenv func(string) string) (*Cluster, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
@@ -54,11 +65,8 @@ func InCluster(getenv func(string) string) (*Cluster, error) {
 		return nil, fmt.Errorf("%s/ca.crt has no certificate", mounted)
 	}
 	return &Cluster{
-		URL: "https://" + net.JoinHostPort(host, port),
-		Client: &http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: 90 * time.Second,
-		}},
+		URL:    "https://" + net.JoinHostPort(host, port),
+		Client: clientOf(pool),
 		Token: func() (string, error) {
 			b, err := os.ReadFile(filepath.Join(mounted, "token"))
 			return strings.TrimSpace(string(b)), err

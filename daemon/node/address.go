@@ -105,7 +105,9 @@ func ask(ctx context.Context, m metadata) (string, error) {
 	if q.URL.Scheme == "https" {
 		transport.Proxy = http.ProxyFromEnvironment
 	}
-	answer, err := (&http.Client{Transport: transport}).Do(q)
+	// A redirect is an answer without an address.
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(q)
 	if err != nil {
 		return "", err
 	}

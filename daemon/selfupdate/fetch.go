@@ -17,6 +17,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/plans/fetch"
 )
 
 const (
@@ -26,8 +28,8 @@ const (
 	fetchLimit = 10 * time.Minute
 )
 
-// fetch puts the program in a file beside the installed one, which only root can execute.
-func fetch(ctx context.Context, r Request, to string) error {
+// download puts the program in a file beside the installed one, which only root can execute.
+func download(ctx context.Context, r Request, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
 	src, err := open(ctx, r)
@@ -78,7 +80,7 @@ func open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := (&http.Client{Transport: transport, CheckRedirect: fetch.Redirect}).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("get the new agent: %w", err)
 	}

@@ -171,7 +171,7 @@ func (u *Updater) prepare(ctx context.Context, r Request) (Intent, error) {
 	if old == r.Checksum {
 		return Intent{}, ErrSame
 	}
-	if err := fetch(ctx, r, u.staged()); err != nil {
+	if err := download(ctx, r, u.staged()); err != nil {
 		return Intent{}, err
 	}
 	version, err := u.try(ctx)

@@ -2,6 +2,7 @@ package selfupdate
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -97,6 +98,25 @@ func (s *scene) wantUntouched(t *testing.T) {
 			t.Errorf("%s is left behind: %v", gone, err)
 		}
 	}
+}
+
+// A redirect to plain HTTP is not followed.
+func TestBeginStaysEncrypted(t *testing.T) {
+	s := newScene(t)
+	path, sum := program(t, t.TempDir(), "is well")
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }))
+	defer plain.Close()
+	server := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.updater().Begin(t.Context(), Request{From: server.URL, Checksum: sum, CAFile: ca})
+	if err == nil || !strings.Contains(err.Error(), "without encryption") {
+		t.Errorf("err = %v", err)
+	}
+	s.wantUntouched(t)
 }
 
 func TestBeginFromAServer(t *testing.T) {

@@ -44,7 +44,13 @@ func New(c Context) (*Client, error) {
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	return &Client{context: c, http: &http.Client{Transport: transport}, tls: config}, nil
+	return &Client{context: c, http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}, tls: config}, nil
+}
+
+// refuseRedirect is for http.Client.CheckRedirect: the token goes to the server alone, over the connection that was asked for.
+func refuseRedirect(next *http.Request, _ []*http.Request) error {
+	return fmt.Errorf("it redirects to %.200q, and no redirect is followed with a token; if that is the server, name it with --server or `drover login`",
+		next.URL.Redacted())
 }
 
 // Server is the server's URL.

@@ -97,11 +97,20 @@ func (r *Relay) Dial(ctx context.Context, subject string, to tunnel.Target) (net
 	return nil, failed
 }
 
+// addressOf is the URL of another server. It has to be https, as requests carry the secret of the servers.
+func addressOf(other records.Replica) (*url.URL, error) {
+	u, err := url.Parse(other.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("server %s: its address %q is not of the form https://host[:port]", other.ID, other.URL)
+	}
+	return u, nil
+}
+
 // ask has another server dial.
 func (r *Relay) ask(ctx context.Context, holder records.Replica, subject string, to tunnel.Target) (net.Conn, error) {
-	u, err := url.Parse(holder.URL)
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("dial through server %s: its address %q is not of the form https://host[:port]", holder.ID, holder.URL)
+	u, err := addressOf(holder)
+	if err != nil {
+		return nil, fmt.Errorf("dial through it: %w", err)
 	}
 	u.Path, u.RawQuery = Path, asked(subject, to).Encode()
 	ctx, cancel := context.WithTimeout(ctx, askLimit)

@@ -251,6 +251,11 @@ func TestTunnelsOfAllServers(t *testing.T) {
 	if s := all[2]; !strings.Contains(s.Fault, "ask server https://127.0.0.1:1 for its tunnels") {
 		t.Errorf("a server that is gone: %+v", s)
 	}
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the secret was sent without TLS") }))
+	defer plain.Close()
+	if all = New(here).Sessions(t.Context(), records.Replica{}, []records.Replica{{URL: plain.URL}}); !strings.Contains(all[1].Fault, "not of the form https://") {
+		t.Errorf("a server without TLS: %+v", all[1])
+	}
 	here.Secret = "wrong"
 	if all = New(here).Sessions(t.Context(), records.Replica{}, []records.Replica{{URL: web.URL}}); !strings.Contains(all[1].Fault, "401") {
 		t.Errorf("with a wrong secret: %+v", all[1])

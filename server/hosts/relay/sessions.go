@@ -56,7 +56,12 @@ func (r *Relay) Sessions(ctx context.Context, own records.Replica, others []reco
 func (r *Relay) sessionsOf(ctx context.Context, other records.Replica) ([]tunnel.SessionInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, other.URL+SessionsPath, nil)
+	u, err := addressOf(other)
+	if err != nil {
+		return nil, fmt.Errorf("ask for its tunnels: %w", err)
+	}
+	u.Path = SessionsPath
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask server %s for its tunnels: %w", other.URL, err)
 	}
