@@ -258,6 +258,12 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+func TestWordsOfOthers(t *testing.T) {
+	if got := line1("no\x1b[2J\n\u009b31m\u202e\xffway"); got != "no; [2J; 31m; way" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestBoardSaysEachChangeOnce(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	log := &logged{}
