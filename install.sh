@@ -406,7 +406,9 @@ request() {
             --dump-header "$work/head" "$@" --url "$url" 2>"$work/curl.log" </dev/null
         echo $? >"$work/exit"
     } | head -c $((kib * 1024 + 1)) >"$file"
-    [ "${DEBUG:-}" != 1 ] || sed '/[Aa]uthorization:/d' "$work/curl.log" >&2
+    # Neither the token, nor what proves that this host is its machine, nor the password of a proxy.
+    [ "${DEBUG:-}" != 1 ] ||
+        sed '/[Aa]uthorization:/d; /[Mm]achine-[Pp]roof:/d; /proxy env variable/d' "$work/curl.log" >&2
     classify
 }
 
@@ -991,7 +993,9 @@ main() {
     config_text >"$work/config.yaml"
     stage_programs
     unit_text >"$work/unit"
+    set +x # proxies may have passwords
     environment_text >"$work/environment"
+    [ "${DEBUG:-}" != 1 ] || set -x
     make_dir "$config_dir" 0700
     make_dir "$var_dir" 0700
     make_dir "$var_dir/interlock" 0700

@@ -167,6 +167,30 @@ func TestSecretsAndPin(t *testing.T) {
 	})
 }
 
+// TestProxyPasswordIsNotTraced: what DEBUG=1 prints is kept in the logs of clouds.
+func TestProxyPasswordIsNotTraced(t *testing.T) {
+	s := newServer(t, newAuthority(t, "drover"))
+	const proxy = "http://me:hush-password@127.0.0.1:1"
+	for i, noProxy := range []string{"127.0.0.1", ""} {
+		oneShell(t, i, func(t *testing.T, sh shell) {
+			h := newHost(t, sh)
+			h.env = []string{"DEBUG=1", "HTTPS_PROXY=" + proxy, "HTTP_PROXY=" + proxy, "NO_PROXY=" + noProxy, "no_proxy=" + noProxy, "CATTLE_REGISTRATION_TIMEOUT=0"}
+			for range 2 { // the second time there is an environment file already
+				res := h.join(s, "--worker")
+				if (res.code == 0) != (noProxy != "") {
+					t.Fatalf("ended with %d: %s", res.code, res.stderr)
+				}
+				if strings.Contains(res.stdout+res.stderr, "hush-password") {
+					t.Error("the password of the proxy is visible")
+				}
+			}
+			if noProxy != "" && !strings.Contains(h.read("/etc/systemd/system/rancher-system-agent.env"), "HTTPS_PROXY="+proxy) {
+				t.Error("the proxy is not kept")
+			}
+		})
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	ca := newAuthority(t, "drover")
 	tests := []struct {

@@ -168,6 +168,10 @@ func TestRefusedServer(t *testing.T) {
 		{name: "token in text", path: connect, answer: say(403, "this token is of another cluster\n"), want: []string{"(this token is of another cluster)", "403"}},
 		{name: "control characters", path: connect, answer: say(401, "no\x1b[2J\x07 way"), want: []string{"(no[2J way)"}},
 		{name: "refusal as a page", path: connect, answer: say(401, page), want: []string{"HTTP 401;"}},
+		{
+			name: "shell in a message", path: connect, answer: say(401, `{"message":"$(touch /tmp/x) `+"`id`"+` ; rm -rf / %s%n \\\"'"}`),
+			want: []string{"$(touch /tmp/x) `id` ; rm -rf / %s%n \\\"'"},
+		},
 		{name: "redirected registration", path: connect, answer: redirect("https://127.0.0.1:1/"), want: []string{"HTTP 302"}},
 		{name: "page instead of registration", path: connect, answer: say(200, page), want: []string{"not a JSON object"}},
 		{name: "registration stays unavailable", path: connect, answer: say(503, "controllers are starting", "Retry-After", "1"), env: []string{"CATTLE_REGISTRATION_TIMEOUT=0"}, want: []string{"503", "(controllers are starting)", "CATTLE_REGISTRATION_TIMEOUT"}},

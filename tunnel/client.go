@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/tunnel/mux"
 	"github.com/drover-project/drover/tunnel/trust"
@@ -221,5 +222,5 @@ func (c *Client) handshakeError(err error, answer *http.Response) error {
 
 // oneLine makes text from outside fit for a log line.
 func oneLine(s string) string {
-	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " "), "?")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !plans.Safe(r) }), " ")
 }

@@ -162,6 +162,13 @@ func testRefusedCredentialsGetASentence(t *testing.T, b *bed) {
 	}
 }
 
+// TestWordsOfAServer: what refuses a tunnel may be anything that stands before the server.
+func TestWordsOfAServer(t *testing.T) {
+	if got := oneLine("no\x1b[2J\n\u009b31m\u202e\xffway"); got != "no [2J 31m way" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestClientTrustsOnlyThePinnedCA(t *testing.T) { overEach(t, testClientTrustsOnlyThePinnedCA) }
 
 func testClientTrustsOnlyThePinnedCA(t *testing.T, b *bed) {

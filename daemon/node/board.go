@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/drover-project/drover/plans"
 )
 
 // The conditions.
@@ -99,7 +101,7 @@ func (b *board) get(name string) (Condition, bool) {
 
 // line1 makes a text one line of bearable length.
 func line1(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), "; ")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !plans.Safe(r) }), "; ")
 	if len(s) > 1000 {
 		s = strings.ToValidUTF8(s[:1000], "") + " …"
 	}

@@ -46,6 +46,25 @@ func TestAllowed(t *testing.T) {
 		{"169.254.10.1:6443", "", "metadata"},
 		{"[::ffff:169.254.169.254]:6443", "", "metadata"},
 		{"example.com:6443", "", "has to be an address"},
+		{"localhost.:6443", "", "has to be an address"},
+		{"LOCALHOST:6443", "", "has to be an address"},
+		{"0177.0.0.1:6443", "", "has to be an address"},
+		{"0x7f.0.0.1:6443", "", "has to be an address"},
+		{"2130706433:6443", "", "has to be an address"},
+		{"127.1:6443", "", "has to be an address"},
+		{"127.0.0.1 :6443", "", "has to be an address"},
+		{":6443", "", "has to be an address"},
+		{"0.0.0.0:6443", "", "not an address of this host"},
+		{"[::]:6443", "", "not an address of this host"},
+		{"[fe80::1%eth0]:6443", "", "not an address of this host"},
+		{"[fd00::7%eth0]:6443", "", "not an address of this host"},
+		{"[fd00:ec2::254]:6443", "", "not an address of this host"},
+		{"[64:ff9b::a9fe:a9fe]:6443", "", "not an address of this host"},
+		{"[::a9fe:a9fe]:6443", "", "not an address of this host"},
+		{"127.0.0.1:+6443", "", "port is not offered"},
+		{"127.0.0.1:0x192b", "", "port is not offered"},
+		{"127.0.0.1:https", "", "port is not offered"},
+		{"127.0.0.1:71979", "", "port is not offered"}, // 6443 in 16 bits
 		{"127.0.0.1", "", "not host:port"},
 		{"", "", "not host:port"},
 	} {
@@ -236,6 +255,12 @@ func TestQuestions(t *testing.T) {
 		if (err == nil) != (tc.fault == "") || err != nil && !strings.Contains(err.Error(), tc.fault) {
 			t.Errorf("%s: %v", tc.query, err)
 		}
+	}
+}
+
+func TestWordsOfOthers(t *testing.T) {
+	if got := line1("no\x1b[2J\n\u009b31m\u202e\xffway"); got != "no; [2J; 31m; way" {
+		t.Errorf("%q", got)
 	}
 }
 

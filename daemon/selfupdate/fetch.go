@@ -17,8 +17,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"github.com/drover-project/drover/plans/fetch"
 )
 
 const (
@@ -80,7 +78,7 @@ func open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := (&http.Client{Transport: transport, CheckRedirect: fetch.Redirect}).Do(req)
+	resp, err := (&http.Client{Transport: transport, CheckRedirect: redirect}).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("get the new agent: %w", err)
 	}
@@ -89,4 +87,15 @@ func open(ctx context.Context, r Request) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("get %s: the server answered %s", r.From, resp.Status)
 	}
 	return resp.Body, nil
+}
+
+// redirect follows as net/http does, but not from https to http.
+func redirect(r *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("it redirects ten times")
+	}
+	if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+		return errors.New("it redirects to an address without encryption")
+	}
+	return nil
 }

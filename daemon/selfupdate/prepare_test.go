@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -148,6 +150,64 @@ func TestBeginFromAServer(t *testing.T) {
 	last, err := s.updater().Await(t.Context(), id)
 	if err != nil || !last.Updated {
 		t.Errorf("%+v, %v", last, err)
+	}
+}
+
+// TestBeginFromAHostileServer: nothing of what another server gives is kept, and no way leads from TLS to plain HTTP.
+func TestBeginFromAHostileServer(t *testing.T) {
+	s := newScene(t)
+	path, sum := program(t, t.TempDir(), "is well")
+	other, _ := program(t, t.TempDir(), "is another")
+	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }))
+	defer open.Close()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/plain":
+			http.Redirect(w, r, open.URL, http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		case "/other":
+			http.ServeFile(w, r, other)
+		case "/cut":
+			w.Header().Set("Content-Length", "1000000")
+			_, _ = w.Write([]byte("\x7fELF"))
+		default:
+			http.ServeFile(w, r, path)
+		}
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A file of a local user's choice, should the staged program be a link.
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("theirs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, from, ca, want string }{
+		{"an authority that nobody named", server.URL + "/", "", "unknown authority"},
+		{"another name", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), ca, "not localhost"},
+		{"a redirect without encryption", server.URL + "/plain", ca, "without encryption"},
+		{"redirects without end", server.URL + "/round", ca, "redirects ten times"},
+		{"another program", server.URL + "/other", ca, "nothing was changed"},
+		{"cut off", server.URL + "/cut", ca, "unexpected EOF"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := os.Symlink(outside, s.program+".new"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.updater().Begin(t.Context(), Request{From: tc.from, Checksum: sum, CAFile: tc.ca})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("err = %v, want %q in it", err, tc.want)
+			}
+			s.wantUntouched(t)
+			if b, err := os.ReadFile(outside); err != nil || string(b) != "theirs" {
+				t.Errorf("the file behind the link has %q, %v", b, err)
+			}
+		})
 	}
 }
 

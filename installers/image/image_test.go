@@ -292,6 +292,29 @@ func TestHostileLayers(t *testing.T) {
 			[]entry{{name: "l", kind: tar.TypeSymlink, link: "OUTSIDE"}, {name: "h", kind: tar.TypeLink, link: "l/file"}}, nil,
 			"image entry h: ",
 		},
+		{
+			"hard link out of the image by a link that was made relative",
+			[]entry{{name: "d", kind: tar.TypeSymlink, link: "OUTSIDE"}, nextLayer, {name: "h", kind: tar.TypeLink, link: "/d/file"}}, nil,
+			"image entry h: ",
+		},
+		{
+			"a directory over a link that leads outside, then a file in it",
+			[]entry{{name: "d", kind: tar.TypeSymlink, link: "OUTSIDE"}, nextLayer, {name: "d", kind: tar.TypeDir, mode: 0o777}, file("d/file", "mine")}, nil,
+			"drwxr-xr-x d\n-rw-r--r-- d/file mine",
+		},
+		{
+			"opaque whiteout through a link",
+			[]entry{{name: "l", kind: tar.TypeSymlink, link: "OUTSIDE"}, nextLayer, file("l/.wh..wh..opq", "")}, nil,
+			"", // as with one of a file
+		},
+		{
+			"opaque whiteout through a link inside",
+			[]entry{file("d/x", "x"), {name: "l", kind: tar.TypeSymlink, link: "d"}, nextLayer, file("l/.wh..wh..opq", "")}, nil,
+			"",
+		},
+		{"links in a circle", []entry{{name: "a", kind: tar.TypeSymlink, link: "b"}, {name: "b", kind: tar.TypeSymlink, link: "a"}, file("a/x", "")}, nil, "image entry a/x: "},
+		{"a name that is no text", []entry{{name: "a\x1b[31m\n\u202e/l", kind: tar.TypeSymlink, link: "../../x"}}, nil, "image entry a·[31m··/l: its link"},
+		{"setuid, setgid and sticky", []entry{{name: "f", mode: 0o7755, body: "f"}, {name: "g", mode: 0o6000, body: "g"}}, nil, "-rwxr-xr-x f f\n-rwxr-xr-x g g"},
 		{"whiteout of the directory above", []entry{file(".wh...", "")}, nil, "image entry ./.wh... removes no name"},
 		{"whiteout of nothing", []entry{file(".wh.", "")}, nil, "image entry ./.wh. removes no name"},
 		{
@@ -315,6 +338,11 @@ func TestHostileLayers(t *testing.T) {
 		},
 		{"devices", []entry{{name: "null", kind: tar.TypeChar, mode: 0o666}, {name: "sda", kind: tar.TypeBlock}, {name: "p", kind: tar.TypeFifo}, file("f", "f")}, nil, "-rw-r--r-- f f"},
 		{"too many entries", []entry{file("1", ""), file("2", ""), file("3", "")}, func(s *image.Stager) { s.MaxEntries = 2 }, "the image has more than 2 entries"},
+		{
+			"directories that no entry lists",
+			[]entry{file("a/"+strings.Repeat("d/", 6)+"x", ""), file("b/"+strings.Repeat("d/", 6)+"x", "")},
+			func(s *image.Stager) { s.MaxEntries = 12 }, "the image has more than 12 entries",
+		},
 		{"a bomb", []entry{file("bomb", strings.Repeat("\x00", 4<<20))}, func(s *image.Stager) { s.MaxBytes = 1 << 20 }, "the files of the image have more than 1048576 bytes"},
 	}
 	for _, test := range tests {

@@ -38,7 +38,7 @@ func (s *Stager) unpack(ctx context.Context, p *manifest.Image, dir string, repo
 		return &unpackError{err}
 	}
 	defer root.Close()
-	u := &unpacker{root: root, bytes: orDefault(s.MaxBytes, defaultMaxBytes), entries: orDefault(s.MaxEntries, defaultMaxEntries)}
+	u := &unpacker{root: root, bytes: orDefault(s.MaxBytes, defaultMaxBytes), entries: orDefault(s.MaxEntries, defaultMaxEntries), names: maxNames}
 	u.maxBytes, u.maxEntries, u.content = u.bytes, u.entries, u.bytes
 	for i, l := range p.Layers {
 		if l.Size > u.maxBytes {

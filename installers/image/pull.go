@@ -229,7 +229,8 @@ func (p *policy) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL.RawQuery = query.Encode()
 	}
 	answer, err := p.next.RoundTrip(r)
-	if err == nil && strings.Contains(rest, "/manifests/") {
+	if err == nil && !strings.Contains(rest, "/blobs/") {
+		// The library reads the answer to its first question to the end, however long that is.
 		answer.Body = http.MaxBytesReader(nil, answer.Body, manifest.MaxSize)
 	}
 	return answer, err

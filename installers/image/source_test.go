@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/drover-project/drover/installers/image"
+	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/test/skips"
 )
 
@@ -465,7 +467,7 @@ func TestErrorsHoldNoCredentials(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 			case strings.Contains(r.URL.Path, "/echo/"):
 				w.WriteHeader(http.StatusForbidden)
-				_, _ = w.Write([]byte(`{"errors":[{"code":"DENIED","message":"you said ` + r.Header.Get("Authorization") + ` and hush-password\u001b[31m"}]}`))
+				_, _ = w.Write([]byte(`{"errors":[{"code":"DENIED","message":"you said ` + r.Header.Get("Authorization") + ` and hush-password\u001b[31m\u009b31m\u202e"}]}`))
 			case strings.Contains(r.URL.Path, "/token"):
 				_, _ = w.Write([]byte(`{"refresh_token":"hush-token"}`))
 			case strings.Contains(r.URL.Path, "/v2/"):
@@ -479,9 +481,144 @@ func TestErrorsHoldNoCredentials(t *testing.T) {
 	s := &image.Stager{Registries: []string{write(t, filepath.Join(t.TempDir(), "r.yaml"), `{configs: {"*": {auth: {username: me, password: hush-password}}}}`)}}
 	for _, repository := range []string{"redirected/x", "echo/x"} {
 		_, err := stage(t, s, h.host()+"/"+repository+":1")
-		if err == nil || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "bWU6") || strings.ContainsRune(err.Error(), 0x1b) {
+		if err == nil || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "bWU6") || !plans.SafeText(err.Error()) {
 			t.Errorf("%s: error %q", repository, err)
 		}
+	}
+}
+
+// TestCredentialsStayWithTheirRegistry: blobs may be elsewhere, and a registry says where. What is asked there has neither
+// the password nor the token, and comes over TLS when the registry is asked over TLS.
+func TestCredentialsStayWithTheirRegistry(t *testing.T) {
+	for _, scheme := range []string{"Basic", "Bearer"} {
+		for _, part := range []string{"/blobs/", "/manifests/"} {
+			t.Run(scheme+part, func(t *testing.T) {
+				var shown []string
+				other := newHub(t, func(http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						shown = append(shown, r.Header.Get("Authorization")+r.Header.Get("Cookie"))
+						// It tries to get them by asking.
+						w.Header().Set("WWW-Authenticate", scheme+` realm="http://`+r.Host+`/token",service="s"`)
+						w.WriteHeader(http.StatusUnauthorized)
+					})
+				}, false)
+				h := newHub(t, nil, false)
+				ref := h.push(t, "x:1", plain(t, "x"))
+				var registry *hub
+				var known int
+				registry = newHub(t, func(http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						switch {
+						case r.URL.Path == "/token":
+							_, _ = w.Write([]byte(`{"token":"hush-token"}`))
+						case r.Header.Get("Authorization") == "":
+							w.Header().Set("WWW-Authenticate", scheme+` realm="http://`+registry.host()+`/token",service="s"`)
+							w.WriteHeader(http.StatusUnauthorized)
+						case strings.Contains(r.URL.Path, part):
+							known++
+							http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+						default:
+							h.Config.Handler.ServeHTTP(w, r)
+						}
+					})
+				}, false)
+				s := &image.Stager{Registries: []string{write(t, filepath.Join(t.TempDir(), "r.yaml"),
+					`{configs: {"`+registry.host()+`": {auth: {username: me, password: hush-password}}}}`)}}
+				if _, err := stage(t, s, registry.host()+strings.TrimPrefix(ref, h.host())); err == nil || strings.Contains(err.Error(), "hush") {
+					t.Errorf("error %v", err)
+				}
+				if known == 0 || len(shown) == 0 {
+					t.Errorf("redirected %d times, the other was asked %d times", known, len(shown))
+				}
+				for _, said := range shown {
+					if said != "" {
+						t.Errorf("the other host was shown %q", said)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestNoWayFromTLSToPlainHTTP: neither a redirect nor the place where a registry has its tokens leads there, nor to the
+// metadata service of a cloud.
+func TestNoWayFromTLSToPlainHTTP(t *testing.T) {
+	plain := newHub(t, nil, false)
+	for _, tc := range []struct {
+		name, challenge, to, want string
+	}{
+		{"redirect", "", plain.URL, "would be asked without TLS"},
+		{"realm", `Bearer realm="` + plain.URL + `/token",service="s"`, "", "realm"},
+		{"realm of the metadata service", `Bearer realm="https://169.254.169.254/latest/meta-data",service="s"`, "", "realm"},
+		{"realm of the metadata service in another spelling", `Bearer realm="https://[::ffff:169.254.169.254]/latest",service="s"`, "", "realm"},
+		{"realm that is a file", `Bearer realm="file:///etc/shadow",service="s"`, "", "realm"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHub(t, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case tc.challenge != "":
+						w.Header().Set("WWW-Authenticate", tc.challenge)
+						w.WriteHeader(http.StatusUnauthorized)
+					case strings.Contains(r.URL.Path, "/manifests/"):
+						http.Redirect(w, r, tc.to+r.URL.Path, http.StatusFound)
+					}
+				})
+			}, true)
+			s := &image.Stager{Registries: []string{write(t, filepath.Join(t.TempDir(), "r.yaml"),
+				`{mirrors: {"m.example": {endpoint: ["`+h.URL+`"]}}, configs: {"`+h.host()+`": {auth: {username: me, password: hush-password}, tls: {ca_file: `+h.certificate(t)+`}}}}`)}}
+			_, err := stage(t, s, "m.example/x:1")
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hush") {
+				t.Errorf("error %v, want %s in it", err, tc.want)
+			}
+			if plain.was(t, "") {
+				t.Errorf("asked without TLS: %q", plain.asked)
+			}
+		})
+	}
+}
+
+// TestEndlessAnswers: what a registry says besides layers is read only so far.
+func TestEndlessAnswers(t *testing.T) {
+	for _, at := range []string{"/v2/", "/token", "/manifests/"} {
+		t.Run(at, func(t *testing.T) {
+			var sent atomic.Int64
+			endless := func(w http.ResponseWriter, status int) {
+				w.WriteHeader(status)
+				piece := bytes.Repeat([]byte(" "), 64<<10)
+				for range 1 << 14 {
+					n, err := w.Write(piece)
+					sent.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}
+			var h *hub
+			h = newHub(t, func(http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case r.URL.Path == at:
+						endless(w, map[string]int{"/v2/": http.StatusForbidden, "/token": http.StatusOK}[at])
+					case r.URL.Path == "/token":
+						_, _ = w.Write([]byte(`{"token":"t"}`))
+					case r.Header.Get("Authorization") == "":
+						w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+h.host()+`/token",service="s"`)
+						w.WriteHeader(http.StatusUnauthorized)
+					default:
+						endless(w, http.StatusOK)
+					}
+				})
+			}, false)
+			if _, err := stage(t, &image.Stager{}, h.host()+"/x:1"); err == nil {
+				t.Error("no error")
+			}
+			h.CloseClientConnections()
+			h.Close()
+			if sent.Load() > 64<<20 {
+				t.Errorf("%d bytes were taken", sent.Load())
+			}
+		})
 	}
 }
 

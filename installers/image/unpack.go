@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/drover-project/drover/plans"
 )
 
 const (
@@ -22,13 +24,16 @@ const (
 	fileMode       = 0o755 // of which the image's own mode is a part
 	maxPath        = 4095  // bytes, as Linux has it
 	maxName        = 255
+	// maxNames bounds the names of an image together, in bytes: those of a layer are in memory while it is unpacked.
+	// Real images stay below a tenth of it.
+	maxNames = 64 << 20
 )
 
 // unpackError is a fault of the image's content or of this host, which another registry would not mend.
 type unpackError struct{ cause error }
 
-// Error is that of the cause.
-func (e *unpackError) Error() string { return e.cause.Error() }
+// Error is that of the cause as one line: names of entries and of links are the image's.
+func (e *unpackError) Error() string { return plans.SafeLine(e.cause.Error()) }
 
 // Unwrap is the cause.
 func (e *unpackError) Unwrap() error { return e.cause }
@@ -40,7 +45,8 @@ type unpacker struct {
 	root       *os.Root
 	bytes      int64 // of tar, still allowed
 	content    int64 // of files, still allowed: sparse ones have more of it than of tar
-	entries    int   // still allowed
+	entries    int   // still allowed, the directories above entries included
+	names      int   // bytes of names, still allowed
 	maxBytes   int64
 	maxEntries int
 	// made are the paths of the layer at hand, true where it says what is there and false
@@ -59,13 +65,24 @@ func (u *unpacker) tar(r *tar.Reader) error {
 		if err != nil {
 			return err
 		}
-		if u.entries--; u.entries < 0 {
-			return refused("the image has more than %d entries", u.maxEntries)
+		if err := u.count(); err != nil {
+			return err
+		}
+		if u.names -= len(header.Name); u.names < 0 {
+			return refused("the names of the image's entries have more than %d bytes", maxNames)
 		}
 		if err := u.entry(header, r); err != nil {
 			return err
 		}
 	}
+}
+
+// count takes one more entry into account.
+func (u *unpacker) count() error {
+	if u.entries--; u.entries < 0 {
+		return refused("the image has more than %d entries", u.maxEntries)
+	}
+	return nil
 }
 
 // entry unpacks one.
@@ -94,6 +111,16 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 
 // make puts the entry in its place. A name that the layer has already is replaced, as tar does.
 func (u *unpacker) make(name string, h *tar.Header, content io.Reader) error {
+	// A layer need not list the directories above an entry; a name may have two thousand of them.
+	for above := path.Dir(name); above != "."; above = path.Dir(above) {
+		if _, ok := u.made[above]; ok {
+			break
+		}
+		if err := u.count(); err != nil {
+			return err
+		}
+		u.made[above] = false
+	}
 	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return u.fault(name, err)
 	}
@@ -103,12 +130,6 @@ func (u *unpacker) make(name string, h *tar.Header, content io.Reader) error {
 		}
 	}
 	u.made[name] = true
-	for above := path.Dir(name); above != "."; above = path.Dir(above) {
-		if _, ok := u.made[above]; ok {
-			break
-		}
-		u.made[above] = false
-	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return u.directory(name)
@@ -161,9 +182,9 @@ func inside(name string) (string, error) {
 // short is a name as it is written into an error.
 func short(name string) string {
 	if len(name) <= 200 {
-		return name
+		return plans.SafeLine(name)
 	}
-	return name[:200] + "…"
+	return plans.SafeLine(name[:200]) + "…"
 }
 
 func (u *unpacker) directory(name string) error {

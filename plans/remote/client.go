@@ -323,7 +323,7 @@ func wantJSON(answer *http.Response) error {
 
 // oneLine makes text from outside fit for a log line.
 func oneLine(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !plans.Safe(r) }), " ")
 	if len(s) > 300 {
 		s = strings.ToValidUTF8(s[:300], "") + " …"
 	}

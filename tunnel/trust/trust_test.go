@@ -1,15 +1,22 @@
 package trust
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 const aaa = "-----BEGIN CERTIFICATE-----\nAAA=\n-----END CERTIFICATE-----"
@@ -108,6 +115,33 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
+	// A server of another name that hands on the proof of the right one: its certificate is by another authority, or for
+	// another name.
+	answer = give(bundle, token)
+	for name, at := range map[string]string{"another name": strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "another authority": impostor(t, server.Config.Handler)} {
+		if _, err := Fetch(t.Context(), Server{URL: at + "/cacerts", Token: token}); err == nil || !strings.Contains(err.Error(), "did not sign") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// impostor answers as the handler does, with a certificate of its own for the same address.
+func impostor(t *testing.T, handler http.Handler) (url string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(handler)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 func TestOutdated(t *testing.T) {

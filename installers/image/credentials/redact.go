@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/drover-project/drover/plans"
 )
 
 const (
@@ -32,7 +34,7 @@ func Redact(text string, secrets []string) string {
 	}
 	text = userInfo.ReplaceAllString(text, "$1")
 	text = queries.ReplaceAllString(text, "$1")
-	text = strings.TrimSpace(control.ReplaceAllString(text, " "))
+	text = plans.SafeLine(strings.TrimSpace(control.ReplaceAllString(text, " ")))
 	if len(text) > maxSaid {
 		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
 	}
