@@ -14,7 +14,6 @@ import (
 
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/quotas"
 )
 
 // Call is one request.
@@ -59,7 +58,7 @@ func (c *Call) Param(name string) string { return strings.Join(c.Params(name), "
 func (c *Call) Source() string { return c.env.Origin.Source(c.R) }
 
 // Ctx is the context of the request, which names the caller to quotas.
-func (c *Call) Ctx() context.Context { return quotas.By(c.R.Context(), c.Who.UserID) }
+func (c *Call) Ctx() context.Context { return c.R.Context() }
 
 // Bind ends the request's context when the caller's token ends, or the caller may no longer do
 // to the object what the row is for, until stop is called; for requests that go on for as long as

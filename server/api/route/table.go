@@ -18,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/auth/proof"
+	"github.com/drover-project/drover/server/quotas"
 )
 
 // Env is what all requests share.
@@ -122,7 +123,7 @@ func protect(h http.Header) {
 func (t *Table) serveOwn(c *Call, row *compiled, w *statusRecorder) {
 	if t.env.Audit != nil {
 		if who, err := t.env.Auth.Authenticate(c.R); err == nil {
-			c.Who = who
+			asks(c, who)
 		}
 		trail := t.follow(c, row)
 		defer func() { trail.end(w) }()
@@ -269,7 +270,7 @@ func (c *Call) admitAnyone() bool {
 	o := auth.Object{Kind: c.Row.Access.Kind, Key: c.Param("id")}
 	if auth.May(auth.Identity{}, c.Row.Access.Verb, o) {
 		if who, err := c.env.Auth.Authenticate(c.R); err == nil && who.ClusterID == "" {
-			c.Who = who
+			asks(c, who)
 			c.W.Header().Set(authHeader, "true")
 		}
 		return true
@@ -311,7 +312,7 @@ func (c *Call) authenticate(scoped bool) bool {
 		c.Fail(norman.Errorf(http.StatusUnauthorized, norman.Unauthorized,
 			"this token is limited to cluster %s: it is good for /k8s/clusters/%s/ only", who.ClusterID, who.ClusterID))
 	default:
-		c.Who = who
+		asks(c, who)
 		c.W.Header().Set(authHeader, "true")
 		c.warnOfExpiry()
 		noteUse(c)
@@ -354,6 +355,12 @@ func (c *Call) StillAdmitted() error {
 	}
 	c.Who = who
 	return nil
+}
+
+// asks has a call come from a caller, whom the context of its request names to quotas from then on.
+func asks(c *Call, who auth.Identity) {
+	c.Who = who
+	c.R = c.R.WithContext(quotas.By(c.R.Context(), who.UserID))
 }
 
 // Again asks for the caller and the access of the row once more, for answers that go on for as long as the
