@@ -76,7 +76,7 @@ func Open(c Credentials, dial func(ctx context.Context) (net.Conn, error)) (*API
 		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: callLimit, DisableCompression: true, MaxResponseHeaderBytes: answers.HeaderBytes,
 	}}
 	// The address is never dialled. Every API server's certificate has the name, whatever its host is called.
-	config := &rest.Config{Host: "https://kubernetes.default:6443", QPS: perSecond, Burst: burst, UserAgent: manager, WarningHandler: rest.NoWarnings{}}
+	config := &rest.Config{Host: "https://kubernetes.default:6443", ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}, QPS: perSecond, Burst: burst, UserAgent: manager, WarningHandler: rest.NoWarnings{}}
 	asking := &http.Client{Transport: over, Timeout: callLimit}
 	client, err := kubernetes.NewForConfigAndClient(config, asking)
 	if err != nil {
@@ -106,7 +106,7 @@ func Reach(k *kubeconfig.Config) (kubernetes.Interface, error) {
 	}
 	config := &rest.Config{
 		Host: k.Server, Timeout: callLimit, QPS: perSecond, Burst: burst, UserAgent: manager,
-		DisableCompression: true, WarningHandler: rest.NoWarnings{}, BearerToken: k.Token, Username: k.Username, Password: k.Password,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}, DisableCompression: true, WarningHandler: rest.NoWarnings{}, BearerToken: k.Token, Username: k.Username, Password: k.Password,
 		TLSClientConfig: rest.TLSClientConfig{ServerName: k.TLSName, CAData: k.CA, CertData: k.Certificate, KeyData: k.Key},
 	}
 	way, err := rest.HTTPClientFor(config)

@@ -124,7 +124,7 @@ func (w *watcher) connect(ctx context.Context, subject records.Subject) (*connec
 	if err != nil {
 		return nil, fmt.Errorf("the credentials for the Kubernetes API %s are not usable: %w", w.place(subject), err)
 	}
-	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, QPS: -1, WarningHandler: rest.NoWarnings{}}, &http.Client{Transport: impatient})
+	client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: config.Host, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}, QPS: -1, WarningHandler: rest.NoWarnings{}}, &http.Client{Transport: impatient})
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", subject, err)
 	}
