@@ -127,6 +127,9 @@ func (h *host) serveAPI(w http.ResponseWriter, r *http.Request) {
 		<-stopped
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if strings.Contains(r.Header.Get("Accept"), "protobuf") { // as a real API server takes it, and answers are read as JSON alone
+		w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
+	}
 	switch {
 	case r.URL.Path == "/whoami":
 		_, _ = io.WriteString(w, whoami(r))
