@@ -48,7 +48,7 @@ func TestATerminalObeysNothingFromElsewhere(t *testing.T) {
 		"WriteString": func(w io.Writer) error { _, err := io.WriteString(w, hostile); return err },
 		"Copy":        func(w io.Writer) error { _, err := io.Copy(w, strings.NewReader(hostile)); return err },
 		"Copy of a stream": func(w io.Writer) error {
-			_, err := io.Copy(w, io.MultiReader(strings.NewReader(hostile[:6]), strings.NewReader(hostile[6:])))
+			_, err := io.Copy(w, struct{ io.Reader }{strings.NewReader(hostile)}) // which a terminal's file would read from by itself
 			return err
 		},
 		"Fprint": func(w io.Writer) error { _, err := fmt.Fprint(w, hostile); return err },
