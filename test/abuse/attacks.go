@@ -19,6 +19,9 @@ import (
 type attack struct {
 	name string
 	do   func(ctx context.Context, t *target) string
+	// elsewhere says that it is done by a process that gets what processor time the server and the well-behaved client leave: strangers
+	// bring processors of their own.
+	elsewhere bool
 	// first is done before the attack is measured; nil is nothing.
 	first func(ctx context.Context, t *target) error
 	limits
@@ -42,7 +45,7 @@ func strangers(each time.Duration) (all []attack) {
 		{"one registration token, as many machines as it brings", registrations},
 		{"one host with as many tunnels as it opens", tunnels},
 	} {
-		all = append(all, attack{name: a.name, do: a.do, limits: limits{lasts: each, after: mostAfter, during: math.MaxInt64, slowest: slowest}})
+		all = append(all, attack{name: a.name, do: a.do, elsewhere: true, limits: limits{lasts: each, after: mostAfter, during: math.MaxInt64, slowest: slowest}})
 	}
 	return all
 }

@@ -25,6 +25,7 @@ func main() {
 	flag.StringVar(&o.lie, "lie", "", "a text in the names of the lies that are told; empty is all")
 	each := flag.Duration("each", 8*time.Second, "how long each attack of strangers goes on")
 	who := flag.String("who", "strangers,liars", "who attacks: strangers, liars or both")
+	from := flag.String("from", "", "the address of a server that runs with its data below -dir, on which the one attack that -only names is done")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -34,6 +35,14 @@ func main() {
 	}
 	if strings.Contains(*who, "liars") {
 		attacks = append(attacks, liars()...)
+	}
+	if *from != "" {
+		note, err := one(ctx, o, *from, attacks)
+		if err != nil {
+			note = "!" + err.Error()
+		}
+		fmt.Print(note)
+		return
 	}
 	report, err := run(ctx, o, attacks)
 	fmt.Print(report.String())
