@@ -202,7 +202,7 @@ func (s *Server) bootstrap(ctx context.Context) error {
 		fmt.Fprintf(s.Out, "first login: user admin, password %s (shown only now)\n", generated)
 	}
 	local := []byte(s.names.local() + "\n")
-	if err := os.WriteFile(filepath.Join(s.DataDir, LocalURLFile), local, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.DataDir, LocalURLFile), local, 0o644); err != nil { // #nosec G306 -- an address, for everybody on the host
 		return fmt.Errorf("write the server's local address: %w", err)
 	}
 	fmt.Fprintf(s.Out, "on this host, drover's commands log in by %s\n", tokenFile)

@@ -206,7 +206,7 @@ func (f *frames) beginData(length uint64) error {
 		return violationf("it sent a frame of the unknown kind %#x", f.opcode)
 	}
 	if length > maxMessage || f.size+int64(length) > maxMessage {
-		return violationf("it announced a message of %d bytes, more than %d", uint64(f.size)+length, maxMessage)
+		return violationf("it announced a message of %d bytes, more than %d", uint64(f.size)+length, maxMessage) // #nosec G115 -- what came so far is never negative
 	}
 	f.size += int64(length)
 	f.left = int64(length)
@@ -296,6 +296,6 @@ func closeFrame(code uint16, reason string) []byte {
 	if len(reason) > maxCloseReason-2 {
 		reason = reason[:maxCloseReason-2]
 	}
-	b := []byte{0x80 | opClose, byte(2 + len(reason)), byte(code >> 8), byte(code)}
+	b := []byte{0x80 | opClose, byte(2 + len(reason)), byte(code >> 8), byte(code)} // #nosec G115 -- a reason has at most 123 bytes, a code is cut into bytes
 	return append(b, reason...)
 }

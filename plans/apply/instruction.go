@@ -263,7 +263,7 @@ func stow(dir string, c supervise.Command, script string) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, scriptFile), []byte(script), 0o700); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, scriptFile), []byte(script), 0o700); err != nil { // #nosec G306 -- a program
 			return err
 		}
 	}
@@ -310,7 +310,7 @@ func (e *Engine) fill(ctx context.Context, dir, image string, progress func(line
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // whatever the umask
+	if err := os.Chmod(dir, 0o755); err != nil { // #nosec G302 -- a directory, whatever the umask
 		return err
 	}
 	if image == "" {

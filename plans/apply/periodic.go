@@ -238,7 +238,7 @@ func (e *Engine) runDirectly(ctx context.Context, in plans.Instruction, dir stri
 	}
 	script := dir + "." + scriptFile
 	if in.Script != "" {
-		if err := os.WriteFile(script, []byte(in.Script), 0o700); err != nil {
+		if err := os.WriteFile(script, []byte(in.Script), 0o700); err != nil { // #nosec G306 -- a program
 			return -1, err
 		}
 	}

@@ -21,7 +21,7 @@ func ClosedDir(dir string, ours func(name string) bool) error {
 			return nil
 		}
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil { // #nosec G302 -- a directory
 		return fmt.Errorf("close the directory to others: %w", err)
 	}
 	return nil

@@ -190,7 +190,7 @@ func (f *follower) list(ctx context.Context) error {
 
 // watch opens a watch and follows it to its end, which is not an error when the server ends it in due time.
 func (f *follower) watch(ctx context.Context, initial bool) error {
-	seconds := watchSeconds + rand.IntN(watchSeconds)
+	seconds := watchSeconds + rand.IntN(watchSeconds) // #nosec G404 -- spreads load, nothing secret
 	s, err := f.c.watch(ctx, f.version, initial, seconds)
 	if err != nil {
 		return fmt.Errorf("watch the plan Secret: %w", err)

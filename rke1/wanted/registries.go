@@ -30,7 +30,7 @@ func (p *Plan) login(image string) string {
 	if !ok || r.User == "" && r.Password == "" {
 		return ""
 	}
-	text, err := json.Marshal(struct {
+	text, err := json.Marshal(struct { // #nosec G117 -- what Docker takes as a login
 		Username string `json:"username,omitempty"`
 		Password string `json:"password,omitempty"`
 	}{r.User, r.Password})

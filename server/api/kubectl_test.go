@@ -146,7 +146,7 @@ func (k kubectl) writes() {
 	k.fails("", `patch cluster berth --type=merge -p {"spec":{"kubernetesVersion":"v1.34.4+rke2r1","rkeConfig":{"machineGlobalConfig":null}}}`, "the distribution cannot be changed")
 	k.run(kubeDocument("berth", ""), "replace -f -", "replaced")
 	editor := filepath.Join(k.t.TempDir(), "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/traefik/servicelb/' \"$1\"\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/traefik/servicelb/' \"$1\"\n"), 0o700); err != nil { // a program
 		k.t.Fatal(err)
 	}
 	edit := k

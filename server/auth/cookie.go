@@ -85,7 +85,7 @@ func setForgery(w http.ResponseWriter, value string) {
 	if set = slices.DeleteFunc(set, func(c string) bool { return strings.HasPrefix(c, ForgeryCookie+"=") }); set != nil {
 		w.Header()["Set-Cookie"] = set
 	}
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ // #nosec G124 -- scripts of the page read it, which is what it is for
 		Name: ForgeryCookie, Value: value, Path: "/", Secure: true, SameSite: http.SameSiteLaxMode,
 	})
 }
@@ -93,7 +93,7 @@ func setForgery(w http.ResponseWriter, value string) {
 // EndSession takes the cookies away from a browser.
 func EndSession(w http.ResponseWriter) {
 	for _, name := range []string{SessionCookie, ForgeryCookie, openIDCookie} {
-		http.SetCookie(w, &http.Cookie{
+		http.SetCookie(w, &http.Cookie{ // #nosec G124 -- it takes cookies away
 			Name: name, Path: "/", MaxAge: -1, Secure: true, HttpOnly: name != ForgeryCookie, SameSite: http.SameSiteLaxMode,
 		})
 	}

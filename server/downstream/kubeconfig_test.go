@@ -19,7 +19,7 @@ func TestAHostThatLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin := filepath.Join(dir, "plugin")
-	if err := os.WriteFile(plugin, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700); err != nil { //nolint:gosec // a program that the test would see run
+	if err := os.WriteFile(plugin, []byte("#!/bin/sh\ntouch "+marker+"\n"), 0o700); err != nil { // a program that the test would see run
 		t.Fatal(err)
 	}
 	elsewhere, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

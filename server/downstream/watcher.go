@@ -127,7 +127,7 @@ func (w *watcher) run(ctx context.Context) {
 			pause = shortestPause
 		}
 		w.lost(shown)
-		wait := pause/2 + rand.N(pause)
+		wait := pause/2 + rand.N(pause) // #nosec G404 -- spreads load, nothing secret
 		if _, ok := errors.AsType[*ways.NoTunnelError](err); ok {
 			// The tunnel's arrival wakes us; a timer would only ask in vain.
 			wait = longestPause

@@ -232,7 +232,7 @@ func TestEveryCommand(t *testing.T) {
 func TestFlagsThatAreRefused(t *testing.T) {
 	a := &cluster{t: t}
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("hunter2"), 0o644); err != nil { //nolint:gosec // for everybody to read
+	if err := os.WriteFile(file, []byte("hunter2"), 0o644); err != nil { // for everybody to read
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{

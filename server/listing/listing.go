@@ -144,7 +144,7 @@ const MaxWatch = time.Hour
 // Duration is how long a watch lasts.
 func (o Options) Duration() time.Duration {
 	if o.Timeout <= 0 || o.Timeout > MaxWatch {
-		return MaxWatch/2 + rand.N(MaxWatch/2) //nolint:gosec // spreads load, nothing secret
+		return MaxWatch/2 + rand.N(MaxWatch/2) // #nosec G404 -- spreads load, nothing secret
 	}
 	// A little early, so that the end is ours and in order: the client's own limit is the same.
 	return o.Timeout - min(o.Timeout/10, 2*time.Second)
@@ -188,7 +188,7 @@ func whole(name, text string, bits int) (int64, error) {
 func Refuse(code int, reason metav1.StatusReason, format string, args ...any) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...), //nolint:gosec // an HTTP status
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: fmt.Sprintf(format, args...), // #nosec G115 -- an HTTP status
 	}}
 }
 

@@ -144,7 +144,7 @@ func TestAgentsOfBenchmark(t *testing.T) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: protocol == "h2"} //nolint:gosec // a benchmark
+			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: protocol == "h2"} // a benchmark
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+secrets+"?watch=true&"+nameQuery(agentName(i))+"&"+streamed, nil)
 			if err != nil {
 				t.Error(err)

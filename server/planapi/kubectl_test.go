@@ -94,7 +94,7 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("annotations %v, labels %v", s.Annotations, s.Labels)
 	}
 	editor := filepath.Join(t.TempDir(), "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/a: Mw==/a: NA==/' \"$1\"\n"), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/a: Mw==/a: NA==/' \"$1\"\n"), 0o700); err != nil { // a program
 		t.Fatal(err)
 	}
 	edit := k

@@ -45,7 +45,7 @@ func (e *failure) status() metav1.Status {
 		Status:   metav1.StatusFailure,
 		Message:  e.message,
 		Reason:   e.reason,
-		Code:     int32(e.code), //nolint:gosec // an HTTP status
+		Code:     int32(e.code), // #nosec G115 -- an HTTP status
 	}
 	if e.name != "" || e.retryAfter > 0 {
 		s.Details = &metav1.StatusDetails{Name: e.name, RetryAfterSeconds: e.retryAfter}

@@ -265,7 +265,7 @@ func (u *UI) Show(c *route.Call, status int, view View) error {
 		return err
 	}
 	f := frame{
-		View: view.head(), Who: c.Who, Nav: navOf(c.Who, view.Section), Main: template.HTML(body), //nolint:gosec // it is what a template of ours made
+		View: view.head(), Who: c.Who, Nav: navOf(c.Who, view.Section), Main: template.HTML(body), // #nosec G203 -- it is what a template of ours made
 		Seen: seenOf(body), Build: u.build, Form: auth.FormToken(c.R), Leaves: len(view.Topics) > 0, Now: u.Now().UTC(),
 	}
 	if look, err := c.R.Cookie("drover-look"); err == nil && slices.Contains([]string{"dark", "light"}, look.Value) {

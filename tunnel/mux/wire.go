@@ -137,7 +137,7 @@ func appendMessage(b []byte, op byte, size int, mask *[4]byte) []byte {
 	b = append(b, 0x80|op)
 	switch {
 	case size < 126:
-		b = append(b, masked|byte(size))
+		b = append(b, masked|byte(size)) // #nosec G115 -- at most 125
 	case size < 1<<16:
 		b = binary.BigEndian.AppendUint16(append(b, masked|126), uint16(size))
 	default:
@@ -150,7 +150,7 @@ func appendMessage(b []byte, op byte, size int, mask *[4]byte) []byte {
 }
 
 func appendHeader(b []byte, h header) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(h.kind)<<24|uint32(h.size))
+	b = binary.BigEndian.AppendUint32(b, uint32(h.kind)<<24|uint32(h.size)) // #nosec G115 -- at most maxPayload
 	return binary.BigEndian.AppendUint64(b, h.stream)
 }
 

@@ -106,7 +106,7 @@ func hungUp(raw syscall.RawConn) bool { return hungUpBy(unix.Poll, raw) }
 func hungUpBy(poll func([]unix.PollFd, int) (int, error), raw syscall.RawConn) bool {
 	gone := true
 	_ = raw.Control(func(fd uintptr) { // its error is that the connection is closed
-		ends := []unix.PollFd{{Fd: int32(fd)}}
+		ends := []unix.PollFd{{Fd: int32(fd)}} // #nosec G115 -- the descriptor of an open file
 		_, err := poll(ends, 0)
 		for errors.Is(err, unix.EINTR) {
 			_, err = poll(ends, 0)

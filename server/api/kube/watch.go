@@ -90,7 +90,7 @@ func (w *watcher) follow(cursor subscribe.Cursor) {
 	end := time.NewTimer(w.query.Duration())
 	defer end.Stop()
 	third := w.api.o.Heartbeat / 3
-	beat := time.NewTicker(2*third + rand.N(2*third+1)) //nolint:gosec // spreads load, nothing secret
+	beat := time.NewTicker(2*third + rand.N(2*third+1)) // #nosec G404 -- spreads load, nothing secret
 	defer beat.Stop()
 	for {
 		complete := store.Revision() // before the changes: all up to it are among them

@@ -118,7 +118,7 @@ func forward(c *route.Call, body io.Reader, stream bool) {
 		}
 		n, err := body.Read(buffer)
 		if n > 0 {
-			whole = buffer[n-1] == '\n'
+			whole = buffer[n-1] == '\n' // #nosec G602 -- n is at least 1
 			if _, err := c.W.Write(buffer[:n]); err != nil {
 				return
 			}

@@ -34,7 +34,7 @@ func statusOf(err error, answer *norman.Error) metav1.Status {
 		return known.ErrStatus
 	}
 	status := metav1.Status{
-		Status: metav1.StatusFailure, Code: int32(answer.Status), Reason: reasonOf(answer.Status), Message: answer.Message, //nolint:gosec // an HTTP status
+		Status: metav1.StatusFailure, Code: int32(answer.Status), Reason: reasonOf(answer.Status), Message: answer.Message, // #nosec G115 -- an HTTP status
 	}
 	if answer.Field != "" {
 		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: answer.Field, Message: answer.Message}}}

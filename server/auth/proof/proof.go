@@ -30,7 +30,7 @@ func Add(r *http.Request) {
 			r.AddCookie(c)
 		}
 	}
-	r.AddCookie(&http.Cookie{Name: auth.ForgeryCookie, Value: token})
+	r.AddCookie(&http.Cookie{Name: auth.ForgeryCookie, Value: token}) // #nosec G124 -- a cookie of a request
 	r.Header.Set(auth.ForgeryHeader, token)
 }
 

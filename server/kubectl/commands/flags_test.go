@@ -42,7 +42,7 @@ func TestFlags(t *testing.T) {
 	got := strings.Join(lines, "\n") + "\n"
 	path := filepath.Join("testdata", "flags.txt")
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil { //nolint:gosec // a list for everybody
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil { // a list for everybody
 			t.Fatal(err)
 		}
 	}

@@ -268,7 +268,7 @@ func (s *stream) pause() time.Duration {
 		return s.left()
 	}
 	third := s.hub.options.Heartbeat / 3
-	return min(s.left(), 2*third+rand.N(2*third+1)) //nolint:gosec // spreads load, nothing secret
+	return min(s.left(), 2*third+rand.N(2*third+1)) // #nosec G404 -- spreads load, nothing secret
 }
 
 // bookmarkFrame says up to where the stream is complete; end marks the end of the

@@ -56,8 +56,8 @@ func ofDayTwo() []Deed {
 	ca := operation("rotate-ca", "Rotate CAs", "The cluster gets new CAs and certificates, host by host, so that at no time one does not trust another. Kubeconfigs that were copied off the hosts have to be renewed before the next rotation.",
 		func(Subject, Given) views.Asked { return views.Asked{Kind: "rotate-certificates", CA: true} }, command("clusters rotate ca"))
 	all := []Deed{snapshot, restore(), rehearse(), rehearsals(), certificates, keys, token, ca}
-	for i := range all[2:] {
-		all[2+i].Rare = true
+	for i := 2; i < len(all); i++ {
+		all[i].Rare = true
 	}
 	return all
 }

@@ -68,7 +68,7 @@ const mostStored = 1<<16 - 1
 func stored(text []byte) []byte {
 	var out []byte
 	for part := range slices.Chunk(text, mostStored) {
-		size := uint16(len(part)) //nolint:gosec // at most mostStored
+		size := uint16(len(part)) // #nosec G115 -- at most mostStored
 		out = append(out, 0)
 		out = binary.LittleEndian.AppendUint16(out, size)
 		out = binary.LittleEndian.AppendUint16(out, ^size)

@@ -14,7 +14,7 @@ func Stamp(t time.Time) template.HTML {
 		return ""
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`) //nolint:gosec // digits alone
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2006-01-02 15:04:05 UTC") + `</time>`) // #nosec G203 -- digits alone
 }
 
 // Area is a text between the tags of a textarea, of which browsers drop one empty line at the begin.

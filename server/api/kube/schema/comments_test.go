@@ -47,7 +47,7 @@ func TestComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *rewrite {
-		if err := os.WriteFile("comments.json", want.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the source
+		if err := os.WriteFile("comments.json", want.Bytes(), 0o644); err != nil { // a file of the source
 			t.Fatal(err)
 		}
 		return
