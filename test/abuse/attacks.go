@@ -45,7 +45,7 @@ func strangers(each time.Duration) (all []attack) {
 		{"one registration token, as many machines as it brings", registrations},
 		{"one host with as many tunnels as it opens", tunnels},
 	} {
-		all = append(all, attack{name: a.name, do: a.do, elsewhere: true, limits: limits{lasts: each, after: mostAfter, during: math.MaxInt64, slowest: slowest}})
+		all = append(all, attack{name: a.name, do: a.do, elsewhere: true, limits: limits{lasts: each, after: mostAfter, during: math.MaxInt64, median: median, slowest: slowest}})
 	}
 	return all
 }
