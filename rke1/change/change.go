@@ -107,11 +107,7 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 		return nil, err
 	}
 	ro := &Rotation{}
-	open := before.Desired.Config.RotateCertificates
-	if open == nil && before.ChangesCA() {
-		open = &config.RotateCertificates{CACertificates: true}
-	}
-	if open != nil {
+	if open := before.Rotation(); open != nil {
 		if open.CACertificates != what.CA || !what.CA && !slices.Equal(open.Services, what.Services) {
 			return nil, unfinished("another rotation of certificates", resumes(open))
 		}
@@ -132,6 +128,9 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 			encryption = before.Current.Encryption
 		}
 		ro.Next = &state.State{Desired: state.Part{Config: cfg, Certificates: bundle, Encryption: encryption}, Current: before.Current}
+		current := *before.Current.Config
+		current.RotateCertificates = nil // of a rotation that the rke CLI has finished
+		ro.Next.Current.Config = &current
 	}
 	if ro.Ended, err = ended(before.Current.Certificates, src.Now); err != nil {
 		return nil, err
