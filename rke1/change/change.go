@@ -67,7 +67,7 @@ func AsDeployed(w Cluster) (*config.Cluster, error) {
 	if w.Before == nil || w.Before.Current.Config == nil {
 		return nil, advice.With(errors.New("nothing of the cluster is deployed yet"), advice.Step{Kind: advice.BringUp})
 	}
-	c := *w.Before.Current.Config
+	c := w.Before.Current.Config.WithoutChecksums()
 	c.BastionHost, c.PrivateRegistries = w.Config.BastionHost, w.Config.PrivateRegistries
 	c.Nodes = nil
 	for _, n := range w.Before.Current.Config.Nodes {

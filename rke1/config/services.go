@@ -2,6 +2,11 @@ package config
 
 // services.go is about the containers that are Kubernetes: their settings one by one.
 
+import (
+	"slices"
+	"strings"
+)
+
 // Services are the six components.
 type Services struct {
 	Etcd           Etcd           `yaml:"etcd,omitempty" json:"etcd"`
@@ -139,4 +144,19 @@ type Kubelet struct {
 // KubeProxy is kube-proxy.
 type KubeProxy struct {
 	Service `yaml:",inline"`
+}
+
+// WithoutChecksums is the config without RKE_CLOUD_CONFIG_CHECKSUM and its like in the environment of containers. A run of the rke
+// CLI adds them to the config that it keeps as currentState, once for each host of the control plane; nothing asks for them.
+func (c Cluster) WithoutChecksums() Cluster {
+	s := &c.Services
+	for _, service := range []*Service{
+		&s.Etcd.Service, &s.KubeAPI.Service, &s.KubeController.Service, &s.Scheduler.Service, &s.Kubelet.Service, &s.KubeProxy.Service,
+	} {
+		service.ExtraEnv = slices.DeleteFunc(slices.Clone(service.ExtraEnv), func(e string) bool {
+			name, _, _ := strings.Cut(e, "=")
+			return strings.HasPrefix(name, "RKE_") && strings.HasSuffix(name, "_CHECKSUM")
+		})
+	}
+	return c
 }

@@ -24,7 +24,7 @@ func essence(s *state.State, known config.Versions) *state.State {
 		if p.Config == nil {
 			return p
 		}
-		c := config.WithDefaults(*p.Config, known)
+		c := *asked(p, known).Config
 		c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
 		c.SSHKeyPath, c.SSHCertPath, c.SSHAgentAuth, c.BastionHost = "", "", false, config.BastionHost{}
 		c.Nodes = slices.Clone(c.Nodes)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +103,7 @@ func Make(s *state.State, o Options, now time.Time) (*Export, error) {
 	e := &Export{}
 	next := &state.State{Desired: o.part(s.Desired), Current: o.part(s.Current)}
 	e.completeWorkers(next)
-	differences, err := Differences(next)
+	differences, err := Differences(next, o.known())
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (e *Export) note(format string, args ...any) {
 
 // part is one of a state's two as the command line would have written it.
 func (o Options) part(p state.Part) state.Part {
-	c := config.WithDefaults(*p.Config, o.known())
+	c := config.WithDefaults(p.Config.WithoutChecksums(), o.known())
 	c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
 	for i := range c.Nodes {
 		c.Nodes[i].NodeName = ""
@@ -189,9 +190,10 @@ func workerOnly(n config.Node) bool {
 }
 
 // Differences are the paths by which what a cluster should be differs from what was deployed; none after
-// a run that came to its end. The administrator's certificate, which every run makes anew, does not count.
-func Differences(s *state.State) ([]string, error) {
-	all, err := state.Diff(&state.State{Desired: s.Desired}, &state.State{Desired: s.Current})
+// a run that came to its end. The administrator's certificate, which every run makes anew, does not count, nor what the rke CLI
+// leaves in one of the two alone.
+func Differences(s *state.State, known config.Versions) ([]string, error) {
+	all, err := state.Diff(&state.State{Desired: asked(s.Desired, known)}, &state.State{Desired: asked(s.Current, known)})
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +205,27 @@ func Differences(s *state.State) ([]string, error) {
 		}
 	}
 	return own, nil
+}
+
+// asked is a part of a state with what its config asks of the hosts, after defaults. A run of the rke CLI adds checksums to the
+// config, fills how nodes are drained in currentState alone, keeps its flag --ignore-docker-version, and writes the default
+// registry alone for an image that a version does not have.
+func asked(p state.Part, known config.Versions) state.Part {
+	if p.Config == nil {
+		return p
+	}
+	c := config.WithDefaults(p.Config.WithoutChecksums(), known)
+	c.IgnoreDockerVersion = nil
+	images := reflect.ValueOf(&c.SystemImages).Elem()
+	for _, r := range c.PrivateRegistries {
+		for i := range images.NumField() {
+			if r.IsDefault && r.URL != "" && strings.TrimSuffix(images.Field(i).String(), "/") == r.URL {
+				images.Field(i).SetString("")
+			}
+		}
+	}
+	p.Config = &c
+	return p
 }
 
 // What every run of the command line changes in a bundle.

@@ -360,6 +360,52 @@ func TestWorkersOfOtherEngines(t *testing.T) {
 	}
 }
 
+// byRKE is a state as the rke CLI leaves it after a run that came to its end.
+func byRKE(t *testing.T, text string) *state.State {
+	s := deployed(t, text)
+	s.Desired.Config.UpgradeStrategy.DrainInput = nil
+	yes := true
+	s.Desired.Config.IgnoreDockerVersion, s.Current.Config.IgnoreDockerVersion = &yes, &yes
+	current := &s.Current.Config.Services
+	const cloud = "RKE_CLOUD_CONFIG_CHECKSUM=0cc175b9c0f1b6a831c399e269772661"
+	current.KubeController.ExtraEnv = append(current.KubeController.ExtraEnv, cloud, cloud)
+	current.KubeAPI.ExtraEnv = append(current.KubeAPI.ExtraEnv, "RKE_AUDITLOG_CONFIG_CHECKSUM=92eb5ffee6ae2fec3ad71c777531578f", cloud)
+	s.Desired.Config.SystemImages.ACIGBPServerContainer, s.Current.Config.SystemImages.ACIGBPServerContainer = "registry.example.com/base/", "registry.example.com/base/"
+	return s
+}
+
+func TestWhatTheCommandLineLeavesIsNoInterruption(t *testing.T) {
+	text := strings.Replace(clusterText, "upgrade_strategy: {drain: true}\n", "", 1)
+	text = strings.Replace(text, "  kubelet: {", "  kube-controller: {extra_env: [\"MINE=1\"]}\n  kubelet: {", 1)
+	file, err := config.Parse(strictyaml.Source{File: "cluster.yml"}, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := config.Versions{Default: data(t).Default(), Images: data(t).Images}
+	c := config.WithDefaults(file.Cluster, known)
+	s := byRKE(t, text)
+	remarks, err := export.Examine(&c, s, known, birth)
+	if err != nil || len(remarks) > 0 {
+		t.Errorf("an import says %q, %v", remarks, err)
+	}
+	if changed, err := export.Elsewhere(deployed(t, text), s, known); err != nil || len(changed) > 0 {
+		t.Errorf("another run has changed %q, %v", changed, err)
+	}
+	e := made(t, s, options(t))
+	exported, err := state.Decode(content(t, e.Files, export.StateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := exported.Current.Config.Services.KubeController.ExtraEnv; !slices.Equal(env, []string{"MINE=1"}) {
+		t.Errorf("extra_env of the controller manager is exported as %q", env)
+	}
+	s.Current.Config.Services.KubeController.ExtraEnv[0] = "MINE=2"
+	remarks, err = export.Examine(&c, s, known, birth)
+	if err != nil || len(remarks) != 1 || !strings.Contains(remarks[0], "rkeConfig.services.kubeController.extraEnv[0]") {
+		t.Errorf("an interrupted run: %q, %v", remarks, err)
+	}
+}
+
 func TestInterruptedRun(t *testing.T) {
 	s := deployed(t, clusterText)
 	s.Desired.Config.Services.Kubelet.ExtraArgs["max-pods"] = "300"
