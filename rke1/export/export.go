@@ -135,6 +135,12 @@ func (o Options) part(p state.Part) state.Part {
 	for i := range c.Nodes {
 		c.Nodes[i].NodeName = ""
 	}
+	if e := c.Services.KubeAPI.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+		e.CustomConfig.TypeMeta = config.TypeMeta{} // the command line writes both, and those that are given as well
+		if state.NamedTwice(p.Encryption) {
+			e.CustomConfig.TypeMeta = config.TypeMeta{Kind: "EncryptionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"}
+		}
+	}
 	o.SSH.put(&c, o.OverTunnel)
 	c = config.WithDefaults(c, o.known()) // what the bastion leaves open
 	b := maps.Clone(p.Certificates)
@@ -216,6 +222,9 @@ func asked(p state.Part, known config.Versions) state.Part {
 	}
 	c := config.WithDefaults(p.Config.WithoutChecksums(), known)
 	c.IgnoreDockerVersion = nil
+	if e := c.Services.KubeAPI.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+		e.CustomConfig.TypeMeta = config.TypeMeta{}
+	}
 	images := reflect.ValueOf(&c.SystemImages).Elem()
 	for _, r := range c.PrivateRegistries {
 		for i := range images.NumField() {

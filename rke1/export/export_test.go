@@ -226,6 +226,37 @@ nodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]`,
 	}
 }
 
+// TestCustomEncryptionInBothForms: the command line writes apiVersion and kind, and those of custom_config as well. The config that is
+// exported is the one from which it writes the text that the API servers have.
+func TestCustomEncryptionInBothForms(t *testing.T) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"
+	text := strings.Replace(clusterText, "secrets_encryption_config: {enabled: true}", "secrets_encryption_config: {enabled: true, custom_config: "+
+		"{kind: EncryptionConfiguration, apiVersion: apiserver.config.k8s.io/v1, resources: [{resources: [secrets], providers: [{aesgcm: {keys: [{name: g, secret: c2VjcmV0}]}}]}]}}", 1)
+	for _, own := range []bool{true, false} {
+		s := deployed(t, text)
+		if !own {
+			s.Desired.Encryption, s.Current.Encryption = head+s.Desired.Encryption, head+s.Current.Encryption
+		}
+		e := made(t, s, options(t))
+		exported, err := state.Decode(content(t, e.Files, export.StateFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := config.Parse(strictyaml.Source{File: export.ConfigFile}, content(t, e.Files, export.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		custom := file.Cluster.Services.KubeAPI.SecretsEncryptionConfig.CustomConfig
+		if named := custom.Kind != "" && custom.APIVersion != ""; named == own || exported.Desired.Encryption != s.Desired.Encryption {
+			t.Errorf("of drover's own form %v: kind %q, apiVersion %q with\n%s", own, custom.Kind, custom.APIVersion, exported.Desired.Encryption)
+		}
+		known := config.Versions{Default: data(t).Default(), Images: data(t).Images}
+		if changed, err := export.Elsewhere(s, exported, known); err != nil || len(changed) > 0 {
+			t.Errorf("an export changes %q, %v", changed, err)
+		}
+	}
+}
+
 // plan is what should be on each host.
 func plan(t *testing.T, c *config.Cluster, encryption string) map[string]wanted.Host {
 	t.Helper()

@@ -183,7 +183,8 @@ func (k *checker) podSecurity() {
 // kinds looks at the objects of Kubernetes: the API server would not start with others.
 func (k *checker) kinds() {
 	api := &k.c.Services.KubeAPI
-	if e := api.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+	// Without both it is taken: the file has them anyhow.
+	if e := api.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil && e.CustomConfig.TypeMeta != (config.TypeMeta{}) {
 		k.kind("secrets_encryption_config.custom_config", e.CustomConfig.TypeMeta, "EncryptionConfiguration", "apiserver.config.k8s.io/v1")
 	}
 	if a := api.AdmissionConfiguration; a != nil {
