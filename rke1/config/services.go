@@ -82,12 +82,14 @@ type KubeAPI struct {
 	ServiceClusterIPRange string `yaml:"service_cluster_ip_range,omitempty" json:"serviceClusterIpRange,omitempty"`
 	ServiceNodePortRange  string `yaml:"service_node_port_range,omitempty" json:"serviceNodePortRange,omitempty"`
 	// PodSecurityConfiguration is privileged or restricted.
-	PodSecurityConfiguration string                  `yaml:"pod_security_configuration,omitempty" json:"podSecurityConfiguration,omitempty"`
-	AlwaysPullImages         bool                    `yaml:"always_pull_images,omitempty" json:"alwaysPullImages,omitempty"`
-	SecretsEncryptionConfig  *SecretsEncryption      `yaml:"secrets_encryption_config,omitempty" json:"secretsEncryptionConfig,omitempty"`
-	AuditLog                 *AuditLog               `yaml:"audit_log,omitempty" json:"auditLog,omitempty"`
-	AdmissionConfiguration   *AdmissionConfiguration `yaml:"admission_configuration,omitempty" json:"admissionConfiguration,omitempty"`
-	EventRateLimit           *EventRateLimit         `yaml:"event_rate_limit,omitempty" json:"eventRateLimit,omitempty"`
+	PodSecurityConfiguration string `yaml:"pod_security_configuration,omitempty" json:"podSecurityConfiguration,omitempty"`
+	// PodSecurityPolicy is the admission plugin of that name, which Kubernetes has up to 1.24.
+	PodSecurityPolicy       bool                    `yaml:"pod_security_policy,omitempty" json:"podSecurityPolicy,omitempty"`
+	AlwaysPullImages        bool                    `yaml:"always_pull_images,omitempty" json:"alwaysPullImages,omitempty"`
+	SecretsEncryptionConfig *SecretsEncryption      `yaml:"secrets_encryption_config,omitempty" json:"secretsEncryptionConfig,omitempty"`
+	AuditLog                *AuditLog               `yaml:"audit_log,omitempty" json:"auditLog,omitempty"`
+	AdmissionConfiguration  *AdmissionConfiguration `yaml:"admission_configuration,omitempty" json:"admissionConfiguration,omitempty"`
+	EventRateLimit          *EventRateLimit         `yaml:"event_rate_limit,omitempty" json:"eventRateLimit,omitempty"`
 }
 
 // SecretsEncryption encrypts Secrets in etcd, by a key of its own or as CustomConfig says.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/installers/kubeconfig"
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
@@ -121,7 +122,7 @@ func Make(s *state.State, o Options, now time.Time) (*Export, error) {
 	if e.Findings = Lint(e.Files, o); len(e.Findings) > 0 && !o.Faulty {
 		return nil, &LintError{Findings: e.Findings}
 	}
-	return e, e.notes(next, now)
+	return e, e.notes(next, o.Versions, now)
 }
 
 func (e *Export) note(format string, args ...any) {
@@ -140,6 +141,9 @@ func (o Options) part(p state.Part) state.Part {
 		if state.NamedTwice(p.Encryption) {
 			e.CustomConfig.TypeMeta = config.TypeMeta{Kind: "EncryptionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"}
 		}
+	}
+	if a := c.Services.KubeAPI.AuditLog; a != nil && !a.Enabled {
+		a.Configuration = nil // the command line would give the API server its flags, without the file
 	}
 	o.SSH.put(&c, o.OverTunnel)
 	c = config.WithDefaults(c, o.known()) // what the bastion leaves open
@@ -278,7 +282,10 @@ func sums(files []File) []byte {
 }
 
 // notes are those that follow from the finished state.
-func (e *Export) notes(s *state.State, now time.Time) error {
+func (e *Export) notes(s *state.State, v *versions.Data, now time.Time) error {
+	if own := addons.OwnTexts(s.Desired.Config, v); len(own) > 0 {
+		e.note("the first `rke up` replaces the pods of the add-ons %s on all nodes; point 8 of %s says how to have it otherwise", list(own), ReadmeFile)
+	}
 	if fields := placeholders(s.Desired.Config); len(fields) > 0 {
 		e.note("fill in what is %s in %s: %s. A placeholder makes the command line stop before it connects anywhere", Placeholder, ConfigFile, list(fields))
 	}

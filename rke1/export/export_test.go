@@ -105,6 +105,13 @@ var deployments = func() func(string) ([]byte, error) {
 	}
 }()
 
+// podsNote is of every export with the embedded data, which have no texts of the rke CLI.
+const podsNote = "the first `rke up` replaces the pods of the add-ons rke-network-plugin, rke-coredns-addon, rke-metrics-addon, rke-ingress-controller on all nodes"
+
+func but(all []string, without string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return strings.HasPrefix(text, without) })
+}
+
 func made(t *testing.T, s *state.State, o export.Options) *export.Export {
 	t.Helper()
 	e, err := export.Make(s, o, birth)
@@ -156,8 +163,8 @@ func TestFiles(t *testing.T) {
 	}
 	golden(t, "cluster.yml", content(t, e.Files, export.ConfigFile))
 	golden(t, "README", content(t, e.Files, export.ReadmeFile))
-	if len(e.Notes) > 0 {
-		t.Errorf("notes about a cluster of which nothing is to be said: %q", e.Notes)
+	if notes := but(e.Notes, podsNote); len(notes) > 0 || len(e.Notes) != 1 {
+		t.Errorf("notes about a cluster of which only add-ons are to be said: %q", e.Notes)
 	}
 	for _, secret := range []string{"hunter2", "hunter3", "BEGIN"} {
 		if strings.Contains(string(content(t, e.Files, export.ReadmeFile)), secret) {
@@ -254,6 +261,40 @@ func TestCustomEncryptionInBothForms(t *testing.T) {
 		if changed, err := export.Elsewhere(s, exported, known); err != nil || len(changed) > 0 {
 			t.Errorf("an export changes %q, %v", changed, err)
 		}
+	}
+}
+
+// TestReleasesOfTheCommandLine: the lines before 1.5 make every API server anew, and the version data name them for old versions.
+func TestReleasesOfTheCommandLine(t *testing.T) {
+	for _, c := range []struct{ version, more, want string }{
+		{"v1.23.17-rancher1-1", "", "Use rke 1.5.0 or later; 1.7 is the last line. It leaves the containers of the cluster as they are. Earlier lines make every kube-apiserver anew. " +
+			"`rke config --list-version --all` lists this version in releases up to 1.4 alone; later ones take it all the same."},
+		{"v1.31.4-rancher1-1", "", " or later; 1.7 is the last line. It leaves the containers of the cluster as they are."},
+		{"v1.24.17-rancher1-1", "services: {kube-api: {pod_security_policy: true}}", "Use the last rke of the line 1.4: later ones take the admission plugin PodSecurityPolicy"},
+		{"v1.30.5-rancher1-1", "dns: {reversecidrs: [10.0.0.0/8]}", "The configuration of DNS changes"},
+		{"v1.30.5-rancher1-1", "services: {kube-api: {admission_configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, " +
+			"plugins: [{name: ImagePolicyWebhook, path: /etc/kubernetes/image.yaml}]}}}", "Every kube-apiserver may be made anew"},
+	} {
+		s := deployed(t, "kubernetes_version: "+c.version+"\nnodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]\n"+c.more)
+		text := strings.Join(strings.Fields(string(content(t, made(t, s, options(t)).Files, export.ReadmeFile))), " ")
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%s %s lacks %q:\n%s", c.version, c.more, c.want, text)
+		}
+	}
+}
+
+// TestAnAuditLogThatIsOff is exported without its configuration: the rke CLI would give the API server the flags without the file.
+func TestAnAuditLogThatIsOff(t *testing.T) {
+	s := deployed(t, strings.Replace(clusterText, "kube-api: {", "kube-api: {audit_log: {enabled: false, configuration: {max_age: 3, path: /var/log/a.json, format: json}}, ", 1))
+	if a := s.Desired.Config.Services.KubeAPI.AuditLog; a.Configuration == nil {
+		t.Fatal("the cluster has no configuration")
+	}
+	file, err := config.Parse(strictyaml.Source{File: export.ConfigFile}, content(t, made(t, s, options(t)).Files, export.ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := file.Cluster.Services.KubeAPI.AuditLog; a == nil || a.Enabled || a.Configuration != nil {
+		t.Errorf("exported with %+v", a)
 	}
 }
 
@@ -386,7 +427,7 @@ func TestWorkersOfOtherEngines(t *testing.T) {
 	if len(exported.Current.Config.Nodes) != 3 || exported.Current.Config.Nodes[0].NodeName != "" {
 		t.Errorf("nodes of currentState: %v", exported.Current.Config.Nodes)
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "203.0.113.11") {
+	if notes := but(e.Notes, podsNote); len(notes) != 1 || !strings.Contains(notes[0], "203.0.113.11") {
 		t.Errorf("notes %q do not name the worker", e.Notes)
 	}
 }
@@ -461,7 +502,7 @@ func TestInterruptedRun(t *testing.T) {
 	if text := string(content(t, e.Files, export.ReadmeFile)); !strings.Contains(text, "rkeConfig.services.kubelet.extraArgs.max-pods") {
 		t.Error("the README does not say that a run was interrupted")
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "interrupted") {
+	if notes := but(e.Notes, podsNote); len(notes) != 1 || !strings.Contains(notes[0], "interrupted") {
 		t.Errorf("notes: %q", e.Notes)
 	}
 }

@@ -482,6 +482,17 @@ func TestLoginsOfTheKubelet(t *testing.T) {
 	}
 }
 
+// Pod security policies have ended with 1.25; those of a cluster of the rke CLI 1.4 are kept until then.
+func TestPodSecurityPolicies(t *testing.T) {
+	for i, version := range minors {
+		f := own(container(t, version, "10.0.0.1", KubeAPIServer, func(c *config.Cluster) { c.Services.KubeAPI.PodSecurityPolicy = true }))
+		plugin := strings.HasSuffix(f["enable-admission-plugins"], ",PodSecurityPolicy")
+		if has := i < 2; plugin != has || (f["runtime-config"] == "policy/v1beta1/podsecuritypolicy=true") != has {
+			t.Errorf("%s: %s, %s", version, f["enable-admission-plugins"], f["runtime-config"])
+		}
+	}
+}
+
 func TestFiles(t *testing.T) {
 	in := input(t, minors[2], func(c *config.Cluster) {
 		c.CloudProvider = config.CloudProvider{Name: "custom", Custom: "cloud"}

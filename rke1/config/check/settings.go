@@ -166,6 +166,13 @@ func (k *checker) docker() {
 }
 
 func (k *checker) podSecurity() {
+	const policies = "services.kube-api.pod_security_policy"
+	switch asked := k.c.Services.KubeAPI.PodSecurityPolicy; {
+	case asked && k.version.AtLeast(25):
+		k.warn(policies, "is ignored: pod security policies have ended with Kubernetes 1.25, and pod_security_configuration has come with 1.23")
+	case asked:
+		k.warn(policies, "lets pods start by policies alone, which a cluster of the rke command line has; drover brings none")
+	}
 	const path = "services.kube-api.pod_security_configuration"
 	level := k.c.Services.KubeAPI.PodSecurityConfiguration
 	if level == "" {
