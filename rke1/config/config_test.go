@@ -370,7 +370,8 @@ func TestNetworkOptions(t *testing.T) {
 		{"{plugin: canal, options: {canal_flannel_backend_vni: 5, canal_iface: eth1}, canal_network_provider: {iface: eth0}}",
 			map[string]string{"canal_flannel_backend_vni": "5", "canal_iface": "eth1", "canal_flannel_backend_port": "8472"}},
 		{"{plugin: flannel, flannel_network_provider: {iface: eth0}}", map[string]string{"flannel_iface": "eth0", "flannel_backend_type": "vxlan"}},
-		{"{plugin: weave, weave_network_provider: {password: p}}", map[string]string{"weave_password": "p"}},
+		{"{plugin: weave, weave_network_provider: {password: p}}", map[string]string{"WeavePassword": "p"}},
+		{"{plugin: weave, options: {WeavePassword: q}, weave_network_provider: {password: p}}", map[string]string{"WeavePassword": "q"}},
 		{"{plugin: aci, aci_network_provider: {system_id: s, opflex_log_level: debug}}",
 			map[string]string{"aci_system_identifier": "s", "aci_opflex_agent_log_level": "debug", "aci_multus_disable": "true"}},
 	} {

@@ -92,7 +92,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("a second time to the same directory: %v", err)
 	}
 	// What was exported is a cluster's files like any others.
-	if out, said, err := run(t, filepath.Join(dir, "out"), nil, "export", "--dir", "again"); err != nil || strings.Contains(said, "WARN") {
+	if out, said, err := run(t, filepath.Join(dir, "out"), nil, "export", "--dir", "again"); err != nil || strings.Count(said, "WARN") != 1 {
 		t.Errorf("%q, %q, %v", out, said, err)
 	}
 	before, err := os.ReadFile(filepath.Join(dir, "out", "README"))

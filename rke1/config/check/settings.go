@@ -34,6 +34,10 @@ func (k *checker) network() {
 		k.fail("network.mtu", "%d is not a size; 0 leaves it to the plugin", n.MTU)
 	}
 	if n.Plugin == config.PluginWeave {
+		if other := n.Options["weave_password"]; other != "" && other != n.Options["WeavePassword"] {
+			k.fail("network.options", "weave_password is not the option of the password, so that the rke command line runs without one; "+
+				"write weave_network_provider.password where traffic between pods is encrypted, and take it out otherwise")
+		}
 		switch {
 		case k.version.AtLeast(30):
 			k.fail("network.plugin", "%s is not there from Kubernetes 1.30 on; clusters that have it stay at 1.29", config.PluginWeave)
