@@ -482,6 +482,26 @@ func TestLoginsOfTheKubelet(t *testing.T) {
 	}
 }
 
+// A login of ECR is for pulls alone: it ends after hours, and the kubelet has a helper.
+func TestLoginsOfECR(t *testing.T) {
+	const aws = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"
+	in := input(t, minors[2], func(c *config.Cluster) {
+		c.PrivateRegistries = []config.PrivateRegistry{{URL: aws, IsDefault: true, ECRCredentialPlugin: &config.ECRCredentialPlugin{AccessKeyID: "AKIA", SecretAccessKey: "hush"}}}
+		c.SystemImages.Kubernetes = aws + "/rancher/hyperkube:v1.30.5-rancher1"
+	})
+	without := find(t, hosts(t, in)["10.0.0.4"], Kubelet)
+	in.Registries = slices.Clone(in.Config.PrivateRegistries)
+	in.Registries[0].User, in.Registries[0].Password = "AWS", "for twelve hours"
+	with := find(t, hosts(t, in)["10.0.0.4"], Kubelet)
+	if without.ImageRegistryAuthConfig != "" || with.ImageRegistryAuthConfig != "eyJ1c2VybmFtZSI6IkFXUyIsInBhc3N3b3JkIjoiZm9yIHR3ZWx2ZSBob3VycyJ9" {
+		t.Errorf("pulls log in with %q, and before with %q", with.ImageRegistryAuthConfig, without.ImageRegistryAuthConfig)
+	}
+	with.ImageRegistryAuthConfig = ""
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("the container is another: %s", diff)
+	}
+}
+
 // Pod security policies have ended with 1.25; those of a cluster of the rke CLI 1.4 are kept until then.
 func TestPodSecurityPolicies(t *testing.T) {
 	for i, version := range minors {
