@@ -25,7 +25,7 @@ func essence(s *state.State, known config.Versions) *state.State {
 			return p
 		}
 		c := *asked(p, known).Config
-		c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
+		c.Restore = config.Restore{}
 		c.SSHKeyPath, c.SSHCertPath, c.SSHAgentAuth, c.BastionHost = "", "", false, config.BastionHost{}
 		c.Nodes = slices.Clone(c.Nodes)
 		for i := range c.Nodes {

@@ -218,14 +218,15 @@ func Differences(s *state.State, known config.Versions) ([]string, error) {
 }
 
 // asked is a part of a state with what its config asks of the hosts, after defaults. A run of the rke CLI adds checksums to the
-// config, fills how nodes are drained in currentState alone, keeps its flag --ignore-docker-version, and writes the default
-// registry alone for an image that a version does not have.
+// config, fills how nodes are drained in currentState alone, keeps its flag --ignore-docker-version and the rotations that it has
+// finished, and writes the default registry alone for an image that a version does not have. Of a rotation that was interrupted
+// certificates or keys differ.
 func asked(p state.Part, known config.Versions) state.Part {
 	if p.Config == nil {
 		return p
 	}
 	c := config.WithDefaults(p.Config.WithoutChecksums(), known)
-	c.IgnoreDockerVersion = nil
+	c.IgnoreDockerVersion, c.RotateCertificates, c.RotateEncryptionKey = nil, nil, false
 	if e := c.Services.KubeAPI.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
 		e.CustomConfig.TypeMeta = config.TypeMeta{}
 	}

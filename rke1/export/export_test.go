@@ -438,6 +438,9 @@ func byRKE(t *testing.T, text string) *state.State {
 	s.Desired.Config.UpgradeStrategy.DrainInput = nil
 	yes := true
 	s.Desired.Config.IgnoreDockerVersion, s.Current.Config.IgnoreDockerVersion = &yes, &yes
+	rotated := &config.RotateCertificates{Services: []string{"kubelet"}}
+	s.Desired.Config.RotateCertificates, s.Current.Config.RotateCertificates = rotated, rotated
+	s.Desired.Config.RotateEncryptionKey = true
 	current := &s.Current.Config.Services
 	const cloud = "RKE_CLOUD_CONFIG_CHECKSUM=0cc175b9c0f1b6a831c399e269772661"
 	current.KubeController.ExtraEnv = append(current.KubeController.ExtraEnv, cloud, cloud)
