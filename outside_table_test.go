@@ -255,6 +255,11 @@ var places = map[string]struct {
 			"alone, refuses a kubeconfig's server without https, and tunnel/answers bounds answers and follows no redirect.",
 		sites: []string{"client in Open ×5", "client in Reach ×2"},
 	},
+	"rke1/ecr": {
+		why: "cluster.yml names a registry, whose region becomes part of a host below amazonaws.com (registry); no redirect is followed, " +
+			"the answer is bounded, and the way is that of add-ons, in the server server/outgoing's (wire.go).",
+		sites: []string{"client in login"},
+	},
 	"rke1/onhost": {
 		why: "Addresses are those that the engine asks on a host, dialled from that host; no redirect is followed, and headers " +
 			"are bounded.",

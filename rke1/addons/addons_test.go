@@ -457,7 +457,7 @@ func TestOptions(t *testing.T) {
 		{"ingress: {network_mode: hostPort, http_port: 81, extra_args: {http-port: '8081', watch-ingress-without-class: 'false'}}", addons.Ingress,
 			[]string{"hostPort: 81", "containerPort: 8081", `"--http-port=8081"`, `"--watch-ingress-without-class=false"`}, []string{"--http-port=81\n", "class=true"}},
 		{"system_images: {ingress: 'example.com/nginx:0.49.3-rancher1'}", addons.Ingress, []string{`"example.com/nginx:0.49.3-rancher1"`}, []string{"without-class"}},
-		{"ingress: {default_ingress_class: false}", addons.Ingress, []string{"--election-id=ingress-controller-leader\n"}, []string{"is-default-class", "without-class"}},
+		{"ingress: {default_ingress_class: false}", addons.Ingress, []string{"--election-id=ingress-controller-leader\n", `"--watch-ingress-without-class=true"`}, []string{"is-default-class"}},
 		{"dns: {provider: kube-dns, stubdomains: {a.example: [192.0.2.1]}, upstreamnameservers: [192.0.2.2], nodelocal: {ip_address: 'fd00::10'}}", addons.NodeLocal,
 			[]string{"bind fd00::10 10.43.0.10", "health [fd00::10]:8080", "forward . __PILLAR__UPSTREAM__SERVERS__"}, []string{"a.example", "192.0.2.2"}},
 		{"dns: {stubdomains: {a.example: [192.0.2.1]}, upstreamnameservers: [192.0.2.2], nodelocal: {ip_address: 169.254.20.10}}", addons.NodeLocal,

@@ -59,7 +59,7 @@ func (w *writer) network() (string, error) {
 	case config.PluginWeave:
 		own = ""
 		v["Image"], v["CNIImage"], v["WeaveLoopbackImage"] = images.WeaveNode, images.WeaveCNI, images.Alpine
-		v["WeavePassword"] = n.Options["weave_password"]
+		v["WeavePassword"] = n.Options["WeavePassword"]
 		v["WeaveNetPriorityClassName"] = n.Options["weave_net_priority_class_name"]
 	case config.PluginACI:
 		own = ""

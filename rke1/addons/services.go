@@ -171,7 +171,7 @@ func (w *writer) ingress() (string, error) {
 		v["AlpineImage"] = images.Alpine // sets what a controller of that time needs of the kernel
 	}
 	const withoutClass = "watch-ingress-without-class"
-	if _, set := args[withoutClass]; !set && isTrue(in.DefaultIngressClass) && (!known || controller.AtLeast(1, 1)) {
+	if _, set := args[withoutClass]; !set && (!known || controller.AtLeast(1, 1)) {
 		args[withoutClass] = "true" // or ingresses from before there were classes stop to work
 	}
 	v["ExtraArgs"] = args

@@ -80,7 +80,7 @@ func TestTemplatesOfTheVersionData(t *testing.T) {
     operator: Exists
     tolerationSeconds: 1000000
 `},
-		{"weave", "weave", addons.Network, "network: {plugin: weave, options: {weave_password: secret}, mtu: 1300}",
+		{"weave", "weave", addons.Network, "network: {plugin: weave, options: {WeavePassword: secret}, mtu: 1300}",
 			head + "  a: {{.WeavePassword}} {{.MTU}} {{.WeaveNetPriorityClassName | default \"node\"}} {{ge .ClusterVersion \"v1.12\"}}\n", head + "  a: secret 1300 node true\n"},
 		{"calico with two families", "calico", addons.Network, "network: {plugin: calico}\nservices: {kube-controller: {cluster_cidr: '10.42.0.0/16,fd00::/56'}}",
 			`{{- $cidrs := splitList "," .ClusterCIDR }}` + head + "  a: {{first $cidrs}} {{last $cidrs}} {{len $cidrs}} {{.CloudProvider}} {{.Calicoctl}}\n",
@@ -129,7 +129,7 @@ func TestTemplatesOfTheVersionData(t *testing.T) {
   - hostPath:
       path: /data
     name: extra
-  f: --default-ssl-certificate=a/b --enable-ssl-passthrough ` + `
+  f: --default-ssl-certificate=a/b --enable-ssl-passthrough --watch-ingress-without-class=true ` + `
 `},
 	}
 	for _, tt := range tests {
@@ -197,6 +197,11 @@ func TestACIOptionsHaveValues(t *testing.T) {
 	for option, value := range c.Network.Options {
 		if !strings.Contains(all[0].Text, "'"+value+"'") && !strings.Contains(value, "/") {
 			t.Errorf("no value is that of %s", option)
+		}
+	}
+	for _, option := range []string{"aci_enable_opflex_agent_reconnect", "aci_disable_hpp_rendering", "aci_toleration_seconds"} { // since RKE 1.4.17
+		if c.Network.Options[option] == "" {
+			t.Errorf("%s has no default", option)
 		}
 	}
 	if marked < 50 {

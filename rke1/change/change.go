@@ -67,7 +67,7 @@ func AsDeployed(w Cluster) (*config.Cluster, error) {
 	if w.Before == nil || w.Before.Current.Config == nil {
 		return nil, advice.With(errors.New("nothing of the cluster is deployed yet"), advice.Step{Kind: advice.BringUp})
 	}
-	c := *w.Before.Current.Config
+	c := w.Before.Current.Config.WithoutChecksums()
 	c.BastionHost, c.PrivateRegistries = w.Config.BastionHost, w.Config.PrivateRegistries
 	c.Nodes = nil
 	for _, n := range w.Before.Current.Config.Nodes {
@@ -107,11 +107,7 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 		return nil, err
 	}
 	ro := &Rotation{}
-	open := before.Desired.Config.RotateCertificates
-	if open == nil && before.ChangesCA() {
-		open = &config.RotateCertificates{CACertificates: true}
-	}
-	if open != nil {
+	if open := before.Rotation(); open != nil {
 		if open.CACertificates != what.CA || !what.CA && !slices.Equal(open.Services, what.Services) {
 			return nil, unfinished("another rotation of certificates", resumes(open))
 		}
@@ -132,6 +128,9 @@ func RotationOf(w Cluster, what pki.Rotation, src pki.Source) (*Rotation, error)
 			encryption = before.Current.Encryption
 		}
 		ro.Next = &state.State{Desired: state.Part{Config: cfg, Certificates: bundle, Encryption: encryption}, Current: before.Current}
+		current := *before.Current.Config
+		current.RotateCertificates = nil // of a rotation that the rke CLI has finished
+		ro.Next.Current.Config = &current
 	}
 	if ro.Ended, err = ended(before.Current.Certificates, src.Now); err != nil {
 		return nil, err

@@ -168,6 +168,62 @@ func TestRotationLeavesTheRest(t *testing.T) {
 	}
 }
 
+// TestRotationAfterAFinishedOne: the rke CLI leaves rotateCertificates in both parts of a state once it has finished.
+func TestRotationAfterAFinishedOne(t *testing.T) {
+	later := func(w change.Cluster, what pki.Rotation) *change.Rotation {
+		ro, err := change.RotationOf(w, what, pkitest.Source(birth, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ro
+	}
+	finished := func(services ...string) change.Cluster {
+		w := deployedWork(t, clusterConfig())
+		next := *rotated(t, w, pki.Rotation{Services: services}, birth).Next
+		next.Current = next.Desired
+		again, _, err := pki.Make(w.Config, next.Desired.Certificates, pkitest.Source(birth, 9), pki.Options{})
+		if err != nil || again[pki.Admin] == next.Desired.Certificates[pki.Admin] {
+			t.Fatal("the administrator's certificate is not made anew", err)
+		}
+		next.Current.Certificates = again
+		w.Before = &next
+		return w
+	}
+	for _, tt := range []struct {
+		name   string
+		before []string
+		what   pki.Rotation
+		change string // an entry of the bundle that has to change
+	}{
+		{"the same service again", []string{"kubelet"}, pki.Rotation{Services: []string{"kubelet"}}, pki.Node},
+		{"another service", []string{"kubelet"}, pki.Rotation{Services: []string{"kube-proxy"}}, pki.Proxy},
+		{"all", []string{"kube-scheduler"}, pki.Rotation{}, pki.Node},
+		{"all again", nil, pki.Rotation{}, pki.Scheduler},
+		{"the CA", nil, pki.Rotation{CA: true}, pki.CA},
+	} {
+		w := finished(tt.before...)
+		is := w.Before.Current.Certificates[tt.change].CertificatePEM
+		ro := later(w, tt.what)
+		if ro.Resumed || len(ro.Changes) == 0 || ro.Next.Desired.Certificates[tt.change].CertificatePEM == is {
+			t.Errorf("%s: resumed %v, %d changes", tt.name, ro.Resumed, len(ro.Changes))
+		}
+		// Interrupted before its end was written down, it is gone on with.
+		w.Before = &state.State{Desired: ro.Next.Desired, Current: ro.Next.Current}
+		w.Before.Current.Certificates = ro.Next.Desired.Certificates
+		if again := later(w, tt.what); !again.Resumed {
+			t.Errorf("%s: its end was forgotten", tt.name)
+		}
+	}
+	// The rke CLI was interrupted in the second of two rotations of the same service.
+	w := finished("kubelet")
+	open := later(w, pki.Rotation{Services: []string{"kubelet"}}).Next
+	open.Current.Config = open.Desired.Config
+	w.Before = open
+	if ro := later(w, pki.Rotation{Services: []string{"kubelet"}}); !ro.Resumed {
+		t.Error("a rotation that the rke CLI did not finish begins anew")
+	}
+}
+
 // TestRotationGoesOnByOtherWays: the way to a host may be another by then.
 func TestRotationGoesOnByOtherWays(t *testing.T) {
 	w := deployedWork(t, clusterConfig())

@@ -350,15 +350,10 @@ cluster_name: there
 	}
 }
 
-// TestRetiredKeys: a key that was one is explained, and is no matter where it says no.
+// TestRetiredKeys: a key that was one is explained.
 func TestRetiredKeys(t *testing.T) {
-	f := parse(t, []byte("services: {kube-api: {pod_security_policy: false}}"))
-	if len(f.Warnings) > 0 {
-		t.Error(f.Warnings)
-	}
-	f = parse(t, []byte("rancher_kubernetes_engine_config: {}\nservices: {kube-api: {pod_security_policy: true}}"))
-	want := "cluster.yml:1: rancher_kubernetes_engine_config: is what a management server shows of a cluster; a cluster.yml has what is below it; it is ignored\n" +
-		"cluster.yml:2: services.kube-api.pod_security_policy: is no field any more: pod security policies have ended with Kubernetes 1.25, and pod_security_configuration has come with 1.23; it is ignored"
+	f := parse(t, []byte("rancher_kubernetes_engine_config: {}"))
+	want := "cluster.yml:1: rancher_kubernetes_engine_config: is what a management server shows of a cluster; a cluster.yml has what is below it; it is ignored"
 	if diff := cmp.Diff(want, f.Warnings.Error()); diff != "" {
 		t.Error(diff)
 	}
@@ -375,7 +370,8 @@ func TestNetworkOptions(t *testing.T) {
 		{"{plugin: canal, options: {canal_flannel_backend_vni: 5, canal_iface: eth1}, canal_network_provider: {iface: eth0}}",
 			map[string]string{"canal_flannel_backend_vni": "5", "canal_iface": "eth1", "canal_flannel_backend_port": "8472"}},
 		{"{plugin: flannel, flannel_network_provider: {iface: eth0}}", map[string]string{"flannel_iface": "eth0", "flannel_backend_type": "vxlan"}},
-		{"{plugin: weave, weave_network_provider: {password: p}}", map[string]string{"weave_password": "p"}},
+		{"{plugin: weave, weave_network_provider: {password: p}}", map[string]string{"WeavePassword": "p"}},
+		{"{plugin: weave, options: {WeavePassword: q}, weave_network_provider: {password: p}}", map[string]string{"WeavePassword": "q"}},
 		{"{plugin: aci, aci_network_provider: {system_id: s, opflex_log_level: debug}}",
 			map[string]string{"aci_system_identifier": "s", "aci_opflex_agent_log_level": "debug", "aci_multus_disable": "true"}},
 	} {

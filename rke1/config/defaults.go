@@ -224,7 +224,7 @@ func (c *Cluster) defaultNetwork() {
 		fillKey(&n.Options, "canal_iface", n.Canal.Iface)
 	}
 	if n.Weave != nil {
-		fillKey(&n.Options, "weave_password", n.Weave.Password)
+		fillKey(&n.Options, "WeavePassword", n.Weave.Password)
 	}
 	for option, value := range n.ACI.Options() {
 		fillKey(&n.Options, option, value)

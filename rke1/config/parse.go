@@ -75,8 +75,6 @@ func (f *File) read(doc *strictyaml.Document) (*File, strictyaml.Errors) {
 		o.IgnoreZero = strictyaml.IgnoreAll
 	} else {
 		o.Tag, o.Unknown = "yaml", retired
-		// Files that older command lines wrote have it, mostly to say no.
-		o.IgnoreZero = func(path string) bool { return path == podSecurityPolicy }
 	}
 	found := doc.Decode(&f.Cluster, o)
 	var wrong strictyaml.Errors
@@ -106,13 +104,9 @@ func (f *File) read(doc *strictyaml.Document) (*File, strictyaml.Errors) {
 	return f, nil
 }
 
-const podSecurityPolicy = "services.kube-api.pod_security_policy"
-
 // retired are keys that have been fields, or that are fields elsewhere.
 func retired(path string) string {
 	switch path {
-	case podSecurityPolicy:
-		return "is no field any more: pod security policies have ended with Kubernetes 1.25, and pod_security_configuration has come with 1.23"
 	case "rancher_kubernetes_engine_config", "rancherKubernetesEngineConfig":
 		return "is what a management server shows of a cluster; a cluster.yml has what is below it"
 	}

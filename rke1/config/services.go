@@ -2,6 +2,11 @@ package config
 
 // services.go is about the containers that are Kubernetes: their settings one by one.
 
+import (
+	"slices"
+	"strings"
+)
+
 // Services are the six components.
 type Services struct {
 	Etcd           Etcd           `yaml:"etcd,omitempty" json:"etcd"`
@@ -77,12 +82,14 @@ type KubeAPI struct {
 	ServiceClusterIPRange string `yaml:"service_cluster_ip_range,omitempty" json:"serviceClusterIpRange,omitempty"`
 	ServiceNodePortRange  string `yaml:"service_node_port_range,omitempty" json:"serviceNodePortRange,omitempty"`
 	// PodSecurityConfiguration is privileged or restricted.
-	PodSecurityConfiguration string                  `yaml:"pod_security_configuration,omitempty" json:"podSecurityConfiguration,omitempty"`
-	AlwaysPullImages         bool                    `yaml:"always_pull_images,omitempty" json:"alwaysPullImages,omitempty"`
-	SecretsEncryptionConfig  *SecretsEncryption      `yaml:"secrets_encryption_config,omitempty" json:"secretsEncryptionConfig,omitempty"`
-	AuditLog                 *AuditLog               `yaml:"audit_log,omitempty" json:"auditLog,omitempty"`
-	AdmissionConfiguration   *AdmissionConfiguration `yaml:"admission_configuration,omitempty" json:"admissionConfiguration,omitempty"`
-	EventRateLimit           *EventRateLimit         `yaml:"event_rate_limit,omitempty" json:"eventRateLimit,omitempty"`
+	PodSecurityConfiguration string `yaml:"pod_security_configuration,omitempty" json:"podSecurityConfiguration,omitempty"`
+	// PodSecurityPolicy is the admission plugin of that name, which Kubernetes has up to 1.24.
+	PodSecurityPolicy       bool                    `yaml:"pod_security_policy,omitempty" json:"podSecurityPolicy,omitempty"`
+	AlwaysPullImages        bool                    `yaml:"always_pull_images,omitempty" json:"alwaysPullImages,omitempty"`
+	SecretsEncryptionConfig *SecretsEncryption      `yaml:"secrets_encryption_config,omitempty" json:"secretsEncryptionConfig,omitempty"`
+	AuditLog                *AuditLog               `yaml:"audit_log,omitempty" json:"auditLog,omitempty"`
+	AdmissionConfiguration  *AdmissionConfiguration `yaml:"admission_configuration,omitempty" json:"admissionConfiguration,omitempty"`
+	EventRateLimit          *EventRateLimit         `yaml:"event_rate_limit,omitempty" json:"eventRateLimit,omitempty"`
 }
 
 // SecretsEncryption encrypts Secrets in etcd, by a key of its own or as CustomConfig says.
@@ -139,4 +146,19 @@ type Kubelet struct {
 // KubeProxy is kube-proxy.
 type KubeProxy struct {
 	Service `yaml:",inline"`
+}
+
+// WithoutChecksums is the config without RKE_CLOUD_CONFIG_CHECKSUM and its like in the environment of containers. A run of the rke
+// CLI adds them to the config that it keeps as currentState, once for each host of the control plane; nothing asks for them.
+func (c Cluster) WithoutChecksums() Cluster {
+	s := &c.Services
+	for _, service := range []*Service{
+		&s.Etcd.Service, &s.KubeAPI.Service, &s.KubeController.Service, &s.Scheduler.Service, &s.Kubelet.Service, &s.KubeProxy.Service,
+	} {
+		service.ExtraEnv = slices.DeleteFunc(slices.Clone(service.ExtraEnv), func(e string) bool {
+			name, _, _ := strings.Cut(e, "=")
+			return strings.HasPrefix(name, "RKE_") && strings.HasSuffix(name, "_CHECKSUM")
+		})
+	}
+	return c
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -73,6 +74,35 @@ func TestAwaitAddons(t *testing.T) {
 	r.api = kube.With(fake.NewClientset(), nil, nil)
 	if _, err := r.awaitAddons(ctx, own); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A preview says whose pods a text of drover's own replaces where the rke CLI applied another, and how they stay.
+func TestPodsThatAreReplaced(t *testing.T) {
+	y := newYard(t, strings.Replace(yml, "network: {plugin: none}\n", "", 1))
+	own, err := addons.Of(y.work.Config, y.o.Versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []runtime.Object
+	for _, a := range own {
+		text := a.Text
+		if a.Name == addons.Network {
+			text = strings.Replace(text, "hostNetwork: true", "hostNetwork: true\n      dnsPolicy: Default", 1)
+		}
+		if text != "" {
+			kept = append(kept, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: a.Name, Namespace: kube.System}, Data: map[string]string{a.Name: text}})
+		}
+	}
+	r := newRun(y.o, y.work)
+	r.before.Current.Config, r.api = y.work.Config, kube.With(fake.NewClientset(kept...), nil, nil)
+	c := &Changes{}
+	if err := r.addonChanges(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	lines := c.Lines()
+	if len(lines) != 3 || lines[0] != "add-on rke-network-plugin: apply" || lines[1] != "DaemonSet kube-system/canal: its pods are replaced" || !strings.Contains(lines[2], "RANCHER_METADATA_URL") {
+		t.Errorf("a preview says %q", lines)
 	}
 }
 

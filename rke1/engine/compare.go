@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/diff"
+	"github.com/drover-project/drover/rke1/ecr"
 	"github.com/drover-project/drover/rke1/nodeconfig"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/wanted"
@@ -26,6 +27,10 @@ func (e *TakenError) Error() string {
 // compare makes the plan and looks at every host. Nothing is changed before all of them are known.
 func (r *run) compare(ctx context.Context) error {
 	hosts := r.with("")
+	var err error
+	if r.registries, err = ecr.Registries(ctx, r.Addons.Transport, r.Now(), r.work.Config.PrivateRegistries); err != nil {
+		r.Report.Warn(err.Error()) // hosts may have all images
+	}
 	if err := r.makePlan(); err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func (r *run) makePlan() error {
 		facts[h.node.Address] = h.facts
 	}
 	var err error
-	r.plan, err = wanted.New(wanted.Input{Config: r.work.Config, Versions: r.Versions, Hosts: facts, Encryption: r.encrypting()})
+	r.plan, err = wanted.New(wanted.Input{Config: r.work.Config, Registries: r.registries, Versions: r.Versions, Hosts: facts, Encryption: r.encrypting()})
 	if err != nil {
 		return err
 	}

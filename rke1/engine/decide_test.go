@@ -157,11 +157,11 @@ func TestChangesInWords(t *testing.T) {
 			{Address: "1", Joins: true, Files: []string{"/etc/f"}, Images: []string{"i:1"}, Containers: []diff.Difference{{Host: "1", Container: "kubelet", Kind: nodeconfig.Create}}},
 			{Address: "2", Leaves: true}, {Address: "3"},
 		},
-		Addons: []string{"rke-user-addon"}, Unknown: map[string]error{"4": errors.New("no route")},
+		Addons: []string{"rke-user-addon"}, Pods: []string{"Deployment shop/web: its pods are replaced"}, Unknown: map[string]error{"4": errors.New("no route")},
 	}
 	want := []string{
 		"1: joins the cluster", "1 file /etc/f: write", "1 image i:1: pull", "1 kubelet: create", "2: leaves the cluster; its containers and data are removed",
-		"add-on rke-user-addon: apply", "4: cannot be reached, so that nothing is known of it: no route",
+		"add-on rke-user-addon: apply", "Deployment shop/web: its pods are replaced", "4: cannot be reached, so that nothing is known of it: no route",
 	}
 	if diff := cmp.Diff(want, some.Lines()); diff != "" {
 		t.Error(diff)

@@ -121,7 +121,9 @@ type run struct {
 	hosts map[string]*host // by address; those that answered
 	down  map[string]error // why the others did not
 	plan  *wanted.Plan
-	api   *kube.API
+	// registries are the private ones with their logins, those of ECR too, which no state has.
+	registries []config.PrivateRegistry
+	api        *kube.API
 	// certificates are deployed in place of the desired ones: those of one step of a rotation.
 	certificates pki.Bundle
 	// encryption is deployed in place of the desired one: that of one step to another key.

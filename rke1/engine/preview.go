@@ -22,8 +22,8 @@ type Changes struct {
 	First []string
 	// Hosts are in the order of the config, those that leave after them.
 	Hosts []HostChanges
-	// Addons are those that would be applied or removed, by name.
-	Addons []string
+	// Addons are those that would be applied or removed, by name. Pods are sentences about the pods that this replaces.
+	Addons, Pods []string
 	// Unknown are hosts that could not be reached, with the reasons; they are not in Hosts.
 	Unknown map[string]error
 }
@@ -75,6 +75,7 @@ func (c *Changes) Lines() []string {
 	for _, a := range c.Addons {
 		lines = append(lines, "add-on "+a+": apply")
 	}
+	lines = append(lines, c.Pods...)
 	for _, address := range sortedKeys(c.Unknown) {
 		lines = append(lines, address+": cannot be reached, so that nothing is known of it: "+why(c.Unknown[address]).Error())
 	}
@@ -144,8 +145,7 @@ func Preview(ctx context.Context, o Options, w Work) (*Changes, error) {
 			c.Hosts = append(c.Hosts, HostChanges{Address: n.Address, Leaves: true, Goes: goes})
 		}
 	}
-	c.Addons, err = r.addonChanges(ctx)
-	return c, err
+	return c, r.addonChanges(ctx, c)
 }
 
 // readFiles reads what a run would compare.
@@ -196,33 +196,35 @@ func (r *run) restartsBy(h *host, file string, already []diff.Difference) []diff
 	return more
 }
 
-// addonChanges are the add-ons whose text differs from what the cluster keeps; all of a cluster
+// addonChanges adds the add-ons whose text differs from what the cluster keeps; all of a cluster
 // that is new.
-func (r *run) addonChanges(ctx context.Context) ([]string, error) {
+func (r *run) addonChanges(ctx context.Context, c *Changes) error {
 	own, err := addons.Of(r.work.Config, r.Versions)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	users, err := addons.Users(ctx, r.work.Config, r.Addons)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !r.fresh() {
 		if err := r.openAPI(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	var names []string
 	for _, a := range slices.Concat(own, users) {
 		is := ""
 		if !r.fresh() {
 			if is, err = r.api.Addon(ctx, a.Name); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if is != a.Text && !(a.Users && a.Text == "") {
-			names = append(names, a.Name)
+			c.Addons, c.Pods = append(c.Addons, a.Name), append(c.Pods, addons.Replaced(is, a.Text)...)
 		}
 	}
-	return names, nil
+	if len(c.Pods) > 0 {
+		c.Pods = append(c.Pods, addons.Instead(r.work.Config, r.Versions)...)
+	}
+	return nil
 }

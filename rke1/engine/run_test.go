@@ -248,6 +248,17 @@ func TestPreviewOfANewCluster(t *testing.T) {
 	y.untouched()
 }
 
+// A registry of ECR without a login is said before anything is pulled, and hosts that have the images go on.
+func TestARegistryWithoutALogin(t *testing.T) {
+	y := newYard(t, yml+"private_registries: [{url: 1234.dkr.ecr.eu-central-1.amazonaws.com, ecr_credential_plugin: {aws_access_key_id: AKIA}}]\n")
+	if _, err := Preview(t.Context(), y.o, y.work); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(y.lines, "\n"); !strings.Contains(text, "WARN private_registries: 1234.dkr.ecr.eu-central-1.amazonaws.com has no login by ecr_credential_plugin") {
+		t.Errorf("a preview says %s", text)
+	}
+}
+
 // What a state cannot be kept in is known before anything is changed.
 func TestAStateThatCannotBeSaved(t *testing.T) {
 	y := newYard(t, yml)

@@ -24,8 +24,8 @@ func essence(s *state.State, known config.Versions) *state.State {
 		if p.Config == nil {
 			return p
 		}
-		c := config.WithDefaults(*p.Config, known)
-		c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
+		c := *asked(p, known).Config
+		c.Restore = config.Restore{}
 		c.SSHKeyPath, c.SSHCertPath, c.SSHAgentAuth, c.BastionHost = "", "", false, config.BastionHost{}
 		c.Nodes = slices.Clone(c.Nodes)
 		for i := range c.Nodes {

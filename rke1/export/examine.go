@@ -27,7 +27,7 @@ func Examine(c *config.Cluster, s *state.State, known config.Versions, now time.
 	if s.Current.Config == nil {
 		remarks = append(remarks, "the state says that nothing of the cluster was deployed yet: every host would be treated as a new one")
 	} else {
-		differences, err := Differences(s)
+		differences, err := Differences(s, known)
 		if err != nil {
 			return nil, err
 		}
@@ -48,8 +48,7 @@ func Examine(c *config.Cluster, s *state.State, known config.Versions, now time.
 // Pending are the paths of a config after defaults, by its json names, in which it differs from that of the
 // last run. What that one left open, because an older program wrote it, is filled before.
 func Pending(c *config.Cluster, s *state.State, known config.Versions) ([]string, error) {
-	last := config.WithDefaults(*s.Desired.Config, known)
-	all, err := Differences(&state.State{Desired: state.Part{Config: &last}, Current: state.Part{Config: c}})
+	all, err := Differences(&state.State{Desired: state.Part{Config: s.Desired.Config}, Current: state.Part{Config: c}}, known)
 	if err != nil {
 		return nil, err
 	}

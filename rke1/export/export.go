@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/drover-project/drover/installers/kubeconfig"
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/pki"
 	"github.com/drover-project/drover/rke1/state"
@@ -102,7 +104,7 @@ func Make(s *state.State, o Options, now time.Time) (*Export, error) {
 	e := &Export{}
 	next := &state.State{Desired: o.part(s.Desired), Current: o.part(s.Current)}
 	e.completeWorkers(next)
-	differences, err := Differences(next)
+	differences, err := Differences(next, o.known())
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,7 @@ func Make(s *state.State, o Options, now time.Time) (*Export, error) {
 	if e.Findings = Lint(e.Files, o); len(e.Findings) > 0 && !o.Faulty {
 		return nil, &LintError{Findings: e.Findings}
 	}
-	return e, e.notes(next, now)
+	return e, e.notes(next, o.Versions, now)
 }
 
 func (e *Export) note(format string, args ...any) {
@@ -129,10 +131,19 @@ func (e *Export) note(format string, args ...any) {
 
 // part is one of a state's two as the command line would have written it.
 func (o Options) part(p state.Part) state.Part {
-	c := config.WithDefaults(*p.Config, o.known())
+	c := config.WithDefaults(p.Config.WithoutChecksums(), o.known())
 	c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
 	for i := range c.Nodes {
 		c.Nodes[i].NodeName = ""
+	}
+	if e := c.Services.KubeAPI.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+		e.CustomConfig.TypeMeta = config.TypeMeta{} // the command line writes both, and those that are given as well
+		if state.NamedTwice(p.Encryption) {
+			e.CustomConfig.TypeMeta = config.TypeMeta{Kind: "EncryptionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"}
+		}
+	}
+	if a := c.Services.KubeAPI.AuditLog; a != nil && !a.Enabled {
+		a.Configuration = nil // the command line would give the API server its flags, without the file
 	}
 	o.SSH.put(&c, o.OverTunnel)
 	c = config.WithDefaults(c, o.known()) // what the bastion leaves open
@@ -189,9 +200,10 @@ func workerOnly(n config.Node) bool {
 }
 
 // Differences are the paths by which what a cluster should be differs from what was deployed; none after
-// a run that came to its end. The administrator's certificate, which every run makes anew, does not count.
-func Differences(s *state.State) ([]string, error) {
-	all, err := state.Diff(&state.State{Desired: s.Desired}, &state.State{Desired: s.Current})
+// a run that came to its end. The administrator's certificate, which every run makes anew, does not count, nor what the rke CLI
+// leaves in one of the two alone.
+func Differences(s *state.State, known config.Versions) ([]string, error) {
+	all, err := state.Diff(&state.State{Desired: asked(s.Desired, known)}, &state.State{Desired: asked(s.Current, known)})
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +215,31 @@ func Differences(s *state.State) ([]string, error) {
 		}
 	}
 	return own, nil
+}
+
+// asked is a part of a state with what its config asks of the hosts, after defaults. A run of the rke CLI adds checksums to the
+// config, fills how nodes are drained in currentState alone, keeps its flag --ignore-docker-version and the rotations that it has
+// finished, and writes the default registry alone for an image that a version does not have. Of a rotation that was interrupted
+// certificates or keys differ.
+func asked(p state.Part, known config.Versions) state.Part {
+	if p.Config == nil {
+		return p
+	}
+	c := config.WithDefaults(p.Config.WithoutChecksums(), known)
+	c.IgnoreDockerVersion, c.RotateCertificates, c.RotateEncryptionKey = nil, nil, false
+	if e := c.Services.KubeAPI.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+		e.CustomConfig.TypeMeta = config.TypeMeta{}
+	}
+	images := reflect.ValueOf(&c.SystemImages).Elem()
+	for _, r := range c.PrivateRegistries {
+		for i := range images.NumField() {
+			if r.IsDefault && r.URL != "" && strings.TrimSuffix(images.Field(i).String(), "/") == r.URL {
+				images.Field(i).SetString("")
+			}
+		}
+	}
+	p.Config = &c
+	return p
 }
 
 // What every run of the command line changes in a bundle.
@@ -246,7 +283,10 @@ func sums(files []File) []byte {
 }
 
 // notes are those that follow from the finished state.
-func (e *Export) notes(s *state.State, now time.Time) error {
+func (e *Export) notes(s *state.State, v *versions.Data, now time.Time) error {
+	if own := addons.OwnTexts(s.Desired.Config, v); len(own) > 0 {
+		e.note("the first `rke up` replaces the pods of the add-ons %s on all nodes; point 8 of %s says how to have it otherwise", list(own), ReadmeFile)
+	}
 	if fields := placeholders(s.Desired.Config); len(fields) > 0 {
 		e.note("fill in what is %s in %s: %s. A placeholder makes the command line stop before it connects anywhere", Placeholder, ConfigFile, list(fields))
 	}

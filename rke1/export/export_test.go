@@ -105,6 +105,13 @@ var deployments = func() func(string) ([]byte, error) {
 	}
 }()
 
+// podsNote is of every export with the embedded data, which have no texts of the rke CLI.
+const podsNote = "the first `rke up` replaces the pods of the add-ons rke-network-plugin, rke-coredns-addon, rke-metrics-addon, rke-ingress-controller on all nodes"
+
+func but(all []string, without string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return strings.HasPrefix(text, without) })
+}
+
 func made(t *testing.T, s *state.State, o export.Options) *export.Export {
 	t.Helper()
 	e, err := export.Make(s, o, birth)
@@ -156,8 +163,8 @@ func TestFiles(t *testing.T) {
 	}
 	golden(t, "cluster.yml", content(t, e.Files, export.ConfigFile))
 	golden(t, "README", content(t, e.Files, export.ReadmeFile))
-	if len(e.Notes) > 0 {
-		t.Errorf("notes about a cluster of which nothing is to be said: %q", e.Notes)
+	if notes := but(e.Notes, podsNote); len(notes) > 0 || len(e.Notes) != 1 {
+		t.Errorf("notes about a cluster of which only add-ons are to be said: %q", e.Notes)
 	}
 	for _, secret := range []string{"hunter2", "hunter3", "BEGIN"} {
 		if strings.Contains(string(content(t, e.Files, export.ReadmeFile)), secret) {
@@ -223,6 +230,71 @@ nodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]`,
 				}
 			}
 		})
+	}
+}
+
+// TestCustomEncryptionInBothForms: the command line writes apiVersion and kind, and those of custom_config as well. The config that is
+// exported is the one from which it writes the text that the API servers have.
+func TestCustomEncryptionInBothForms(t *testing.T) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"
+	text := strings.Replace(clusterText, "secrets_encryption_config: {enabled: true}", "secrets_encryption_config: {enabled: true, custom_config: "+
+		"{kind: EncryptionConfiguration, apiVersion: apiserver.config.k8s.io/v1, resources: [{resources: [secrets], providers: [{aesgcm: {keys: [{name: g, secret: c2VjcmV0}]}}]}]}}", 1)
+	for _, own := range []bool{true, false} {
+		s := deployed(t, text)
+		if !own {
+			s.Desired.Encryption, s.Current.Encryption = head+s.Desired.Encryption, head+s.Current.Encryption
+		}
+		e := made(t, s, options(t))
+		exported, err := state.Decode(content(t, e.Files, export.StateFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := config.Parse(strictyaml.Source{File: export.ConfigFile}, content(t, e.Files, export.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		custom := file.Cluster.Services.KubeAPI.SecretsEncryptionConfig.CustomConfig
+		if named := custom.Kind != "" && custom.APIVersion != ""; named == own || exported.Desired.Encryption != s.Desired.Encryption {
+			t.Errorf("of drover's own form %v: kind %q, apiVersion %q with\n%s", own, custom.Kind, custom.APIVersion, exported.Desired.Encryption)
+		}
+		known := config.Versions{Default: data(t).Default(), Images: data(t).Images}
+		if changed, err := export.Elsewhere(s, exported, known); err != nil || len(changed) > 0 {
+			t.Errorf("an export changes %q, %v", changed, err)
+		}
+	}
+}
+
+// TestReleasesOfTheCommandLine: the lines before 1.5 make every API server anew, and the version data name them for old versions.
+func TestReleasesOfTheCommandLine(t *testing.T) {
+	for _, c := range []struct{ version, more, want string }{
+		{"v1.23.17-rancher1-1", "", "Use rke 1.5.0 or later; 1.7 is the last line. It leaves the containers of the cluster as they are. Earlier lines make every kube-apiserver anew. " +
+			"`rke config --list-version --all` lists this version in releases up to 1.4 alone; later ones take it all the same."},
+		{"v1.31.4-rancher1-1", "", " or later; 1.7 is the last line. It leaves the containers of the cluster as they are."},
+		{"v1.24.17-rancher1-1", "services: {kube-api: {pod_security_policy: true}}", "Use the last rke of the line 1.4: later ones take the admission plugin PodSecurityPolicy"},
+		{"v1.30.5-rancher1-1", "dns: {reversecidrs: [10.0.0.0/8]}", "The configuration of DNS changes"},
+		{"v1.30.5-rancher1-1", "services: {kube-api: {admission_configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, " +
+			"plugins: [{name: ImagePolicyWebhook, path: /etc/kubernetes/image.yaml}]}}}", "Every kube-apiserver may be made anew"},
+	} {
+		s := deployed(t, "kubernetes_version: "+c.version+"\nnodes: [{address: 10.0.0.1, user: core, role: [controlplane, etcd, worker]}]\n"+c.more)
+		text := strings.Join(strings.Fields(string(content(t, made(t, s, options(t)).Files, export.ReadmeFile))), " ")
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%s %s lacks %q:\n%s", c.version, c.more, c.want, text)
+		}
+	}
+}
+
+// TestAnAuditLogThatIsOff is exported without its configuration: the rke CLI would give the API server the flags without the file.
+func TestAnAuditLogThatIsOff(t *testing.T) {
+	s := deployed(t, strings.Replace(clusterText, "kube-api: {", "kube-api: {audit_log: {enabled: false, configuration: {max_age: 3, path: /var/log/a.json, format: json}}, ", 1))
+	if a := s.Desired.Config.Services.KubeAPI.AuditLog; a.Configuration == nil {
+		t.Fatal("the cluster has no configuration")
+	}
+	file, err := config.Parse(strictyaml.Source{File: export.ConfigFile}, content(t, made(t, s, options(t)).Files, export.ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := file.Cluster.Services.KubeAPI.AuditLog; a == nil || a.Enabled || a.Configuration != nil {
+		t.Errorf("exported with %+v", a)
 	}
 }
 
@@ -355,8 +427,57 @@ func TestWorkersOfOtherEngines(t *testing.T) {
 	if len(exported.Current.Config.Nodes) != 3 || exported.Current.Config.Nodes[0].NodeName != "" {
 		t.Errorf("nodes of currentState: %v", exported.Current.Config.Nodes)
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "203.0.113.11") {
+	if notes := but(e.Notes, podsNote); len(notes) != 1 || !strings.Contains(notes[0], "203.0.113.11") {
 		t.Errorf("notes %q do not name the worker", e.Notes)
+	}
+}
+
+// byRKE is a state as the rke CLI leaves it after a run that came to its end.
+func byRKE(t *testing.T, text string) *state.State {
+	s := deployed(t, text)
+	s.Desired.Config.UpgradeStrategy.DrainInput = nil
+	yes := true
+	s.Desired.Config.IgnoreDockerVersion, s.Current.Config.IgnoreDockerVersion = &yes, &yes
+	rotated := &config.RotateCertificates{Services: []string{"kubelet"}}
+	s.Desired.Config.RotateCertificates, s.Current.Config.RotateCertificates = rotated, rotated
+	s.Desired.Config.RotateEncryptionKey = true
+	current := &s.Current.Config.Services
+	const cloud = "RKE_CLOUD_CONFIG_CHECKSUM=0cc175b9c0f1b6a831c399e269772661"
+	current.KubeController.ExtraEnv = append(current.KubeController.ExtraEnv, cloud, cloud)
+	current.KubeAPI.ExtraEnv = append(current.KubeAPI.ExtraEnv, "RKE_AUDITLOG_CONFIG_CHECKSUM=92eb5ffee6ae2fec3ad71c777531578f", cloud)
+	s.Desired.Config.SystemImages.ACIGBPServerContainer, s.Current.Config.SystemImages.ACIGBPServerContainer = "registry.example.com/base/", "registry.example.com/base/"
+	return s
+}
+
+func TestWhatTheCommandLineLeavesIsNoInterruption(t *testing.T) {
+	text := strings.Replace(clusterText, "upgrade_strategy: {drain: true}\n", "", 1)
+	text = strings.Replace(text, "  kubelet: {", "  kube-controller: {extra_env: [\"MINE=1\"]}\n  kubelet: {", 1)
+	file, err := config.Parse(strictyaml.Source{File: "cluster.yml"}, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := config.Versions{Default: data(t).Default(), Images: data(t).Images}
+	c := config.WithDefaults(file.Cluster, known)
+	s := byRKE(t, text)
+	remarks, err := export.Examine(&c, s, known, birth)
+	if err != nil || len(remarks) > 0 {
+		t.Errorf("an import says %q, %v", remarks, err)
+	}
+	if changed, err := export.Elsewhere(deployed(t, text), s, known); err != nil || len(changed) > 0 {
+		t.Errorf("another run has changed %q, %v", changed, err)
+	}
+	e := made(t, s, options(t))
+	exported, err := state.Decode(content(t, e.Files, export.StateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if env := exported.Current.Config.Services.KubeController.ExtraEnv; !slices.Equal(env, []string{"MINE=1"}) {
+		t.Errorf("extra_env of the controller manager is exported as %q", env)
+	}
+	s.Current.Config.Services.KubeController.ExtraEnv[0] = "MINE=2"
+	remarks, err = export.Examine(&c, s, known, birth)
+	if err != nil || len(remarks) != 1 || !strings.Contains(remarks[0], "rkeConfig.services.kubeController.extraEnv[0]") {
+		t.Errorf("an interrupted run: %q, %v", remarks, err)
 	}
 }
 
@@ -384,7 +505,7 @@ func TestInterruptedRun(t *testing.T) {
 	if text := string(content(t, e.Files, export.ReadmeFile)); !strings.Contains(text, "rkeConfig.services.kubelet.extraArgs.max-pods") {
 		t.Error("the README does not say that a run was interrupted")
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "interrupted") {
+	if notes := but(e.Notes, podsNote); len(notes) != 1 || !strings.Contains(notes[0], "interrupted") {
 		t.Errorf("notes: %q", e.Notes)
 	}
 }

@@ -184,7 +184,7 @@ func (l *linter) parts(c *config.Cluster, s *state.State) {
 	if s.Current.Encryption != s.Desired.Encryption && !l.Unfinished {
 		l.find(StateFile, "encryptionConfig: differs between desiredState and currentState")
 	}
-	differences, err := Differences(s)
+	differences, err := Differences(s, l.known())
 	switch {
 	case err != nil:
 		l.find(StateFile, "%v", err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/state"
 	"github.com/drover-project/drover/rke1/versions"
@@ -23,8 +24,7 @@ func readme(s *state.State, v *versions.Data, differences []string) string {
 			"Remove their agents as well, or they put their own containers back: on each host `docker rm -f cattle-node-agent share-mnt` and the container of " +
 			"the agent; in the cluster the workloads cattle-node-agent and cattle-cluster-agent of the namespace cattle-system.",
 		"Take a snapshot of etcd (`rke etcd snapshot-save --name before-rke`) and copy it off the hosts before the first `rke up`.",
-		"Kubernetes is " + c.KubernetesVersion + ". Use " + rkeFor(v.Info(c.KubernetesVersion)) + ": its version data have this version. " +
-			"Verify that with `rke config --list-version --all`, which has to list it.",
+		"Kubernetes is " + c.KubernetesVersion + ". " + rkeFor(c, v.Info(c.KubernetesVersion)),
 		"Write into " + ConfigFile + " how SSH gets to the hosts: user, key, and bastion_host if they have private addresses. " + filledIn(c) +
 			" The user has to be in the group docker of each host; on hosts of the RHEL family it cannot be root. sshd needs AllowTcpForwarding yes. " +
 			"With OpenSSH 8.8 and later take an ed25519 key, or a late release of rke. Log in to every host once by hand, and see point 10: the hosts are listed below.",
@@ -34,7 +34,7 @@ func readme(s *state.State, v *versions.Data, differences []string) string {
 		"Leave the order and the addresses of the nodes as they are: both are part of certificates and flags. Tidy " + ConfigFile + " up after the first run that " +
 			"succeeds, not before. It names every image: take system_images out before you upgrade Kubernetes, or the old images stay.",
 		"The first run: `rke up --ignore-docker-version --disable-port-check`. The first of these flags does not work as a field of " + ConfigFile +
-			". To be expected: nodes that were cordoned take pods again, the job of your own add-ons runs again," + snapshots(c) + " and kube-admin gets a new certificate.",
+			". To be expected: nodes that were cordoned take pods again, the job of your own add-ons runs again," + snapshots(c) + " and kube-admin gets a new certificate." + otherwise(c, v),
 		"If a member was ever added to this cluster's etcd, the first run makes the etcd containers anew, one after the other, " +
 			"because the flags with which a member begins are among those that rke compares.",
 		"Every host has to be up at the first run. One that is down is taken out of what rke remembers, and is treated as a new one later.",
@@ -79,25 +79,51 @@ func wrapped(text, indent string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"+indent), space, " ")
 }
 
-// rkeFor names the releases of rke that have a version.
-func rkeFor(i versions.Info) string {
-	release := func(text string) string {
-		text, _, _ = strings.Cut(text, "-")
-		return text
+// rkeFor says which releases of rke take a cluster over without a container that changes. Lines before 1.5 know no checksum of the
+// admission configuration, and the bound that the version data have is of what `config --list-version` lists alone.
+func rkeFor(c *config.Cluster, i versions.Info) string {
+	kubernetes := config.ReadVersion(c.KubernetesVersion)
+	from, last := "1.5.0", ""
+	least, known := versions.Parse(i.MinRKE)
+	if known && least.AtLeast(1, 5) {
+		from, _, _ = strings.Cut(i.MinRKE, "-")
 	}
-	line := func(text string) string {
-		line, _, _ := strings.Cut(strings.TrimSuffix(release(text), ".99"), "-")
-		return line + ".x"
+	if most, known := versions.Parse(i.MaxRKE); known {
+		last = most.Line()
 	}
 	switch {
-	case i.MinRKE == "" && i.MaxRKE == "":
-		return "a release of rke that has this version"
-	case i.MaxRKE == "":
-		return "rke " + release(i.MinRKE) + " or later"
-	case strings.HasSuffix(i.MaxRKE, ".99"):
-		return "the last rke of the line " + line(i.MaxRKE) + " (none before " + cmp.Or(release(i.MinRKE), "it") + " and none after that line)"
+	case !kubernetes.AtLeast(18) && last != "":
+		return "Use the last rke of the line " + last + ", which has this version."
+	case !kubernetes.AtLeast(18):
+		return "Use a release of rke that has this version."
+	case c.Services.KubeAPI.PodSecurityPolicy && !kubernetes.AtLeast(25):
+		return "Use the last rke of the line 1.4: later ones take the admission plugin PodSecurityPolicy (services.kube-api.pod_security_policy) " +
+			"from the API servers. The first run makes every kube-apiserver anew, one after the other."
 	}
-	return "rke " + release(i.MaxRKE) + " (none before " + cmp.Or(release(i.MinRKE), "it") + " and none after)"
+	text := "Use rke " + from + " or later; 1.7 is the last line. It leaves the containers of the cluster as they are."
+	if !known || !least.AtLeast(1, 5) {
+		text += " Earlier lines make every kube-apiserver anew."
+	}
+	if last != "" {
+		text += " `rke config --list-version --all` lists this version in releases up to " + last + " alone; later ones take it all the same."
+	}
+	return text
+}
+
+// otherwise says what else the first run changes, because rke makes it in another way: pods by their add-ons, and containers.
+func otherwise(c *config.Cluster, v *versions.Data) string {
+	text := ""
+	if own := addons.OwnTexts(c, v); len(own) > 0 {
+		text += " The pods of the add-ons " + strings.Join(own, ", ") + " are replaced on all nodes, as rke has texts of its own for them. " +
+			"To have it done before, let drover run once with RANCHER_METADATA_URL (data.json of KDM), and export then: those texts are rke's, and rke leaves their pods alone."
+	}
+	if a := c.Services.KubeAPI.AdmissionConfiguration; a != nil && len(a.Plugins) > 0 {
+		text += " Every kube-apiserver may be made anew, as rke leaves plugins of admission_configuration out."
+	}
+	if c.DNS != nil && len(c.DNS.ReverseCIDRs) > 0 {
+		text += " The configuration of DNS changes, as rke writes dns.reversecidrs in another way."
+	}
+	return text
 }
 
 func encryption(s *state.State) string {
@@ -135,5 +161,5 @@ func snapshots(c *config.Cluster) string {
 	if on := c.Services.Etcd.Snapshot; on != nil && !*on {
 		return " no snapshots are scheduled (services.etcd.snapshot is false),"
 	}
-	return " the container etcd-rolling-snapshots starts where it does not run,"
+	return " the container etcd-rolling-snapshots is made anew,"
 }

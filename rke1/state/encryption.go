@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,6 +31,9 @@ func Encryption(cfg *config.Cluster, before string, random io.Reader) (string, e
 		return "", nil
 	}
 	if custom := cfg.Services.KubeAPI.SecretsEncryptionConfig.CustomConfig; custom != nil {
+		if was, err := parseEncryption(before); err == nil && reflect.DeepEqual(was.Resources, custom.Resources) {
+			return before, nil // in the form that it has: hosts are not changed for that
+		}
 		return customText(custom)
 	}
 	if before != "" {
@@ -159,7 +163,14 @@ func keysOf(text string) ([]config.EncryptionKey, error) {
 	return keys, nil
 }
 
+// NamedTwice says whether a text has apiVersion and kind two times, as the rke CLI writes a configuration of the user's own that has
+// them. The API server takes it.
+func NamedTwice(text string) bool { return strings.HasPrefix(text, header+header) }
+
 func parseEncryption(text string) (*config.EncryptionConfiguration, error) {
+	if NamedTwice(text) {
+		text = strings.TrimPrefix(text, header)
+	}
 	doc, err := strictyaml.ReadOne(strictyaml.Source{File: "encryptionConfig", Private: true}, []byte(text))
 	if err != nil {
 		return nil, err
@@ -171,7 +182,7 @@ func parseEncryption(text string) (*config.EncryptionConfiguration, error) {
 	return &c, nil
 }
 
-// customText is a configuration of the user's own, as the rke CLI writes it: with sorted keys and an
+// customText is a configuration of the user's own, as the rke CLI writes one without apiVersion and kind: with sorted keys and an
 // empty line at the end.
 func customText(c *config.EncryptionConfiguration) (string, error) {
 	text := header + "resources:\n"

@@ -113,6 +113,41 @@ func TestCustomEncryption(t *testing.T) {
 	}
 }
 
+// The rke CLI writes apiVersion and kind, and those that the configuration has, too. The API servers keep that text.
+func TestCustomEncryptionOfTheCommandLine(t *testing.T) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"
+	const body = "resources:\n- providers:\n  - secretbox:\n      keys:\n      - name: s1\n        secret: c2VjcmV0\n  - identity: {}\n  resources:\n  - secrets\n  - configmaps\n\n"
+	cfg := cluster()
+	custom := &config.EncryptionConfiguration{
+		TypeMeta: config.TypeMeta{Kind: "EncryptionConfiguration", APIVersion: "apiserver.config.k8s.io/v1"},
+		Resources: []config.EncryptedResources{{
+			Resources: []string{"secrets", "configmaps"},
+			Providers: []config.EncryptionProvider{{Secretbox: &config.EncryptionKeys{Keys: []config.EncryptionKey{{Name: "s1", Secret: "c2VjcmV0"}}}}, {Identity: &struct{}{}}},
+		}},
+	}
+	cfg.Services.KubeAPI.SecretsEncryptionConfig.CustomConfig = custom
+	for _, before := range []string{head + head + body, head + body, "", oldText} {
+		want := before
+		if before == "" || before == oldText {
+			want = head + body
+		}
+		got, err := state.Encryption(cfg, before, random())
+		if err != nil || got != want {
+			t.Errorf("before\n%safter\n%s%v", before, got, err)
+		}
+	}
+	if prefix, err := state.StoredPrefix(head + head + body); err != nil || prefix != "k8s:enc:secretbox:v1:s1:" {
+		t.Errorf("values begin with %q, %v", prefix, err)
+	}
+	if stop, err := state.StopEncrypting(head + head + body); err != nil || !strings.HasPrefix(stop, head+"resources:\n- providers:\n  - identity: {}\n  - secretbox:") {
+		t.Errorf("no more encryption: %s, %v", stop, err)
+	}
+	custom.Resources[0].Providers[0].Secretbox.Keys[0].Name = "s2"
+	if got, err := state.Encryption(cfg, head+head+body, random()); err != nil || got != head+strings.Replace(body, "s1", "s2", 1) {
+		t.Errorf("another key: %s, %v", got, err)
+	}
+}
+
 func TestEncryptionRefuses(t *testing.T) {
 	for _, text := range []string{"", "x: [", "secret: hunter2", strings.Replace(oldText, "- name", "- naem", 1), "a: &a [*a]"} {
 		if _, err := state.RotateKey(text, random()); err == nil || strings.Contains(err.Error(), "hunter2") {

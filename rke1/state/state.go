@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/drover-project/drover/plans/jsonfault"
 	"github.com/drover-project/drover/rke1/config"
@@ -77,6 +79,27 @@ func (s *State) Deployed() *State { return &State{Desired: s.Desired, Current: s
 func (s *State) ChangesCA() bool {
 	from, to := s.Current.Certificates[pki.CA], s.Desired.Certificates[pki.CA]
 	return from.CertificatePEM != "" && from.CertificatePEM != to.CertificatePEM
+}
+
+// Rotation is the rotation of certificates that was begun and is not finished; nil is none. The rke CLI leaves rotateCertificates
+// in both parts of a state whose rotation it has finished, until its next run.
+func (s *State) Rotation() *config.RotateCertificates {
+	if s.Desired.Config != nil && s.Desired.Config.RotateCertificates != nil {
+		asked, done := s.Desired.Config.RotateCertificates, (*config.RotateCertificates)(nil)
+		if s.Current.Config != nil {
+			done = s.Current.Config.RotateCertificates
+		}
+		// Every run of the rke CLI makes the administrator's certificate anew.
+		same := func(is, was pki.Certificate) bool { return is == was || is.Name == pki.Admin && was.Name == pki.Admin }
+		if done == nil || asked.CACertificates != done.CACertificates || !slices.Equal(asked.Services, done.Services) ||
+			!maps.EqualFunc(s.Desired.Certificates, s.Current.Certificates, same) {
+			return asked
+		}
+	}
+	if s.ChangesCA() {
+		return &config.RotateCertificates{CACertificates: true}
+	}
+	return nil
 }
 
 // Decode reads a state without looking at what it says; Check does. Its error quotes nothing

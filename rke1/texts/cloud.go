@@ -1,6 +1,7 @@
 // The cloud provider's own file, in each cloud's form. Keys without a value are left out, as the peer does.
 //
-// Wire source: rancher/rke cloudprovider, templates/openstack.go and templates/vsphere.go for keys, their order and spaces.
+// Wire source: rancher/rke cloudprovider; github.com/go-ini/ini v1.37.0, with which the peer writes those of AWS and OpenStack
+// (File.WriteTo with IgnoreInlineComment); rancher/rke templates/vsphere.go for keys, their order and spaces.
 
 package texts
 
@@ -37,7 +38,7 @@ func Cloud(c config.CloudProvider) (string, error) {
 	return c.Custom, nil
 }
 
-// section is a section of an INI file: its head, and lines that each begin with a newline.
+// section is a section of the file of vSphere: its head, and lines that each begin with a newline.
 type section struct {
 	strings.Builder
 	indent string
@@ -54,88 +55,67 @@ func (s *section) line(key, value string) { s.WriteString("\n" + s.indent + key 
 // quoted writes a key, whatever its value.
 func (s *section) quoted(key, value string) { s.line(key, `"`+value+`"`) }
 
-// text, flag and number write a key that has a value.
+// text writes a key that has a value.
 func (s *section) text(key, value string) {
 	if value != "" {
 		s.quoted(key, value)
 	}
 }
 
-func (s *section) flag(key string, value bool) {
-	if value {
-		s.line(key, "true")
+// aligned is a section as go-ini writes it: equal signs below each other, no quotes around values, and an empty line at the end.
+// Values that say nothing are left out.
+func aligned(head string, pairs ...[2]string) string {
+	pairs = slices.DeleteFunc(pairs, func(p [2]string) bool { return p[1] == "" || p[1] == "false" || p[1] == "0" })
+	width := 0
+	for _, p := range pairs {
+		width = max(width, len(p[0]))
 	}
-}
-
-func (s *section) number(key string, value int) {
-	if value != 0 {
-		s.line(key, strconv.Itoa(value))
-	}
-}
-
-// awsConfig aligns the equal signs of a section, as the library does that the peer writes it with.
-func awsConfig(c *clouds.AWS) string {
 	var b strings.Builder
-	write := func(head string, pairs [][2]string) {
-		b.WriteString("[" + head + "]\n")
-		pairs = slices.DeleteFunc(pairs, func(p [2]string) bool { return p[1] == "" || p[1] == "false" })
-		width := 0
-		for _, p := range pairs {
-			width = max(width, len(p[0]))
+	b.WriteString("[" + head + "]\n")
+	for _, p := range pairs {
+		value := p[1]
+		if strings.ContainsAny(value, "\n`") {
+			value = `"""` + value + `"""`
 		}
-		for _, p := range pairs {
-			fmt.Fprintf(&b, "%-*s = %s\n", width, p[0], p[1])
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "%-*s = %s\n", width, p[0], value)
 	}
-	g := c.Global
-	write("Global", [][2]string{
-		{"Zone", g.Zone}, {"VPC", g.VPC}, {"SubnetID", g.SubnetID}, {"RouteTableID", g.RouteTableID}, {"RoleARN", g.RoleARN},
-		{"KubernetesClusterTag", g.ClusterTag}, {"KubernetesClusterID", g.ClusterID},
-		{"DisableSecurityGroupIngress", strconv.FormatBool(g.DisableSecurityGroupIngress)}, {"ElbSecurityGroup", g.ELBSecurityGroup},
-		{"DisableStrictZoneCheck", strconv.FormatBool(g.DisableStrictZoneCheck)},
-	})
-	for _, name := range slices.Sorted(maps.Keys(c.ServiceOverride)) {
-		s := c.ServiceOverride[name]
-		write(`ServiceOverride "`+name+`"`, [][2]string{
-			{"Service", s.Service}, {"Region", s.Region}, {"URL", s.URL},
-			{"SigningRegion", s.SigningRegion}, {"SigningMethod", s.SigningMethod}, {"SigningName", s.SigningName},
-		})
-	}
+	b.WriteString("\n")
 	return b.String()
 }
 
-func openStackConfig(c *clouds.OpenStack) string {
-	global := begin("Global", "")
-	for _, p := range [][2]string{
-		{"auth-url", c.Global.AuthURL}, {"username", c.Global.Username}, {"user-id", c.Global.UserID}, {"password", c.Global.Password},
-		{"tenant-id", c.Global.TenantID}, {"tenant-name", c.Global.TenantName}, {"trust-id", c.Global.TrustID}, {"domain-id", c.Global.DomainID},
-		{"domain-name", c.Global.DomainName}, {"region", c.Global.Region}, {"ca-file", c.Global.CAFile},
-	} {
-		global.text(p[0], p[1])
+func awsConfig(c *clouds.AWS) string {
+	g := c.Global
+	text := aligned("Global",
+		[2]string{"Zone", g.Zone}, [2]string{"VPC", g.VPC}, [2]string{"SubnetID", g.SubnetID}, [2]string{"RouteTableID", g.RouteTableID},
+		[2]string{"RoleARN", g.RoleARN}, [2]string{"KubernetesClusterTag", g.ClusterTag}, [2]string{"KubernetesClusterID", g.ClusterID},
+		[2]string{"DisableSecurityGroupIngress", strconv.FormatBool(g.DisableSecurityGroupIngress)}, [2]string{"ElbSecurityGroup", g.ELBSecurityGroup},
+		[2]string{"DisableStrictZoneCheck", strconv.FormatBool(g.DisableStrictZoneCheck)})
+	for _, name := range slices.Sorted(maps.Keys(c.ServiceOverride)) {
+		s := c.ServiceOverride[name]
+		text += aligned(`ServiceOverride "`+name+`"`,
+			[2]string{"Service", s.Service}, [2]string{"Region", s.Region}, [2]string{"URL", s.URL},
+			[2]string{"SigningRegion", s.SigningRegion}, [2]string{"SigningMethod", s.SigningMethod}, [2]string{"SigningName", s.SigningName})
 	}
-	balancer, l := begin("LoadBalancer", ""), c.LoadBalancer
-	balancer.text("lb-version", l.Version)
-	balancer.flag("use-octavia", l.UseOctavia)
-	balancer.text("subnet-id", l.SubnetID)
-	balancer.text("floating-network-id", l.FloatingNetworkID)
-	balancer.text("lb-method", l.Method)
-	balancer.text("lb-provider", l.Provider)
-	balancer.flag("create-monitor", l.CreateMonitor)
-	balancer.text("monitor-delay", l.MonitorDelay)
-	balancer.text("monitor-timeout", l.MonitorTimeout)
-	balancer.number("monitor-max-retries", l.MonitorMaxRetries)
-	balancer.flag("manage-security-groups", l.ManageSecurityGroups)
-	storage := begin("BlockStorage", "")
-	storage.text("bs-version", c.BlockStorage.Version)
-	storage.flag("trust-device-path", c.BlockStorage.TrustDevicePath)
-	storage.flag("ignore-volume-az", c.BlockStorage.IgnoreVolumeAZ)
-	route := begin("Route", "")
-	route.text("router-id", c.Route.RouterID)
-	metadata := begin("Metadata", "")
-	metadata.text("search-order", c.Metadata.SearchOrder)
-	metadata.number("request-timeout", c.Metadata.RequestTimeout)
-	return join(global, balancer, storage, route, metadata)
+	return text
+}
+
+func openStackConfig(c *clouds.OpenStack) string {
+	g, l, b, m := c.Global, c.LoadBalancer, c.BlockStorage, c.Metadata
+	return aligned("Global",
+		[2]string{"auth-url", g.AuthURL}, [2]string{"username", g.Username}, [2]string{"user-id", g.UserID}, [2]string{"password", g.Password},
+		[2]string{"tenant-id", g.TenantID}, [2]string{"tenant-name", g.TenantName}, [2]string{"trust-id", g.TrustID},
+		[2]string{"domain-id", g.DomainID}, [2]string{"domain-name", g.DomainName}, [2]string{"region", g.Region}, [2]string{"ca-file", g.CAFile}) +
+		aligned("LoadBalancer",
+			[2]string{"lb-version", l.Version}, [2]string{"use-octavia", strconv.FormatBool(l.UseOctavia)}, [2]string{"subnet-id", l.SubnetID},
+			[2]string{"floating-network-id", l.FloatingNetworkID}, [2]string{"lb-method", l.Method}, [2]string{"lb-provider", l.Provider},
+			[2]string{"create-monitor", strconv.FormatBool(l.CreateMonitor)}, [2]string{"monitor-delay", l.MonitorDelay},
+			[2]string{"monitor-timeout", l.MonitorTimeout}, [2]string{"monitor-max-retries", strconv.Itoa(l.MonitorMaxRetries)},
+			[2]string{"manage-security-groups", strconv.FormatBool(l.ManageSecurityGroups)}) +
+		aligned("BlockStorage",
+			[2]string{"bs-version", b.Version}, [2]string{"trust-device-path", strconv.FormatBool(b.TrustDevicePath)},
+			[2]string{"ignore-volume-az", strconv.FormatBool(b.IgnoreVolumeAZ)}) +
+		aligned("Route", [2]string{"router-id", c.Route.RouterID}) +
+		aligned("Metadata", [2]string{"search-order", m.SearchOrder}, [2]string{"request-timeout", strconv.Itoa(m.RequestTimeout)})
 }
 
 func vSphereConfig(c *clouds.VSphere) string {

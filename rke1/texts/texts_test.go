@@ -104,13 +104,13 @@ func TestCloud(t *testing.T) {
 			LoadBalancer: clouds.OpenStackLoadBalancer{UseOctavia: true, MonitorMaxRetries: 3, SubnetID: "s"},
 			BlockStorage: clouds.OpenStackBlockStorage{IgnoreVolumeAZ: true},
 		}}, `[Global]
-auth-url = "https://a"
-username = "u"
-password = "p"
+auth-url = https://a
+username = u
+password = p
 
 [LoadBalancer]
-use-octavia = true
-subnet-id = "s"
+use-octavia         = true
+subnet-id           = s
 monitor-max-retries = 3
 
 [BlockStorage]
@@ -119,7 +119,20 @@ ignore-volume-az = true
 [Route]
 
 [Metadata]
+
 `},
+		{"openstack with nothing", config.CloudProvider{OpenStack: &clouds.OpenStack{}}, "[Global]\n\n[LoadBalancer]\n\n[BlockStorage]\n\n[Route]\n\n[Metadata]\n\n"},
+		// Written by go-ini v1.37.0 from structs with the peer's tags.
+		{"openstack with everything that is written in another way", config.CloudProvider{OpenStack: &clouds.OpenStack{
+			Global: clouds.OpenStackGlobal{AuthURL: "https://keystone:5000/v3", Username: "u", Password: `p"w#1;`, DomainName: " Default ",
+				Region: "a`b", CAFile: "two\nlines"},
+			LoadBalancer: clouds.OpenStackLoadBalancer{UseOctavia: true, MonitorMaxRetries: 3, SubnetID: "s", ManageSecurityGroups: true},
+			BlockStorage: clouds.OpenStackBlockStorage{IgnoreVolumeAZ: true},
+			Metadata:     clouds.OpenStackMetadata{SearchOrder: "metadataService,configDrive", RequestTimeout: 7},
+		}}, "[Global]\nauth-url    = https://keystone:5000/v3\nusername    = u\npassword    = p\"w#1;\ndomain-name =  Default \nregion      = \"\"\"a`b\"\"\"\n" +
+			"ca-file     = \"\"\"two\nlines\"\"\"\n\n[LoadBalancer]\nuse-octavia            = true\nsubnet-id              = s\nmonitor-max-retries    = 3\n" +
+			"manage-security-groups = true\n\n[BlockStorage]\nignore-volume-az = true\n\n[Route]\n\n[Metadata]\n" +
+			"search-order    = metadataService,configDrive\nrequest-timeout = 7\n\n"},
 		{"vsphere", config.CloudProvider{VSphere: &clouds.VSphere{
 			Global:        clouds.VSphereGlobal{Insecure: true, Datacenters: "dc"},
 			VirtualCenter: map[string]clouds.VSphereCenter{"b": {User: "u2"}, "a": {User: "u1", Port: "443", RoundTripperCount: 1}},

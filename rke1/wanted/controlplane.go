@@ -120,6 +120,10 @@ func (o host) computed(f flags) {
 	if _, set := f[plugins]; !set {
 		plugins = "admission-control" // of data for versions before 1.10
 	}
+	if c.PodSecurityPolicy && !o.version.AtLeast(1, 25) {
+		f["runtime-config"] = "policy/v1beta1/podsecuritypolicy=true"
+		f[plugins] += ",PodSecurityPolicy"
+	}
 	if c.AlwaysPullImages {
 		f[plugins] += ",AlwaysPullImages"
 	}

@@ -56,7 +56,10 @@ func registryOf(image string) string {
 	return host
 }
 
-// dockerConfig is the kubelet's config.json in base64, a secret; "" without registries.
+// dockerConfig is the kubelet's config.json in base64, a secret; "" without registries. A registry of AWS has a helper for its
+// passwords, which the kubelet's image has, in place of a login.
+//
+// Wire source: rancher/rke docker GetKubeletDockerConfig.
 func dockerConfig(logins map[string]config.PrivateRegistry) (string, error) {
 	if len(logins) == 0 {
 		return "", nil
@@ -65,10 +68,15 @@ func dockerConfig(logins map[string]config.PrivateRegistry) (string, error) {
 		Auth string `json:"auth,omitempty"`
 	}
 	file := struct {
-		Auths map[string]auth `json:"auths,omitempty"`
-	}{map[string]auth{}}
-	for url, r := range logins {
-		file.Auths[url] = auth{base64.URLEncoding.EncodeToString([]byte(r.User + ":" + r.Password))}
+		Auths   map[string]auth   `json:"auths,omitempty"`
+		Helpers map[string]string `json:"credHelpers,omitempty"`
+	}{map[string]auth{}, map[string]string{}}
+	for host, r := range logins {
+		if r.ECRCredentialPlugin != nil {
+			file.Helpers[host] = "ecr-login"
+			continue
+		}
+		file.Auths[host] = auth{base64.StdEncoding.EncodeToString([]byte(r.User + ":" + r.Password))}
 	}
 	text, err := json.Marshal(file)
 	if err != nil {

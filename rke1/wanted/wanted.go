@@ -44,6 +44,8 @@ type Input struct {
 	// Hosts are by the address of their node. Nothing is planned for a host that is not in it, for example because
 	// it could not be reached; it stays in the flags of the others.
 	Hosts map[string]Facts
+	// Registries are private registries with logins that the config does not have, as those of ECR end after hours.
+	Registries []config.PrivateRegistry
 	// Encryption is the text of encryption.yaml without a newline at its end, "" when Secrets are not encrypted.
 	Encryption string
 	// Joining says that a member is being added: etcd then finds its cluster instead of founding one.
@@ -134,6 +136,7 @@ type Plan struct {
 func New(in Input) (*Plan, error) {
 	c := in.Config
 	p := &Plan{Input: in, config: c, logins: logins(c.PrivateRegistries)}
+	maps.Copy(p.logins, logins(in.Registries))
 	var ok bool
 	if p.version, ok = versions.Parse(c.KubernetesVersion); !ok {
 		return nil, fmt.Errorf("kubernetes_version %q is not a version such as v1.30.5-rancher1-1", c.KubernetesVersion)

@@ -1,6 +1,7 @@
 package wanted
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"os"
@@ -258,7 +259,7 @@ func TestEnvironment(t *testing.T) {
 			c.PrefixPath, c.EnableCRIDockerd = "/opt/rke", &yes
 		}, "A=1 RKE_KUBELET_CRIDOCKERD=true CRIDOCKERD_STREAM_SERVER_ADDRESS=127.0.0.2 CRIDOCKERD_STREAM_SERVER_PORT=10011 RKE_KUBELET_CRIDOCKERD_DUALSTACK=true " +
 			"RKE_CLOUD_CONFIG_CHECKSUM=9dd4e461268c8034f5c8564e155c67a6 " +
-			"RKE_KUBELET_DOCKER_CONFIG=eyJhdXRocyI6eyJyZWdpc3RyeS5leGFtcGxlIjp7ImF1dGgiOiJkWE5sY2pFNmNHRnpjM2QtY21RPSJ9fX0= RKE_KUBELET_DOCKER_FILE=/opt/rke/var/lib/kubelet/config.json"},
+			"RKE_KUBELET_DOCKER_CONFIG=eyJhdXRocyI6eyJyZWdpc3RyeS5leGFtcGxlIjp7ImF1dGgiOiJkWE5sY2pFNmNHRnpjM2QrY21RPSJ9fX0= RKE_KUBELET_DOCKER_FILE=/opt/rke/var/lib/kubelet/config.json"},
 		{"etcd", "203.0.113.2", Etcd, func(c *config.Cluster) { c.Services.Etcd.ExtraEnv = []string{"B=2"} },
 			"ETCDCTL_API=3 ETCDCTL_CACERT=" + ssl + "kube-ca.pem ETCDCTL_CERT=" + ssl + "kube-etcd-10-0-0-2.pem ETCDCTL_KEY=" + ssl + "kube-etcd-10-0-0-2-key.pem " +
 				"ETCDCTL_ENDPOINTS=https://10.0.0.2:2379 ETCD_UNSUPPORTED_ARCH=x86_64 B=2"},
@@ -453,6 +454,61 @@ func TestLogins(t *testing.T) {
 	} {
 		if got := find(t, h[c.address], c.name).ImageRegistryAuthConfig; got != c.want {
 			t.Errorf("login for %s is %s", c.name, got)
+		}
+	}
+}
+
+// The kubelet reads standard base64 alone, and asks a helper for the passwords of ECR.
+func TestLoginsOfTheKubelet(t *testing.T) {
+	const aws = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"
+	env := container(t, minors[2], "10.0.0.4", Kubelet, func(c *config.Cluster) {
+		c.PrivateRegistries = []config.PrivateRegistry{
+			{URL: "repo.example/team", User: "robot$team", Password: "a?>~~?>>b"}, // base64 with "/" and "+" in it
+			{URL: aws, ECRCredentialPlugin: &config.ECRCredentialPlugin{AccessKeyID: "AKIA", SecretAccessKey: "hush"}},
+			{User: "hub", Password: "p3"},
+		}
+	}).Env
+	i := slices.IndexFunc(env, func(e string) bool { return strings.HasPrefix(e, "RKE_KUBELET_DOCKER_CONFIG=") })
+	if i < 0 {
+		t.Fatal("the kubelet is given no logins")
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(env[i], "RKE_KUBELET_DOCKER_CONFIG="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"auths":{"docker.io":{"auth":"aHViOnAz"},"repo.example/team":{"auth":"cm9ib3QkdGVhbTphPz5+fj8+PmI="}},"credHelpers":{"` + aws + `":"ecr-login"}}`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A login of ECR is for pulls alone: it ends after hours, and the kubelet has a helper.
+func TestLoginsOfECR(t *testing.T) {
+	const aws = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"
+	in := input(t, minors[2], func(c *config.Cluster) {
+		c.PrivateRegistries = []config.PrivateRegistry{{URL: aws, IsDefault: true, ECRCredentialPlugin: &config.ECRCredentialPlugin{AccessKeyID: "AKIA", SecretAccessKey: "hush"}}}
+		c.SystemImages.Kubernetes = aws + "/rancher/hyperkube:v1.30.5-rancher1"
+	})
+	without := find(t, hosts(t, in)["10.0.0.4"], Kubelet)
+	in.Registries = slices.Clone(in.Config.PrivateRegistries)
+	in.Registries[0].User, in.Registries[0].Password = "AWS", "for twelve hours"
+	with := find(t, hosts(t, in)["10.0.0.4"], Kubelet)
+	if without.ImageRegistryAuthConfig != "" || with.ImageRegistryAuthConfig != "eyJ1c2VybmFtZSI6IkFXUyIsInBhc3N3b3JkIjoiZm9yIHR3ZWx2ZSBob3VycyJ9" {
+		t.Errorf("pulls log in with %q, and before with %q", with.ImageRegistryAuthConfig, without.ImageRegistryAuthConfig)
+	}
+	with.ImageRegistryAuthConfig = ""
+	if diff := cmp.Diff(without, with); diff != "" {
+		t.Errorf("the container is another: %s", diff)
+	}
+}
+
+// Pod security policies have ended with 1.25; those of a cluster of the rke CLI 1.4 are kept until then.
+func TestPodSecurityPolicies(t *testing.T) {
+	for i, version := range minors {
+		f := own(container(t, version, "10.0.0.1", KubeAPIServer, func(c *config.Cluster) { c.Services.KubeAPI.PodSecurityPolicy = true }))
+		plugin := strings.HasSuffix(f["enable-admission-plugins"], ",PodSecurityPolicy")
+		if has := i < 2; plugin != has || (f["runtime-config"] == "policy/v1beta1/podsecuritypolicy=true") != has {
+			t.Errorf("%s: %s, %s", version, f["enable-admission-plugins"], f["runtime-config"])
 		}
 	}
 }

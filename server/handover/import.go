@@ -176,7 +176,7 @@ func (d *Desk) config(r ImportRequest, s *state.State) (*config.Cluster, []strin
 		if s.Desired.Config == nil {
 			return nil, nil, refuse("cluster.rkestate: has no rkeConfig; give the cluster.yml beside it")
 		}
-		c := *s.Desired.Config
+		c := s.Desired.Config.WithoutChecksums()
 		c.Restore, c.RotateCertificates, c.RotateEncryptionKey = config.Restore{}, nil, false
 		return &c, nil, nil
 	}

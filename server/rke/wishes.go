@@ -181,7 +181,7 @@ func (r *Runner) begun(key records.ClusterKey, kind string) bool {
 	case want.KindRestore:
 		return s.Desired.Config.Restore.Restore
 	case want.KindRotateCertificates:
-		return s.Desired.Config.RotateCertificates != nil || s.ChangesCA()
+		return s.Rotation() != nil
 	case want.KindRotateKeys:
 		return rkestate.RotatesKey(s.Desired.Encryption)
 	}

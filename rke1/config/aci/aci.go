@@ -137,6 +137,8 @@ func (s Settings) Missing(options map[string]string) []string {
 }
 
 // Defaults are options in the form name=value, with space between them.
+//
+// Wire source: rancher/rke cluster/defaults.go.
 const Defaults = `aci_ovs_memory_limit=1Gi aci_ovs_memory_request=128Mi aci_image_pull_policy=Always aci_pbr_tracking_non_snat=false
 	aci_install_istio=false aci_istio_profile=demo aci_drop_log_enable=true aci_controller_log_level=info
 	aci_host_agent_log_level=info aci_opflex_agent_log_level=info aci_apic_refresh_time=1200 aci_server_monitor_interval=5
@@ -153,4 +155,7 @@ const Defaults = `aci_ovs_memory_limit=1Gi aci_ovs_memory_request=128Mi aci_imag
 	aci_opflex_agent_opflex_asyncjson_enabled=false aci_opflex_agent_ovs_asyncjson_enabled=false
 	aci_opflex_agent_policy_retry_delay_timer=10 aci_aci_multipod=false aci_aci_multipod_ubuntu=false
 	aci_dhcp_renew_max_retry_count=0 aci_dhcp_delay=0 aci_use_system_node_priority_class=false
-	aci_aci_containers_memory_request=128Mi aci_aci_containers_memory_limit=3Gi`
+	aci_aci_containers_memory_request=128Mi aci_aci_containers_memory_limit=3Gi aci_opflex_agent_statistics=true
+	aci_add_external_contract_to_default_epg=false aci_enable_opflex_agent_reconnect=false aci_opflex_openssl_compat=false
+	aci_toleration_seconds=600 aci_disable_hpp_rendering=false aci_apic_connection_retry_limit=5 aci_taint_not_ready_node=false
+	aci_drop_log_disable_events=false`

@@ -96,6 +96,7 @@ func TestRefuses(t *testing.T) {
 		{"another authorization", good + "authorization: {mode: abac}", `authorization.mode: "abac" is not one of rbac, none`},
 		{"another plugin", good + "network: {plugin: cilium}", `network.plugin: "cilium" is not one of canal, calico`},
 		{"an MTU of flannel", good + "network: {plugin: flannel, mtu: 1400}", "network.mtu: cannot be set with flannel"},
+		{"a password that weave never had", version("v1.26.15-rancher1-1", "network: {plugin: weave, options: {weave_password: hunter2}}"), "network.options: weave_password is not the option of the password"},
 		{"weave where it is no more", good + "network: {plugin: weave}", "network.plugin: weave is not there from Kubernetes 1.30 on"},
 		{"aci without its settings", good + "network: {plugin: aci, aci_network_provider: {system_id: s}}", "network.aci_network_provider: lacks token"},
 		{"dual stack of canal", good + "services: {kube-controller: {cluster_cidr: '10.42.0.0/16,fd00::/56'}}", "network.plugin: canal has no dual stack"},

@@ -34,6 +34,10 @@ func (k *checker) network() {
 		k.fail("network.mtu", "%d is not a size; 0 leaves it to the plugin", n.MTU)
 	}
 	if n.Plugin == config.PluginWeave {
+		if other := n.Options["weave_password"]; other != "" && other != n.Options["WeavePassword"] {
+			k.fail("network.options", "weave_password is not the option of the password, so that the rke command line runs without one; "+
+				"write weave_network_provider.password where traffic between pods is encrypted, and take it out otherwise")
+		}
 		switch {
 		case k.version.AtLeast(30):
 			k.fail("network.plugin", "%s is not there from Kubernetes 1.30 on; clusters that have it stay at 1.29", config.PluginWeave)
@@ -166,6 +170,13 @@ func (k *checker) docker() {
 }
 
 func (k *checker) podSecurity() {
+	const policies = "services.kube-api.pod_security_policy"
+	switch asked := k.c.Services.KubeAPI.PodSecurityPolicy; {
+	case asked && k.version.AtLeast(25):
+		k.warn(policies, "is ignored: pod security policies have ended with Kubernetes 1.25, and pod_security_configuration has come with 1.23")
+	case asked:
+		k.warn(policies, "lets pods start by policies alone, which a cluster of the rke command line has; drover brings none")
+	}
 	const path = "services.kube-api.pod_security_configuration"
 	level := k.c.Services.KubeAPI.PodSecurityConfiguration
 	if level == "" {
@@ -183,7 +194,8 @@ func (k *checker) podSecurity() {
 // kinds looks at the objects of Kubernetes: the API server would not start with others.
 func (k *checker) kinds() {
 	api := &k.c.Services.KubeAPI
-	if e := api.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil {
+	// Without both it is taken: the file has them anyhow.
+	if e := api.SecretsEncryptionConfig; e != nil && e.CustomConfig != nil && e.CustomConfig.TypeMeta != (config.TypeMeta{}) {
 		k.kind("secrets_encryption_config.custom_config", e.CustomConfig.TypeMeta, "EncryptionConfiguration", "apiserver.config.k8s.io/v1")
 	}
 	if a := api.AdmissionConfiguration; a != nil {
