@@ -46,7 +46,7 @@ FUZZ := plans:FuzzParse plans/drop:FuzzParsePosition plans/apply:FuzzReadLedger 
 	rke1/state:FuzzDecode rke1/config:FuzzParse cmd/drover/output:FuzzWriter
 
 # What the server reads and hosts, clusters and directories wrote.
-FUZZ += installers/kubeconfig:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
+FUZZ += installers/kubeconfig:FuzzRead rke1/ecr:FuzzRead tunnel/answers:FuzzScan tunnel/connect:FuzzDecode rke1/onhost:FuzzLogs rke1/onhost:FuzzDocker \
 	plans:FuzzReadHostReport plans:FuzzReadOutcome plans:FuzzDecodeOutputs plans:FuzzDecodeProbeStatuses plans:FuzzDecodePeriodicOutputs \
 	server/planapi:FuzzAgentUpdate server/planapi:FuzzAgentBody server/registration/hostrequest:FuzzRequest server/downstream/nodes:FuzzSeen \
 	server/downstream/kubeproxy:FuzzPeek server/daytwo:FuzzListed server/certificates:FuzzAnswer server/api/native:FuzzHostLog \
