@@ -115,9 +115,7 @@ type cluster struct {
 }
 
 // known is what the version data say of versions, in the words of a config.
-func known(v *versions.Data) config.Versions {
-	return config.Versions{Default: v.Default(), Images: v.Images}
-}
+func known(v *versions.Data) config.Versions { return v.ForConfig() }
 
 // open reads and checks the files of a cluster. Nothing of them is trusted half.
 func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
