@@ -175,20 +175,20 @@ func (d *decoder) scalar(where *at, n *yaml.Node, v reflect.Value) {
 	case reflect.Bool:
 		value, ok := truth(n, d.YesNo)
 		if !ok {
-			d.wrongType(where, n, "true or false", "")
+			d.wrongType(where, n, "true or false", unquote(n))
 		}
 		v.SetBool(value)
 	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Int16, reflect.Int8:
 		i, err := strconv.ParseInt(n.Value, 0, v.Type().Bits())
 		if n.Kind != yaml.ScalarNode || tag != "!!int" || err != nil || leadingZero(n.Value) {
-			d.wrongType(where, n, "a whole number", "")
+			d.wrongType(where, n, "a whole number", unquote(n))
 			return
 		}
 		v.SetInt(i)
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(n.Value, 64)
 		if n.Kind != yaml.ScalarNode || tag != "!!float" && tag != "!!int" || err != nil {
-			d.wrongType(where, n, "a number", "")
+			d.wrongType(where, n, "a number", unquote(n))
 			return
 		}
 		v.SetFloat(f)
@@ -212,11 +212,24 @@ func truth(n *yaml.Node, yesNo bool) (value, ok bool) {
 	case "false", "False", "FALSE":
 		return false, tag == "!!bool"
 	case "y", "Y", "yes", "on":
-		return true, yesNo
+		return true, yesNo && !quoted(n)
 	case "n", "N", "no", "off":
-		return false, yesNo
+		return false, yesNo && !quoted(n)
 	}
 	return false, false
+}
+
+// unquote is the advice on a text in quotes where there are no texts.
+func unquote(n *yaml.Node) string {
+	if quoted(n) {
+		return "; write it without quotes"
+	}
+	return ""
+}
+
+// quoted says that a value is text because it stands in quotes.
+func quoted(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
 }
 
 func (d *decoder) structure(where *at, n *yaml.Node, v reflect.Value) {
@@ -434,14 +447,19 @@ func leadingZero(number string) bool {
 }
 
 func shape(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
+	switch {
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case yaml.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
+	case quoted(n):
+		return Quoted
 	}
 	return "a single value"
 }
+
+// Quoted is the Error.Got of a text in quotes.
+const Quoted = "a text in quotes"
 
 func describe(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {

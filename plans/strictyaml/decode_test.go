@@ -73,6 +73,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"number for text", "name: 1.30", `line 1: name: is the number 1.30 where text belongs; write it in quotes: "1.30"`},
 		{"text for number", "count: many", `line 1: count: is the text "many" where a whole number belongs`},
 		{"text for truth", "on: yes", `line 1: on: is the text "yes" where true or false belongs`},
+		{"number in quotes", "count: '3'", `line 1: count: is the text "3" where a whole number belongs; write it without quotes`},
 		{"text for mapping", "labels: x", `line 1: labels: is the text "x" where a mapping belongs`},
 		{"mapping for list", "items: {a: b}", "line 1: items: is a mapping where a list belongs"},
 		{"repeated key", "name: a\nname: b", "line 2: name: stands here a second time, first on line 1"},
@@ -93,6 +94,9 @@ func TestDecodeOptions(t *testing.T) {
 	s, _, errs := decodeText(t, "name: 0644\non: yes\nlater: 1\nlabels: {a: true, b: 2006-01-02}\n", loose)
 	if errs != nil || s.Name != "0644" || !*s.On || s.Labels["a"] != "true" || s.Labels["b"] != "2006-01-02" {
 		t.Errorf("%+v, %v", s, errs)
+	}
+	if _, _, errs := decodeText(t, "on: \"yes\"\n", loose); errs.Error() != `line 1: on: is the text "yes" where true or false belongs; write it without quotes` {
+		t.Errorf("a text in quotes: %v", errs)
 	}
 	if _, _, errs := decodeText(t, "name: !!binary eA==\n", loose); errs == nil {
 		t.Error("a tag of somebody's is taken as text")

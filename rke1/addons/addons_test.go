@@ -509,10 +509,10 @@ func TestATextThatNoConfigMapHolds(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	tests := []struct{ version, more, want string }{
-		{newest, "network: {plugin: weave}", "add-on rke-network-plugin: there is no text for weave: the built-in version data have no template for Kubernetes v1.30.5-rancher1-1; data of KDM have one: give their address or a file by RANCHER_METADATA_URL"},
+		{newest, "network: {plugin: weave}", "add-on rke-network-plugin: there is no text for weave: the built-in version data have no template for Kubernetes v1.30.5-rancher1-1; data of KDM have one: give a file or an address of KDM's data.json that has it, by --version-data of drover rke or by RANCHER_METADATA_URL in the environment"},
 		{newest, "network: {plugin: cilium}", `add-on rke-network-plugin: network.plugin: "cilium" is not one of canal, calico, flannel, weave, aci, none`},
 		{newest, "network: {plugin: aci}", `add-on rke-network-plugin: network.options.aci_static_external_subnet: "" is not a range such as 10.3.0.1/16`},
-		{"v1.19.0-rancher1-1", "", "add-on rke-network-plugin: there is no text for Kubernetes v1.19.0-rancher1-1: drover's own are for 1.22 and later; data of KDM have one: give their address or a file by RANCHER_METADATA_URL"},
+		{"v1.19.0-rancher1-1", "", "add-on rke-network-plugin: there is no text for Kubernetes v1.19.0-rancher1-1: drover's own are for 1.22 and later; data of KDM have one: give a file or an address of KDM's data.json that has it, by --version-data of drover rke or by RANCHER_METADATA_URL in the environment"},
 		{"latest", "", `kubernetes_version: "latest" is not a version such as v1.30.5-rancher1-1`},
 		{"v1.30.99-rancher1-1", "", "add-on rke-network-plugin: system_images.canal_cni is empty, and the version data have no image for it; write one"},
 		{newest, "network: {options: {canal_flannel_backend_port: many}}", `add-on rke-network-plugin: network.options.canal_flannel_backend_port: "many" is not a number`},

@@ -50,7 +50,7 @@ func (w *writer) text(plugin, own string, v values) (string, error) {
 		}
 		return text, nil
 	}
-	const instead = "data of KDM have one: give their address or a file by RANCHER_METADATA_URL"
+	const instead = "data of KDM have one: " + versions.HowElse
 	if own == "" {
 		return "", fmt.Errorf("there is no text for %s: %s have no template for Kubernetes %s; %s", plugin, w.data.Source, w.c.KubernetesVersion, instead)
 	}

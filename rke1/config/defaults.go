@@ -16,6 +16,9 @@ type Versions struct {
 	Default string
 	// Images are the system images of a version; the error says that it is unknown, and what is.
 	Images func(version string) (SystemImages, error)
+	// Flags says why the components of a version cannot be given flags, or those of a Kubernetes image whose tag names another
+	// version; nil looks at none.
+	Flags func(version, kubernetesImage string) error
 }
 
 // Values that stand in more than one place.

@@ -1,5 +1,7 @@
 package config
 
+import "reflect"
+
 // SystemImages are the images of everything that a cluster runs by itself, each REPOSITORY:TAG.
 // The version data of the RKE CLI has them under the json names.
 type SystemImages struct {
@@ -44,4 +46,14 @@ type SystemImages struct {
 	ACIControllerContainer   string `yaml:"aci_controller_container,omitempty" json:"aciControllerContainer,omitempty"`
 	ACIGBPServerContainer    string `yaml:"aci_gbp_server_container,omitempty" json:"aciGbpServerContainer,omitempty"`
 	ACIOpflexServerContainer string `yaml:"aci_opflex_server_container,omitempty" json:"aciOpflexServerContainer,omitempty"`
+}
+
+// List is every image in the order of the fields, "" where there is none.
+func (i SystemImages) List() []string {
+	all := reflect.ValueOf(i)
+	list := make([]string, all.NumField())
+	for n := range list {
+		list[n] = all.Field(n).String()
+	}
+	return list
 }

@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
@@ -88,6 +89,9 @@ func (f *File) read(doc *strictyaml.Document) (*File, strictyaml.Errors) {
 				e.Want = "a whole number or a percentage"
 			}
 			e.Reason = fmt.Sprintf("is %s where %s belongs", e.Got, e.Want)
+			if e.Got == strictyaml.Quoted && slices.Contains([]string{"true or false", "a whole number", "a number"}, e.Want) {
+				e.Reason += "; write it without quotes"
+			}
 			wrong = append(wrong, e)
 		default:
 			wrong = append(wrong, e)

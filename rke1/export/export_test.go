@@ -50,7 +50,7 @@ kubernetes_version: v1.30.5-rancher1-1
 nodes:
 - {address: 203.0.113.10, internal_address: 10.0.0.10, hostname_override: n1, user: core, role: [controlplane, etcd]}
 - {address: 203.0.113.12, internal_address: 10.0.0.12, hostname_override: n3, user: core, role: [controlplane]}
-- {address: 203.0.113.11, internal_address: 10.0.0.11, hostname_override: n2, user: core, role: [worker], labels: {zone: "<a&b>"}}
+- {address: 203.0.113.11, internal_address: 10.0.0.11, hostname_override: n2, user: core, role: [worker], labels: {zone: rack.7}}
 private_registries:
 - {url: registry.example.com/base, user: puller, password: hunter2, is_default: true}
 authentication: {strategy: "x509|webhook", sans: [k8s.example.com, 198.51.100.7]}

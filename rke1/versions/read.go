@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drover-project/drover/plans/fetch"
@@ -22,7 +23,7 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 )
 
-// embedded has the last release of each minor line from 1.23 on that KDM had in January 2025, and
+// embedded has what is offered: the last release of each minor line from 1.23 on that KDM had in January 2025, and
 // v1.30.5-rancher1-1. v1.23.17-rancher1-1 is none of KDM's, where 1.23 ends at 1.23.16: it is here with the
 // images of that one for those who build the hyperkube image of the last 1.23 themselves.
 //
@@ -66,7 +67,11 @@ type Options struct {
 func Load(ctx context.Context, location string, o Options) (*Data, error) {
 	switch {
 	case location == "":
-		return Read(builtIn, embedded)
+		d, err := Read(builtIn, embedded)
+		if err == nil {
+			d.rest = sync.OnceValue(unpack)
+		}
+		return d, err
 	case !fetch.IsAddress(location):
 		text, err := readFile(location)
 		if err != nil {
@@ -104,12 +109,16 @@ func Read(source string, text []byte) (*Data, error) {
 		return nil, fmt.Errorf("read %s: %w", source, err)
 	}
 	d.list = slices.Collect(maps.Keys(d.doc.Images))
-	slices.SortFunc(d.list, func(a, b string) int {
+	newestFirst(d.list)
+	return d, nil
+}
+
+func newestFirst(list []string) {
+	slices.SortFunc(list, func(a, b string) int {
 		v, _ := Parse(a) // check has looked
 		w, _ := Parse(b)
 		return w.Compare(v)
 	})
-	return d, nil
 }
 
 func (d *Data) check() error {

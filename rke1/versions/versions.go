@@ -1,6 +1,6 @@
 // Package versions knows what the Kubernetes versions of RKE1 are made of: images, flags of the
 // components by version, and Docker versions. The data are in the format of Rancher's KDM;
-// those of the last releases are embedded, and a file or an address replaces them.
+// those of all releases are embedded, and a file or an address replaces them.
 //
 // Wire source: rancher/kontainer-driver-metadata pkg/rke (data.json), types/kdm of rancher/rke.
 package versions
@@ -43,34 +43,48 @@ type Data struct {
 	Stale string
 
 	doc  document
-	list []string // newest first
+	rest func() document // of the built-in data, nil of others; read once
+	list []string        // newest first
 }
 
-// List is every version with images, newest first: v1.30.5-rancher1-1.
+// List is every version that is offered to new clusters and to upgrades, newest first: v1.30.5-rancher1-1. All has the others, too.
 func (d *Data) List() []string { return slices.Clone(d.list) }
 
-// Known says whether the data have the images of a version.
+// Known says whether the data have the images of a version, be it offered or not.
 func (d *Data) Known(version string) bool {
-	_, ok := d.doc.Images[version]
-	return ok
+	_, err := d.Images(version)
+	return err == nil
+}
+
+// ForConfig is what a config is filled and checked with.
+func (d *Data) ForConfig() config.Versions {
+	return config.Versions{Default: d.Default(), Images: d.Images, Flags: func(version, kubernetesImage string) error {
+		_, err := d.ServiceOptions(version, kubernetesImage)
+		return err
+	}}
 }
 
 // Default is the version of a cluster that names none: the one that the data recommend, or the newest.
 func (d *Data) Default() string {
-	if v := d.doc.Defaults["default"]; d.Known(v) {
+	v := d.doc.Defaults["default"]
+	if _, ok := d.doc.Images[v]; ok {
 		return v
 	}
 	return d.list[0] // Read refuses data without a version
 }
 
+// HowElse says how versions get known that these data do not have.
+const HowElse = "give a file or an address of KDM's data.json that has it, by --version-data of drover rke or by RANCHER_METADATA_URL in the environment"
+
 // Images are the system images of a version, without any registry of the user's.
 func (d *Data) Images(version string) (config.SystemImages, error) {
-	images, ok := d.doc.Images[version]
-	if !ok {
-		return config.SystemImages{}, fmt.Errorf("[%s] is an unsupported Kubernetes version and system images are not populated: %s have %s; name one of them, "+
-			"or give the data that have it by RANCHER_METADATA_URL", version, d.Source, strings.Join(d.nearest(version), ", "))
+	for doc := range d.documents(version) {
+		if images, ok := doc.Images[version]; ok {
+			return images, nil
+		}
 	}
-	return images, nil
+	return config.SystemImages{}, fmt.Errorf("[%.60s] is an unsupported Kubernetes version and system images are not populated: %s have %s; name one of them, or %s",
+		version, d.Source, strings.Join(d.nearest(version), ", "), HowElse)
 }
 
 // nearest are the versions of the same minor line, or else the newest of each line.
@@ -78,7 +92,7 @@ func (d *Data) nearest(version string) []string {
 	wanted, _ := Parse(version)
 	var same, newest []string
 	last := Version{}
-	for _, text := range d.list {
+	for _, text := range d.All() {
 		v, _ := Parse(text)
 		if v.Major == wanted.Major && v.Minor == wanted.Minor {
 			same = append(same, text)
@@ -96,28 +110,33 @@ func (d *Data) nearest(version string) []string {
 // ServiceOptions are the flags of a version: those of this very version, or else of the minor line that
 // the tag of the Kubernetes image names, or else of the version's own minor line.
 func (d *Data) ServiceOptions(version, kubernetesImage string) (ServiceOptions, error) {
-	if o, ok := d.doc.ServiceOptions[version]; ok {
-		return o, nil
-	}
 	line := ""
 	for _, text := range []string{version, Tag(kubernetesImage)} { // the last has the last word
 		if v, ok := Parse(text); ok {
 			line = v.Line()
 		}
 	}
-	if o, ok := d.doc.ServiceOptions["v"+line]; ok {
-		return o, nil
+	for doc := range d.documents(version) {
+		for _, key := range []string{version, "v" + line} {
+			if o, ok := doc.ServiceOptions[key]; ok {
+				return o, nil
+			}
+		}
 	}
-	return ServiceOptions{}, fmt.Errorf("%s have no flags for Kubernetes %s with the image %q", d.Source, version, kubernetesImage)
+	return ServiceOptions{}, fmt.Errorf("%s have no flags for Kubernetes %.60s with the image %.200q; %s", d.Source, version, kubernetesImage, HowElse)
 }
 
 // Info says which releases of rke and Rancher have a version; empty where the data do not say.
 func (d *Data) Info(version string) Info {
-	if i, ok := d.doc.Info[version]; ok {
-		return i
-	}
 	v, _ := Parse(version)
-	return d.doc.Info["v"+v.Line()]
+	for doc := range d.documents(version) {
+		for _, key := range []string{version, "v" + v.Line()} {
+			if i, ok := doc.Info[key]; ok {
+				return i
+			}
+		}
+	}
+	return Info{}
 }
 
 // DockerSupported says whether a Kubernetes version was released for a version of Docker, such as 20.10.24
@@ -129,8 +148,13 @@ func (d *Data) DockerSupported(version, docker string) (ok, newerThanKnown bool)
 		return false, false
 	}
 	v, _ := Parse(version)
-	known, listed := d.doc.Docker[v.Line()]
-	if !listed {
+	var known []string
+	for doc := range d.documents(version) {
+		if known = doc.Docker[v.Line()]; known != nil {
+			break
+		}
+	}
+	if known == nil {
 		return true, false
 	}
 	newer := true
@@ -146,14 +170,15 @@ func (d *Data) DockerSupported(version, docker string) (ok, newerThanKnown bool)
 	return false, newer
 }
 
-// ToolsImage is a helper image with the tag that the default version has, which is the newest one
-// known: snapshots of etcd are always made with it. An image of another name stays as it is.
+// ToolsImage is a helper image with the tag that the default version has, or its own where that is newer:
+// snapshots of etcd are always made with it. An image of another name stays as it is.
 func (d *Data) ToolsImage(image string) string {
 	if !strings.Contains(image, "rancher/rke-tools") {
 		return image
 	}
 	tag := Tag(d.doc.Images[d.Default()].Alpine)
-	if tag == "" || Tag(image) == "" {
+	is, ok := Parse(Tag(image))
+	if newest, known := Parse(tag); tag == "" || Tag(image) == "" || ok && known && is.Compare(newest) > 0 {
 		return image
 	}
 	return strings.TrimSuffix(image, Tag(image)) + tag

@@ -2,17 +2,22 @@ package versions
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/drover-project/drover/rke1/config"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -89,13 +94,111 @@ func TestImagesOf1305(t *testing.T) {
 
 func TestUnknownVersion(t *testing.T) {
 	for version, says := range map[string]string{
-		"v1.30.1-rancher1-1": "the built-in version data have v1.30.8-rancher1-1, v1.30.5-rancher1-1;",
-		"v1.99.0-rancher1-1": "have v1.31.4-rancher1-1, v1.30.8-rancher1-1, v1.29.12-rancher1-1, ",
-		"latest":             "[latest] is an unsupported Kubernetes version and system images are not populated",
+		"v1.28.99-rancher1-1": "the built-in version data have v1.28.15-rancher1-1, v1.28.14-rancher1-1, v1.28.13-rancher1-1, v1.28.12-rancher1-1, v1.28.11-rancher1-1, v1.28.10-rancher1-1, v1.28.9-rancher1-1, ",
+		"v1.99.0-rancher1-1":  "have v1.32.7-rancher1-1, v1.31.11-rancher1-1, v1.30.14-rancher1-1, v1.29.15-rancher1-1, ",
+		"v1.28.9-rancher2-1":  "by --version-data of drover rke or by RANCHER_METADATA_URL in the environment",
+		"latest":              "[latest] is an unsupported Kubernetes version and system images are not populated",
 	} {
 		if _, err := load(t).Images(version); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q in it", version, err, says)
 		}
+	}
+}
+
+var kdm = flag.String("kdm", "", "data.json of KDM to make all.json.gz of")
+
+// TestAll: every version that runs somewhere has images and flags, and the file of them can be read. With -kdm it is written.
+func TestAll(t *testing.T) {
+	if *kdm != "" {
+		text, err := os.ReadFile(*kdm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = pack(t, read(t, string(text)).doc)
+		if err := os.WriteFile("all.json.gz", all, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := load(t)
+	list := d.All()
+	if len(list) < 300 || list[0] != "v1.32.7-rancher1-1" || !slices.Contains(list, "v1.23.17-rancher1-1") || slices.ContainsFunc(list, func(v string) bool { return v < "v1.1" }) {
+		t.Errorf("%d versions: %v", len(list), list)
+	}
+	lines := map[string]bool{}
+	for _, version := range list {
+		images, err := d.Images(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := Parse(version)
+		lines[v.Line()] = true
+		if !strings.HasPrefix(version, Tag(images.Kubernetes)+"-") || images.Etcd == "" || images.PodInfraContainer == "" || images.Alpine == "" {
+			t.Errorf("%s has the images %+v", version, images)
+		}
+		if o, err := d.ServiceOptions(version, images.Kubernetes); err != nil || o.KubeAPI == nil || o.Kubelet == nil {
+			t.Errorf("%s has the flags %+v, %v", version, o, err)
+		}
+		if ok, _ := d.DockerSupported(version, "20.10.24"); !ok && v.AtLeast(1, 16) {
+			t.Errorf("%s does not take Docker 20.10", version)
+		}
+	}
+	if len(lines) != 23 {
+		t.Errorf("there are the lines %v", lines)
+	}
+}
+
+// pack is what a cluster is deployed with, of a document of KDM's.
+func pack(t *testing.T, doc document) []byte {
+	t.Helper()
+	oldest, _ := Parse("v1.10.11-rancher1-1")
+	maps.DeleteFunc(doc.Images, func(version string, _ config.SystemImages) bool {
+		v, _ := Parse(version)
+		return v.Compare(oldest) < 0
+	})
+	text, err := json.MarshalIndent(map[string]any{
+		"K8sVersionRKESystemImages": doc.Images, "K8sVersionServiceOptions": doc.ServiceOptions, "K8sVersionInfo": doc.Info, "K8sVersionDockerInfo": doc.Docker,
+	}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var into bytes.Buffer
+	z, err := gzip.NewWriterLevel(&into, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return into.Bytes()
+}
+
+// TestPatchLevels: the values are those of KDM.
+func TestPatchLevels(t *testing.T) {
+	d := load(t)
+	for _, tc := range []struct{ version, etcd, alpine, canal, rke string }{
+		{"v1.28.9-rancher1-1", "rancher/mirrored-coreos-etcd:v3.5.10", "rancher/rke-tools:v0.1.96", "rancher/mirrored-calico-node:v3.27.0", "1.5.0-rc0"},
+		{"v1.18.10-rancher1-1", "rancher/coreos-etcd:v3.4.3-rancher1", "rancher/rke-tools:v0.1.65", "rancher/calico-node:v3.13.4", "1.1.3-rc0"},
+	} {
+		i, err := d.Images(tc.version)
+		if got := []string{i.Etcd, i.Alpine, i.CanalNode, d.Info(tc.version).MinRKE}; err != nil || !slices.Equal(got, []string{tc.etcd, tc.alpine, tc.canal, tc.rke}) {
+			t.Errorf("%s: %v, %v", tc.version, got, err)
+		}
+	}
+	// Flags of this very patch level, which the line's are not.
+	own, err := d.ServiceOptions("v1.23.4-rancher1-2", "rancher/hyperkube:v1.23.4-rancher1")
+	line, errLine := d.ServiceOptions("v1.23.16-rancher2-3", "rancher/hyperkube:v1.23.16-rancher2")
+	if err != nil || errLine != nil || cmp.Equal(own, line) {
+		t.Errorf("flags of v1.23.4-rancher1-2 are %v, of the line %v; %v %v", own, line, err, errLine)
+	}
+	// A version that is offered, with an image of a line that is not.
+	if o, err := d.ServiceOptions("v1.31.4-rancher1-1", "rancher/hyperkube:v1.18.10-rancher1"); err != nil || o.KubeAPI["service-account-lookup"] == "" {
+		t.Errorf("%v, %v", o.KubeAPI, err)
+	}
+	if slices.Contains(d.List(), "v1.28.9-rancher1-1") {
+		t.Error("a patch level of old is offered to new clusters")
 	}
 }
 
@@ -180,9 +283,10 @@ func TestInfoDefaultToolsAndTemplates(t *testing.T) {
 	}
 	for image, want := range map[string]string{
 		"rancher/rke-tools:v0.1.9":               "rancher/rke-tools:v0.1.10",
-		"reg.example:5000/rancher/rke-tools:v1":  "reg.example:5000/rancher/rke-tools:v0.1.10",
+		"reg.example:5000/rancher/rke-tools:v0":  "reg.example:5000/rancher/rke-tools:v0.1.10",
 		"reg.example:5000/rancher/rke-tools":     "reg.example:5000/rancher/rke-tools",
 		"own/tools:v1":                           "own/tools:v1",
+		"rancher/rke-tools:v0.1.11":              "rancher/rke-tools:v0.1.11", // newer than the default's
 		"rancher/rke-tools@sha256:0123456789abc": "rancher/rke-tools@sha256:0123456789abc",
 	} {
 		if got := d.ToolsImage(image); got != want {

@@ -567,8 +567,8 @@ func TestRefused(t *testing.T) {
 	for says, change := range map[string]func(*Input){
 		`kubernetes_version "latest" is not a version`: func(in *Input) { in.Config.KubernetesVersion = "latest" },
 		"system_images.etcd: is empty":                 func(in *Input) { in.Config.SystemImages.Etcd = "" },
-		"have no flags for Kubernetes v1.19.0-rancher1-1": func(in *Input) {
-			in.Config.KubernetesVersion, in.Config.SystemImages.Kubernetes = "v1.19.0-rancher1-1", "own"
+		"have no flags for Kubernetes v1.7.0-rancher1-1": func(in *Input) {
+			in.Config.KubernetesVersion, in.Config.SystemImages.Kubernetes = "v1.7.0-rancher1-1", "own"
 		},
 		"host 10.9.9.9: is not one of the config's nodes":   func(in *Input) { in.Hosts["10.9.9.9"] = facts() },
 		"host 10.0.0.4: runs windows":                       func(in *Input) { in.Hosts["10.0.0.4"] = Facts{OSType: "windows"} },

@@ -15,9 +15,9 @@ import (
 // TestAVersionWithoutDataIsWorkedOn: one that the data have lost since its document came in would hold up its cluster.
 func TestAVersionWithoutDataIsWorkedOn(t *testing.T) {
 	b := newBed(t)
-	b.apply(strings.NewReplacer("v1.34.4", "v1.34.99", "rkeConfig: {}", "rkeConfig: {machineGlobalConfig: {x-allow-unknown-args: true}}").Replace(harbour))
+	b.apply(strings.NewReplacer("v1.34.4", "v1.54.99", "rkeConfig: {}", "rkeConfig: {machineGlobalConfig: {x-allow-unknown-args: true}}").Replace(harbour))
 	d, _ := b.state.Clusters.Get("fleet-default/harbour")
-	if s, _ := b.control.gather(d); s.Release == nil || s.Release.Known || s.Release.Version != "v1.34.99+k3s1" {
+	if s, _ := b.control.gather(d); s.Release == nil || s.Release.Known || s.Release.Version != "v1.54.99+k3s1" {
 		t.Errorf("release %+v", s.Release)
 	}
 }

@@ -205,6 +205,8 @@ func TestWarnings(t *testing.T) {
 		{"a setting unchecked", strings.Replace(rke2, "cni: cilium", "x-allow-unknown-args: true, brand-new: 7", 1), []string{"spec.rkeConfig.machineGlobalConfig.brand-new: is not a setting of v1.34.4+rke2r1 and is passed on unchecked"}},
 		{"a file that overrules", strings.Replace(rke2, "/etc/motd", "/etc/rancher/rke2/config.yaml.d/99.yaml", 1), []string{"spec.rkeConfig.machineSelectorFiles[0].fileSources[1]: /etc/rancher/rke2/config.yaml.d/99.yaml is read beside what drover writes for the node, and may overrule it"}},
 		{"Docker hosts", docker, nil},
+		{"a patch level without data", strings.Replace(good, "v1.34.4+k3s1", "v1.34.41+k3s1", 1), []string{"spec.kubernetesVersion: UnknownVersionData: there are no data of v1.34.41+k3s1; " +
+			"it is taken with the settings of v1.34.4+k3s1 (a server can learn more with --version-data; known are v1.34.4+k3s1, v1.34.3+k3s1, v1.34.2+k3s1, v1.34.1+k3s1)"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			docs, err := Parse([]byte(tc.text), data(t))

@@ -19,7 +19,7 @@ func allowsUnknown(config map[string]any) bool {
 	return allow
 }
 
-// version finds what is known of the version; false where it is refused.
+// version finds what is known of the version, or of its neighbour; false where it is refused.
 func (c *checker) version(spec Spec, known *versions.Data) (versions.Release, bool) {
 	const at = "spec.kubernetesVersion"
 	version := spec.KubernetesVersion

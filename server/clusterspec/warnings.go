@@ -26,6 +26,10 @@ func Warnings(doc Document, known *versions.Data) []string {
 	if wellFormed && !release.Known {
 		warn("spec.kubernetesVersion: %s: there are no data of %s; its settings are passed on unchecked (known are %s)", UnknownVersionData, version, strings.Join(known.Nearest(version), ", "))
 	}
+	if release.Neighbour != "" {
+		warn("spec.kubernetesVersion: %s: there are no data of %s; it is taken with the settings of %s (a server can learn more with --version-data; known are %s)",
+			UnknownVersionData, version, release.Neighbour, strings.Join(known.Nearest(version), ", "))
+	}
 	if release.Known {
 		unchecked(rke, release, warn)
 	}

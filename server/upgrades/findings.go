@@ -69,9 +69,11 @@ type facts struct {
 	now     time.Time
 	cluster records.Cluster
 	to      string
-	// known says that there are data of the version, and nearest are versions near it that have some.
-	known   bool
-	nearest []string
+	// known says that there are data of the version or of its neighbour, which is "" for the version's own, and nearest are
+	// versions near it that have some.
+	known     bool
+	neighbour string
+	nearest   []string
 	// running are the versions that the cluster reports.
 	running  []string
 	machines []records.Machine
@@ -159,6 +161,8 @@ func (f *finder) version() {
 		return
 	case !f.known:
 		f.refuse("version-unknown", ls+"; newer data come with drover server --version-data", "there are no data of version %s; known are %s", f.to, strings.Join(f.nearest, ", "))
+	case f.neighbour != "":
+		f.warn("version-neighbour", ls+"; newer data come with drover server --version-data", "there are no data of version %s; it is taken with the settings of %s", f.to, f.neighbour)
 	}
 	if len(f.running) == 0 {
 		return

@@ -43,6 +43,7 @@ func TestFind(t *testing.T) {
 		text   string   // a part of the first one
 	}{
 		{"nothing is in the way", func(*facts) {}, nil, ""},
+		{"a patch level without data", func(f *facts) { f.neighbour = "v1.34.5+k3s1" }, []string{"warned version-neighbour"}, "it is taken with the settings of v1.34.5+k3s1"},
 		{"a version without data", func(f *facts) { f.known, f.nearest = false, []string{"v1.34.5+k3s1"} }, []string{"refused version-unknown"}, "known are v1.34.5+k3s1"},
 		{"not a version", func(f *facts) { f.to = "1.34" }, []string{"refused version-form"}, `"1.34" is not a version`},
 		{"another distribution", func(f *facts) { f.to = "v1.34.4+rke2r1" }, []string{"refused distribution"}, ""},

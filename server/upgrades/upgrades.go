@@ -142,7 +142,8 @@ func (u *Upgrader) facts(ctx context.Context, c records.Cluster, r Request) fact
 		f.snapshot = c.Annotations[clusterspec.NoSnapshot] != "true"
 	} else {
 		data := u.Versions()
-		_, f.known = data.Release(r.To)
+		release, _ := data.Permissive(r.To)
+		f.known, f.neighbour = release.Known, release.Neighbour
 		if !f.known && c.Spec.RKEConfig != nil && c.Spec.RKEConfig.MachineGlobalConfig[clusterspec.AllowUnknownArgs] == true {
 			_, f.known = data.Permissive(r.To)
 		}

@@ -56,8 +56,11 @@ type Release struct {
 	Charts map[string]Chart
 	// Features are the versions of the release's features: encryption-key-rotation is 2.0.0.
 	Features map[string]string
-	// Known says that the data have this very version. See Data.Permissive.
+	// Known says that the data have this very version, or its Neighbour. See Data.Permissive.
 	Known bool
+	// Neighbour is the patch level of the same line whose settings, charts and features these are, where the data do
+	// not have the version; "" otherwise.
+	Neighbour string
 }
 
 // Arg finds a setting of servers or agents.
@@ -126,8 +129,9 @@ func (d *Data) Release(version string) (Release, bool) {
 	return r, ok
 }
 
-// Permissive is Release for any version of the right form: of one that the data do not have
-// it is the union of the settings of all versions of its distribution, with features and charts of the nearest
+// Permissive is Release for any version of the right form. One that the data do not have is like its Neighbour: the next
+// lower patch level of its line, or else the lowest. Of a line that the data do not have it
+// is the union of the settings of all versions of its distribution, with features and charts of the nearest
 // lower version, and is not Known. It is false for a text of another form.
 func (d *Data) Permissive(version string) (Release, bool) {
 	if r, ok := d.Release(version); ok {
@@ -136,6 +140,11 @@ func (d *Data) Permissive(version string) (Release, bool) {
 	n, ok := parse(version)
 	if !ok {
 		return Release{}, false
+	}
+	if near := d.neighbour(RuntimeOf(version), n); near != "" {
+		r := d.releases[near]
+		r.Version, r.Neighbour = version, near
+		return r, true
 	}
 	u, ok := d.unions[RuntimeOf(version)]
 	u.Version = version
@@ -146,6 +155,19 @@ func (d *Data) Permissive(version string) (Release, bool) {
 		}
 	}
 	return u, ok
+}
+
+// neighbour is the known version of the same line that is next below, or else the lowest; "" without one.
+func (d *Data) neighbour(runtime Runtime, n number) (near string) {
+	for _, e := range d.sorted[runtime] {
+		if e.number[0] != n[0] || e.number[1] != n[1] {
+			continue
+		}
+		if near = e.version; e.number.compare(n) < 0 {
+			break
+		}
+	}
+	return near
 }
 
 // List is every known version of a runtime, newest first.

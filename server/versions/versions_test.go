@@ -109,10 +109,23 @@ func TestPermissive(t *testing.T) {
 	got, ok := d.Permissive("v1.33.4+k3s1")
 	want := Release{
 		Version: "v1.33.4+k3s1", Runtime: K3s, Features: map[string]string{"f": "2"}, AgentArgs: map[string]Arg{"a": {Type: "string"}},
+		ServerArgs: map[string]Arg{"both": {Type: "int"}}, Known: true, Neighbour: "v1.33.3+k3s1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("of a line that is known: %v -want +got\n%s", ok, diff)
+	}
+	for version, near := range map[string]string{"v1.33.2+k3s9": "v1.33.1+k3s1", "v1.33.0+k3s1": "v1.33.1+k3s1", "v1.34.1+k3s2": "v1.34.1+k3s1", "v1.34.0+k3s3": "v1.34.1+k3s1"} {
+		if got, ok := d.Permissive(version); !ok || !got.Known || got.Neighbour != near || got.Version != version {
+			t.Errorf("the neighbour of %s: %+v", version, got)
+		}
+	}
+	got, ok = d.Permissive("v1.35.4+k3s1")
+	want = Release{
+		Version: "v1.35.4+k3s1", Runtime: K3s, Features: map[string]string{"f": "3"}, AgentArgs: map[string]Arg{"a": {Type: "string"}},
 		ServerArgs: map[string]Arg{"old": {Type: "string"}, "both": {Type: "int"}, "new": {Type: "string"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || !ok {
-		t.Errorf("%v -want +got\n%s", ok, diff)
+		t.Errorf("of a line that is not known: %v -want +got\n%s", ok, diff)
 	}
 	if got, ok := d.Permissive("v1.33.3+k3s1"); !ok || !got.Known || len(got.ServerArgs) != 1 {
 		t.Errorf("of a known version: %+v, %v", got, ok)

@@ -69,7 +69,7 @@ func unindent(text string) string {
 func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 	fmt.Fprint(w, "| flag | meaning |\n|---|---|\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" || f.Name == "version" {
+		if f.Hidden || f.Name == "help" || f.Name == "version" && f.Value.Type() == "bool" {
 			return
 		}
 		name := "`--" + f.Name + "`"

@@ -3,6 +3,7 @@
 package rke
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,23 +19,36 @@ import (
 )
 
 func (a *App) configCommand() *cobra.Command {
-	var name string
-	var print, minimal, list, questions bool
+	var name, version string
+	var print, minimal, empty, list, images, all, questions bool
 	cmd := &cobra.Command{
 		Use: "config", Short: "Write a cluster.yml to begin with, or list the Kubernetes versions", Args: cobra.NoArgs,
 		Long: `Write a cluster.yml to begin with. On a terminal it asks for hosts and settings as rke does, where an empty answer takes what stands
-in brackets; otherwise, and with --print or --minimal, it is a file with comments on every setting.`,
+in brackets; otherwise, and with --print or --minimal, it is a file with comments on every setting.
+
+--list-version prints the version that a cluster gets that names none, and --system-images what hosts pull for it, or for --version, a line an image.
+With --all they do so for all versions that are offered. The patch levels in between, which clusters may be running, are known as well.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, err := versions.Load(cmd.Context(), a.Environ("RANCHER_METADATA_URL"), versions.Options{})
+			v, err := a.loadVersions(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if list {
-				for _, version := range v.List() {
+			chosen := []string{cmp.Or(version, v.Default())}
+			if all {
+				chosen = v.List()
+			}
+			switch {
+			case images:
+				return a.images(v, chosen)
+			case version != "" || all && !list:
+				return errors.New("--version and --all are for --system-images, and --all for --list-version: give one of these, too")
+			case list:
+				for _, version := range chosen {
 					fmt.Fprintln(a.Out, version)
 				}
 				return nil
 			}
+			minimal = minimal || empty
 			text := starter.File(v.Default(), minimal)
 			if asked, err := asks(cmd, questions, print || minimal); err != nil {
 				return err
@@ -65,12 +79,37 @@ in brackets; otherwise, and with --print or --minimal, it is a file with comment
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "cluster.yml", "file to write")
+	cmd.Flags().StringVarP(&name, "name", "n", "cluster.yml", "file to write")
 	cmd.Flags().BoolVarP(&print, "print", "p", false, "print it instead of writing a file")
 	cmd.Flags().BoolVar(&questions, "ask", false, "ask for hosts and settings, as is done anyway on a terminal where neither --print nor --minimal is given; --ask=false does not")
 	cmd.Flags().BoolVar(&minimal, "minimal", false, "only what has to be written, without comments on the rest")
-	cmd.Flags().BoolVarP(&list, "list-version", "l", false, "list the Kubernetes versions that there are data for, newest first")
+	cmd.Flags().BoolVarP(&empty, "empty", "e", false, "the same as --minimal")
+	cmd.Flags().BoolVarP(&list, "list-version", "l", false, "print the Kubernetes version of a cluster that names none; with --all those that are offered, newest first")
+	cmd.Flags().BoolVarP(&images, "system-images", "s", false, "print the images that the hosts of a cluster pull")
+	cmd.Flags().StringVar(&version, "version", "", "Kubernetes version of --system-images")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "with --list-version and --system-images: all versions that are offered")
 	return cmd
+}
+
+// images prints what hosts pull for versions, each image once. Those of Windows are no part of it, as no host here has it.
+func (a *App) images(v *versions.Data, chosen []string) error {
+	p, _ := a.surroundings()
+	for _, version := range chosen {
+		images, err := v.Images(version)
+		if err != nil {
+			return err
+		}
+		p.Line("Generating images list for version [" + version + "]:")
+		images.WindowsPodInfraContainer = ""
+		said := map[string]bool{"": true}
+		for _, image := range images.List() {
+			if !said[image] {
+				fmt.Fprintln(a.Out, image)
+			}
+			said[image] = true
+		}
+	}
+	return nil
 }
 
 // asks says whether a person is to be asked; file is that a ready text is wanted.
@@ -100,6 +139,7 @@ func (a *App) answers(cmd *cobra.Command, v *versions.Data) ([]byte, error) {
 		return nil, err
 	}
 	errs, warnings := check.Cluster(config.WithDefaults(file.Cluster, known(v)), known(v), file)
-	newPrinter(a.Err).warnings(append(errs, warnings...))
+	p, _ := a.surroundings()
+	p.warnings(append(errs, warnings...))
 	return text, nil
 }

@@ -5,20 +5,19 @@ package rke
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"time"
 
 	"github.com/drover-project/drover/rke1/adopt"
 	"github.com/drover-project/drover/rke1/config"
-	"github.com/drover-project/drover/rke1/versions"
 )
 
 // OnHosts reads the state of a running cluster from the hosts of a cluster.yml over SSH. Of the file no more is needed than the nodes and how to
 // log in there; alone says that there is no more in it. What is remarkable is printed. Nothing is changed on the hosts.
 func (a *App) OnHosts(ctx context.Context, path string, l Login) (found *adopt.Found, alone bool, err error) {
-	c := &cluster{App: a, flags: flags{config: path, Login: l}, logger: slog.New(slog.DiscardHandler), printer: newPrinter(a.Err)}
-	if c.versions, err = versions.Load(ctx, a.Environ("RANCHER_METADATA_URL"), versions.Options{}); err != nil {
+	c := &cluster{App: a, flags: flags{config: path, Login: l}}
+	c.printer, c.logger = a.surroundings()
+	if c.versions, err = a.loadVersions(ctx); err != nil {
 		return nil, false, err
 	}
 	file, err := readConfig(c.flags)

@@ -17,6 +17,7 @@ import (
 type printer struct {
 	out   io.Writer
 	began time.Time
+	quiet bool // lines are left out, warnings are not
 	mu    sync.Mutex
 }
 
@@ -26,7 +27,11 @@ func newPrinter(out io.Writer) *printer { return &printer{out: out, began: time.
 func (p *printer) Phase(string, string) {}
 
 // Line is one thing that was done or seen.
-func (p *printer) Line(text string) { p.print("INFO", text) }
+func (p *printer) Line(text string) {
+	if !p.quiet {
+		p.print("INFO", text)
+	}
+}
 
 // Warn is something that a person should know of, and do.
 func (p *printer) Warn(text string, steps ...advice.Step) {

@@ -39,6 +39,8 @@ const maxConfig = 8 << 20
 type App struct {
 	Out, Err io.Writer
 	Environ  func(string) string
+
+	global
 }
 
 // Login is how commands log in on hosts, beside what a cluster.yml says.
@@ -97,6 +99,8 @@ func (a *App) Command() *cobra.Command {
 	}
 	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.certCommand(), a.encryptCommand(), a.etcdCommand(), a.utilCommand(),
 		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
+	cmd.Version = drover.Version // -v and --version
+	a.globalFlags(cmd)
 	inWords(cmd)
 	return cmd
 }
@@ -115,9 +119,7 @@ type cluster struct {
 }
 
 // known is what the version data say of versions, in the words of a config.
-func known(v *versions.Data) config.Versions {
-	return config.Versions{Default: v.Default(), Images: v.Images}
-}
+func known(v *versions.Data) config.Versions { return v.ForConfig() }
 
 // open reads and checks the files of a cluster. Nothing of them is trusted half.
 func (a *App) open(ctx context.Context, f flags) (*cluster, error) {
@@ -151,9 +153,10 @@ func (c *cluster) certificates() string {
 
 // openConfig reads and checks cluster.yml alone.
 func (a *App) openConfig(ctx context.Context, f flags) (*cluster, error) {
-	c := &cluster{App: a, flags: f, files: state.FilesOf(f.config), logger: slog.New(slog.NewTextHandler(io.Discard, nil)), printer: newPrinter(a.Err)}
+	c := &cluster{App: a, flags: f, files: state.FilesOf(f.config)}
+	c.printer, c.logger = a.surroundings()
 	var err error
-	if c.versions, err = versions.Load(ctx, a.Environ("RANCHER_METADATA_URL"), versions.Options{}); err != nil {
+	if c.versions, err = a.loadVersions(ctx); err != nil {
 		return nil, err
 	}
 	file, err := readConfig(f)
@@ -299,13 +302,6 @@ func (c *cluster) write(s *state.State, o state.WriteOptions) error {
 	}
 	c.state = s
 	return nil
-}
-
-func (a *App) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(*cobra.Command, []string) { fmt.Fprintln(a.Out, drover.Version) },
-	}
 }
 
 // shown is a path as people gave it.

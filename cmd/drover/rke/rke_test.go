@@ -39,7 +39,7 @@ func TestConfig(t *testing.T) {
 	if _, _, err := run(t, dir, nil, "config"); err == nil || !strings.Contains(err.Error(), "not overwritten") {
 		t.Errorf("a config that is there: %v", err)
 	}
-	list, _, err := run(t, dir, nil, "config", "--list-version")
+	list, _, err := run(t, dir, nil, "config", "--list-version", "--all")
 	if err != nil || !strings.Contains(list, "v1.30.5-rancher1-1\n") {
 		t.Errorf("%q, %v", list, err)
 	}

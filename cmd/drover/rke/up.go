@@ -10,6 +10,7 @@ import (
 
 	"time"
 
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/engine"
 	"github.com/drover-project/drover/rke1/pki"
 )
@@ -51,6 +52,9 @@ and what would be done is printed; a cluster that is as it should be has no line
 }
 
 func (c *cluster) init(cmd *cobra.Command, work engine.Work) error {
+	if _, err := addons.Of(c.config, c.versions); err != nil {
+		return err // as the run that follows would
+	}
 	next, changes, err := engine.Init(work, pki.NewSource(time.Now()))
 	if err != nil {
 		return err

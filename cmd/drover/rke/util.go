@@ -79,6 +79,9 @@ func (a *App) kubeconfigCommand() *cobra.Command {
 		},
 	}
 	a.configFlag(cmd, &f)
+	// As rke has them; no host is asked.
+	cmd.Flags().BoolVar(&f.sshAgentAuth, "ssh-agent-auth", false, "taken and not needed: no host is asked")
+	cmd.Flags().BoolVar(&f.ignoreDockerVersion, "ignore-docker-version", false, "taken and not needed: no host is asked")
 	return cmd
 }
 

@@ -3,7 +3,7 @@
 // CLI, so that the first error is the one that it would give.
 package check
 
-// check.go has the version and the nodes, settings.go all else.
+// check.go has the version and the nodes, settings.go what settings mean, forms.go the forms of values.
 
 import (
 	"fmt"
@@ -22,8 +22,8 @@ import (
 // for a config that is in no file. A config with errors must not be carried out.
 //
 // Beyond what the CLI refuses, it refuses a cluster without a control plane, internal addresses
-// and node names that are there twice, an explicit enable_cri_dockerd: false where there is no
-// other way to Docker, and values that fail later in the CLI's run.
+// and node names that are there twice, an explicit enable_cri_dockerd: false where the kubelet has no
+// other runtime, and values that fail later in the CLI's run.
 func Cluster(c config.Cluster, known config.Versions, written *config.File) (errs, warnings strictyaml.Errors) {
 	k := &checker{c: &c, known: known, file: written}
 	k.version = k.kubernetesVersion()
@@ -43,6 +43,10 @@ func Cluster(c config.Cluster, known config.Versions, written *config.File) (err
 	k.services()
 	k.kinds()
 	k.backup()
+	k.durations()
+	k.components()
+	k.limits()
+	k.places()
 	k.upgrade()
 	k.registries()
 	return k.errs, k.warnings
@@ -86,11 +90,55 @@ func (k *checker) kubernetesVersion() config.Version {
 		return v
 	}
 	if _, err := k.known.Images(k.c.KubernetesVersion); err == nil {
+		k.imageOfAnother(v)
 		return v
 	} else if missing := k.missingImages(v); len(missing) > 0 {
 		k.fail(path, "%v; or give its images, of which system_images lacks %s", err, strings.Join(missing, ", "))
 	}
 	return v
+}
+
+// imageOfAnother looks at an image of Kubernetes of the user's own, whose tag decides on the flags. Older command lines
+// wrote all images into a file and left the version open, which is another one in each release.
+func (k *checker) imageOfAnother(v config.Version) {
+	const path, field = "kubernetes_version", "system_images.kubernetes"
+	image := k.c.SystemImages.Kubernetes
+	tag := tagOf(image)
+	is := config.ReadVersion(tag)
+	switch {
+	case !is.Known() || is.Minor == v.Minor:
+	case k.file != nil && k.file.Cluster.KubernetesVersion == "":
+		k.fail(path, "is not given, so that it would be %s, and %s is of Kubernetes 1.%d.%d: write the version that the cluster runs, %s",
+			k.c.KubernetesVersion, field, is.Minor, is.Patch, k.released(tag))
+		return
+	default:
+		k.warn(field, "is of Kubernetes 1.%d.%d, and kubernetes_version is %s: components get the flags of the one, add-ons are those of the other", is.Minor, is.Patch, k.c.KubernetesVersion)
+	}
+	if k.known.Flags == nil {
+		return
+	}
+	if err := k.known.Flags(k.c.KubernetesVersion, image); err != nil {
+		k.fail(field, "%v", err)
+	}
+}
+
+// released is the last version with an image's tag, v1.28.9-rancher1-1 of v1.28.9-rancher1, as far as the data know one.
+func (k *checker) released(tag string) string {
+	last := "such as " + cut(tag) + "-1"
+	for i := 1; i < 10; i++ {
+		version := tag + "-" + strconv.Itoa(i)
+		if _, err := k.known.Images(version); err == nil {
+			last = version
+		}
+	}
+	return last
+}
+
+// tagOf is the tag of an image's name, "" without one.
+func tagOf(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	return tag
 }
 
 // missingImages are the images without which a version that nobody knows cannot be deployed.
@@ -201,11 +249,8 @@ func (k *checker) node(i int) {
 		k.oneOf(nodePath(i, "role["+strconv.Itoa(j)+"]"), role, config.RoleControlPlane, config.RoleEtcd, config.RoleWorker)
 	}
 	k.port(nodePath(i, "port"), n.Port)
-	for j, taint := range n.Taints {
-		if taint.Key == "node-role.kubernetes.io/etcd" || taint.Key == "node-role.kubernetes.io/controlplane" {
-			k.warn(nodePath(i, "taints["+strconv.Itoa(j)+"]"), "%s follows from the roles of a node; this one is ignored", taint.Key)
-		}
-	}
+	k.labels(nodePath(i, "labels"), n.Labels)
+	k.taints(i)
 }
 
 // host refuses what can be neither an address nor a name.

@@ -164,9 +164,21 @@ func (k *checker) docker() {
 	switch on := *k.c.EnableCRIDockerd; {
 	case on && !k.version.AtLeast(21):
 		k.fail("enable_cri_dockerd", "cri-dockerd is there from Kubernetes 1.21 on; leave it out")
-	case !on && k.version.AtLeast(24):
-		k.fail("enable_cri_dockerd", "false leaves the kubelet without a way to Docker: Kubernetes has none of its own from 1.24 on; leave it out")
+	case on || !k.version.AtLeast(24):
+	case k.ownRuntime():
+		k.warn("enable_cri_dockerd", "is false, and the kubelet has the %s of extra_args: what listens there is yours to look after", runtimeFlag)
+	default:
+		k.fail("enable_cri_dockerd", "false leaves the kubelet without a way to Docker: Kubernetes has none of its own from 1.24 on; leave it out, "+
+			"or give the kubelet a runtime of yours by services.kubelet.extra_args.%s", runtimeFlag)
 	}
+}
+
+const runtimeFlag = "container-runtime-endpoint"
+
+// ownRuntime says that a user has kubelets talk to a runtime that is on the hosts already.
+func (k *checker) ownRuntime() bool {
+	kubelet := &k.c.Services.Kubelet
+	return kubelet.ExtraArgs[runtimeFlag] != "" || len(kubelet.ExtraArgsArray[runtimeFlag]) > 0
 }
 
 func (k *checker) podSecurity() {
@@ -184,7 +196,11 @@ func (k *checker) podSecurity() {
 	}
 	k.oneOf(path, level, "privileged", "restricted")
 	if k.c.Authorization.Mode != "rbac" {
-		k.fail(path, "needs authorization.mode: rbac")
+		if k.file != nil && k.file.Cluster.Services.KubeAPI.PodSecurityConfiguration == "" {
+			k.fail("authorization.mode", "has to be rbac from Kubernetes 1.23 on, where every API server has a configuration of pod security, which needs it; leave it out, or write rbac")
+		} else {
+			k.fail(path, "needs authorization.mode: rbac")
+		}
 	}
 	if k.version.Known() && !k.version.AtLeast(23) {
 		k.fail(path, "is there from Kubernetes 1.23 on; leave it out")

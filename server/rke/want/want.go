@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
 	"github.com/drover-project/drover/rke1/state"
@@ -24,9 +25,7 @@ import (
 )
 
 // Known is what version data say of versions, in the words of a config.
-func Known(v *versions.Data) config.Versions {
-	return config.Versions{Default: v.Default(), Images: v.Images}
-}
+func Known(v *versions.Data) config.Versions { return v.ForConfig() }
 
 // Input is what a config is made of.
 type Input struct {
@@ -91,6 +90,9 @@ func Check(in Input) (warnings []string, err error) {
 	}
 	if len(errs) > 0 {
 		return warnings, errs
+	}
+	if _, err := addons.Of(&filled, in.Versions); err != nil { // else a run would end with it, after its containers
+		return warnings, fmt.Errorf("%s: %w", rke1doc.Path, err)
 	}
 	return warnings, nil
 }

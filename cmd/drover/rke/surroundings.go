@@ -1,0 +1,59 @@
+// Flags of all commands: how much is said, and where version data come from.
+
+package rke
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-project/drover/rke1/versions"
+)
+
+// global are the flags before or behind any command.
+type global struct {
+	debug, quiet bool
+	versionData  string
+}
+
+func (a *App) globalFlags(cmd *cobra.Command) {
+	s := cmd.PersistentFlags()
+	s.BoolVarP(&a.debug, "debug", "d", false, "print what connections and files do as well")
+	s.BoolVar(&a.debug, "trace", false, "the same as --debug")
+	s.BoolVarP(&a.quiet, "quiet", "q", false, "print warnings, errors and results alone")
+	s.StringVar(&a.versionData, "version-data", "", "file or http(s) URL of KDM's data.json, in place of the built-in versions of RKE1 (RANCHER_METADATA_URL)")
+}
+
+// surroundings are where a command reports and logs. Standard output stays free for results.
+func (a *App) surroundings() (*printer, *slog.Logger) {
+	p := newPrinter(a.Err)
+	p.quiet = a.quiet
+	if !a.debug || a.quiet {
+		return p, slog.New(slog.DiscardHandler)
+	}
+	return p, slog.New(slog.NewTextHandler(debugged{p}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutTime}))
+}
+
+// debugged takes the lines of a logger for --debug.
+type debugged struct{ to *printer }
+
+func (d debugged) Write(line []byte) (int, error) {
+	d.to.print("DEBU", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// withoutTime drops the time of a log line: the printer has its own.
+func withoutTime(groups []string, attr slog.Attr) slog.Attr {
+	if len(groups) == 0 && attr.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return attr
+}
+
+// loadVersions reads the version data that the flag or the environment names, or else the built-in ones.
+func (a *App) loadVersions(ctx context.Context) (*versions.Data, error) {
+	return versions.Load(ctx, cmp.Or(a.versionData, a.Environ("RANCHER_METADATA_URL")), versions.Options{})
+}
