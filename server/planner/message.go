@@ -39,6 +39,7 @@ func (r *round) message() {
 		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(active) == 0 || !r.API.Reachable:
 		c.state, c.message = ClusterUnavailable, lost[0].Cause
+		c.ready = r.API.Reachable && !slices.ContainsFunc(lost, func(m *member) bool { return m.Code != string(verdict.AgentLost) })
 	case len(lost) > 0:
 		c.state, c.ready, c.message = ClusterActive, true, fmt.Sprintf("non-ready %s machine(s) %s: %s", r.tiers()[r.tierOf(lost[0])].name, describeServers(lost), lost[0].Cause)
 	default:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
@@ -25,8 +26,12 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 		wait(verdict.NoAPI, "a connection to the Kubernetes API on "+r.apiHosts(m), "the Kubernetes API of cluster %s cannot be asked: %s", r.Cluster.Name, r.API.Cause)
 		return v, "waiting for cluster agent to connect"
 	}
+	absent, again := r.agentAbsent(m)
+	v.again = again
 	wanted := r.Cluster.Spec.KubernetesVersion
 	switch {
+	case absent:
+		return r.agentLost(m, node), "waiting for the agent to connect"
 	case node == nil:
 		wait(verdict.NoNode, "the node of "+describeHost(m.Machine)+" to register", "the cluster has no node with label rke.cattle.io/machine=%s%s", m.UID, unlabelled(r.API.Unlabelled))
 		return v, "waiting for node ref"
@@ -113,6 +118,42 @@ func (r *round) unseen(m *member, sick []string) finding {
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", describeHost(m.Machine), when, r.API.Cause)
 		v.WaitingFor = "a connection to the Kubernetes API on " + r.apiHosts(m)
+	}
+	return v
+}
+
+// agentLimit is how long the agent of a machine may be away before that is the machine's state. The server notes an agent
+// as gone when its watch has been closed for 8 s; an agent that crashed is back by then.
+const agentLimit = 8 * time.Second
+
+// agentAbsent says that the machine's agent is away for longer than agents take to come back, where the cluster is to
+// have agents; until then, after which time it will be.
+func (r *round) agentAbsent(m *member) (absent bool, again time.Duration) {
+	if r.Cluster.Annotations[clusterspec.NoAgents] == "true" {
+		return false, 0
+	}
+	return r.absent(m, agentLimit)
+}
+
+// agentLost is the finding on a machine whose agent is gone while the cluster's API answers. Whether the host is gone with
+// its agent, the node shows: a kubelet that reports nothing is noticed by its cluster some 40 s later.
+func (r *round) agentLost(m *member, node *records.NodeRef) finding {
+	v := finding{node: node, Condition: records.Condition{
+		State: records.WaitingForNode, Code: string(verdict.HostLost), WaitingFor: "the agent on " + m.Name + " to connect", NextStep: "switch the host on; " + r.lookAtHost(m.Machine),
+	}}
+	host, gone := m.Name, presence(m.Agent)
+	if wasActive(m.Machine) {
+		v.State, host = records.Unavailable, describeHost(m.Machine)
+	}
+	switch {
+	case node == nil:
+		v.Cause = fmt.Sprintf("nothing is seen of %s: %s, and the cluster has no node of it", host, gone)
+	case !node.Ready:
+		v.Cause = fmt.Sprintf("nothing is seen of %s: %s, and node %s is not Ready: %s", host, gone, node.Name, node.NotReady)
+	default:
+		v.Code = string(verdict.AgentLost)
+		v.Cause = fmt.Sprintf("%s takes no plans: %s; node %s was Ready when the kubelet reported last", host, gone, node.Name)
+		v.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 	}
 	return v
 }

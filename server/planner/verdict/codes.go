@@ -54,6 +54,7 @@ const (
 	StaleNode      Code = "stale-node"
 	OutOfSight     Code = "out-of-sight"
 	HostLost       Code = "host-lost"
+	AgentLost      Code = "agent-lost"
 	UnitDown       Code = "unit-down"
 
 	Draining     Code = "draining"
