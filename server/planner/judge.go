@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -80,6 +81,13 @@ func (r *round) found(m *member) (finding, string) {
 			waiting.NextStep = lookAtUnits(r.unit(m.Machine))
 		}
 		return waiting, statusOf(report)
+	}
+	if absent, again := r.agentAbsent(m); ops.Stops(report.errand) && !absent {
+		// What the API of the restored cluster says of the node is as old as the snapshot.
+		waiting.Code, waiting.WaitingFor, waiting.again = string(verdict.WaitOperation), "its turn to start again", again
+		waiting.Cause = fmt.Sprintf("%s is stopped on %s by a restore of a snapshot, and starts again when its turn has come; %s", r.unit(m.Machine), host, presence(m.Agent))
+		waiting.NextStep = "drover operations ls shows how far the restore is"
+		return waiting, "waiting for the restore to start it"
 	}
 	if sick := report.sick; len(sick) > 0 {
 		waiting.State, waiting.Code = records.WaitingForProbes, string(verdict.Probes)

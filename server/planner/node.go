@@ -128,11 +128,11 @@ const agentLimit = 8 * time.Second
 
 // agentAbsent says that the machine's agent is away for longer than agents take to come back, where the cluster is to
 // have agents; until then, after which time it will be.
-func (r *round) agentAbsent(m *member) (absent bool, again time.Duration) {
-	if r.Cluster.Annotations[clusterspec.NoAgents] == "true" {
+func (s Snapshot) agentAbsent(m *member) (absent bool, again time.Duration) {
+	if s.Cluster.Annotations[clusterspec.NoAgents] == "true" {
 		return false, 0
 	}
-	return r.absent(m, agentLimit)
+	return s.absent(m, agentLimit)
 }
 
 // agentLost is the finding on a machine whose agent is gone while the cluster's API answers. Whether the host is gone with
