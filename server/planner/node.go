@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/causes"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -40,7 +41,7 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 		v.NextStep = "a cloud controller of the cluster has to set it; see its log"
 		return v, "waiting for node ref"
 	case !node.Ready:
-		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, r.hostReport(m.Machine, false))
+		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, causes.Of(m.data(), r.unit(m.Machine)).Words(false))
 		if wasActive(m.Machine) { // it has registered long ago
 			v.State, v.NextStep = records.Unavailable, r.lookAtHost(m.Machine)
 		}
@@ -105,15 +106,18 @@ func (r *round) unseen(m *member, sick []string) finding {
 	v.State = records.Unavailable
 	v.NextStep = r.lookAtHost(m.Machine)
 	when := since.UTC().Format(time.RFC3339)
+	quorum, way := causes.LostQuorum(r.etcdSeen())
 	switch {
 	case !m.Agent.Connected:
 		v.Code = string(verdict.HostLost)
 		v.Cause = fmt.Sprintf("nothing is seen of %s since %s: %s, and the server has no connection to its cluster: %s", describeHost(m.Machine), when, presence(m.Agent), r.API.Cause)
 		v.WaitingFor = "the agent on " + m.Name + " to connect"
 		v.NextStep = "switch the host on; " + v.NextStep
+	case quorum != "":
+		v.Code, v.Cause, v.WaitingFor, v.NextStep = string(verdict.QuorumLost), quorum, "members of etcd to come back, or a restore", way
 	case len(sick) > 0:
 		v.Code = string(verdict.UnitDown)
-		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, r.hostReport(m.Machine, false))
+		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, causes.Of(m.data(), r.unit(m.Machine)).Words(false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", describeHost(m.Machine), when, r.API.Cause)
@@ -156,6 +160,23 @@ func (r *round) agentLost(m *member, node *records.NodeRef) finding {
 		v.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 	}
 	return v
+}
+
+// etcdSeen are the members of the cluster's etcd, and who of them is gone as far as hosts can be asked. A probe of etcd is no
+// sign: of a member that is there it fails when others are gone.
+func (r *round) etcdSeen() []causes.Member {
+	var all []causes.Member
+	if r.restoring() {
+		return nil // it begins a new etcd
+	}
+	for _, m := range r.etcdMembers() {
+		one := causes.Member{Name: m.Name, Gone: causes.Of(m.data(), r.unit(m.Machine)).Down()}
+		if absent, _ := r.agentAbsent(m); absent {
+			one.Gone = presence(m.Agent)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 func (r *round) nodeOf(m *member) *records.NodeRef {

@@ -164,6 +164,35 @@ func TestALostAgentIsShown(t *testing.T) {
 	}
 }
 
+// TestALostQuorumIsNamed on those that are left, a worker too, with who is gone and the way out; a host that is off is one.
+func TestALostQuorumIsNamed(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl, workerOnly)
+	for _, name := range []string{"m0", "m2"} {
+		w.hosts[name].dead, w.outage = true, true
+		w.machine(name).Agent = observed.Presence{Since: w.s.Now}
+	}
+	w.pass(4, 10*time.Second)
+	for name, code := range map[string]string{"m0": "host-lost", "m1": "quorum-lost", "m2": "host-lost", "m3": "quorum-lost"} {
+		if got := w.machine(name).Status; got.State != records.Unavailable || got.Code != code {
+			w.fail("%s is %+v", name, got.Condition)
+		}
+	}
+	got := w.machine("m1").Status
+	for _, want := range []string{"2 of its 3 members", "m0 (its agent is gone since ", "m2 (its agent is gone since "} {
+		if !strings.Contains(got.Cause, want) {
+			w.fail("the cause is %q, want %q in it", got.Cause, want)
+		}
+	}
+	if !strings.Contains(got.NextStep, "docs/rescue.md#") || w.s.Cluster.Status.Message != got.Cause {
+		w.fail("the next step is %q, the cluster says %q", got.NextStep, w.s.Cluster.Status.Message)
+	}
+	w.machine("m2").Agent = observed.Presence{Connected: true}
+	w.pass(1, time.Second)
+	if got := w.machine("m1").Status; got.Code == "quorum-lost" {
+		w.fail("with two of three it is %+v", got.Condition)
+	}
+}
+
 // TestANewLeaderWaitsForAgents whose watches it has not seen yet.
 func TestANewLeaderWaitsForAgents(t *testing.T) {
 	s := active(t)

@@ -55,6 +55,7 @@ const (
 	OutOfSight     Code = "out-of-sight"
 	HostLost       Code = "host-lost"
 	AgentLost      Code = "agent-lost"
+	QuorumLost     Code = "quorum-lost"
 	UnitDown       Code = "unit-down"
 
 	Draining     Code = "draining"
