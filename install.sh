@@ -13,6 +13,7 @@
 
 UNIT=rancher-system-agent.service
 UPDATE_UNIT=rancher-system-agent-update.service
+REMOVAL=rancher-system-agent-removal
 UNIT_DIR=/etc/systemd/system
 INFO_NAME=rancher2_connection_info.json
 
@@ -602,6 +603,7 @@ register() {
     [ "$(head -c 1 "$work/$INFO_NAME")" = '{' ] ||
         die "cannot register at $server: its answer is not a JSON object; the agent was not installed"
     # The server knows the machine from now on; a later attempt must not become a second one.
+    end_removal
     [ -z "${CATTLE_ID:-}" ] || return 0
     printf '%s\n' "$id" >"$work/cattle-id"
     make_dir "$config_dir" 0700
@@ -925,6 +927,24 @@ end_update() {
     rm -f "$CATTLE_ROOT$UNIT_DIR/$UPDATE_UNIT" "$CATTLE_ROOT$var_dir/update/intent.json"
 }
 
+# end_removal: an earlier removal of this machine takes its agent away in a minute, and that is no longer meant. A removal
+# that has begun is let finish, as half of one is neither the old agent nor none.
+end_removal() {
+    units=$CATTLE_ROOT/run/systemd/transient/$REMOVAL
+    [ -e "$units.timer" ] || [ -e "$units.service" ] || return 0
+    info 'ending the removal of the agent that was ordered before'
+    systemctl stop "$REMOVAL.timer" 2>/dev/null || [ ! -e "$units.timer" ] ||
+        die "cannot stop $REMOVAL.timer, which removes the agent; stop it, and run this again"
+    waited=0
+    while [ "$waited" -lt 60 ] && systemctl is-active --quiet "$REMOVAL.service"; do
+        sleep 1
+        waited=$((waited + 1))
+    done
+    systemctl stop "$REMOVAL.service" 2>/dev/null || [ ! -e "$units.service" ] ||
+        die "cannot stop $REMOVAL.service, which removes the agent; stop it, and run this again"
+    rm -f "$CATTLE_ROOT/run/$REMOVAL.sum"
+}
+
 start_agent() {
     info "starting $UNIT"
     systemctl daemon-reload || die 'the agent is installed, but systemctl daemon-reload failed'
@@ -988,7 +1008,7 @@ main() {
     uptime_seconds && deadline=$((REPLY + timeout))
 
     prove_server
-    if "$remote"; then register; fi
+    if "$remote"; then register; else end_removal; fi
 
     config_text >"$work/config.yaml"
     stage_programs

@@ -98,6 +98,11 @@ var places = map[string]struct {
 			"file in vacate",
 		},
 	},
+	"daemon/podlogs": {
+		why: "The server or a plan names a component, which IsComponent checks; os.Root opens nothing outside the kubelet's " +
+			"directory of logs, whose entries may be anything, and Tail reads regular files alone, to a limit.",
+		sites: []string{"file in Find", "file in Pod.Tail"},
+	},
 	"daemon/selfupdate": {
 		why: "The new program's address and checksum come by the command line of a plan: open refuses credentials in it, " +
 			"fetch.Redirect a way without encryption, and download what is too large or has another checksum; Updater.call " +

@@ -36,9 +36,9 @@ func (a *agent) status() status.Status {
 }
 
 // hostReport is what the server is shown of this host while a plan of it takes long or does not get healthy.
-func (a *agent) hostReport(ctx context.Context) plans.HostReport {
-	report := a.board.report()
-	report.Units = hostreport.Host{Now: a.Now}.Units(ctx)
+func (a *agent) hostReport(ctx context.Context, components []string) plans.HostReport {
+	report, host := a.board.report(), hostreport.Host{Now: a.Now}
+	report.Units, report.Pods = host.Units(ctx), host.Pods(components)
 	return report
 }
 

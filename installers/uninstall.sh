@@ -84,10 +84,20 @@ rmdir /run/nri /run/containerd/runc /run/containerd/s /run/containerd 2>/dev/nul
 for dir in "$@"; do rmdir "${dir%/bin}/lib/systemd/system" "${dir%/bin}/lib/systemd" 2>/dev/null; done
 if [ -d "/opt/$name" ]; then find "/opt/$name" -depth -type d -exec rmdir {} + 2>/dev/null; fi
 if [ "$agent" = yes ]; then
-    # The agent that runs this has to report first: a unit of its own removes it in a minute.
+    # The agent that runs this has to report first: a unit of its own removes it in a minute, if it is still registered as
+    # now. A host that is registered again by then has a new agent, which stays. No $ in the unit: systemd has its own.
+    unit=rancher-system-agent-removal sum=/run/rancher-system-agent-removal.sum
+    config=$(sed -n 's|^Environment="\{0,1\}CATTLE_AGENT_CONFIG=\(/[^" ]*\)"\{0,1\} *$|\1|p' /etc/systemd/system/rancher-system-agent.service 2>/dev/null | head -n 1)
+    info=$(sed -n 's/^connectionInfoFile: *"\{0,1\}\([^" ]*\).*/\1/p' "$config" 2>/dev/null | head -n 1)
     for own in /usr/local/bin/rancher-system-agent-uninstall.sh /opt/rancher-system-agent/bin/rancher-system-agent-uninstall.sh /usr/bin/rancher-system-agent-uninstall.sh; do
         if [ -x "$own" ]; then
-            systemd-run --collect --unit=rancher-system-agent-removal --on-active=60s "$own" || exit 1
+            # That of an earlier run of this.
+            systemctl stop "$unit.timer" 2>/dev/null
+            if [ -n "$info" ] && sha256sum "$info" >"$sum"; then
+                systemd-run --collect --unit="$unit" --on-active=60s /bin/sh -c "if sha256sum -c $sum; then rm -f $sum; exec $own; fi; echo the host is registered again, so the agent stays; rm -f $sum" || exit 1
+            else
+                systemd-run --collect --unit="$unit" --on-active=60s "$own" || exit 1
+            fi
             echo "the agent is removed in a minute"
             exit 0
         fi

@@ -37,7 +37,11 @@ case $1 in
 is-active) [ -e "$ROOT/active/$3" ] ;;
 show) cat "$ROOT/show/$3" 2>/dev/null ;;
 esac`,
-	"systemd-run": `echo "systemd-run $*" >>$ROOT/calls`,
+	// Its last word is in armed/, to be run when the time has come; systemd replaces what stands behind a $.
+	"systemd-run": `echo "systemd-run $*" >>$ROOT/calls
+for word; do last=$word; done
+mkdir -p $ROOT/armed
+printf '%s' "$last" | sed 's/[$][A-Za-z0-9_{][A-Za-z0-9_}]*//g' >$ROOT/armed/removal`,
 	"umount": `[ "$1" = -l ] && shift
 echo "umount $1" >>$ROOT/calls
 [ ! -e "$ROOT/busy/$(basename "$1")" ] || exit 1
@@ -306,6 +310,59 @@ func TestUninstallWithTheAgent(t *testing.T) {
 	}
 	if calls := h.read("calls"); !strings.Contains(calls, "systemd-run --collect --unit=rancher-system-agent-removal --on-active=60s "+h.root+"/"+own) {
 		t.Error(calls)
+	}
+}
+
+// TestRemovalOfTheAgentIsStillMeant: a minute later the agent goes if it is registered as it was, and stays where the host
+// was registered again.
+func TestRemovalOfTheAgentIsStillMeant(t *testing.T) {
+	const (
+		info = "var/lib/rancher/elsewhere/rancher2_connection_info.json"
+		sum  = "run/rancher-system-agent-removal.sum"
+	)
+	for _, c := range []struct {
+		name    string
+		change  func(*host)
+		removed bool
+	}{
+		{"nothing happened", func(*host) {}, true},
+		{"registered again", func(h *host) { h.write(info, `{"token":"of the new machine"}`, 0o600) }, false},
+		{"install.sh ended the removal", func(h *host) {
+			if err := os.Remove(filepath.Join(h.root, sum)); err != nil {
+				h.Fatal(err)
+			}
+		}, false},
+		{"ordered twice", func(h *host) {
+			if out, err := h.uninstall(rke2.Distribution(), true, true); err != nil {
+				h.Fatalf("%v\n%s", err, out)
+			}
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHost(t)
+			h.script("usr/local/bin/rancher-system-agent-uninstall.sh", "echo removed >>"+h.root+"/removed")
+			h.write("etc/systemd/system/rancher-system-agent.service", h.rooted("[Service]\nEnvironment=CATTLE_AGENT_CONFIG=/var/lib/rancher/system-agent/etc/config.yaml\n"), 0o644)
+			h.write("var/lib/rancher/system-agent/etc/config.yaml", h.rooted("connectionInfoFile: /"+info+"\n"), 0o600)
+			h.write(info, `{"token":"of the old machine"}`, 0o600)
+			h.write("run/utmp", "", 0o644)
+			if out, err := h.uninstall(rke2.Distribution(), true, true); err != nil || !strings.Contains(out, "removed in a minute") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			c.change(h)
+			out, err := h.run("/bin/sh", []string{"-c", strings.ReplaceAll(h.read("armed/removal"), h.root, "")})
+			if removed := h.exists("removed"); err != nil || removed != c.removed {
+				t.Errorf("removed = %t, %v: %s", removed, err, out)
+			}
+			if !c.removed && !strings.Contains(out, "registered again, so the agent stays") {
+				t.Errorf("it says %s", out)
+			}
+			if h.exists(sum) {
+				t.Error(sum + " stays")
+			}
+			if calls := h.read("calls"); !strings.Contains(calls, "systemctl stop rancher-system-agent-removal.timer") {
+				t.Error(calls)
+			}
+		})
 	}
 }
 

@@ -94,6 +94,64 @@ func TestTheReplacedAgentIsKept(t *testing.T) {
 	}
 }
 
+// A host that is removed and registered again within a minute keeps its new agent: what would take it away is ended after
+// the server took the machine, and before anything of the agent is written.
+func TestInstallEndsARemoval(t *testing.T) {
+	const transient = "/run/systemd/transient/rancher-system-agent-removal"
+	ca := newAuthority(t, "drover")
+	for i, c := range []struct {
+		name    string
+		units   []string
+		runs    string // what is-active says
+		want    []string
+		refused string
+	}{
+		{name: "armed", units: []string{".timer"}, want: []string{"stop rancher-system-agent-removal.timer", "is-active --quiet rancher-system-agent-removal.service", "stop rancher-system-agent-removal.service"}},
+		{name: "under way", units: []string{".service"}, runs: "active", want: []string{"stop rancher-system-agent-removal.timer", "is-active --quiet rancher-system-agent-removal.service"}},
+		{name: "cannot be stopped", units: []string{".timer"}, refused: "cannot stop rancher-system-agent-removal.timer"},
+		{name: "none"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			oneShell(t, i, func(t *testing.T, sh shell) {
+				s, h := newServer(t, ca), newHost(t, sh)
+				if c.refused != "" {
+					h.write(h.log+"/fails-stop", "", 0o644)
+				}
+				if c.runs != "" {
+					h.write(h.log+"/active", c.runs, 0o644)
+				}
+				for _, unit := range c.units {
+					h.write(h.root+transient+unit, "[Unit]\n", 0o644)
+					h.write(h.root+"/run/rancher-system-agent-removal.sum", "old", 0o600)
+				}
+				res := h.join(s, "--worker")
+				if c.refused != "" {
+					if _, installed := h.modes()[agentPath]; res.code == 0 || !strings.Contains(res.stderr, c.refused) || installed {
+						t.Errorf("code %d, installed %t: %s", res.code, installed, res.stderr)
+					}
+					return
+				}
+				if res.code != 0 {
+					t.Fatal(res.stderr)
+				}
+				calls := h.logged("systemctl")
+				if len(calls) < len(c.want) || !slices.Equal(calls[:len(c.want)], c.want) {
+					t.Errorf("systemctl = %q, want first %q", calls, c.want)
+				}
+				if c.units == nil && slices.ContainsFunc(calls, func(call string) bool { return strings.Contains(call, "removal") }) {
+					t.Errorf("it looks for a removal that was never ordered: %q", calls)
+				}
+				if _, ok := h.modes()["/run/rancher-system-agent-removal.sum"]; ok {
+					t.Error("what the removal compares is still there")
+				}
+				if c.runs == "active" && len(h.logged("sleep")) == 0 {
+					t.Error("a removal under way is not waited for")
+				}
+			})
+		})
+	}
+}
+
 // An installer and an update would each put back what the other replaced.
 func TestInstallAndUninstallEndAnUpdate(t *testing.T) {
 	prepare := func(t *testing.T) *host {

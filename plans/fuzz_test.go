@@ -166,6 +166,7 @@ func FuzzReadOutcome(f *testing.F) {
 func FuzzReadHostReport(f *testing.F) {
 	plan := []byte("{}")
 	f.Add([]byte(`{"plan":"` + plans.Checksum(plan) + `","instruction":"install","output":"a","units":[{"name":"k3s","state":"failed","restarts":3,"lines":["a","b"]}]}`))
+	f.Add([]byte(`{"plan":"` + plans.Checksum(plan) + `","pods":[{"name":"etcd","restarts":2,"since":"2026-11-21T12:00:00Z","lines":["\u001b[2J"]}]}`))
 	f.Add([]byte(`{"plan":"` + plans.Checksum(plan) + `","since":"9999-12-31T23:59:59-23:59","units":[{"name":"a@b","state":"\u001b[2J","restarts":-1,"lines":["\n"]}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		frugal(t, func() {
@@ -175,6 +176,11 @@ func FuzzReadHostReport(f *testing.F) {
 			}
 			for _, u := range r.Units {
 				if text := u.String(); len(text) > 4000 || bytes.ContainsAny([]byte(text), "\n\r\x1b\x00") {
+					t.Errorf("shown: %q", text)
+				}
+			}
+			for _, p := range r.Pods {
+				if text := p.String(); len(text) > 4000 || bytes.ContainsAny([]byte(text), "\n\r\x1b\x00") {
 					t.Errorf("shown: %q", text)
 				}
 			}

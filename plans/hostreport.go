@@ -24,6 +24,33 @@ type HostReport struct {
 	Output string `json:"output,omitempty"`
 	// Units are those of the distribution that do not run, or that were restarted a moment ago.
 	Units []UnitReport `json:"units,omitempty"`
+	// Pods are static pods of components that the plan probes, which were started again and again of late.
+	Pods []PodReport `json:"pods,omitempty"`
+}
+
+// PodReport is a static pod whose container ended and was started again.
+type PodReport struct {
+	Name string `json:"name"` // of the component, kube-apiserver
+	// Restarts is how often the kubelet has started it again, and Since when it ended last.
+	Restarts int       `json:"restarts"`
+	Since    time.Time `json:"since,omitzero"`
+	// Lines are the last ones of its log that speak of errors, or simply the last ones.
+	Lines []string `json:"lines,omitempty"`
+}
+
+// String is the pod in one line.
+func (p PodReport) String() string {
+	text := fmt.Sprintf("the static pod %s was started again %d times", p.Name, p.Restarts)
+	if p.Restarts == 1 {
+		text = fmt.Sprintf("the static pod %s was started again", p.Name)
+	}
+	if !p.Since.IsZero() {
+		text += ", and ended last at " + p.Since.UTC().Format(time.RFC3339)
+	}
+	if len(p.Lines) > 0 {
+		text += ": " + strings.Join(p.Lines, " | ")
+	}
+	return text
 }
 
 // UnitReport is one unit that is not well.
@@ -82,12 +109,26 @@ func ReadHostReport(data map[string][]byte) (r HostReport, ok bool) {
 		if !isUnitName(u.Name) {
 			return HostReport{}, false // people are shown commands with it
 		}
-		u.State, u.Lines = oneLine(u.State), u.Lines[:min(len(u.Lines), maxUnitLines)]
-		for j := range u.Lines {
-			u.Lines[j] = oneLine(u.Lines[j])
+		u.State, u.Lines = oneLine(u.State), fewLines(u.Lines)
+	}
+	r.Pods = r.Pods[:min(len(r.Pods), maxUnits)]
+	for i := range r.Pods {
+		p := &r.Pods[i]
+		if !isUnitName(p.Name) || p.Restarts < 0 {
+			return HostReport{}, false // as above
 		}
+		p.Lines = fewLines(p.Lines)
 	}
 	return r, true
+}
+
+// fewLines are the first of a report's lines, each fit to be shown.
+func fewLines(lines []string) []string {
+	lines = lines[:min(len(lines), maxUnitLines)]
+	for i := range lines {
+		lines[i] = oneLine(lines[i])
+	}
+	return lines
 }
 
 // Bounds of what people are shown of a report.

@@ -55,6 +55,9 @@ func TestHostReportsAreNotTrusted(t *testing.T) {
 		if _, ok := read(plans.HostReport{Units: []plans.UnitReport{{Name: name}}}); ok {
 			t.Errorf("a unit %q is shown", name)
 		}
+		if _, ok := read(plans.HostReport{Pods: []plans.PodReport{{Name: name}}}); ok {
+			t.Errorf("a pod %q is shown", name)
+		}
 	}
 	many := make([]plans.UnitReport, 20)
 	for i := range many {
@@ -63,6 +66,13 @@ func TestHostReportsAreNotTrusted(t *testing.T) {
 	r, ok := read(plans.HostReport{Output: "\x1b]0;x\a", Units: many})
 	if !ok || len(r.Units) != 8 || len(r.Units[0].Lines) != 4 {
 		t.Fatalf("%t, %d units", ok, len(r.Units))
+	}
+	pods := make([]plans.PodReport, 20)
+	for i := range pods {
+		pods[i] = plans.PodReport{Name: "etcd", Restarts: 2, Lines: []string{strings.Repeat("ä", 1000), "a\x1b]0;x\ab", "c", "d", "e"}}
+	}
+	if p, ok := read(plans.HostReport{Pods: pods}); !ok || len(p.Pods) != 8 || len(p.Pods[0].Lines) != 4 || strings.ContainsAny(p.Pods[0].String(), "\x1b\a") || len(p.Pods[0].String()) > 1200 {
+		t.Errorf("%t, %d pods: %s", ok, len(p.Pods), p.Pods[0])
 	}
 	text := r.Output + r.Units[0].String()
 	if strings.ContainsAny(text, "\x1b\n\a") || len(text) > 1200 {

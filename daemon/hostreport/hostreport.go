@@ -1,6 +1,7 @@
 // Package hostreport looks at what may keep a plan from getting done on this host: the units of the Kubernetes
-// distributions that do not run, how often systemd has restarted them, and the lines of their journal that speak of
-// errors. It asks systemctl and journalctl, and only when somebody wants to know.
+// distributions that do not run, how often systemd has restarted them, static pods that the kubelet starts again and again,
+// and the lines of their logs that speak of errors. It asks systemctl and journalctl and reads the logs of pods, and only
+// when a plan takes long or does not get healthy.
 package hostreport
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/drover-project/drover/daemon/podlogs"
 	"github.com/drover-project/drover/plans"
 )
 
@@ -39,6 +41,8 @@ type Host struct {
 	// Now and Uptime are the clocks; nil are the real ones. Uptime is the monotonic one that systemd's times are of.
 	Now    func() time.Time
 	Uptime func() time.Duration
+	// PodLogs is where the kubelet keeps logs; empty is podlogs.Directory.
+	PodLogs string
 }
 
 // Units are the units of the distributions that are installed and not well. A question that is not answered has no units.
@@ -59,14 +63,23 @@ func (h Host) Units(ctx context.Context) []plans.UnitReport {
 			continue
 		}
 		if journal, err := h.run(ctx, "journalctl", "--no-pager", "--quiet", "--output=cat", "--lines="+strconv.Itoa(journalTail), "--unit="+report.Name+".service"); err == nil {
-			report.Lines = relevant(string(journal))
+			report.Lines = relevant(runtimeOf(report.Name), string(journal))
 		}
 		reports = append(reports, report)
 	}
 	return reports
 }
 
+// runtimeOf is the distribution that a unit belongs to.
+func runtimeOf(unit string) string {
+	name, _, _ := strings.Cut(unit, "-")
+	return name
+}
+
 func (h Host) withDefaults() Host {
+	if h.PodLogs == "" {
+		h.PodLogs = podlogs.Directory
+	}
 	if h.Run == nil {
 		h.Run = func(ctx context.Context, name string, args ...string) ([]byte, error) {
 			return exec.CommandContext(ctx, name, args...).Output()
@@ -115,23 +128,36 @@ func (h Host) unit(block string) (report plans.UnitReport, sick bool) {
 }
 
 var (
-	// bad are lines that say what went wrong, the surest first: of logrus and of programs that just say so; of klog, whose
-	// errors are as often of a wait that ends by itself.
-	bad = []*regexp.Regexp{regexp.MustCompile(`level="?(error|fatal|panic)|(?i)^(error|fatal|panic)\b`), regexp.MustCompile(`^[EF]\d{4} `)}
+	// bad are lines that say what went wrong, the surest first: of logrus, of etcd and of programs that just say so; of klog,
+	// whose errors are as often of a wait that ends by itself.
+	bad = []*regexp.Regexp{regexp.MustCompile(`level="?(error|fatal|panic)|(?i)^(error|fatal|panic)\b|^{"level":"(error|fatal|panic)"`), regexp.MustCompile(`^[EF]\d{4} `)}
 	// logrusMessage is what a logrus line has to say.
 	logrusMessage = regexp.MustCompile(`msg="((?:[^"\\]|\\.)*)"`)
 )
 
-// relevant are the last lines of a journal that say what went wrong, or simply the last ones.
-func relevant(journal string) []string {
+// relevant are the last lines of a runtime's journal that say what went wrong, or simply the last ones.
+func relevant(runtime, journal string) []string {
 	lines := strings.FieldsFunc(journal, func(r rune) bool { return r == '\n' || r == '\r' })
+	if found := explaining(runtime, lines); len(found) > 0 {
+		return found
+	}
+	if found := lastLines(lines, func(line string) bool { return isText(line) && !isExpected(runtime, line) }); len(found) > 0 {
+		return found
+	}
+	return lastLines(lines, isText)
+}
+
+// explaining are the last lines that say what went wrong, without those that the runtime logs on a healthy start.
+func explaining(runtime string, lines []string) []string {
 	for _, kind := range bad {
-		if found := lastLines(lines, kind.MatchString); len(found) > 0 {
+		if found := lastLines(lines, func(line string) bool { return kind.MatchString(line) && !isExpected(runtime, line) }); len(found) > 0 {
 			return found
 		}
 	}
-	return lastLines(lines, func(line string) bool { return strings.TrimSpace(line) != "" })
+	return nil
 }
+
+func isText(line string) bool { return strings.TrimSpace(line) != "" }
 
 // lastLines are the last lines that match, oldest first. The same one again counts once.
 func lastLines(lines []string, match func(string) bool) []string {

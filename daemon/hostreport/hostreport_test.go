@@ -3,6 +3,9 @@ package hostreport
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,14 +65,14 @@ k3s.service: Failed with result 'exit-code'.
 func TestTheSurestLinesCount(t *testing.T) {
 	const journal = `time="2026-11-21T11:59:58Z" level=fatal msg="first"
 time="2026-11-21T11:59:59Z" level=error msg="kubelet exited"
-E1121 12:00:00.000000 1 controller.go:102] Error removing old endpoints
+E1121 12:00:00.000000 1 controller.go:102] cannot sync
 time="2026-11-21T12:00:09Z" level=error msg="kubelet exited"
-E1121 12:00:10.000000 1 controller.go:102] Error removing old endpoints
+E1121 12:00:10.000000 1 controller.go:102] cannot sync
 `
-	if diff := cmp.Diff([]string{"first", "kubelet exited"}, relevant(journal)); diff != "" {
+	if diff := cmp.Diff([]string{"first", "kubelet exited"}, relevant("k3s", journal)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"E1121 12:00:00 one"}, relevant("plain\nE1121 12:00:00 one\nplain\n")); diff != "" {
+	if diff := cmp.Diff([]string{"E1121 12:00:00 one"}, relevant("k3s", "plain\nE1121 12:00:00 one\nplain\n")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -82,9 +85,90 @@ func TestNoServiceManager(t *testing.T) {
 }
 
 func TestLinesAreBounded(t *testing.T) {
-	for _, line := range relevant("E1121 12:00:00 " + strings.Repeat("é", 1000) + "\n") {
+	for _, line := range relevant("k3s", "E1121 12:00:00 "+strings.Repeat("é", 1000)+"\n") {
 		if len(line) > maxLine+len("…") || strings.ToValidUTF8(line, "?") != line {
 			t.Errorf("a line of %d bytes: %q", len(line), line)
 		}
+	}
+}
+
+// TestALineThatExplains comes before what each runtime logs on a healthy start. The journals are of such starts and stops.
+func TestALineThatExplains(t *testing.T) {
+	const (
+		sysctl    = `time="2026-11-21T11:59:50Z" level=error msg="Failed to set sysctl: open /proc/sys/net/netfilter/nf_conntrack_max: permission denied"` + "\n"
+		image     = `time="2026-11-21T11:59:51Z" level=error msg="Failed to process image event: image \"index.docker.io/rancher/hardened-etcd:v3.6.5\": not found"` + "\n"
+		core      = `time="2026-11-21T11:59:52Z" level=error msg="Sending HTTP/1.1 503 response to 10.0.0.2:41234: runtime core not ready"` + "\n"
+		forbidden = `time="2026-11-21T11:59:53Z" level=error msg="Error getting the node object: nodes \"pier-1\" is forbidden: User \"system:k3s-controller\" cannot get resource \"nodes\""` + "\n"
+		noNode    = `E1121 11:59:54.014648      53 kubelet.go:2461] "Error getting node" err="node \"pier-1\" not found"` + "\n"
+		stopped   = "Error: context canceled\n"
+		token     = `time="2026-11-21T11:59:40Z" level=fatal msg="starting kubernetes: preparing server: token CA hash does not match"` + "\n"
+		disk      = `E1121 11:59:41.000000      53 eviction_manager.go:1] "no space left on device"` + "\n"
+		readable  = "starting kubernetes: preparing server: token CA hash does not match"
+	)
+	healthy := sysctl + image + core + forbidden + noNode + stopped
+	for name, tc := range map[string]struct {
+		runtime, journal string
+		want             []string
+	}{
+		"the reason comes before":        {"rke2", token + healthy, []string{readable}},
+		"the reason comes after":         {"rke2", healthy + token, []string{readable}},
+		"of a klog line":                 {"rke2", disk + healthy, []string{strings.TrimSpace(disk)}},
+		"k3s has no list of images":      {"k3s", token + image + core, []string{readable, `Failed to process image event: image "index.docker.io/rancher/hardened-etcd:v3.6.5": not found`}},
+		"nothing explains, so plainly":   {"rke2", "Waiting for etcd\n" + healthy, []string{"Waiting for etcd"}},
+		"nothing but what is expected":   {"rke2", core + stopped, []string{"Sending HTTP/1.1 503 response to 10.0.0.2:41234: runtime core not ready", "Error: context canceled"}},
+		"half of an expected line is no": {"k3s", strings.Replace(core, "runtime core not ready", "tunnel is closed", 1), []string{"Sending HTTP/1.1 503 response to 10.0.0.2:41234: tunnel is closed"}},
+	} {
+		if diff := cmp.Diff(tc.want, relevant(tc.runtime, tc.journal)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for runtime, rows := range expected {
+		for _, parts := range rows {
+			if len(parts) == 0 || slices.Contains(parts, "") || !isExpected(runtime, "E1 "+strings.Join(parts, " x ")) {
+				t.Errorf("a row of %s is %q", runtime, parts)
+			}
+		}
+	}
+}
+
+// TestPodsThatCrash are those that the kubelet starts again and again, with the line that says why.
+func TestPodsThatCrash(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	write := func(path string, ago time.Duration, text string) {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, noon.Add(-ago), noon.Add(-ago)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const flag = "2026-11-21T11:58:00.1Z stderr F Error: unknown flag: --no-such-flag\n"
+	// Crashes; its last run has begun and said nothing yet. The pod before it is gone.
+	write("kube-system_kube-apiserver-pier-1_uid-old/kube-apiserver/7.log", time.Hour, flag)
+	write("kube-system_kube-apiserver-pier-1_uid/kube-apiserver/3.log", 2*time.Minute, flag)
+	write("kube-system_kube-apiserver-pier-1_uid/kube-apiserver/4.log", time.Second, "2026-11-21T11:59:59.1Z stderr F I1121 starting\n")
+	// Runs, after it ended long ago; runs for the first time; of another namespace; another's container.
+	write("kube-system_kube-scheduler-pier-1_uid/kube-scheduler/1.log", 2*time.Hour, flag)
+	write("kube-system_kube-scheduler-pier-1_uid/kube-scheduler/2.log", time.Second, flag)
+	write("kube-system_etcd-pier-1_uid/etcd/0.log", time.Second, flag)
+	write("theirs_kubelet-x_uid/kubelet/1.log", time.Second, flag)
+	write("theirs_kubelet-x_uid/kubelet/2.log", time.Second, flag)
+	write("kube-system_kube-controller-manager-x_uid/sidecar/1.log", time.Second, flag)
+	write("kube-system_kube-controller-manager-x_uid/sidecar/2.log", time.Second, flag)
+	h := Host{Now: func() time.Time { return noon }, PodLogs: dir}
+	want := []plans.PodReport{{Name: "kube-apiserver", Restarts: 4, Since: noon.Add(-2 * time.Minute), Lines: []string{"Error: unknown flag: --no-such-flag"}}}
+	got := h.Pods([]string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "../x", "calico"})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	h.PodLogs = filepath.Join(dir, "none")
+	if got := h.Pods([]string{"etcd"}); got != nil {
+		t.Errorf("without logs: %+v", got)
 	}
 }

@@ -1,15 +1,23 @@
-// Logs of this host's units, as journalctl prints them, line by line while they come.
+// Logs of this host: of its units, as journalctl prints them, line by line while they come, and of its static pods.
 
 package hostservice
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/drover-project/drover/daemon/podlogs"
 )
 
 const (
@@ -25,7 +33,7 @@ const (
 
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*$`)
 
-// logs is GET /v1/logs?unit=NAME&tail=N&follow=1.
+// logs is GET /v1/logs?unit=NAME&tail=N&follow=1, or pod=COMPONENT&tail=N.
 func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	tail, follow, err := usualTail, false, error(nil)
@@ -39,7 +47,10 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	case q.Get("container") != "":
 		http.Error(w, "this host has a system agent, which shows the logs of units alone", http.StatusBadRequest)
 		return
-	case len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit")):
+	case q.Get("pod") != "" && (q.Get("unit") != "" || follow || !podlogs.IsComponent(q.Get("pod"))):
+		http.Error(w, "pod has to be the name of a component, such as kube-apiserver, without unit and without follow", http.StatusBadRequest)
+		return
+	case q.Get("pod") == "" && (len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit"))):
 		http.Error(w, "unit is not a valid name of a systemd unit", http.StatusBadRequest)
 		return
 	case err != nil || tail < 0 || tail > maxTail:
@@ -53,8 +64,52 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%d logs are read already; close one", maxLogs), http.StatusTooManyRequests)
 		return
 	}
-	s.o.Logger.Info("log is sent to the server", "unit", q.Get("unit"))
+	s.o.Logger.Info("log is sent to the server", "unit", q.Get("unit"), "pod", q.Get("pod"))
+	if component := q.Get("pod"); component != "" {
+		s.podLog(w, component, tail)
+		return
+	}
 	UnitLog(w, r, q.Get("unit"), tail, follow)
+}
+
+// maxPodLog is how much is read of the logs of a pod, in bytes. The kubelet begins another file at 10 MiB.
+const maxPodLog = 16 << 20
+
+// podLog answers with the last lines of the newest static pod of a component, those of its runs before with them.
+func (s *Service) podLog(w http.ResponseWriter, component string, tail int) {
+	pod, err := podlogs.Find(filepath.Join(s.o.Root, podlogs.Directory), component)
+	if err != nil {
+		code := http.StatusServiceUnavailable
+		if errors.Is(err, fs.ErrNotExist) {
+			code = http.StatusNotFound
+		}
+		http.Error(w, err.Error(), code)
+		return
+	}
+	var lines []string
+	left := int64(maxPodLog)
+	for _, run := range slices.Backward(pod.Runs) {
+		if len(lines) >= tail || left <= 0 {
+			break
+		}
+		log, err := pod.Tail(run, left)
+		if err != nil {
+			continue // the kubelet has removed it meanwhile
+		}
+		left -= int64(len(log))
+		of := []string{fmt.Sprintf("-- %s, started again %d times --", component, run.Restart)}
+		for _, line := range podlogs.Lines(log) {
+			of = append(of, strings.TrimSpace(line.Time+" "+line.Text))
+		}
+		lines = append(of[max(0, len(of)-(tail-len(lines))):], lines...)
+	}
+	out := bufio.NewWriter(Prompt(w))
+	for _, line := range lines {
+		_, _ = out.WriteString(line + "\n") // Flush says it
+	}
+	if err := out.Flush(); err != nil {
+		s.o.Logger.Debug("log of a pod is not read to its end", "error", err)
+	}
 }
 
 // UnitLog answers with the last lines of a unit's part of the journal and, with follow, what

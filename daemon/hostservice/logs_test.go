@@ -49,6 +49,41 @@ func TestLogsOfUnits(t *testing.T) {
 	}
 }
 
+func TestLogsOfPods(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"0.log": "2026-11-21T11:58:00.1Z stderr F Error: unknown flag: --x\n",
+		"1.log": "2026-11-21T11:59:00.1Z stderr P Error: unknown \n2026-11-21T11:59:00.2Z stderr F flag: --x\n",
+	} {
+		dir := filepath.Join(root, "var/log/pods/kube-system_kube-apiserver-pier-1_0a1b/kube-apiserver")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, Options{Root: root})
+	const refused = "pod has to be the name of a component, such as kube-apiserver, without unit and without follow\n"
+	for _, tc := range []struct {
+		query string
+		code  int
+		text  string
+	}{
+		{"pod=kube-apiserver", http.StatusOK, "-- kube-apiserver, started again 0 times --\n2026-11-21T11:58:00.1Z Error: unknown flag: --x\n-- kube-apiserver, started again 1 times --\n2026-11-21T11:59:00.1Z Error: unknown flag: --x\n"},
+		{"pod=kube-apiserver&tail=3", http.StatusOK, "2026-11-21T11:58:00.1Z Error: unknown flag: --x\n-- kube-apiserver, started again 1 times --\n2026-11-21T11:59:00.1Z Error: unknown flag: --x\n"},
+		{"pod=etcd", http.StatusNotFound, "this host has no log of a static pod etcd: file does not exist\n"},
+		{"pod=..", http.StatusBadRequest, refused},
+		{"pod=a/../../etc", http.StatusBadRequest, refused},
+		{"pod=etcd&unit=k3s", http.StatusBadRequest, refused},
+		{"pod=etcd&follow=1", http.StatusBadRequest, refused},
+	} {
+		if code, text := ask(t, s, "/v1/logs?"+tc.query); code != tc.code || text != tc.text {
+			t.Errorf("%s: %d %q, want %d %q", tc.query, code, text, tc.code, tc.text)
+		}
+	}
+}
+
 func TestALogIsFollowedUntilTheReaderLeaves(t *testing.T) {
 	journal(t)
 	s := start(t, Options{})

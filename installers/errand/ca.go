@@ -54,7 +54,7 @@ func (h Host) StartWithCAs(id, hash string, controlPlane bool) plans.OneTimeInst
 	if controlPlane {
 		admin = h.Distribution.AdminKubeconfig()
 	}
-	return h.instruction(id, kubectl+listener+restart+hasCAs, h.unit(), hash, admin)
+	return h.instruction(id, oldKeys+kubectl+listener+restart+hasCAs, h.unit(), hash, admin)
 }
 
 // DropCAs removes what NewCAs has left.

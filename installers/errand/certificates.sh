@@ -22,4 +22,5 @@ if ! step rotated; then
 fi
 echo "starting $unit"
 started "$unit" || exit 1
+oldkeys
 say "the certificates are renewed"

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,8 @@ var (
 	keys string
 	//go:embed token.sh
 	token string
+	//go:embed oldkeys.sh
+	oldKeys string
 	//go:embed restart.sh
 	restart string
 	//go:embed stop.sh
@@ -164,7 +167,7 @@ func (h Host) Certificates(id string, services []string) plans.OneTimeInstructio
 			pairs = append(pairs, c.Name)
 		}
 	}
-	return h.instruction(id, certificates, append([]string{h.unit(), strings.Join(pairs, " ")}, services...)...)
+	return h.instruction(id, oldKeys+certificates, append([]string{h.unit(), strings.Join(pairs, " ")}, services...)...)
 }
 
 // Keys rotates the key that encrypts Secrets in etcd. The other servers have it when they have started again.
@@ -203,8 +206,33 @@ func (h Host) Forget(id string, uids []string) plans.OneTimeInstruction {
 	return h.instruction(id, kubectl+forget, append([]string{h.Distribution.AdminKubeconfig()}, uids...)...)
 }
 
-// Clean removes what restores have moved aside.
-func (h Host) Clean(id string) plans.OneTimeInstruction { return h.instruction(id, clean) }
+// Clean removes what restores have moved aside, and copies of private keys of before.
+func (h Host) Clean(id string) plans.OneTimeInstruction { return h.instruction(id, oldKeys+clean) }
+
+// maxRemoved is how many directories Removed names.
+const maxRemoved = 5
+
+// Removed is what an errand says that it removed of private keys of before, as one sentence that can be shown; empty when
+// it removed none.
+func Removed(output []byte) string {
+	var dirs []string
+	for line := range strings.Lines(string(output)) {
+		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "removed with the private keys of before: "); ok && oldKeysForm.MatchString(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	more := ""
+	if n := len(dirs) - maxRemoved; n > 0 {
+		dirs, more = dirs[:maxRemoved], fmt.Sprintf(" and %d more", n)
+	}
+	if len(dirs) == 0 {
+		return ""
+	}
+	return "removed with the private keys of before: " + strings.Join(dirs, ", ") + more
+}
+
+// oldKeysForm is such a directory: what a host says is shown to people.
+var oldKeysForm = regexp.MustCompile(`^/[A-Za-z0-9/._+@ -]{1,200}/tls-[0-9]{1,20}$`)
 
 func (h Host) unit() string { return h.Distribution.Unit(h.Server) }
 

@@ -189,6 +189,56 @@ func TestCertificatesKilledInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestOldKeysAreRemoved after a rotation and after a restore, with what looks like them kept, and are reported.
+func TestOldKeysAreRemoved(t *testing.T) {
+	for name, does := range map[string]func(h *host) plans.OneTimeInstruction{
+		"certificates": func(h *host) plans.OneTimeInstruction { return h.Certificates("op-1-rotate-1", nil) },
+		"a restore":    func(h *host) plans.OneTimeInstruction { return h.Clean("op-1-clean-1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.program("k3s", "mkdir -p '"+h.DataDir+"/server/tls-1763726400'; echo key >'"+h.DataDir+"/server/tls-1763726400/server-ca.key'")
+			kept := []string{h.write("data/server/tls/server-ca.key", "x"), h.write("data/server/tls-mine/key", "x"), h.write("data/server/tls-17x/key", "x"), h.write("mine/key", "x")}
+			gone := []string{h.write("data/server/tls-1763640000/server-ca.key", "x"), h.write("data/agent/tls-1763640001/kubelet.key", "x"), filepath.Join(h.DataDir, "server/tls-1763726400")}
+			if err := os.Symlink(filepath.Join(h.dir, "mine"), filepath.Join(h.DataDir, "server/tls-1")); err != nil {
+				t.Fatal(err)
+			}
+			out, err := h.run(does(h), 0)
+			if err != nil {
+				t.Fatal(err, out)
+			}
+			for _, file := range kept {
+				if _, err := os.Stat(file); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, file := range gone {
+				if _, err := os.Stat(file); err == nil {
+					t.Errorf("%s is still there", file)
+				}
+			}
+			if got := errand.Removed([]byte(out)); !strings.Contains(got, h.DataDir+"/server/tls-1763640000") || !strings.Contains(got, h.DataDir+"/agent/tls-1763640001") {
+				t.Errorf("it says %q of %s", got, out)
+			}
+		})
+	}
+}
+
+func TestRemoved(t *testing.T) {
+	const said = "removed with the private keys of before: "
+	for output, want := range map[string]string{
+		"":                        "",
+		"the certificates are...": "",
+		"x\n" + said + "/var/lib/rancher/k3s/server/tls-17\ny": said + "/var/lib/rancher/k3s/server/tls-17",
+		said + "/d/tls-1\n" + said + "/d/\x1b[31m/tls-2\n":     said + "/d/tls-1",
+		strings.Repeat(said+"/d/tls-1\n", 7):                   said + "/d/tls-1, /d/tls-1, /d/tls-1, /d/tls-1, /d/tls-1 and 2 more",
+	} {
+		if got := errand.Removed([]byte(output)); got != want {
+			t.Errorf("of %q it is %q, want %q", output, got, want)
+		}
+	}
+}
+
 // TestCertificatesOfServices renews those alone, and removes the self-signed pairs of those alone.
 func TestCertificatesOfServices(t *testing.T) {
 	h := newHost(t)
@@ -285,12 +335,15 @@ func TestStopAndRestore(t *testing.T) {
 	if out, err := h.run(h.Restore("op-1-restore-1", "op-1", "one"), 0); err == nil || !strings.Contains(out, "no space left") {
 		t.Errorf("%v: %s", err, out)
 	}
-	h.program("k3s", "[ ! -e '"+h.DataDir+"/server/db/etcd' ] || exit 1; mkdir -p '"+h.DataDir+"/server/cred'; touch '"+h.DataDir+"/server/db/reset-flag' '"+h.DataDir+"/server/cred/passwd'")
+	h.program("k3s", "[ ! -e '"+h.DataDir+"/server/db/etcd' ] || exit 1; mkdir -p '"+h.DataDir+"/server/cred' '"+h.DataDir+"/agent/pod-manifests'; touch '"+h.DataDir+"/server/db/reset-flag' '"+h.DataDir+"/server/cred/passwd' '"+h.DataDir+"/agent/pod-manifests/kube-proxy.yaml'")
 	if out, err := h.run(h.Restore("op-1-restore-2", "op-1", "one"), 0); err != nil {
 		t.Error(err, out)
 	}
 	if _, err := os.Stat(filepath.Join(h.DataDir, "server/cred/passwd")); !os.IsNotExist(err) {
 		t.Errorf("the file of passwords, which is newer than the snapshot, is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(h.DataDir, "agent/pod-manifests/kube-proxy.yaml")); !os.IsNotExist(err) {
+		t.Errorf("the kube-proxy of the run, which a kubelet would wait for, is still there: %v", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(h.DataDir, "server/before-op-1/db/etcd/member")); err != nil || string(text) != "old" {
 		t.Errorf("what was there before is %q, %v", text, err)

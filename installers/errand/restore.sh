@@ -15,6 +15,9 @@ if [ -z "$begun" ] || [ -z "$(find "$flag" -newer "$kept/$id.begun" 2>/dev/null)
         exit 1
     fi
 fi
+# The run left it, and the next start writes another one with a certificate of its own. A kubelet that has read the first by then
+# waits for minutes before it starts the second.
+rm -f "$data/agent/pod-manifests/kube-proxy.yaml"
 # What was written there for the agent token of now is newer than what the snapshot has of it, and the runtime would end for that.
 # Without the file it takes the one in etcd.
 rm -f "$data/server/cred/passwd"

@@ -5,6 +5,8 @@ package remote
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,11 +18,11 @@ import (
 const reportEvery = 10 * time.Second
 
 // hostReport is the report about a plan in its wire form; nil when there is none to make.
-func (s *Source) hostReport(ctx context.Context, checksum string) []byte {
+func (s *Source) hostReport(ctx context.Context, checksum string, components []string) []byte {
 	if s.o.HostReport == nil {
 		return nil
 	}
-	report := s.o.HostReport(ctx)
+	report := s.o.HostReport(ctx, components)
 	report.Plan = checksum
 	value, err := plans.EncodeHostReport(report)
 	if err != nil {
@@ -36,7 +38,7 @@ func (s *Source) working(ctx context.Context, d Decision, do func(), changed fun
 	reports := make(chan []byte)
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { s.watchHost(watch, d.Checksum, reports) })
+	watching.Go(func() { s.watchHost(watch, d, reports) })
 	defer func() {
 		stop()
 		watching.Wait()
@@ -65,10 +67,11 @@ func (s *Source) working(ctx context.Context, d Decision, do func(), changed fun
 }
 
 // watchHost makes a report now and then until the context ends.
-func (s *Source) watchHost(ctx context.Context, checksum string, reports chan<- []byte) {
+func (s *Source) watchHost(ctx context.Context, d Decision, reports chan<- []byte) {
 	if s.o.HostReport == nil {
 		return
 	}
+	components := slices.Sorted(maps.Keys(d.Plan.Probes))
 	ticker := time.NewTicker(s.pace.report)
 	defer ticker.Stop()
 	for {
@@ -80,7 +83,7 @@ func (s *Source) watchHost(ctx context.Context, checksum string, reports chan<- 
 		select {
 		case <-ctx.Done():
 			return
-		case reports <- s.hostReport(ctx, checksum):
+		case reports <- s.hostReport(ctx, d.Checksum, components):
 		}
 	}
 }

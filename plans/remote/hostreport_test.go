@@ -12,7 +12,7 @@ import (
 // reporting follows a source whose host says what report holds.
 func reporting(t *testing.T, s *server, e *engine, report plans.HostReport) {
 	t.Helper()
-	s.report = func(context.Context) plans.HostReport { return report }
+	s.report = func(context.Context, []string) plans.HostReport { return report }
 	follow(t, s, e)
 }
 

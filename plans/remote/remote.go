@@ -49,8 +49,9 @@ type Options struct {
 	Engine     Applier
 	UserAgent  string // default rancher-system-agent
 	// HostReport says how the host stands while a plan takes long or does not get healthy; its Plan is filled in here.
-	// It may take some seconds. Nil: nothing is reported.
-	HostReport func(ctx context.Context) plans.HostReport
+	// components are the names of the plan's probes that are not known to be healthy. It may take some seconds. Nil: nothing
+	// is reported.
+	HostReport func(ctx context.Context, components []string) plans.HostReport
 	// Changed is called with each new status, one call at a time. It must not block. Nil is allowed.
 	Changed func(Status)
 	Logger  *slog.Logger     // default slog.Default()

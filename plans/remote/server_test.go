@@ -59,7 +59,7 @@ type server struct {
 	ca     string                   // whom the kubeconfig pins, as PEM; empty: the certificate of httptest
 	dial   func() (net.Conn, error) // when it is on a network of its own
 	// report is what the source says of its host.
-	report func(context.Context) plans.HostReport
+	report func(context.Context, []string) plans.HostReport
 }
 
 type change struct {

@@ -6,6 +6,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -120,15 +121,19 @@ func (s *Source) begin(ctx context.Context, d Decision, st *standing) {
 // explain reports on the host now and then while a probe fails.
 func (s *Source) explain(ctx context.Context, st *standing, statuses map[string]plans.ProbeStatus) {
 	now := s.o.Now()
-	for _, status := range statuses {
-		if status.Healthy || now.Sub(st.explained) < s.pace.report {
-			continue
+	var sick []string
+	for name, status := range statuses {
+		if !status.Healthy {
+			sick = append(sick, name)
 		}
-		st.explained = now
-		if value := s.hostReport(ctx, st.checksum); value != nil {
-			s.send(ctx, update{of: st, dataKey: plans.KeyHostReport, value: value}, nil)
-		}
+	}
+	if len(sick) == 0 || now.Sub(st.explained) < s.pace.report {
 		return
+	}
+	st.explained = now
+	slices.Sort(sick)
+	if value := s.hostReport(ctx, st.checksum, sick); value != nil {
+		s.send(ctx, update{of: st, dataKey: plans.KeyHostReport, value: value}, nil)
 	}
 }
 

@@ -105,8 +105,8 @@ func descriptions() map[string]description {
 		},
 		"/v1-drover/machines/{namespace}/{name}/containers": {summary: "The containers of a Docker host, those that have ended too", answer: views.Containers{}},
 		"/v1-drover/machines/{namespace}/{name}/logs": {
-			summary: "The log of a systemd unit or of a container on the host", stream: "text/plain",
-			query: []parameter{{"unit", "systemd unit"}, {"container", "container, by name or id"}, {"tail", "how many of the last lines"}, {"follow", "1 goes on with what comes"}},
+			summary: "The log of a systemd unit, of a container or of a static pod on the host", stream: "text/plain",
+			query: []parameter{{"unit", "systemd unit"}, {"container", "container, by name or id"}, {"pod", "component whose static pod runs there"}, {"tail", "how many of the last lines"}, {"follow", "1 goes on with what comes"}},
 		},
 		"/v1-drover/machines/{namespace}/{name}/dial": {
 			summary: "Become a connection on the host (Upgrade: drover-dial)", stream: "application/octet-stream",

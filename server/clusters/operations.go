@@ -57,8 +57,9 @@ func (a *Applier) admission(cluster store.Document[records.Cluster]) store.Op {
 	return a.State.Clusters.Updating(cluster)
 }
 
-// crashing says that a machine that is not Active reports a service that systemd starts again and again under its plan:
-// the plan was carried out, and what it set does not work.
+// crashing says that a machine that is not Active reports a service that systemd starts again and again under its plan, or a
+// static pod that the kubelet does: the plan was carried out, and what it set does not work. A pod may be started again once
+// where all is well, as one that comes before etcd does.
 func (a *Applier) crashing(key records.ClusterKey) bool {
 	return slices.ContainsFunc(a.State.MachinesByCluster.Find(key), func(m *store.Document[records.Machine]) bool {
 		secret, ok := a.State.PlanSecrets.Get(records.MachineKey(m.Key).PlanSecret())
@@ -66,7 +67,8 @@ func (a *Applier) crashing(key records.ClusterKey) bool {
 			return false
 		}
 		report, ok := plans.ReadHostReport(secret.Value.Data)
-		return ok && slices.ContainsFunc(report.Units, func(u plans.UnitReport) bool { return u.Restarts > 0 })
+		return ok && (slices.ContainsFunc(report.Units, func(u plans.UnitReport) bool { return u.Restarts > 0 }) ||
+			slices.ContainsFunc(report.Pods, func(p plans.PodReport) bool { return p.Restarts > 1 }))
 	})
 }
 

@@ -186,19 +186,18 @@ func TestAQueuedChangeKeepsItsRights(t *testing.T) {
 	}
 }
 
-// crashes has the plan carried out, and the service that it starts end again and again.
-func (b *bed) crashes() {
+// crashes has the plan carried out, and what it starts end again and again, as the host reports it.
+func (b *bed) crashes(report plans.HostReport) {
 	b.Helper()
 	b.agent(func(o *plans.Outcome) {
 		o.State, o.AppliedChecksum = plans.StateSucceeded, b.checksum()
 		o.ProbeStatuses = map[string]plans.ProbeStatus{"kubelet": {FailureCount: 1}}
 	})
 	if _, err := b.state.PlanSecrets.Modify(b.Context(), machineKey+"-machine-plan", func(s records.PlanSecret) (records.PlanSecret, error) {
-		report, err := plans.EncodeHostReport(plans.HostReport{
-			Plan: plans.Checksum(s.Data[plans.KeyPlan]), Units: []plans.UnitReport{{Name: "k3s", State: "activating (auto-restart)", Restarts: 1}},
-		})
+		report.Plan = plans.Checksum(s.Data[plans.KeyPlan])
+		wire, err := plans.EncodeHostReport(report)
 		s.Data = maps.Clone(s.Data)
-		s.Data[plans.KeyHostReport] = report
+		s.Data[plans.KeyHostReport] = wire
 		return s, err
 	}); err != nil {
 		b.Fatal(err)
@@ -206,9 +205,9 @@ func (b *bed) crashes() {
 }
 
 // TestAChangeTakesThePlaceOfAnother when that is asked for, or when the other one fails, by the agent's word or by that of
-// a service that crashes.
+// a service or a static pod that crashes.
 func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
-	for name, fails := range map[string]string{"asked for": "", "the other one fails": "plan", "its service crashes": "service"} {
+	for name, fails := range map[string]string{"asked for": "", "the other one fails": "plan", "its service crashes": "service", "its static pod crashes": "pod"} {
 		t.Run(name, func(t *testing.T) {
 			b := activeBed(t)
 			first, err := b.ask(quieter, Request{})
@@ -218,9 +217,17 @@ func TestAChangeTakesThePlaceOfAnother(t *testing.T) {
 			b.wait("plan delivered", func(records.Machine) bool { return b.planState() == plans.StatePending })
 			request := Request{Turn: turns.Replace}
 			switch fails {
-			case "service":
+			case "service", "pod":
 				request.Turn = turns.Refuse
-				b.crashes()
+				// The service of RKE2 stays activating while a pod of it crashes.
+				report := plans.HostReport{
+					Units: []plans.UnitReport{{Name: "rke2-server", State: "activating (start)"}},
+					Pods:  []plans.PodReport{{Name: "kube-apiserver", Restarts: 2, Lines: []string{"Error: unknown flag: --x"}}},
+				}
+				if fails == "service" {
+					report = plans.HostReport{Units: []plans.UnitReport{{Name: "k3s", State: "activating (auto-restart)", Restarts: 1}}}
+				}
+				b.crashes(report)
 				b.wait("crashing", func(records.Machine) bool { return b.applier.crashing("fleet-default/harbour") })
 			case "plan":
 				request.Turn = turns.Refuse

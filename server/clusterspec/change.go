@@ -21,6 +21,10 @@ const MaintenanceWindow = "drover.dev/maintenance-window"
 // NoSnapshot is an annotation of a cluster: "true" has upgrades and restores begin without a snapshot of its etcd.
 const NoSnapshot = "drover.dev/no-snapshot"
 
+// NoAgents is an annotation of a cluster: "true" says that the agents of its hosts were taken off on purpose, so that its
+// machines are Active by their nodes alone.
+const NoAgents = "drover.dev/no-agents"
+
 // Live is what is seen of a cluster when its document changes.
 type Live struct {
 	// Versions are the Kubernetes versions that its API and nodes report. One that was asked for and never

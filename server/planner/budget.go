@@ -49,9 +49,10 @@ func (r *round) works(m *member) bool {
 	return m.State == records.Active || (m.Code == string(verdict.NoAPI) || m.Code == string(verdict.OutOfSight)) && m.report.healthy()
 }
 
-// healing says that a machine has been part of the cluster, and that a restart takes nothing away.
+// healing says that a machine has been part of the cluster, and that a restart takes nothing away: where the agent alone
+// is gone, pods run.
 func (r *round) healing(m *member) bool {
-	return m.hasPlan() && !r.works(m) && m.next.drain == nil && (r.API.Reachable || !m.report.healthy())
+	return m.Code != string(verdict.AgentLost) && m.hasPlan() && !r.works(m) && m.next.drain == nil && (r.API.Reachable || !m.report.healthy())
 }
 
 // mendLimit is how long a server that took a new plan to be mended keeps others that do not work from theirs. One whose

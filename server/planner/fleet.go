@@ -95,7 +95,7 @@ func fleetRound(s FleetSnapshot) *round {
 
 // judgeGiven finds how a machine is doing with the plan that it was given.
 func (r *round) judgeGiven(m *member) {
-	switch absent, again := r.absent(m); {
+	switch absent, again := r.absent(m, unseenLimit); {
 	case m.hasPlan():
 		m.finding, m.status = r.found(m)
 		m.nodeless = true
@@ -118,23 +118,22 @@ func (r *round) judgeGiven(m *member) {
 	}
 }
 
-// absent says that a machine's agent is away for longer than agents take to come back; until then, after which time
-// it will be.
-func (s Snapshot) absent(m *member) (absent bool, again time.Duration) {
+// absent says that a machine's agent is away for longer than a limit; until then, after which time it will be.
+func (s Snapshot) absent(m *member, limit time.Duration) (absent bool, again time.Duration) {
 	if m.Agent.Connected {
 		return false, 0
 	}
 	since := m.Agent.Since
 	if since.Before(s.Leading) {
-		since = s.Leading // agents come to a new leader one after the other
+		since, limit = s.Leading, max(limit, gathering) // agents come to a new leader one after the other
 	}
-	left := since.Add(unseenLimit).Sub(s.Now)
+	left := since.Add(limit).Sub(s.Now)
 	return left <= 0, max(left, 0)
 }
 
 // present takes the last step of a machine without a cluster: there is no node, so its agent's being there decides.
 func (r *round) present(m *member) finding {
-	absent, again := r.absent(m)
+	absent, again := r.absent(m, unseenLimit)
 	if !absent {
 		return finding{again: again, Condition: records.Condition{State: records.Active}}
 	}

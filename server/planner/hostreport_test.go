@@ -45,6 +45,15 @@ func TestTheCauseHasWhatTheHostReports(t *testing.T) {
 			[]string{"not healthy on custom-0a1b2c3d4e5f: kubelet", "k3s.service is activating (auto-restart), was restarted 7 times: unknown flag: --x"},
 			"journalctl -u k3s",
 		},
+		"a static pod that crashes": {
+			[]stage{delivered(plans.StateSucceeded), outcome(healthy), sickened("kube-apiserver"), reported(plans.HostReport{
+				Units: []plans.UnitReport{{Name: "k3s", State: "activating (start)", Lines: []string{"Waiting for API server"}}},
+				Pods:  []plans.PodReport{{Name: "kube-apiserver", Restarts: 3, Lines: []string{"Error: unknown flag: --no-such-flag"}}},
+			})},
+			records.WaitingForProbes,
+			[]string{"not healthy on custom-0a1b2c3d4e5f: kube-apiserver", "the static pod kube-apiserver was started again 3 times: Error: unknown flag: --no-such-flag; k3s.service is activating"},
+			"drover machines logs custom-0a1b2c3d4e5f --pod kube-apiserver",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot(t, minimal, nil)

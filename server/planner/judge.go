@@ -5,6 +5,7 @@ package planner
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/causes"
+	"github.com/drover-project/drover/server/planner/ops"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -59,6 +62,7 @@ func (r *round) found(m *member) (finding, string) {
 			NextStep: "on the host: journalctl -u rancher-system-agent",
 		}}, statusFailed
 	}
+	said := causes.Of(m.data(), r.unit(m.Machine))
 	waiting := finding{Condition: records.Condition{State: records.ApplyingPlan}, node: r.nodeOf(m)}
 	switch {
 	case report.failed:
@@ -74,18 +78,23 @@ func (r *round) found(m *member) (finding, string) {
 		return waiting, statusOf(report)
 	case !report.inSync:
 		waiting.Code = string(verdict.Applying)
-		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s%s", host, short(m.data()), presence(m.Agent), r.clock(m.Machine), r.hostReport(m.Machine, true))
+		waiting.Cause = fmt.Sprintf("the agent on %s is applying plan %s; %s%s%s", host, short(m.data()), presence(m.Agent), said.Clock(deliveredAt(m.Machine), r.Now), said.Words(true))
 		waiting.WaitingFor = "files and instructions of plan " + short(m.data()) + " to be done"
-		if host, ok := plans.ReadHostReport(m.data()); ok && len(ownUnits(host, r.unit(m.Machine))) > 0 {
-			waiting.NextStep = lookAtUnits(r.unit(m.Machine))
-		}
+		waiting.NextStep = said.Next(m.Name)
 		return waiting, statusOf(report)
+	}
+	if absent, again := r.agentAbsent(m); ops.Stops(report.errand) && !absent {
+		// What the API of the restored cluster says of the node is as old as the snapshot.
+		waiting.Code, waiting.WaitingFor, waiting.again = string(verdict.WaitOperation), "its turn to start again", again
+		waiting.Cause = fmt.Sprintf("%s is stopped on %s by a restore of a snapshot, and starts again when its turn has come; %s", r.unit(m.Machine), host, presence(m.Agent))
+		waiting.NextStep = "drover operations ls shows how far the restore is"
+		return waiting, "waiting for the restore to start it"
 	}
 	if sick := report.sick; len(sick) > 0 {
 		waiting.State, waiting.Code = records.WaitingForProbes, string(verdict.Probes)
-		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), r.hostReport(m.Machine, false))
+		waiting.Cause = fmt.Sprintf("not healthy on %s: %s; %s%s", host, strings.Join(sick, ", "), presence(m.Agent), said.Words(false))
 		waiting.WaitingFor = "probes " + strings.Join(sick, ", ")
-		waiting.NextStep = "on the host: journalctl -u " + r.unit(m.Machine)
+		waiting.NextStep = cmp.Or(said.NextPod(m.Name), "on the host: journalctl -u "+r.unit(m.Machine))
 		if waiting.node != nil && wasActive(m.Machine) {
 			// Probes flap when a control plane is busy. After the first time the node's state in the cluster decides what is shown.
 			return r.judgeNode(m, waiting.node, sick)
@@ -103,60 +112,12 @@ func wasActive(m Machine) bool {
 	return (m.Status.State == records.Active || m.Status.State == records.Unavailable || m.Status.State == records.Draining || m.Status.State == records.Uncordoning) && m.Status.Node != nil
 }
 
-// hostReport is what drover's agent reports of the host, as the end of a cause; empty when there is nothing. Of the
-// instruction it speaks only while the plan is applied.
-func (r *round) hostReport(m Machine, applying bool) string {
-	own := r.unit(m)
-	report, ok := plans.ReadHostReport(m.data())
-	if !ok {
+// deliveredAt is when the machine got its plan, in RFC 3339; empty when that is not known.
+func deliveredAt(m Machine) string {
+	if m.Secret == nil {
 		return ""
 	}
-	text := ""
-	if applying && report.Instruction != "" {
-		text = fmt.Sprintf("; instruction %q runs since %s", report.Instruction, report.Since.UTC().Format(time.RFC3339))
-		if report.Output != "" {
-			text += fmt.Sprintf(" and printed last: %q", report.Output)
-		}
-	}
-	for _, unit := range ownUnits(report, own) {
-		text += "; " + unit.String()
-	}
-	return text
-}
-
-// maxSkew is by how much the clock of a host may differ before that is said: certificates of a cluster that is
-// made on other hosts are not valid yet, or not any more, for a clock that is off.
-const maxSkew = 5 * time.Minute
-
-// clock says that the clock of a host is off, by the time at which it began an instruction of a plan that it
-// got later, or will only have begun.
-func (r *round) clock(m Machine) string {
-	report, ok := plans.ReadHostReport(m.data())
-	if !ok || report.Instruction == "" || m.Secret == nil {
-		return ""
-	}
-	delivered, err := time.Parse(time.RFC3339, m.Secret.Annotations[annotationPlanUpdated])
-	if err != nil {
-		return ""
-	}
-	switch ahead, behind := report.Since.Sub(r.Now), delivered.Sub(report.Since); {
-	case ahead > maxSkew:
-		return fmt.Sprintf("; the clock of the host is at least %s ahead of the server's: set it, and restart %s", ahead.Round(time.Minute), r.unit(m))
-	case behind > maxSkew:
-		return fmt.Sprintf("; the clock of the host is at least %s behind the server's: set it, and restart %s", behind.Round(time.Minute), r.unit(m))
-	}
-	return ""
-}
-
-// ownUnits are the reported units that concern a machine: not that of the other role, which some installers put
-// on every host.
-func ownUnits(report plans.HostReport, own string) []plans.UnitReport {
-	return slices.DeleteFunc(slices.Clone(report.Units), func(u plans.UnitReport) bool { return u.Name != own })
-}
-
-// lookAtUnits is what shows more of the units that are not well.
-func lookAtUnits(unit string) string {
-	return "on the host: journalctl -u " + unit + "; correct the cluster and apply it with --replace: a newer plan is taken as soon as the instruction waits"
+	return m.Secret.Annotations[annotationPlanUpdated]
 }
 
 // unit is the systemd unit of the machine's node, or of its agent where it has no cluster.
@@ -202,37 +163,23 @@ func (r *round) failed(m *member) finding {
 	if err != nil {
 		o = plans.Outcome{} // found has said so
 	}
-	name, output := failingOutput(m.data(), o)
+	name, output := causes.FailingOutput(m.data(), o)
 	reason := o.FailedOutput[plans.FailureOutput]
-	v.failure = &records.PlanFailure{Checksum: plans.Checksum(m.data()[plans.KeyPlan]), Instruction: name, Output: tail(slices.Concat(output, reason), maxOutput)}
+	v.failure = &records.PlanFailure{Checksum: plans.Checksum(m.data()[plans.KeyPlan]), Instruction: name, Output: causes.Tail(slices.Concat(output, reason), maxOutput)}
 	host := describeHost(m.Machine)
 	switch {
 	case name != "":
 		// How it ended comes first, and then what it said last, which is what a person wants to know.
-		how := strings.TrimPrefix(lastLine(reason), ": instruction "+name)
-		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s%s", name, short(m.data()), host, how, lastLine(output))
+		how := strings.TrimPrefix(causes.LastLine(reason), ": instruction "+name)
+		v.Cause = fmt.Sprintf("instruction %q of plan %s failed on %s%s%s", name, short(m.data()), host, how, causes.LastLine(output))
 	case len(reason) > 0:
-		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", short(m.data()), host, lastLine(reason))
+		v.Cause = fmt.Sprintf("plan %s could not be applied on %s%s", short(m.data()), host, causes.LastLine(reason))
 	default:
 		v.Cause = fmt.Sprintf("error applying plan -- check rancher-system-agent.service and %s.service logs on node for more information", r.unit(m.Machine))
 	}
 	v.WaitingFor = "the next try, or a changed cluster"
 	v.NextStep = "drover machines show " + m.Name
 	return v
-}
-
-// failingOutput finds the instruction that failed, which is the last one of the plan that has failed output, and that.
-func failingOutput(data map[string][]byte, o plans.Outcome) (name string, output []byte) {
-	p, err := plans.Parse(data[plans.KeyPlan])
-	if err != nil {
-		return "", nil
-	}
-	for _, in := range slices.Backward(p.Instructions) {
-		if out, ok := o.FailedOutput[in.Name]; ok {
-			return in.Name, out
-		}
-	}
-	return "", nil
 }
 
 // unhealthy are those of a plan's probes without a healthy status.
@@ -288,27 +235,4 @@ func sameVersion(a, b string) bool {
 	x, _, _ := strings.Cut(a, "+")
 	y, _, _ := strings.Cut(b, "+")
 	return x == y
-}
-
-func lastLine(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	if last == "" {
-		return ""
-	}
-	if len(last) > 300 {
-		last = last[:300] + "…"
-	}
-	return ": " + last
-}
-
-func tail(b []byte, limit int) string {
-	if len(b) <= limit {
-		return string(b)
-	}
-	cut := b[len(b)-limit:]
-	if i := bytes.IndexByte(cut, '\n'); i >= 0 {
-		cut = cut[i+1:]
-	}
-	return string(cut)
 }

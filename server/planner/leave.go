@@ -9,6 +9,7 @@ import (
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/causes"
 	"github.com/drover-project/drover/server/planner/render"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
@@ -176,7 +177,7 @@ func (r *round) uninstall(m *member) {
 		m.Condition = leaving(verdict.UninstallAway, "the agent on "+m.Name+" to connect", "switch the host on, or forget the machine, with what is left on its host: drover machines rm "+m.Name+" --force",
 			"%s is not cleaned yet; %s", host, presence(m.Agent))
 	default:
-		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, r.distribution.Name, r.hostReport(m.Machine, true))
+		m.Condition = leaving(verdict.Uninstalling, "the host of "+m.Name+" to be clean", "", "the agent on %s removes %s%s", host, r.distribution.Name, causes.Of(m.data(), r.unit(m.Machine)).Words(true))
 	}
 }
 

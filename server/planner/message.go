@@ -38,7 +38,9 @@ func (r *round) message() {
 	case !r.API.Reachable && len(lost) == 0:
 		c.state, c.message = ClusterUnavailable, "the server has no connection to the cluster: "+r.API.Cause
 	case len(active) == 0 || !r.API.Reachable:
-		c.state, c.message = ClusterUnavailable, lost[0].Cause
+		first := max(0, slices.IndexFunc(lost, func(m *member) bool { return m.Code == string(verdict.QuorumLost) }))
+		c.state, c.message = ClusterUnavailable, lost[first].Cause
+		c.ready = r.API.Reachable && !slices.ContainsFunc(lost, func(m *member) bool { return m.Code != string(verdict.AgentLost) })
 	case len(lost) > 0:
 		c.state, c.ready, c.message = ClusterActive, true, fmt.Sprintf("non-ready %s machine(s) %s: %s", r.tiers()[r.tierOf(lost[0])].name, describeServers(lost), lost[0].Cause)
 	default:

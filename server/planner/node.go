@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
+	"github.com/drover-project/drover/server/planner/causes"
 	"github.com/drover-project/drover/server/planner/verdict"
 	"github.com/drover-project/drover/server/records"
 )
@@ -25,8 +27,12 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 		wait(verdict.NoAPI, "a connection to the Kubernetes API on "+r.apiHosts(m), "the Kubernetes API of cluster %s cannot be asked: %s", r.Cluster.Name, r.API.Cause)
 		return v, "waiting for cluster agent to connect"
 	}
+	absent, again := r.agentAbsent(m)
+	v.again = again
 	wanted := r.Cluster.Spec.KubernetesVersion
 	switch {
+	case absent:
+		return r.agentLost(m, node), "waiting for the agent to connect"
 	case node == nil:
 		wait(verdict.NoNode, "the node of "+describeHost(m.Machine)+" to register", "the cluster has no node with label rke.cattle.io/machine=%s%s", m.UID, unlabelled(r.API.Unlabelled))
 		return v, "waiting for node ref"
@@ -35,7 +41,7 @@ func (r *round) judgeNode(m *member, node *records.NodeRef, sick []string) (find
 		v.NextStep = "a cloud controller of the cluster has to set it; see its log"
 		return v, "waiting for node ref"
 	case !node.Ready:
-		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, r.hostReport(m.Machine, false))
+		wait(verdict.NodeNotReady, "condition Ready of node "+node.Name, "node %s is not Ready: %s%s", node.Name, node.NotReady, causes.Of(m.data(), r.unit(m.Machine)).Words(false))
 		if wasActive(m.Machine) { // it has registered long ago
 			v.State, v.NextStep = records.Unavailable, r.lookAtHost(m.Machine)
 		}
@@ -100,21 +106,77 @@ func (r *round) unseen(m *member, sick []string) finding {
 	v.State = records.Unavailable
 	v.NextStep = r.lookAtHost(m.Machine)
 	when := since.UTC().Format(time.RFC3339)
+	quorum, way := causes.LostQuorum(r.etcdSeen())
 	switch {
 	case !m.Agent.Connected:
 		v.Code = string(verdict.HostLost)
 		v.Cause = fmt.Sprintf("nothing is seen of %s since %s: %s, and the server has no connection to its cluster: %s", describeHost(m.Machine), when, presence(m.Agent), r.API.Cause)
 		v.WaitingFor = "the agent on " + m.Name + " to connect"
 		v.NextStep = "switch the host on; " + v.NextStep
+	case quorum != "":
+		v.Code, v.Cause, v.WaitingFor, v.NextStep = string(verdict.QuorumLost), quorum, "members of etcd to come back, or a restore", way
 	case len(sick) > 0:
 		v.Code = string(verdict.UnitDown)
-		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, r.hostReport(m.Machine, false))
+		v.Cause = fmt.Sprintf("%s does not work on %s since %s: not healthy: %s; %s%s", r.unit(m.Machine), describeHost(m.Machine), when, strings.Join(sick, ", "), r.API.Cause, causes.Of(m.data(), r.unit(m.Machine)).Words(false))
 		v.WaitingFor = "probes " + strings.Join(sick, ", ") + " of " + m.Name
 	default:
 		v.Cause = fmt.Sprintf("the server has no connection to the cluster on %s since %s: %s", describeHost(m.Machine), when, r.API.Cause)
 		v.WaitingFor = "a connection to the Kubernetes API on " + r.apiHosts(m)
 	}
 	return v
+}
+
+// agentLimit is how long the agent of a machine may be away before that is the machine's state. The server notes an agent
+// as gone when its watch has been closed for 8 s; an agent that crashed is back by then.
+const agentLimit = 8 * time.Second
+
+// agentAbsent says that the machine's agent is away for longer than agents take to come back, where the cluster is to
+// have agents; until then, after which time it will be.
+func (s Snapshot) agentAbsent(m *member) (absent bool, again time.Duration) {
+	if s.Cluster.Annotations[clusterspec.NoAgents] == "true" {
+		return false, 0
+	}
+	return s.absent(m, agentLimit)
+}
+
+// agentLost is the finding on a machine whose agent is gone while the cluster's API answers. Whether the host is gone with
+// its agent, the node shows: a kubelet that reports nothing is noticed by its cluster some 40 s later.
+func (r *round) agentLost(m *member, node *records.NodeRef) finding {
+	v := finding{node: node, Condition: records.Condition{
+		State: records.WaitingForNode, Code: string(verdict.HostLost), WaitingFor: "the agent on " + m.Name + " to connect", NextStep: "switch the host on; " + r.lookAtHost(m.Machine),
+	}}
+	host, gone := m.Name, presence(m.Agent)
+	if wasActive(m.Machine) {
+		v.State, host = records.Unavailable, describeHost(m.Machine)
+	}
+	switch {
+	case node == nil:
+		v.Cause = fmt.Sprintf("nothing is seen of %s: %s, and the cluster has no node of it", host, gone)
+	case !node.Ready:
+		v.Cause = fmt.Sprintf("nothing is seen of %s: %s, and node %s is not Ready: %s", host, gone, node.Name, node.NotReady)
+	default:
+		v.Code = string(verdict.AgentLost)
+		v.Cause = fmt.Sprintf("%s takes no plans: %s; node %s was Ready when the kubelet reported last", host, gone, node.Name)
+		v.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
+	}
+	return v
+}
+
+// etcdSeen are the members of the cluster's etcd, and who of them is gone as far as hosts can be asked. A probe of etcd is no
+// sign: of a member that is there it fails when others are gone.
+func (r *round) etcdSeen() []causes.Member {
+	var all []causes.Member
+	if r.restoring() {
+		return nil // it begins a new etcd
+	}
+	for _, m := range r.etcdMembers() {
+		one := causes.Member{Name: m.Name, Gone: causes.Of(m.data(), r.unit(m.Machine)).Down()}
+		if absent, _ := r.agentAbsent(m); absent {
+			one.Gone = presence(m.Agent)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 func (r *round) nodeOf(m *member) *records.NodeRef {

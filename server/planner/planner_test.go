@@ -320,6 +320,9 @@ func outcome(change func(*plans.Outcome)) stage {
 		if err := o.Write(data); err != nil {
 			t.Fatal(err)
 		}
+		if s.Machines[0].Agent == (observed.Presence{}) {
+			s.Machines[0].Agent.Connected = true // an agent reports
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 )
@@ -93,6 +94,7 @@ func TestALostHostIsUnavailable(t *testing.T) {
 				t.Errorf("an hour later something is written: %+v", d)
 			}
 			s, _ = later(s, time.Second, func(s *Snapshot) {
+				s.Machines[0].Agent = observed.Presence{Connected: true, Since: s.Now}
 				node(activeNode)(t, s)
 				outcome(healthy)(t, s)
 			})
@@ -100,6 +102,132 @@ func TestALostHostIsUnavailable(t *testing.T) {
 				t.Errorf("back again it is %+v", got)
 			}
 		})
+	}
+}
+
+// TestALostAgentIsShown although the cluster's API answers, at once when the server notes it, and is not hidden by a node that
+// is not Ready any more.
+func TestALostAgentIsShown(t *testing.T) {
+	notReady := activeNode
+	notReady.Ready, notReady.NotReady = false, "NodeStatusUnknown: Kubelet stopped posting node status."
+	for _, tc := range []struct {
+		name   string
+		node   *records.NodeRef
+		code   string
+		causes []string
+	}{
+		{"the agent alone", &activeNode, "agent-lost", []string{"its agent is gone since 2026-11-21T11:59:52Z", "node pier-1 was Ready"}},
+		{"the host", &notReady, "host-lost", []string{"its agent is gone since 2026-11-21T11:59:52Z", "not Ready: NodeStatusUnknown"}},
+		{"the node, too", nil, "host-lost", []string{"nothing is seen of custom-0a1b2c3d4e5f", "has no node"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := active(t)
+			s.Machines[0].Agent = observed.Presence{Since: s.Now.Add(-7 * time.Second)}
+			s, d := later(s, 0, nil)
+			if got := s.Machines[0].Status; got.State != records.Active || d.Again != time.Second {
+				t.Fatalf("an agent that may come back: %+v, again in %s", got.Condition, d.Again)
+			}
+			s, _ = later(s, time.Second, func(s *Snapshot) {
+				s.Machines[0].Agent.Since = s.Now.Add(-9 * time.Second)
+				s.API.Nodes = map[string]records.NodeRef{}
+				if tc.node != nil {
+					s.API.Nodes[s.Machines[0].UID] = *tc.node
+				}
+			})
+			got := s.Machines[0].Status
+			if got.State != records.Unavailable || got.Code != tc.code || !strings.Contains(got.WaitingFor, "the agent on") {
+				t.Errorf("it is %+v", got.Condition)
+			}
+			for _, want := range tc.causes {
+				if !strings.Contains(got.Cause, want) {
+					t.Errorf("the cause is %q, want %q in it", got.Cause, want)
+				}
+			}
+			if c := s.Cluster.Status; c.State != ClusterUnavailable || c.Ready != (tc.code == "agent-lost") || c.Message != got.Cause {
+				t.Errorf("the cluster is %+v", c)
+			}
+			off, _ := later(s, 0, func(s *Snapshot) {
+				s.Cluster.Annotations = map[string]string{clusterspec.NoAgents: "true"}
+				node(activeNode)(t, s)
+			})
+			if got := off.Machines[0].Status; got.State != records.Active || off.Cluster.Status.State != ClusterActive {
+				t.Errorf("without agents on purpose it is %+v", got.Condition)
+			}
+			back, _ := later(s, time.Second, func(s *Snapshot) {
+				s.Machines[0].Agent = observed.Presence{Connected: true, Since: s.Now}
+				node(activeNode)(t, s)
+			})
+			if got := back.Machines[0].Status; got.State != records.Active || got.Cause != "" {
+				t.Errorf("back again it is %+v", got.Condition)
+			}
+		})
+	}
+}
+
+// TestALostQuorumIsNamed on those that are left, a worker too, with who is gone and the way out; a host that is off is one.
+func TestALostQuorumIsNamed(t *testing.T) {
+	w := grown(t, minimal, allInOne, etcdControl, etcdControl, workerOnly)
+	for _, name := range []string{"m0", "m2"} {
+		w.hosts[name].dead, w.outage = true, true
+		w.machine(name).Agent = observed.Presence{Since: w.s.Now}
+	}
+	w.pass(4, 10*time.Second)
+	for name, code := range map[string]string{"m0": "host-lost", "m1": "quorum-lost", "m2": "host-lost", "m3": "quorum-lost"} {
+		if got := w.machine(name).Status; got.State != records.Unavailable || got.Code != code {
+			w.fail("%s is %+v", name, got.Condition)
+		}
+	}
+	got := w.machine("m1").Status
+	for _, want := range []string{"2 of its 3 members", "m0 (its agent is gone since ", "m2 (its agent is gone since "} {
+		if !strings.Contains(got.Cause, want) {
+			w.fail("the cause is %q, want %q in it", got.Cause, want)
+		}
+	}
+	if !strings.Contains(got.NextStep, "docs/rescue.md#") || w.s.Cluster.Status.Message != got.Cause {
+		w.fail("the next step is %q, the cluster says %q", got.NextStep, w.s.Cluster.Status.Message)
+	}
+	w.machine("m2").Agent = observed.Presence{Connected: true}
+	w.pass(1, time.Second)
+	if got := w.machine("m1").Status; got.Code == "quorum-lost" {
+		w.fail("with two of three it is %+v", got.Condition)
+	}
+}
+
+// TestANewLeaderWaitsForAgents whose watches it has not seen yet.
+func TestANewLeaderWaitsForAgents(t *testing.T) {
+	s := active(t)
+	s.Leading, s.Machines[0].Agent = s.Now, observed.Presence{}
+	s, d := later(s, 14*time.Second, nil)
+	if got := s.Machines[0].Status; got.State != records.Active || d.Again != time.Second {
+		t.Fatalf("it is %+v, again in %s", got.Condition, d.Again)
+	}
+	if s, _ = later(s, d.Again, nil); s.Machines[0].Status.Code != "agent-lost" {
+		t.Errorf("it is %+v", s.Machines[0].Status.Condition)
+	}
+}
+
+// TestAWorkerWithoutAgentIsNotMended: its pods run, so that a change waits for its turn and is not delivered out of it, to
+// restart many workers when their agents come back together. Of a lost server etcd's quorum takes note at once.
+func TestAWorkerWithoutAgentIsNotMended(t *testing.T) {
+	w := newWorld(t, 7, minimal, records.Roles{Etcd: true, ControlPlane: true}, records.Roles{Etcd: true, ControlPlane: true}, records.Roles{Etcd: true, ControlPlane: true}, records.Roles{Worker: true}, records.Roles{Worker: true})
+	w.settle()
+	for _, name := range []string{"m3", "m4"} {
+		w.machine(name).Agent = observed.Presence{Since: w.s.Now.Add(-time.Minute)}
+	}
+	w.s.Cluster.Spec.RKEConfig.ProvisionGeneration++
+	w.s.Cluster.Generation++
+	w.observe()
+	d := Decide(w.s)
+	for _, m := range d.Machines {
+		if m.Deliver && (strings.HasSuffix(string(m.Key), "/m3") || strings.HasSuffix(string(m.Key), "/m4")) {
+			t.Errorf("%s gets a plan although its agent is gone and its pods run", m.Key)
+		}
+	}
+	w.machine("m2").Agent, w.machine("m1").Agent = observed.Presence{Since: w.s.Now.Add(-time.Minute)}, observed.Presence{Since: w.s.Now.Add(-time.Minute)}
+	for _, m := range Decide(w.s).Machines {
+		if m.Deliver {
+			t.Errorf("%s gets a plan that restarts it, with two members of three whose hosts may be gone", m.Key)
+		}
 	}
 }
 

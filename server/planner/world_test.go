@@ -166,7 +166,7 @@ func (w *world) observe() {
 			if !h.installed || h.gone {
 				continue
 			}
-			node := records.NodeRef{Name: m.NodeName, UID: "n-" + m.Name, ProviderID: "k3s://" + m.Name, KubeletVersion: h.version, Ready: h.up && !h.dead && !h.ill, Addresses: m.InternalAddress}
+			node := records.NodeRef{Name: m.NodeName, UID: "n-" + m.Name, ProviderID: "k3s://" + m.Name, KubeletVersion: h.version, Ready: (h.up || h.stopped) && !h.dead && !h.ill, Addresses: m.InternalAddress}
 			if !node.Ready {
 				node.NotReady = "NodeStatusUnknown: the kubelet has stopped"
 			}
@@ -277,6 +277,9 @@ func (w *world) promises(s Snapshot, d Decision) {
 			if !m.isServer() && m.Deleting.IsZero() {
 				workers++
 			}
+		}
+		if h.stopped && status.State == records.Active {
+			w.fail("%s is Active although a restore has stopped it", m.Name)
 		}
 		if !next.Remove && status.State != records.Active && (status.Cause == "" || status.Code == "" || status.Since.IsZero()) {
 			w.fail("%s is %s without cause, code or time: %+v", m.Name, status.State, status.Condition)

@@ -14,23 +14,27 @@ import (
 	"github.com/drover-project/drover/server/views"
 )
 
-// machinesLogs shows the log of a unit or a container of a host.
+// machinesLogs shows the log of a unit, a container or a static pod of a host.
 func (a *app) machinesLogs() *cobra.Command {
-	var unit, container string
+	var unit, container, pod string
 	var follow bool
 	tail := 200
 	cmd := &cobra.Command{
-		Use:     "logs NAME (--unit UNIT | --container CONTAINER)",
-		Short:   "Show the log of a systemd unit or of a container on a host, as it comes with -f",
-		Example: "  drover machines logs n1 --container kubelet -f",
+		Use:     "logs NAME (--unit UNIT | --container CONTAINER | --pod COMPONENT)",
+		Short:   "Show the log of a systemd unit, of a container or of a static pod on a host, as it comes with -f",
+		Example: "  drover machines logs n1 --container kubelet -f\n  drover machines logs n1 --pod kube-apiserver --tail 1000",
 		Args:    needs("NAME"),
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
-			if (unit == "") == (container == "") {
-				return usage("whose log? --unit or --container, and not both")
+			switch named := len(firstOf(unit, container, pod)); {
+			case named == 0 || named != len(unit+container+pod):
+				return usage("whose log? --unit, --container or --pod, and only one of them")
+			case pod != "" && follow:
+				return usage("the log of a static pod is shown as it is; --follow is for units and containers")
 			}
 			q := url.Values{"tail": {strconv.Itoa(tail)}}
 			set(q, "unit", unit)
 			set(q, "container", container)
+			set(q, "pod", pod)
 			if follow {
 				q.Set("follow", "1")
 			}
@@ -43,7 +47,7 @@ func (a *app) machinesLogs() *cobra.Command {
 			n, err := io.ReadFull(body, first)
 			if text := string(first[:n]); err != nil && (text == "" || text == noEntries) || text == noEntries {
 				if ctx.Err() == nil {
-					return absent("there is no log of %s on %s: it does not exist there, or never wrote anything", firstOf(unit, container), m.Name)
+					return absent("there is no log of %s on %s: it does not exist there, or never wrote anything", firstOf(unit, container, pod), m.Name)
 				}
 				return nil
 			}
@@ -55,6 +59,7 @@ func (a *app) machinesLogs() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&unit, "unit", "", "systemd unit")
 	cmd.Flags().StringVar(&container, "container", "", "container, by name or id")
+	cmd.Flags().StringVar(&pod, "pod", "", "component whose static pod runs on the host (RKE2), such as kube-apiserver or etcd")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().IntVar(&tail, "tail", tail, "how many of the last lines")
 	return cmd

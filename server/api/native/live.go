@@ -28,7 +28,7 @@ const (
 )
 
 // liveParameters are handed on to the agent, which checks them.
-var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "periodic", "unit", "container", "tail"}
+var liveParameters = []string{"source", "id", "instruction", "attempt", "offset", "only", "follow", "periodic", "unit", "container", "pod", "tail"}
 
 // liveTypes are the content types of what an agent is asked for. The server says them: what a host says of its own answer
 // could have a browser run it, in the session of whoever looks.
@@ -58,7 +58,7 @@ func (a *API) ask(c *route.Call, what string) (route.Answer, error) {
 	}
 	if what == "logs" { // which may hold anything; the others are drover's own words
 		a.Logger.Info("log of a host read", "user", c.Who.UserID, "token", c.Who.TokenName, "source", c.Source(), "machine", d.Key,
-			"unit", query.Get("unit"), "container", query.Get("container"))
+			"unit", query.Get("unit"), "container", query.Get("container"), "pod", query.Get("pod"))
 	}
 	defer c.Bind(aboutMachine(d.Value))()
 	answer, err := a.AskAgent(c.Ctx(), d.Value.Subject(), "/v1/"+what+"?"+query.Encode())

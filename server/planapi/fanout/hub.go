@@ -65,7 +65,7 @@ type Options struct {
 	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
 	// both ways; default 45 s.
 	Heartbeat time.Duration
-	// Grace is how long an agent whose watch ended still counts as there; default 10 s.
+	// Grace is how long an agent whose watch ended still counts as there; default 8 s.
 	// Agents open a new watch every 5 to 10 minutes, and a restarted agent needs five seconds.
 	Grace time.Duration
 	// Logger gets watches that could not begin; default is to drop it.
@@ -107,7 +107,7 @@ func New(o Options) *Hub {
 		o.Heartbeat = 45 * time.Second
 	}
 	if o.Grace <= 0 {
-		o.Grace = 10 * time.Second
+		o.Grace = 8 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -299,7 +299,7 @@ func (d *decider) failed(v verb, name string, t operations.Task, m Machine) {
 
 // succeeds ends a task.
 func (d *decider) succeeds(name string, t operations.Task, m Machine) {
-	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", ""
+	t.State, t.Progress, t.Message = operations.TaskSucceeded, "", errand.Removed(m.Output)
 	if name == "newcas" {
 		next, err := d.request.reissued(m)
 		if err != nil {

@@ -42,6 +42,8 @@ type verb struct {
 	mends bool
 	// sole says that it is not left out when its machine has gone.
 	sole bool
+	// stops says that it leaves the distribution of its machine stopped.
+	stops bool
 	// wayOut is what a person does when it has failed.
 	wayOut string
 }
@@ -78,8 +80,8 @@ var verbs = map[string]verb{
 	"restart": {title: "restart %s with the new key", limit: 1, tries: 5, gate: true, works: true},
 	"fetch":   {title: "fetch the snapshot from S3 to %s", limit: 1, tries: 3},
 	"check":   {title: "look whether the snapshot can be restored on %s", limit: 1, tries: 1},
-	"stop":    {title: "stop %s", tries: 3, firm: true},
-	"restore": {title: "restore the snapshot on %s", limit: 1, tries: 2, firm: true},
+	"stop":    {title: "stop %s", tries: 3, firm: true, stops: true},
+	"restore": {title: "restore the snapshot on %s", limit: 1, tries: 2, firm: true, stops: true},
 	"start":   {title: "start %s", limit: 1, tries: 3, firm: true, whole: true},
 	"seal": {
 		title: "have %s write what etcd holds with the agent token of this server", limit: 1, tries: 3, firm: true,
@@ -93,6 +95,12 @@ var verbs = map[string]verb{
 
 // taskID names the task of a verb on a machine.
 func taskID(verb, machine string) string { return verb + " " + machine }
+
+// Stops says that the errand of an ID leaves the distribution of its host stopped, until another plan starts it.
+func Stops(id string) bool {
+	parts := strings.Split(id, "-") // as decider.id writes it
+	return len(parts) > 2 && verbs[parts[len(parts)-2]].stops
+}
 
 func verbOf(t operations.Task) string { name, _, _ := strings.Cut(t.ID, " "); return name }
 

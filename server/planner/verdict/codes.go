@@ -54,6 +54,8 @@ const (
 	StaleNode      Code = "stale-node"
 	OutOfSight     Code = "out-of-sight"
 	HostLost       Code = "host-lost"
+	AgentLost      Code = "agent-lost"
+	QuorumLost     Code = "quorum-lost"
 	UnitDown       Code = "unit-down"
 
 	Draining     Code = "draining"

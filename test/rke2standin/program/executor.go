@@ -153,7 +153,8 @@ func (n *node) testETCD(ctx context.Context, test executor.TestFunc) {
 	}
 }
 
-// endReset takes down what a reset of the cluster has started, within the few seconds that the supervisor then leaves.
+// endReset takes down what a reset of the cluster has started, within the few seconds that the supervisor then leaves. The
+// manifest of kube-proxy stays where the run wrote one, as RKE2 leaves it: what starts next may find it.
 func (n *node) endReset(ctx context.Context) {
 	<-ctx.Done()
 	n.mu.Lock()
@@ -162,7 +163,7 @@ func (n *node) endReset(ctx context.Context) {
 	if stop != nil {
 		stop()
 	}
-	if err := errors.Join(n.pods.keep(nil), stopPods(n.agent.Containerd.Address)); err != nil {
+	if err := errors.Join(n.pods.keep([]string{"kube-proxy"}), stopPods(n.agent.Containerd.Address)); err != nil {
 		logrus.Errorf("Taking down what the reset has started: %v", err)
 	}
 }
