@@ -48,6 +48,8 @@ type server struct {
 	puts     []map[string]string // data of each accepted update
 	meta     []map[string]any    // metadata of each
 	trap     func(w http.ResponseWriter, r *http.Request) bool
+	held     bool // watches bring no version above shown: they lag behind
+	shown    int
 	cut      context.CancelFunc // ends all streams
 	streams  context.Context
 
@@ -124,6 +126,23 @@ func (s *server) set(changes map[string]string) {
 		}
 	}
 	s.note(kind)
+}
+
+// hold has watches lag behind: what comes from now on is brought by show alone.
+func (s *server) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.shown = true, s.version
+}
+
+// show has watches bring the next n versions that they hold back; 0 all, for good.
+func (s *server) show(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown += n
+	s.held = n > 0
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // remove deletes the Secret; the next set makes one with another UID.
@@ -341,7 +360,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	streams := s.streams
 	for {
 		for _, c := range s.history {
-			if c.version > from {
+			if c.version > from && (!s.held || c.version <= s.shown) {
 				from = c.version
 				io.WriteString(w, c.event+"\n")
 			}

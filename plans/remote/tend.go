@@ -72,7 +72,7 @@ func (s *Source) restore(ctx context.Context, d Decision) (decideAgain bool) {
 	was := s.current
 	var changed []string
 	var err error
-	s.during(func() { changed, err = s.o.Engine.RestoreFiles(work, SourceName, d.Plan) }, func() {
+	s.during(ctx, func() { changed, err = s.o.Engine.RestoreFiles(work, SourceName, d.Plan) }, func() {
 		if s.current != was {
 			cancel() // whatever is new comes first
 		}
