@@ -165,7 +165,7 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 		}
 		if o.State == plans.StateNone && len(d.Plan.Probes) > 0 {
 			rounds.Go(func() {
-				if backoff.Wait(ctx, longestDelay(d.Plan)) != nil {
+				if backoff.Wait(ctx, d.Plan.LongestDelay()) != nil {
 					return
 				}
 				if next, _ := s.o.Engine.Probes(ctx, standing, o.ProbeStatuses, applied.Add(-time.Second)); ctx.Err() == nil {
@@ -181,15 +181,6 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 		}
 	})
 	s.forced = d.ID
-}
-
-// longestDelay is when all probes of a plan can be asked.
-func longestDelay(p *plans.Plan) time.Duration {
-	longest := time.Duration(0)
-	for _, probe := range p.Probes {
-		longest = max(longest, probe.InitialDelay())
-	}
-	return longest
 }
 
 // during does something that takes long while the newest version of the Secret is still

@@ -23,6 +23,7 @@ import (
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/tend"
 )
 
@@ -37,7 +38,7 @@ type Applier interface {
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
 	Past(source, id, checksum string) *apply.Ending
-	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
+	RestoreFiles(ctx context.Context, s apply.Standing) (changed []string, err error)
 	tend.Engine
 }
 
@@ -81,6 +82,7 @@ type Source struct {
 	memory   Memory
 	tender   *tend.Tender
 	standing *standing // what the tender looks after
+	findings findings
 	// concluded is the delivery whose end was last written down from the Secret, or tried to.
 	concluded string
 	forced    string // the delivery whose periodic instructions were run after its apply
@@ -91,7 +93,7 @@ type Source struct {
 	status   Status
 	down     time.Time // since when the connection was lost the last time; zero: it never was
 	warned   bool      // a warning of it was logged since a watch was opened
-	warnings warnings
+	warnings backoff.Warnings
 }
 
 // maxObjectName is the longest name that Kubernetes allows, in bytes.
@@ -124,16 +126,17 @@ func New(o Options) (*Source, error) {
 		o.Now = time.Now
 	}
 	return &Source{
-		o:       o,
-		client:  newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent),
-		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, report: reportEvery},
-		awake:   make(chan struct{}, 1),
-		mail:    make(chan news, 1),
-		updates: make(chan update),
-		pulse:   tend.NewPulse(busyLimit, o.Now),
-		tender:  &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
-		again:   stoppedTimer(),
-		status:  Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
+		o:        o,
+		client:   newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent, o.Now),
+		pace:     pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, fresh: freshFor, report: reportEvery},
+		awake:    make(chan struct{}, 1),
+		mail:     make(chan news, 1),
+		updates:  make(chan update),
+		pulse:    tend.NewPulse(busyLimit, o.Now),
+		tender:   &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
+		again:    stoppedTimer(),
+		findings: findings{newest: map[string]update{}, again: stoppedTimer()},
+		status:   Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
 	}, nil
 }
 
@@ -143,7 +146,7 @@ func (s *Source) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, anew: func() { s.anew.Store(true) }, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
+		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, now: s.o.Now, deliver: s.deliver, anew: func() { s.anew.Store(true) }, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
 		f.run(follow)
 	})
 	defer func() {
@@ -153,6 +156,7 @@ func (s *Source) Run(ctx context.Context) error {
 		s.client.close()
 		s.pulse.End()
 	}()
+	s.findings.pause = s.pace.row(s.o.Now)
 	for {
 		s.pulse.Turn()
 		select {
@@ -165,6 +169,9 @@ func (s *Source) Run(ctx context.Context) error {
 			continue
 		case u := <-s.updates:
 			s.tended(ctx, u)
+			continue
+		case <-s.findings.again.C:
+			s.tended(ctx)
 			continue
 		}
 		if s.seen {

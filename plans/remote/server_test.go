@@ -54,8 +54,10 @@ type server struct {
 	streams  context.Context
 
 	connections sync.Map // the open ones
+	made        atomic.Int32
 
 	// Set before it starts.
+	http1  bool                     // it offers no HTTP/2
 	opaque bool                     // versions are no numbers and do not grow
 	config func() *tls.Config       // of the next connection; nil: the one of httptest
 	ca     string                   // whom the kubeconfig pins, as PEM; empty: the certificate of httptest
@@ -80,8 +82,11 @@ func newServer(t *testing.T, prepare ...func(*server)) *server {
 		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config(), nil }}
 	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.EnableHTTP2 = true
+	s.EnableHTTP2 = !s.http1
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.made.Add(1)
+		}
 		if state == http.StateClosed {
 			s.connections.Delete(c)
 		} else {
@@ -254,8 +259,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, what)
 	trap := s.trap
 	s.mu.Unlock()
-	if r.ProtoMajor != 1 {
-		s.t.Errorf("%s over %s, want HTTP/1.1", what, r.Proto)
+	if want := map[bool]int{true: 1, false: 2}[s.http1 || s.config != nil]; r.ProtoMajor != want {
+		s.t.Errorf("%s over %s, want HTTP/%d", what, r.Proto, want)
 	}
 	if trap != nil && trap(w, r) {
 		return

@@ -21,7 +21,7 @@ func (e *supersededError) Error() string { return e.what }
 // version known and only if that fits, so that a newer plan is never written over.
 // Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
-	pause, began := s.pace.backoff(), s.o.Now()
+	pause, began := s.pace.row(s.o.Now), s.o.Now()
 	defer s.unwritten(nil)
 	defer s.over("plan Secret cannot be written")
 	for conflicts := 0; ; {
@@ -35,7 +35,7 @@ func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fr
 			conflicts++
 			continue
 		}
-		wait := max(s.pace.atMost(pause.Next(), err), retryAfter(err))
+		wait := max(pause.After(err), retryAfter(err))
 		s.warn("plan Secret cannot be written", err, began, wait)
 		s.unwritten(err)
 		if err := s.pause(ctx, wait); err != nil {
