@@ -199,3 +199,12 @@ func (p Plan) Marshal() ([]byte, error) {
 	}
 	return b, nil
 }
+
+// LongestDelay is when all probes of a plan can be asked, counted from the end of its apply.
+func (p *Plan) LongestDelay() time.Duration {
+	longest := time.Duration(0)
+	for _, probe := range p.Probes {
+		longest = max(longest, probe.InitialDelay())
+	}
+	return longest
+}

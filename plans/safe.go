@@ -41,3 +41,15 @@ func SafeLine(s string) string {
 		return r
 	}, s)
 }
+
+// maxLine bounds a line of text from outside, in bytes.
+const maxLine = 300
+
+// OneLine makes text from outside fit for a log line.
+func OneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !Safe(r) }), " ")
+	if len(s) > maxLine {
+		s = strings.ToValidUTF8(s[:maxLine], "") + " …"
+	}
+	return s
+}

@@ -104,7 +104,7 @@ func TestHistoryIsNotChurned(t *testing.T) {
 			if _, err := e.Apply(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.RestoreFiles(t.Context(), d.Source, d.Plan); err != nil {
+			if _, err := e.RestoreFiles(t.Context(), apply.Standing{Source: d.Source, Checksum: d.Checksum, Plan: d.Plan}); err != nil {
 				t.Fatal(err)
 			}
 		}

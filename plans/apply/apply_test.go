@@ -191,7 +191,7 @@ func TestRedirectedFiles(t *testing.T) {
 		h := newHost(t)
 		h.apply(p)
 		check(t, h)
-		if changed, err := h.engine().RestoreFiles(t.Context(), "remote", &p); err != nil || changed != nil {
+		if changed, err := h.engine().RestoreFiles(t.Context(), standingOf(t, p)); err != nil || changed != nil {
 			t.Errorf("again: changed %v, %v", changed, err)
 		}
 		h.apply(plans.Plan{Files: []plans.File{{Path: name, Action: plans.ActionDelete}}}, id("uid-2"))
@@ -245,7 +245,7 @@ func TestRestoreFiles(t *testing.T) {
 	if err := os.WriteFile(h.root("/c"), []byte("tampered"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := h.engine().RestoreFiles(t.Context(), "remote", &p)
+	changed, err := h.engine().RestoreFiles(t.Context(), standingOf(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,8 +78,8 @@ func (w *work) emitResult(r Result) {
 type reporter struct {
 	emit  func(Event)
 	event Event // what its events have in common
-	lines *lines
-	mark  *mark
+	lines *output.Lines
+	mark  *output.Mark
 	// before is how far an earlier life, or an earlier look of this one, had reported it.
 	before int64
 	next   int64 // offset of the next byte
@@ -89,10 +89,10 @@ type reporter struct {
 
 // reporter begins to report the last try of an instruction from the beginning of its output.
 func (w *work) reporter(l *ledger, i int, log *slog.Logger) *reporter {
-	m := openMark(w.tryDir(l, i))
+	m := output.OpenMark(w.tryDir(l, i))
 	return &reporter{
-		emit: w.emit, event: w.eventOf(InstructionOutput, l, i), before: m.reported,
-		lines: newLines(log, w.OutputLevel, m), mark: m,
+		emit: w.emit, event: w.eventOf(InstructionOutput, l, i), before: m.Reported,
+		lines: output.NewLines(log, w.OutputLevel, m), mark: m,
 	}
 }
 
@@ -106,16 +106,16 @@ func (t *reporter) chunk(c output.Chunk) {
 	if c.Skipped > 0 {
 		gap := t.next
 		t.next += c.Skipped
-		t.lines.gap(min(t.next-t.before, t.next-gap), gap)
+		t.lines.Gap(min(t.next-t.before, t.next-gap), gap)
 	}
 	old := min(max(t.before-t.next, 0), int64(len(c.Data)))
 	if !t.newsOnly {
 		t.piece(c.Stream, c.Data[:old], t.next, true)
 	}
 	t.piece(c.Stream, c.Data[old:], t.next+old, false)
-	t.lines.add(c.Stream, c.Data, t.next)
+	t.lines.Add(c.Stream, c.Data, t.next)
 	t.next += int64(len(c.Data))
-	t.mark.setReported(t.next)
+	t.mark.SetReported(t.next)
 }
 
 func (t *reporter) piece(s output.Stream, data []byte, at int64, reported bool) {
@@ -131,9 +131,9 @@ func (t *reporter) piece(s output.Stream, data []byte, at int64, reported bool) 
 // their other half comes in the agent's next life.
 func (t *reporter) close(over bool) {
 	if over {
-		t.lines.flush(t.next)
+		t.lines.Flush(t.next)
 	}
-	t.mark.close()
+	t.mark.Close()
 }
 
 // emitLeft reports the output of a try that ended while no agent lived.

@@ -92,7 +92,7 @@ func TestEventsOfAnApply(t *testing.T) {
 	if err := os.Remove(h.root("/etc/one")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.RestoreFiles(t.Context(), "remote", d.Plan); err != nil {
+	if _, err := e.RestoreFiles(t.Context(), apply.Standing{Source: "remote", Checksum: d.Checksum, Plan: d.Plan}); err != nil {
 		t.Fatal(err)
 	}
 	e.Periodic(t.Context(), apply.Standing{Plan: &plans.Plan{PeriodicInstructions: []plans.PeriodicInstruction{periodic("beat", "exit 4")}}}, nil, true)

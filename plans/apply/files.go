@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/plans"
@@ -122,6 +123,9 @@ func (b *bringing) flush(ctx context.Context) error {
 // report calls done for what is durable. What did not go through the batch, like a removal,
 // is durable when nothing waits any more.
 func (b *bringing) report() error {
+	for _, name := range b.batch.InPlace() {
+		b.log.Warn("file is the place of a mount and cannot be replaced: it was written in place, so that a crash in the middle leaves a part of it", "path", name)
+	}
 	for len(b.placed) > 0 {
 		one := b.placed[0]
 		if b.batch.Done() < one.after || b.batch.Dirty() {
@@ -150,15 +154,21 @@ func (w *work) emitFile(kind EventKind, f plans.File) {
 }
 
 // RestoreFiles brings the plan's files back to the wanted state, runs nothing, and returns
-// the paths that were missing or different. It stops at the first that cannot be.
-func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error) {
-	release, err := e.acquire(ctx, source)
+// the paths that were missing or different. It stops at the first that cannot be. What the plan's
+// own instructions made of its files stays, see untouched.
+func (e *Engine) RestoreFiles(ctx context.Context, s Standing) (changed []string, err error) {
+	release, err := e.acquire(ctx, s.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	w := &work{Engine: e, d: Delivery{Source: source, Plan: p}, log: e.Logger.With("source", source)}
-	err = w.bring(ctx, p.Files, func(f plans.File, was bool) error {
+	l, err := e.load(s.Source)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{Engine: e, d: Delivery{Source: s.Source, Plan: s.Plan}, log: e.Logger.With("source", s.Source)}
+	files := slices.DeleteFunc(slices.Clone(s.Plan.Files), func(f plans.File) bool { return w.untouched(l, s, f) })
+	err = w.bring(ctx, files, func(f plans.File, was bool) error {
 		if was {
 			changed = append(changed, f.Path)
 			w.log.Info("file put back", "path", f.Path)
@@ -167,6 +177,44 @@ func (e *Engine) RestoreFiles(ctx context.Context, source string, p *plans.Plan)
 		return nil
 	})
 	return changed, err
+}
+
+// untouched says whether a file of a plan that stands is left as it is: the plan's own instructions
+// changed it, or may have where that was not noted, as by an agent before this one.
+func (w *work) untouched(l *ledger, s Standing, f plans.File) bool {
+	switch {
+	case len(s.Plan.Instructions) == 0:
+		return false
+	case l != nil && l.Checksum != s.Checksum: // the host has been at another plan since
+		return false
+	case l != nil && l.Changed != nil:
+		return slices.Contains(l.Changed, f.Path)
+	}
+	entries, err := w.entries(f)
+	return err == nil && !slices.ContainsFunc(entries, func(entry hostfs.Entry) bool {
+		have, err := w.host.Look(entry, -1)
+		return err != nil || have.Kind == hostfs.Nothing
+	})
+}
+
+// changedFiles are the paths of the plan's files that differ from the plan at its end: its instructions
+// have changed them, as those do that fill in a file. It is never nil.
+func (w *work) changedFiles() []string {
+	changed, last := []string{}, map[string]bool{}
+	if w.d.Plan == nil || len(w.d.Plan.Instructions) == 0 {
+		return changed
+	}
+	for _, f := range slices.Backward(w.d.Plan.Files) {
+		entries, err := w.entries(f)
+		if err != nil || last[path.Clean(f.Path)] {
+			continue
+		}
+		last[path.Clean(f.Path)] = true
+		if slices.ContainsFunc(entries, func(entry hostfs.Entry) bool { return !w.linksToItself(entry) && !w.host.Holds(entry) }) {
+			changed = append(changed, f.Path)
+		}
+	}
+	return changed
 }
 
 // place brings one file to its state on the host, but for the flush of the batch.
@@ -180,6 +228,12 @@ func (e *Engine) place(f plans.File, b *hostfs.Batch) (changed bool, err error) 
 			continue
 		}
 		done, err := b.Bring(entry)
+		if errors.Is(err, hostfs.ErrMounted) && entry.Kind == hostfs.Link {
+			e.Logger.Warn("a link cannot take the place of a mount: the file is written at both paths", "path", entry.Name, "kept", entry.Target)
+			file := entries[0]
+			file.Name = entry.Name
+			done, err = b.Bring(file)
+		}
 		if err != nil {
 			return changed, err
 		}

@@ -45,6 +45,9 @@ type ledger struct {
 	Files        []string `json:"files"`
 	Instructions []item   `json:"instructions"`
 	Outcome      *outcome `json:"outcome,omitempty"`
+	// Changed are the paths of files that the plan's own instructions changed, noted with the
+	// outcome. Agents before did not write it; nil is not known.
+	Changed []string `json:"changed"`
 
 	raw []byte // the file, of one that was read
 }

@@ -78,10 +78,10 @@ func (t *runReporter) ended(r plans.PeriodicOutput, err error) {
 	if news := t.e.long.printed(longKey{t.event.Source, t.event.Name}, out, errs); why == "" && !news {
 		level = slog.LevelDebug
 	}
-	l := newLines(t.log, level, &mark{})
-	l.add(output.Stdout, out, 0)
-	l.add(output.Stderr, errs, 0)
-	l.flush(0)
+	l := output.NewLines(t.log, level, &output.Mark{})
+	l.Add(output.Stdout, out, 0)
+	l.Add(output.Stderr, errs, 0)
+	l.Flush(0)
 	if why == "" {
 		t.log.Debug("periodic instruction succeeded")
 	} else {

@@ -166,7 +166,7 @@ func (v *view) file(f plans.File) []FileChange {
 
 // change decides on one entry and remembers what comes of it.
 func (v *view) change(want hostfs.Entry) (hostfs.Change, error) {
-	name := path.Clean(want.Name)
+	name := v.host.OneOf(maps.Keys(v.states), path.Clean(want.Name))
 	have, known := v.states[name]
 	if !known && !v.anew(name) {
 		var err error

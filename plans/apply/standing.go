@@ -13,7 +13,8 @@ import (
 type Standing struct {
 	// Source and Checksum are those of its Delivery; empty when they are not known.
 	Source, Checksum string
-	// Plan has the probes and periodic instructions; nothing else of it is looked at.
+	// Plan has the probes and periodic instructions; nothing else of it is looked at, except by
+	// RestoreFiles.
 	Plan *plans.Plan
 }
 

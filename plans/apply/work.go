@@ -193,6 +193,7 @@ func (w *work) end(ctx context.Context, o outcome) error {
 		case <-moment.C:
 		}
 	}
+	w.ledger.Changed = w.changedFiles()
 	w.remember(o)
 	if err := w.save(ctx); err != nil {
 		w.ledger.Outcome = nil

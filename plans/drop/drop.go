@@ -44,7 +44,7 @@ type Engine interface {
 	Apply(ctx context.Context, d apply.Delivery) (apply.Result, error)
 	Sources() ([]string, error)
 	Forget(source string) error
-	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
+	RestoreFiles(ctx context.Context, s apply.Standing) (changed []string, err error)
 	tend.Engine
 }
 

@@ -39,13 +39,13 @@ func (e *engine) Sources() ([]string, error) {
 	return append([]string{}, e.ledgers...), nil
 }
 
-func (e *engine) RestoreFiles(_ context.Context, source string, _ *plans.Plan) ([]string, error) {
+func (e *engine) RestoreFiles(_ context.Context, s apply.Standing) ([]string, error) {
 	e.mu.Lock()
-	e.restored = append(e.restored, source)
+	e.restored = append(e.restored, s.Source)
 	answer := e.restoring
 	e.mu.Unlock()
 	if answer != nil {
-		return answer(source)
+		return answer(s.Source)
 	}
 	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/apply"
 )
 
 // standing looks after an applied plan and says when to look again.
@@ -35,7 +36,9 @@ func (s *Source) restore(ctx context.Context, p *dropped) error {
 	}
 	var changed []string
 	var err error
-	s.during(func() time.Duration { return s.reportBehind(p) }, func() { changed, err = s.o.Engine.RestoreFiles(ctx, p.source, p.plan) })
+	s.during(func() time.Duration { return s.reportBehind(p) }, func() {
+		changed, err = s.o.Engine.RestoreFiles(ctx, apply.Standing{Source: p.source, Checksum: p.checksum, Plan: p.plan})
+	})
 	if len(changed) > 0 {
 		s.o.Logger.Warn("files of a dropped plan were missing or changed and are put back", "path", p.path, "plan", plans.Short(p.checksum), "files", changed)
 	}

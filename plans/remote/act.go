@@ -17,6 +17,9 @@ import (
 func (s *Source) settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.pulse.Turn()
+		if s.doubtful && s.look(ctx) != nil {
+			return
+		}
 		pending, _, err := s.o.Engine.Pending(SourceName)
 		if err != nil {
 			s.hostFault("", "the ledger cannot be read", err)
@@ -68,7 +71,7 @@ func (s *Source) conclude(ctx context.Context, d Decision, id string) {
 	ctx, cancel := context.WithTimeout(ctx, concludeLimit)
 	defer cancel()
 	var err error
-	s.during(func() { err = s.o.Engine.Conclude(ctx, delivery, end) }, func() {})
+	s.during(ctx, func() { err = s.o.Engine.Conclude(ctx, delivery, end) }, func() {})
 	if err != nil {
 		s.o.Logger.Warn("end of the plan is not written down on this host", "delivery", id, "error", err)
 	}
@@ -76,16 +79,20 @@ func (s *Source) conclude(ctx context.Context, d Decision, id string) {
 
 // act performs one decision and says whether another has to be made now.
 func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
+	if d.Confirm {
+		was := s.current
+		if s.look(ctx) != nil {
+			return false
+		}
+		if s.current == nil || s.current.UID != was.UID || s.current.ResourceVersion != was.ResourceVersion {
+			return true
+		}
+	}
 	switch d.Action {
 	case Take:
 		s.stopTending()
 		return s.take(ctx, d)
 	case Apply:
-		if d.Confirm {
-			if confirmed, again := s.confirm(ctx); !confirmed {
-				return again
-			}
-		}
 		s.stopTending()
 		return s.perform(ctx, d, s.apply(ctx, d, nil))
 	case Reject:
@@ -97,7 +104,7 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 	case Withdraw:
 		s.doing(d.Checksum, "taking back the cancelled plan %s", plans.Short(d.Checksum))
 		var err error
-		s.during(func() { err = s.o.Engine.Abandon(ctx, SourceName) }, func() {})
+		s.during(ctx, func() { err = s.o.Engine.Abandon(ctx, SourceName) }, func() {})
 		if err != nil {
 			s.hostFault(d.Checksum, "the cancelled plan cannot be taken back", err)
 			return false
@@ -110,23 +117,6 @@ func (s *Source) act(ctx context.Context, d Decision) (decideAgain bool) {
 	s.doing(d.Checksum, "waiting: %s", d.Why)
 	s.wakeAt(d.Again)
 	return false
-}
-
-// confirm reads the Secret anew before something is executed that was executed already:
-// the watch of a lagging server may have brought an old version.
-func (s *Source) confirm(ctx context.Context) (confirmed, decideAgain bool) {
-	fresh, err := s.client.get(ctx)
-	if err != nil {
-		s.aboutSecret().Warn("plan Secret cannot be confirmed", "error", err)
-		s.wake(s.pace.retryMax)
-		return false, false
-	}
-	if fresh.UID == s.current.UID && fresh.ResourceVersion == s.current.ResourceVersion {
-		return true, false
-	}
-	s.outdate(s.current.ResourceVersion)
-	s.current = fresh
-	return false, true
 }
 
 // claim writes down in the Secret that the plan is being applied, before anything is.
@@ -166,7 +156,7 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 	defer cancel()
 	standing := apply.Standing{Source: SourceName, Checksum: d.Checksum, Plan: d.Plan}
 	applied, was := s.o.Now(), s.current
-	s.during(func() {
+	s.during(ctx, func() {
 		var rounds sync.WaitGroup
 		if len(d.Plan.PeriodicInstructions) > 0 {
 			rounds.Go(func() {
@@ -175,7 +165,7 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 		}
 		if o.State == plans.StateNone && len(d.Plan.Probes) > 0 {
 			rounds.Go(func() {
-				if backoff.Wait(ctx, longestDelay(d.Plan)) != nil {
+				if backoff.Wait(ctx, d.Plan.LongestDelay()) != nil {
 					return
 				}
 				if next, _ := s.o.Engine.Probes(ctx, standing, o.ProbeStatuses, applied.Add(-time.Second)); ctx.Err() == nil {
@@ -185,27 +175,19 @@ func (s *Source) firstRounds(ctx context.Context, d Decision, o *plans.Outcome) 
 		}
 		rounds.Wait()
 	}, func() {
-		if s.current != was && (s.current == nil || !s.samePlan(s.current, d.Checksum)) {
+		other := func() bool { return s.current != was && (s.current == nil || !s.samePlan(s.current, d.Checksum)) }
+		if other() && s.look(ctx) == nil && other() {
 			cancel()
 		}
 	})
 	s.forced = d.ID
 }
 
-// longestDelay is when all probes of a plan can be asked.
-func longestDelay(p *plans.Plan) time.Duration {
-	longest := time.Duration(0)
-	for _, probe := range p.Probes {
-		longest = max(longest, probe.InitialDelay())
-	}
-	return longest
-}
-
 // during does something that takes long while the newest version of the Secret is still
 // taken up; changed is called after each.
-func (s *Source) during(do func(), changed func()) {
-	tend.During(s.pulse, do, s.mail, func(secret *Secret) {
-		s.observe(secret)
+func (s *Source) during(ctx context.Context, do func(), changed func()) {
+	tend.During(s.pulse, do, s.mail, func(n news) {
+		s.observe(ctx, n)
 		changed()
 	})
 }
@@ -262,7 +244,7 @@ func (s *Source) recalled(ctx context.Context, d Decision) (r apply.Result, at t
 	}
 	// The ledger has the outcome, so this does nothing and returns at once.
 	delivery := apply.Delivery{Source: SourceName, ID: d.ID, Checksum: d.Checksum, Plan: d.Plan, Attempt: d.Attempt}
-	s.during(func() { r, err = s.o.Engine.Apply(ctx, delivery) }, func() {})
+	s.during(ctx, func() { r, err = s.o.Engine.Apply(ctx, delivery) }, func() {})
 	return r, s.o.Now(), err
 }
 

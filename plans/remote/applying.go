@@ -75,7 +75,7 @@ func (s *Source) take(ctx context.Context, d Decision) (decideAgain bool) {
 	answer <- claimed
 	if !claimed {
 		a.cancel(apply.ErrUnclaimed) // whatever it waits for
-		s.during(func() { <-a.done }, func() {})
+		s.during(ctx, func() { <-a.done }, func() {})
 		s.o.Logger.Debug("plan is not begun", "plan", plans.Short(d.Checksum), "reason", a.err)
 		return again
 	}
@@ -111,7 +111,7 @@ func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 	close(a.reported)
 	s.memory.Applied, s.memory.Executed, s.memory.Restored = true, d.Checksum, d.Checksum
 	s.doing(d.Checksum, "writing down on this host how the plan %s ended", plans.Short(d.Checksum))
-	s.during(func() { <-a.done }, func() {})
+	s.during(ctx, func() { <-a.done }, func() {})
 	if a.err != nil {
 		if ctx.Err() == nil {
 			s.hostFault(d.Checksum, "the outcome cannot be written down on this host", a.err)
@@ -125,16 +125,29 @@ func (s *Source) perform(ctx context.Context, d Decision, a *applying) bool {
 // follow waits for the result of an apply, while a newer plan supersedes it and a server that
 // takes it back has it cancelled.
 func (s *Source) follow(ctx context.Context, d Decision, a *applying) (result apply.Result, err error) {
-	changed := func() {
+	// ends is what the Secret as it is known means for this plan; nil: it goes on.
+	ends := func() func() {
 		if s.current == nil || s.current.UID != s.memory.UID {
-			return
+			return nil
 		}
 		newest := plans.ReadDelivery(s.current.Data)
 		switch {
 		case newest.Checksum() != d.Checksum && len(newest.Plan) > 0:
-			a.supersede()
+			return a.supersede
 		case newest.State == plans.StateCancelled:
-			a.cancel(apply.ErrCancelled)
+			return func() { a.cancel(apply.ErrCancelled) }
+		}
+		return nil
+	}
+	told := false
+	changed := func() {
+		// The watch may be behind: nothing is ended without a look at what the server has now.
+		if told || ends() == nil || s.look(ctx) != nil {
+			return
+		}
+		if end := ends(); end != nil {
+			told = true
+			end()
 		}
 	}
 	changed() // while the plan was claimed

@@ -1,5 +1,6 @@
-// The few requests that the plan protocol needs, over HTTP/1.1: an idle agent then
-// holds one connection, for its watch, and none of HTTP/2's buffers.
+// The few requests that the plan protocol needs. To a server that offers HTTP/2 all of them share
+// the connection of the watch, so that a claim takes one round trip however long the way is. To one
+// that offers HTTP/1.1 alone, as drover's does, an idle agent holds one connection, for its watch.
 
 package remote
 
@@ -15,6 +16,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,6 +24,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
@@ -33,6 +36,10 @@ const (
 	versionLimit = 15 * time.Second
 	// dialLimit bounds name look-up and connect, the TLS handshake has as much again.
 	dialLimit = 15 * time.Second
+	// pingAfter is how long a shared connection may be silent before the server is asked for a sign
+	// of life, which it has pingLimit to give: a request that times out does not end the connection.
+	pingAfter = 30 * time.Second
+	pingLimit = 15 * time.Second
 	// slowAnswer is from when on a server counts as one with much to do.
 	slowAnswer = 50 * time.Millisecond
 	// idleLimit is how long the connection of the last request is kept for the next: a little
@@ -71,10 +78,13 @@ type client struct {
 	name      string
 	agent     string // User-Agent
 	http      *http.Client
-	took      atomic.Int64 // of the last request, a time.Duration
+	way       atomic.Int64 // how long the last connect took, a time.Duration
+	took      atomic.Int64 // how long the last answer took on its connection, a time.Duration
+	now       func() time.Time
+	spared    backoff.Spared
 }
 
-func newClient(access *Access, namespace, name, agent string) *client {
+func newClient(access *Access, namespace, name, agent string, now func() time.Time) *client {
 	// The name is looked up anew for each connection: a server may move.
 	dialer := &net.Dialer{Timeout: dialLimit, Resolver: access.resolver, KeepAliveConfig: net.KeepAliveConfig{
 		// A peer that is gone without a word is noticed after a minute.
@@ -85,16 +95,23 @@ func newClient(access *Access, namespace, name, agent string) *client {
 		proxy = http.ProxyURL(access.Proxy)
 	}
 	config := access.TLS.Clone()
-	if config.GetClientCertificate == nil { // which has to be shown anew each time
+	renewed := config.GetClientCertificate != nil // it has to be shown anew, which a connection that stays would not
+	if !renewed {
 		// A connection for a report then begins without certificates and signatures.
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
-	return &client{access: access, namespace: namespace, name: name, agent: agent, http: &http.Client{
+	c := &client{access: access, namespace: namespace, name: name, agent: agent, now: now}
+	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy:               proxy,
-			DialContext:         dialer.DialContext,
+			Proxy: proxy,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				began := time.Now()
+				defer func() { c.way.Store(int64(time.Since(began))) }()
+				return dialer.DialContext(ctx, network, address)
+			},
 			TLSClientConfig:     config,
-			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+			ForceAttemptHTTP2:   !renewed,
+			HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingLimit, MaxReceiveBufferPerConnection: maxBody, MaxReceiveBufferPerStream: maxBody / 4},
 			TLSHandshakeTimeout: dialLimit,
 			MaxIdleConnsPerHost: 1,
 			IdleConnTimeout:     idleLimit,
@@ -102,14 +119,16 @@ func newClient(access *Access, namespace, name, agent string) *client {
 		},
 		// A redirect would carry the credentials elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+	return c
 }
 
-// release gives the connection up after a report when the server is slow: one that serves
-// thousands of agents has better uses for it, as the next report is seconds away at best. To a
-// server that has time it is kept for idleLimit, so that the next plan is claimed at once.
+// release gives a connection that is not shared up after a report when the server is slow: one that
+// serves thousands of agents has better uses for it, as the next report is seconds away at best. To
+// a server that has time, however far away, it is kept for idleLimit, so that the next plan is
+// claimed at once.
 func (c *client) release() {
-	if time.Duration(c.took.Load()) > slowAnswer {
+	if time.Duration(c.took.Load()-c.way.Load()) > slowAnswer {
 		c.close()
 	}
 }
@@ -189,6 +208,8 @@ func (c *client) read(ctx context.Context, method, path string, query url.Values
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	began := time.Now()
+	// The making of a connection is the way's affair, not the server's.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { began = time.Now() }})
 	defer func() { c.took.Store(int64(time.Since(began))) }()
 	answer, err := c.send(ctx, method, path, query, body)
 	if err != nil {
@@ -210,6 +231,9 @@ func (c *client) read(ctx context.Context, method, path string, query url.Values
 
 // send does a request and turns every answer but 2xx into a *StatusError.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	if left := c.spared.Left(c.now()); left > 0 {
+		return nil, &StatusError{Code: http.StatusTooManyRequests, Message: "it asked to be left alone for a while", RetryAfter: left}
+	}
 	u := *c.access.Server
 	u.Path += path
 	u.RawQuery = query.Encode()
@@ -241,7 +265,15 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	return nil, statusError(answer)
+	return nil, c.heed(statusError(answer))
+}
+
+// heed has no request of this agent leave before the time that a server with too much to do names.
+func (c *client) heed(e *StatusError) *StatusError {
+	if e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable {
+		e.RetryAfter = c.spared.Heed(e.RetryAfter, c.now())
+	}
+	return e
 }
 
 // plainError leaves out the URL that net/http puts in front, as the path is always the
@@ -289,16 +321,16 @@ type status struct {
 func statusError(answer *http.Response) *StatusError {
 	e := &StatusError{Code: answer.StatusCode}
 	if to := answer.Header.Get("Location"); to != "" && answer.StatusCode < 400 {
-		e.Message = oneLine("it redirects to " + to + ", which is not followed, since the credentials would go there too: is the server's address right?")
+		e.Message = plans.OneLine("it redirects to " + to + ", which is not followed, since the credentials would go there too: is the server's address right?")
 		return e
 	}
 	b, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what came is what there is to show
 	var s status
 	if err := json.Unmarshal(b, &s); err == nil && s.Kind == "Status" {
-		e.Message = oneLine(s.Message)
+		e.Message = plans.OneLine(s.Message)
 		e.RetryAfter = seconds(s.Details.RetryAfterSeconds)
 	} else if wantJSON(answer) == nil {
-		e.Message = oneLine(string(b))
+		e.Message = plans.OneLine(string(b))
 	}
 	if n, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = seconds(n)
@@ -319,13 +351,4 @@ func wantJSON(answer *http.Response) error {
 		return nil
 	}
 	return &StatusError{Code: answer.StatusCode, Message: "a web page came where JSON belongs: is there a proxy or a login page in between?"}
-}
-
-// oneLine makes text from outside fit for a log line.
-func oneLine(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !plans.Safe(r) }), " ")
-	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + " …"
-	}
-	return s
 }

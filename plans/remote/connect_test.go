@@ -285,7 +285,7 @@ func TestServerName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newClient(access, namespace, secretName, "test")
+		c := newClient(access, namespace, secretName, "test", time.Now)
 		err = c.version(t.Context())
 		var wrong x509.HostnameError
 		if (err == nil) != trusted || (!trusted && !errors.As(err, &wrong)) {

@@ -71,8 +71,8 @@ type Decision struct {
 	ID       string
 	Attempt  int
 	Revision int
-	// Confirm asks to read the Secret anew and decide again before anything is executed, as
-	// this version of it may be older than what was executed already.
+	// Confirm asks to read the Secret anew and decide again before anything is executed or taken
+	// back, as this version of it may be older than what was executed already.
 	Confirm bool
 	// Periodic says that the plan's periodic instructions run. They do not before the plan was executed.
 	Periodic bool
@@ -148,7 +148,7 @@ func (c *cause) stateful() Decision {
 	case plans.StateCancelled:
 		d := c.tend("the plan was cancelled")
 		if p := c.memory.Pending; p.ID != "" && !p.Finished {
-			d.Action = Withdraw
+			d.Action, d.Confirm = Withdraw, true
 		}
 		return d
 	case plans.StateFailed:

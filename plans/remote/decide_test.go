@@ -167,7 +167,7 @@ func TestDecide(t *testing.T) {
 			wanted{Action: Tend, Periodic: true}},
 		{"cancelled takes back what an earlier life began", secretOf(map[string]string{"plan": planA, "plan-state": "cancelled"}),
 			Memory{Pending: apply.Pending{ID: "u1/3", Checksum: sum(planA)}},
-			wanted{Action: Withdraw}},
+			wanted{Action: Withdraw, Confirm: true}},
 		{"an unknown state is left alone", secretOf(map[string]string{"plan": planA, "plan-state": "paused"}), known, wanted{Action: Tend}},
 		{"a pending plan that cannot be read is rejected", secretOf(map[string]string{"plan": bad, "plan-state": "pending"}), known,
 			wanted{Action: Reject, ID: "u1/1", Attempt: 1, Revision: 1}},

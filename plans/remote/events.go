@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/drover-project/drover/plans"
 )
 
 const (
@@ -145,17 +147,17 @@ func (s *stream) event(kind string, object json.RawMessage) (event, error) {
 		s.pulse.bookmark(time.Now())
 		return event{version: o.Metadata.ResourceVersion, synced: o.Metadata.Annotations["k8s.io/initial-events-end"] == "true"}, nil
 	case "ERROR":
-		return event{}, eventError(object)
+		return event{}, eventError(s.c, object)
 	}
 	return event{}, nil // types of later servers
 }
 
-func eventError(object json.RawMessage) error {
+func eventError(c *client, object json.RawMessage) error {
 	var s status
 	if err := json.Unmarshal(object, &s); err != nil {
 		return fmt.Errorf("read an error event: %w", err)
 	}
-	return &StatusError{Code: s.Code, Message: oneLine(s.Message), RetryAfter: seconds(s.Details.RetryAfterSeconds)}
+	return c.heed(&StatusError{Code: s.Code, Message: plans.OneLine(s.Message), RetryAfter: seconds(s.Details.RetryAfterSeconds)})
 }
 
 // pulse knows how long silence is normal on a stream: until the server's own end of the

@@ -44,7 +44,7 @@ func TestPulse(t *testing.T) {
 func TestSilentStreamEnds(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	c := newClient(s.access(t), namespace, secretName, "test")
+	c := newClient(s.access(t), namespace, secretName, "test", time.Now)
 	defer c.close()
 	w, err := c.watch(t.Context(), "", true, 300)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSecretGoesBackAsItCame(t *testing.T) {
 func TestAnswersOfTheServerAreBoundedAndPlain(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
-	c := newClient(s.access(t), namespace, secretName, "test")
+	c := newClient(s.access(t), namespace, secretName, "test", time.Now)
 	defer c.close()
 	s.setTrap(func(w http.ResponseWriter, r *http.Request) bool {
 		w.WriteHeader(500)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
@@ -22,7 +21,9 @@ const (
 	retryMax = 30 * time.Second
 	// unansweredMax is the longest pause while nothing answers: a server that is back is found
 	// soon, and one that is there and in trouble is spared.
-	unansweredMax = 5 * time.Second
+	unansweredMax = 2500 * time.Millisecond
+	// freshFor is how long a server that was away counts as one that is starting.
+	freshFor = 30 * time.Second
 	// markLimit is how long a server may take to send the initial state on a watch. Some
 	// accept the parameter, ignore it and stay silent.
 	markLimit = 10 * time.Second
@@ -36,22 +37,15 @@ const (
 type pace struct {
 	retryMin, retryMax time.Duration
 	mark               time.Duration
-	// unanswered is the longest pause while the server cannot be reached at all.
-	unanswered time.Duration
-	report     time.Duration // of host reports
+	// unanswered is the longest pause while the server cannot be reached at all, and for the time
+	// fresh after it was back.
+	unanswered, fresh time.Duration
+	report            time.Duration // of host reports
 }
 
-// atMost is a pause after an error, bounded when no server was there to be bothered by it.
-func (p pace) atMost(pause time.Duration, err error) time.Duration {
-	var connecting *net.OpError
-	if errors.As(err, &connecting) && connecting.Op == "dial" {
-		return min(pause, p.unanswered)
-	}
-	return pause
-}
-
-func (p pace) backoff() backoff.Backoff {
-	return backoff.Backoff{Min: p.retryMin, Max: p.retryMax, Floor: 0.5}
+// row is the pauses of a row of attempts.
+func (p pace) row(now func() time.Time) backoff.Row {
+	return backoff.Row{Backoff: backoff.Backoff{Min: p.retryMin, Max: p.retryMax, Floor: 0.5}, Away: p.unanswered, Fresh: p.fresh, Now: now}
 }
 
 var (
@@ -64,6 +58,7 @@ type follower struct {
 	c    *client
 	log  *slog.Logger
 	pace pace
+	now  func() time.Time
 	// deliver gets each version in order, nil when there is no Secret. It must not block.
 	deliver func(*Secret)
 	// anew is called before the first version of a watch that goes on from no other.
@@ -83,7 +78,7 @@ type follower struct {
 
 // run follows until the context ends.
 func (f *follower) run(ctx context.Context) {
-	pause := f.pace.backoff()
+	pause := f.pace.row(f.now)
 	greet := true
 	for ctx.Err() == nil {
 		err := f.once(ctx, greet)
@@ -104,7 +99,7 @@ func (f *follower) run(ctx context.Context) {
 			f.renewed()
 			continue
 		}
-		wait := f.after(err, pause.Next())
+		wait := f.after(err, pause.After(err))
 		f.failed(err, wait)
 		if !f.rest(ctx, wait) {
 			return
@@ -129,7 +124,7 @@ func (f *follower) rest(ctx context.Context, wait time.Duration) bool {
 func (f *follower) after(err error, pause time.Duration) time.Duration {
 	var answer *StatusError
 	if !errors.As(err, &answer) {
-		return f.pace.atMost(pause, err)
+		return pause
 	}
 	if answer.Code != http.StatusTooManyRequests {
 		f.version = ""

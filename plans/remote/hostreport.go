@@ -55,8 +55,10 @@ func (s *Source) working(ctx context.Context, d Decision, do func(), changed fun
 		case <-done:
 			return
 		case <-s.pulse.Asked():
-		case secret := <-s.mail:
-			s.observe(secret)
+		case n := <-s.mail:
+			s.observe(ctx, n)
+			changed()
+		case <-s.again.C: // the server could not be asked
 			changed()
 		case value := <-reports:
 			if string(value) != written && s.writeReport(ctx, d, value) {

@@ -14,13 +14,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/tend"
 )
 
@@ -35,7 +38,7 @@ type Applier interface {
 	Pending(source string) (apply.Pending, bool, error)
 	Reported(source, id string) error
 	Past(source, id, checksum string) *apply.Ending
-	RestoreFiles(ctx context.Context, source string, p *plans.Plan) (changed []string, err error)
+	RestoreFiles(ctx context.Context, s apply.Standing) (changed []string, err error)
 	tend.Engine
 }
 
@@ -65,7 +68,7 @@ type Source struct {
 	pace   pace
 
 	// mail holds the newest version of the Secret that the watch brought and nobody looked at.
-	mail    chan *Secret
+	mail    chan news
 	updates chan update // of the plan that stands
 	pulse   *tend.Pulse
 	awake   chan struct{} // has an entry when the server may be back
@@ -74,10 +77,13 @@ type Source struct {
 	// The rest belongs to the goroutine of Run.
 	seen     bool // whether there is a Secret is known
 	current  *Secret
+	ahead    bool // current is from an answer, and the watch has not brought it yet
+	doubtful bool // what the watch brought may be old, and the server could not be asked
 	replaced []replaced
 	memory   Memory
 	tender   *tend.Tender
 	standing *standing // what the tender looks after
+	findings findings
 	// concluded is the delivery whose end was last written down from the Secret, or tried to.
 	concluded string
 	forced    string // the delivery whose periodic instructions were run after its apply
@@ -88,7 +94,7 @@ type Source struct {
 	status   Status
 	down     time.Time // since when the connection was lost the last time; zero: it never was
 	warned   bool      // a warning of it was logged since a watch was opened
-	warnings warnings
+	warnings backoff.Warnings
 }
 
 // maxObjectName is the longest name that Kubernetes allows, in bytes.
@@ -121,16 +127,17 @@ func New(o Options) (*Source, error) {
 		o.Now = time.Now
 	}
 	return &Source{
-		o:       o,
-		client:  newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent),
-		pace:    pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, report: reportEvery},
-		awake:   make(chan struct{}, 1),
-		mail:    make(chan *Secret, 1),
-		updates: make(chan update),
-		pulse:   tend.NewPulse(busyLimit, o.Now),
-		tender:  &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
-		again:   stoppedTimer(),
-		status:  Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
+		o:        o,
+		client:   newClient(o.Access, o.Namespace, o.SecretName, o.UserAgent, o.Now),
+		pace:     pace{retryMin: retryMin, retryMax: retryMax, mark: markLimit, unanswered: unansweredMax, fresh: freshFor, report: reportEvery},
+		awake:    make(chan struct{}, 1),
+		mail:     make(chan news, 1),
+		updates:  make(chan update),
+		pulse:    tend.NewPulse(busyLimit, o.Now),
+		tender:   &tend.Tender{Engine: o.Engine, Logger: o.Logger, Now: o.Now},
+		again:    stoppedTimer(),
+		findings: findings{newest: map[string]update{}, again: stoppedTimer()},
+		status:   Status{Doing: "waiting for the server's first answer", DoingSince: o.Now()},
 	}, nil
 }
 
@@ -140,7 +147,7 @@ func (s *Source) Run(ctx context.Context) error {
 	follow, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	following.Go(func() {
-		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, deliver: s.deliver, anew: func() { s.anew.Store(true) }, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
+		f := &follower{c: s.client, log: s.o.Logger, pace: s.pace, now: s.o.Now, deliver: s.deliver, anew: func() { s.anew.Store(true) }, connected: s.connected, failed: s.disconnected, renewed: s.renewed, wake: s.awake}
 		f.run(follow)
 	})
 	defer func() {
@@ -150,18 +157,22 @@ func (s *Source) Run(ctx context.Context) error {
 		s.client.close()
 		s.pulse.End()
 	}()
+	s.findings.pause = s.pace.row(s.o.Now)
 	for {
 		s.pulse.Turn()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case secret := <-s.mail:
-			s.observe(secret)
+		case n := <-s.mail:
+			s.observe(ctx, n)
 		case <-s.again.C:
 		case <-s.pulse.Asked():
 			continue
 		case u := <-s.updates:
 			s.tended(ctx, u)
+			continue
+		case <-s.findings.again.C:
+			s.tended(ctx)
 			continue
 		}
 		if s.seen {
@@ -184,16 +195,29 @@ func (s *Source) Wake() {
 	}
 }
 
-// deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
-func (s *Source) deliver(secret *Secret) {
-	select {
-	case <-s.mail:
-	default:
-	}
-	s.mail <- secret
+// news is a version that the watch brought, nil when there is no Secret, and the resourceVersions
+// of those before it that nobody looked at.
+type news struct {
+	secret *Secret
+	passed []string
 }
 
-// replaced is a version that a write of ours has replaced.
+// deliver is called by the watch. A version that nobody looked at yet makes room for the newer one.
+func (s *Source) deliver(secret *Secret) {
+	n := news{secret: secret}
+	select {
+	case old := <-s.mail:
+		n.passed = append(old.passed, old.secret.version())
+		n.passed = n.passed[max(len(n.passed)-maxPassed, 0):]
+	default:
+	}
+	s.mail <- n
+}
+
+// maxPassed bounds the versions that are remembered while nobody looks.
+const maxPassed = 16
+
+// replaced is a version that a newer one has replaced.
 type replaced struct {
 	version string
 	at      time.Time
@@ -203,25 +227,54 @@ type replaced struct {
 // Versions are compared for equality, never ordered; after this time a number that comes again is news.
 const echo = 30 * time.Second
 
-// observe takes up a version from the watch, unless it is known to be an old one.
-func (s *Source) observe(secret *Secret) {
+// observe takes up a version from the watch, unless it is known to be an old one. A watch may lag
+// behind the answers to requests: until it has brought the version of the last answer, what it
+// brings may be older, and the server is asked what it has now.
+func (s *Source) observe(ctx context.Context, n news) {
 	s.seen = true
+	version := n.secret.version()
 	if s.anew.Swap(false) {
-		s.replaced = nil // a server that was restored from a backup has old versions again
+		s.replaced, s.ahead = nil, false // a server that was restored from a backup has old versions again
 	}
 	for _, old := range s.replaced {
-		if secret != nil && old.version == secret.ResourceVersion && s.o.Now().Sub(old.at) < echo {
+		if n.secret != nil && old.version == version && s.o.Now().Sub(old.at) < echo {
 			return
 		}
 	}
-	s.current = secret
+	if s.ahead && version != s.current.version() && !slices.Contains(n.passed, s.current.version()) {
+		if err := s.look(ctx); err == nil {
+			s.ahead = s.current.version() != version
+		}
+		return
+	}
+	s.current, s.ahead, s.doubtful = n.secret, false, false
 }
 
-func (s *Source) outdate(version string) {
-	s.replaced = append(s.replaced, replaced{version: version, at: s.o.Now()})
-	if len(s.replaced) > 8 {
-		s.replaced = s.replaced[1:]
+// learn takes up what an answer of the server says that it has.
+func (s *Source) learn(secret *Secret) {
+	if s.current.version() != secret.version() {
+		s.ahead = true
+		if s.current != nil {
+			s.replaced = append(s.replaced, replaced{version: s.current.ResourceVersion, at: s.o.Now()})
+			s.replaced = s.replaced[max(len(s.replaced)-8, 0):]
+		}
 	}
+	s.current, s.doubtful = secret, false
+}
+
+// look asks the server what it has now. After an error it is asked again later, see settle.
+func (s *Source) look(ctx context.Context) error {
+	fresh, err := s.client.get(ctx)
+	if err == nil || code(err) == http.StatusNotFound {
+		s.learn(fresh)
+		return nil
+	}
+	s.doubtful = true
+	if ctx.Err() == nil {
+		s.aboutSecret().Warn("plan Secret cannot be read", "error", err)
+		s.wake(max(s.pace.unanswered, retryAfter(err)))
+	}
+	return err
 }
 
 func (s *Source) wakeAt(t time.Time) {

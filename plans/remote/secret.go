@@ -21,6 +21,14 @@ type Secret struct {
 	fields map[string]json.RawMessage
 }
 
+// version is the Secret's resourceVersion; empty of no Secret.
+func (s *Secret) version() string {
+	if s == nil {
+		return ""
+	}
+	return s.ResourceVersion
+}
+
 type objectMeta struct {
 	Name            string            `json:"name"`
 	Namespace       string            `json:"namespace"`

@@ -48,12 +48,16 @@ type server struct {
 	puts     []map[string]string // data of each accepted update
 	meta     []map[string]any    // metadata of each
 	trap     func(w http.ResponseWriter, r *http.Request) bool
+	held     bool // watches bring no version above shown: they lag behind
+	shown    int
 	cut      context.CancelFunc // ends all streams
 	streams  context.Context
 
 	connections sync.Map // the open ones
+	made        atomic.Int32
 
 	// Set before it starts.
+	http1  bool                     // it offers no HTTP/2
 	opaque bool                     // versions are no numbers and do not grow
 	config func() *tls.Config       // of the next connection; nil: the one of httptest
 	ca     string                   // whom the kubeconfig pins, as PEM; empty: the certificate of httptest
@@ -78,8 +82,11 @@ func newServer(t *testing.T, prepare ...func(*server)) *server {
 		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config(), nil }}
 	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.EnableHTTP2 = true
+	s.EnableHTTP2 = !s.http1
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.made.Add(1)
+		}
 		if state == http.StateClosed {
 			s.connections.Delete(c)
 		} else {
@@ -124,6 +131,23 @@ func (s *server) set(changes map[string]string) {
 		}
 	}
 	s.note(kind)
+}
+
+// hold has watches lag behind: what comes from now on is brought by show alone.
+func (s *server) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.shown = true, s.version
+}
+
+// show has watches bring the next n versions that they hold back; 0 all, for good.
+func (s *server) show(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown += n
+	s.held = n > 0
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // remove deletes the Secret; the next set makes one with another UID.
@@ -235,8 +259,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, what)
 	trap := s.trap
 	s.mu.Unlock()
-	if r.ProtoMajor != 1 {
-		s.t.Errorf("%s over %s, want HTTP/1.1", what, r.Proto)
+	if want := map[bool]int{true: 1, false: 2}[s.http1 || s.config != nil]; r.ProtoMajor != want {
+		s.t.Errorf("%s over %s, want HTTP/%d", what, r.Proto, want)
 	}
 	if trap != nil && trap(w, r) {
 		return
@@ -341,7 +365,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	streams := s.streams
 	for {
 		for _, c := range s.history {
-			if c.version > from {
+			if c.version > from && (!s.held || c.version <= s.shown) {
 				from = c.version
 				io.WriteString(w, c.event+"\n")
 			}

@@ -133,7 +133,7 @@ func (e *engine) Pending(string) (apply.Pending, bool, error) {
 	return e.pending, e.pending.ID != "", nil
 }
 
-func (e *engine) RestoreFiles(ctx context.Context, _ string, _ *plans.Plan) ([]string, error) {
+func (e *engine) RestoreFiles(ctx context.Context, _ apply.Standing) ([]string, error) {
 	e.note("restore")
 	if e.onRestore != nil {
 		return e.onRestore(ctx)

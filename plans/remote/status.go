@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 // Status is how a source stands, for people.
@@ -94,12 +96,12 @@ func (s *Source) disconnected(err error, next time.Duration) {
 		case st.Connected && !s.down.IsZero() && now.Sub(st.Since) < steadyWatch:
 			st.Connected, st.Since = false, s.down // a moment in between is not the end of the trouble
 		case st.Connected || st.Since.IsZero():
-			s.warnings.over(unwatched) // what stood for a while ends the row
+			s.warnings.Over(unwatched) // what stood for a while ends the row
 			st.Connected, st.Since = false, now
 		}
 		s.down = st.Since
 		st.Cause, st.Next = err, s.o.Now().Add(next)
-		if s.warnings.log(s.aboutSecret(), warning{unwatched, err, st.Since, next}, s.o.Now()) {
+		if s.warnings.Log(s.aboutSecret(), backoff.Warning{Message: unwatched, Err: err, Since: st.Since, Next: next}, s.o.Now()) {
 			s.warned = true
 		}
 		return true
@@ -115,14 +117,14 @@ func (s *Source) renewed() {
 func (s *Source) warn(message string, err error, since time.Time, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warnings.log(s.aboutSecret(), warning{message, err, since, next}, s.o.Now())
+	s.warnings.Log(s.aboutSecret(), backoff.Warning{Message: message, Err: err, Since: since, Next: next}, s.o.Now())
 }
 
 // over says that a trouble is over.
 func (s *Source) over(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warnings.over(message)
+	s.warnings.Over(message)
 }
 
 // aboutSecret is the log of what has to do with the server and not with a plan.

@@ -21,7 +21,7 @@ func (e *supersededError) Error() string { return e.what }
 // version known and only if that fits, so that a newer plan is never written over.
 // Errors are *supersededError, the context's, and a *StatusError that makes further tries useless.
 func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fresh *Secret) bool) error {
-	pause, began := s.pace.backoff(), s.o.Now()
+	pause, began := s.pace.row(s.o.Now), s.o.Now()
 	defer s.unwritten(nil)
 	defer s.over("plan Secret cannot be written")
 	for conflicts := 0; ; {
@@ -35,7 +35,7 @@ func (s *Source) store(ctx context.Context, keys map[string][]byte, fits func(fr
 			conflicts++
 			continue
 		}
-		wait := max(s.pace.atMost(pause.Next(), err), retryAfter(err))
+		wait := max(pause.After(err), retryAfter(err))
 		s.warn("plan Secret cannot be written", err, began, wait)
 		s.unwritten(err)
 		if err := s.pause(ctx, wait); err != nil {
@@ -53,31 +53,26 @@ func (s *Source) try(ctx context.Context, keys map[string][]byte, fits func(fres
 	case base.holds(keys):
 		return nil // a write whose answer was lost
 	case !fits(base):
-		return &supersededError{"the plan Secret has moved on"}
+		if err := s.look(ctx); err != nil { // the watch may be behind
+			return fmt.Errorf("read the plan Secret: %w", err)
+		}
+		if base = s.current; base == nil || !fits(base) {
+			return &supersededError{"the plan Secret has moved on"}
+		}
 	}
 	stored, err := s.client.put(ctx, base.with(plans.MergeAgentKeys(base.Data, keys)))
 	if err == nil {
 		if !s.Status().Connected {
 			s.Wake()
 		}
-		s.outdate(base.ResourceVersion)
-		s.current = stored
+		s.learn(stored)
 		s.memory.Wrote = stored.ResourceVersion
 		return nil
 	}
 	if c := code(err); c != http.StatusConflict && c != http.StatusNotFound {
 		return err
 	}
-	fresh, lookErr := s.client.get(ctx)
-	switch {
-	case lookErr == nil:
-		if fresh.ResourceVersion != base.ResourceVersion {
-			s.outdate(base.ResourceVersion)
-		}
-		s.current = fresh
-	case code(lookErr) == http.StatusNotFound:
-		s.current = nil
-	default:
+	if lookErr := s.look(ctx); lookErr != nil {
 		return fmt.Errorf("read the plan Secret after a conflict: %w", lookErr)
 	}
 	return err
@@ -95,8 +90,8 @@ func (s *Source) pause(ctx context.Context, d time.Duration) error {
 		case <-t.C:
 			return nil
 		case <-s.pulse.Asked():
-		case secret := <-s.mail:
-			s.observe(secret)
+		case n := <-s.mail:
+			s.observe(ctx, n)
 			return nil
 		case <-s.updates:
 		}

@@ -6,11 +6,13 @@ package remote
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/plans/apply"
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/tend"
 )
 
@@ -73,7 +75,9 @@ func (s *Source) restore(ctx context.Context, d Decision) (decideAgain bool) {
 	was := s.current
 	var changed []string
 	var err error
-	s.during(func() { changed, err = s.o.Engine.RestoreFiles(work, SourceName, d.Plan) }, func() {
+	s.during(ctx, func() {
+		changed, err = s.o.Engine.RestoreFiles(work, apply.Standing{Source: SourceName, Checksum: d.Checksum, Plan: d.Plan})
+	}, func() {
 		if s.current != was {
 			cancel() // whatever is new comes first
 		}
@@ -149,28 +153,57 @@ func (s *Source) send(ctx context.Context, u update, err error) {
 	}
 }
 
-// tended writes a finding when it is news. A server that does not take it now gets it with the next.
-func (s *Source) tended(ctx context.Context, u update) {
-	if u.of != s.standing || u.of.written[u.dataKey] == string(u.value) {
+// findings are those about the plan that stands which the server has not taken yet.
+type findings struct {
+	newest map[string]update // by dataKey
+	pause  backoff.Row
+	until  time.Time // the server is not asked before
+	again  *time.Timer
+}
+
+// tended writes findings that are news. Those that a server does not take now are held back, the
+// newest of each kind, and pressed on it no more than anything else.
+func (s *Source) tended(ctx context.Context, found ...update) {
+	f := &s.findings
+	for _, u := range found {
+		f.newest[u.dataKey] = u
+	}
+	keys := map[string][]byte{}
+	for key, u := range f.newest {
+		if u.of != s.standing || u.of.written[key] == string(u.value) {
+			delete(f.newest, key)
+			continue
+		}
+		keys[key] = u.value
+	}
+	if len(keys) == 0 || s.o.Now().Before(f.until) {
 		return
 	}
-	keys := map[string][]byte{u.dataKey: u.value}
+	var err error
 	for range 3 {
-		err := s.try(ctx, keys, func(fresh *Secret) bool {
-			return s.samePlan(fresh, u.of.checksum) && plans.ReadDelivery(fresh.Data).State == u.of.state
+		err = s.try(ctx, keys, func(fresh *Secret) bool {
+			return s.samePlan(fresh, s.standing.checksum) && plans.ReadDelivery(fresh.Data).State == s.standing.state
 		})
-		if err == nil {
-			u.of.written[u.dataKey] = string(u.value)
-			return
+		if code(err) != http.StatusConflict {
+			break
 		}
-		if isSuperseded(err) {
-			s.wake(0) // the newest version may ask for something else
-			return
+	}
+	switch {
+	case err == nil || tooLarge(err): // what is too large stays so
+		for key, value := range keys {
+			s.standing.written[key] = string(value)
 		}
-		if code(err) == 0 || ctx.Err() != nil {
-			s.o.Logger.Debug("finding is not written", "key", u.dataKey, "error", err)
-			return
-		}
+		clear(f.newest)
+		f.pause.Reset()
+	case isSuperseded(err):
+		s.wake(0) // the newest version may ask for something else
+	case ctx.Err() == nil:
+		wait := max(f.pause.After(err), retryAfter(err))
+		f.until = s.o.Now().Add(wait)
+		f.again.Reset(wait)
+	}
+	if err != nil {
+		s.o.Logger.Debug("findings are not written", "plan", plans.Short(s.standing.checksum), "error", err)
 	}
 }
 

@@ -34,6 +34,7 @@ type Batch struct {
 	pending []*pending
 	bytes   int
 	done    int
+	inPlace []string
 }
 
 // pending is a regular file whose new content has not got its name yet.
@@ -77,12 +78,16 @@ func (b *Batch) do(c Change) error {
 
 func (b *Batch) full() bool { return len(b.pending) >= batchFiles || b.bytes >= batchBytes }
 
-// concerns says whether a file that waits is, is above or is below the entry's path.
+// concerns says whether a file that waits is, is above or is below the entry's path, or is the
+// entry by another path: /lib may be a link to /usr/lib.
 func (b *Batch) concerns(want Entry) bool {
 	name := path.Clean(want.Name) + "/"
 	for _, p := range b.pending {
 		waits := path.Clean(p.want.Name) + "/"
 		if strings.HasPrefix(name, waits) || strings.HasPrefix(waits, name) {
+			return true
+		}
+		if path.Base(waits) == path.Base(name) && b.fs.SameEntry(waits, name) {
 			return true
 		}
 	}
@@ -109,6 +114,15 @@ func (b *Batch) Waiting() int { return len(b.pending) }
 // Done is how many files have been flushed.
 func (b *Batch) Done() int { return b.done }
 
+// InPlace are the files, since the last call, that could not be replaced, as each is the place of a
+// mount (/etc/hosts in a container), and whose content was written over the old one: a crash in
+// the middle leaves a part of it, and whoever reads meanwhile may see that.
+func (b *Batch) InPlace() []string {
+	names := b.inPlace
+	b.inPlace = nil
+	return names
+}
+
 // Dirty says whether names have changed that are not durable before Flush.
 func (b *Batch) Dirty() bool { return len(b.fs.dirty.open) > 0 || b.fs.dirty.err != nil }
 
@@ -132,7 +146,14 @@ func (b *Batch) Flush() error {
 		ready++
 	}
 	for _, p := range b.pending[:ready] {
-		if err := p.dir.Rename(temporary(p.base), p.base); err != nil {
+		err := p.dir.Rename(temporary(p.base), p.base)
+		if errors.Is(err, syscall.EBUSY) { // something is mounted on it
+			if err = inPlace(p.dir, p.base, p.want); err == nil {
+				b.inPlace = append(b.inPlace, p.want.Name)
+				err = p.drop()
+			}
+		}
+		if err != nil {
 			fault = errors.Join(err, p.drop())
 			break
 		}

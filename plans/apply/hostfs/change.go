@@ -105,6 +105,16 @@ func (h FS) bring(want Entry, do func(Change) error) (Change, error) {
 	}
 }
 
+// Holds says whether an entry is as wanted.
+func (h FS) Holds(want Entry) bool {
+	have, err := h.Look(want, -1)
+	if err != nil {
+		return false
+	}
+	c, err := Decide(have, want)
+	return err == nil && c.Action == None
+}
+
 // Look says what is there in the place of what is wanted. A regular file is read when it has the
 // wanted size or at most `most` bytes. A link is followed only where a directory is wanted.
 func (h FS) Look(want Entry, most int64) (State, error) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"syscall"
@@ -88,16 +89,53 @@ func setOpened(f *os.File, c Change) error {
 	return setOwnerAndMode(f, info, c.Want.Mode, c.Want.Owner)
 }
 
-// remove removes an entry. One that is gone already is not an error.
+// ErrMounted is what is in the way of an entry that is the place of a mount.
+var ErrMounted = errors.New("something is mounted there, which has to be unmounted first")
+
+// remove removes an entry. One that is gone already is not an error. Of a tree whose directory is
+// the place of a mount everything but that directory is removed.
 func (h FS) remove(dir *os.Root, base string, tree bool) error {
 	do := dir.Remove
 	if tree {
 		do = dir.RemoveAll
 	}
-	if err := do(base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := do(base)
+	if errors.Is(err, syscall.EBUSY) {
+		left, lookErr := full(dir, base)
+		if !tree || lookErr != nil || left {
+			return ErrMounted
+		}
+		err = nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return h.syncDir(dir)
+}
+
+// inPlace writes the content of a regular file that cannot be replaced over the old one.
+func inPlace(dir *os.Root, base string, want Entry) error {
+	f, err := dir.OpenFile(base, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errSpecial
+	}
+	if err == nil {
+		_, err = f.Write(want.Content)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(want.Content)))
+	}
+	if err == nil {
+		err = setOwnerAndMode(f, info, want.Mode, want.Owner)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // link puts a symbolic link in the place of base.
@@ -110,6 +148,9 @@ func (h FS) link(dir *os.Root, base, target string) error {
 		return err
 	}
 	if err := dir.Rename(temp, base); err != nil {
+		if errors.Is(err, syscall.EBUSY) {
+			err = ErrMounted
+		}
 		return errors.Join(err, removeIfThere(dir, temp))
 	}
 	return h.syncDir(dir)
@@ -131,6 +172,16 @@ func (h FS) SameEntry(a, b string) bool {
 	infoA, errA := dirA.Stat(".")
 	infoB, errB := dirB.Stat(".")
 	return errA == nil && errB == nil && baseA == baseB && os.SameFile(infoA, infoB)
+}
+
+// OneOf is the path among those known that is the same entry as name, reached by another way; name itself when none is.
+func (h FS) OneOf(known iter.Seq[string], name string) string {
+	for other := range known {
+		if other != name && path.Base(other) == path.Base(name) && h.SameEntry(other, name) {
+			return other
+		}
+	}
+	return name
 }
 
 // ReadFile reads the regular file at name, of at most limit bytes. A link at name is followed.

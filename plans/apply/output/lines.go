@@ -1,37 +1,35 @@
 // Output of instructions as lines of the agent's log, each once however many lives of the
 // agent the instruction outlasts.
 
-package apply
+package output
 
 import (
 	"bytes"
 	"log/slog"
-
-	"github.com/drover-project/drover/plans/apply/output"
 )
 
 // maxLine is where a longer line is broken, so that one without end does not fill the memory.
 const maxLine = 16 << 10
 
-// lines collects both streams until their lines are complete.
-type lines struct {
+// Lines collects both streams until their lines are complete.
+type Lines struct {
 	say  func(message string, attributes ...any)
-	part map[output.Stream][]byte
+	part map[Stream][]byte
 	// mark remembers how far each stream is in the log.
-	mark *mark
+	mark *Mark
 }
 
-// newLines logs at info, or at debug when the level is below that.
-func newLines(log *slog.Logger, level slog.Level, m *mark) *lines {
+// NewLines logs at info, or at debug when the level is below that.
+func NewLines(log *slog.Logger, level slog.Level, m *Mark) *Lines {
 	say := log.Info
 	if level < slog.LevelInfo {
 		say = log.Debug
 	}
-	return &lines{say: say, part: map[output.Stream][]byte{}, mark: m}
+	return &Lines{say: say, part: map[Stream][]byte{}, mark: m}
 }
 
-// add takes the next piece of a stream; at is its offset. What is in the log is passed over.
-func (l *lines) add(s output.Stream, data []byte, at int64) {
+// Add takes the next piece of a stream; at is its offset. What is in the log is passed over.
+func (l *Lines) Add(s Stream, data []byte, at int64) {
 	if old := min(max(l.mark.logged(s)-at, 0), int64(len(data))); old > 0 {
 		data, at = data[old:], at+old
 	}
@@ -57,18 +55,18 @@ func (l *lines) add(s output.Stream, data []byte, at int64) {
 	}
 }
 
-// gap reports that bytes of the output are missing before the offset at; n of them are news.
-func (l *lines) gap(n, at int64) {
-	l.flush(at)
+// Gap reports that bytes of the output are missing before the offset at; n of them are news.
+func (l *Lines) Gap(n, at int64) {
+	l.Flush(at)
 	if n > 0 {
 		l.say("output left out", "bytes", n)
 	}
 }
 
-// flush logs what is there of incomplete lines, when nothing more of them will come; at is
+// Flush logs what is there of incomplete lines, when nothing more of them will come; at is
 // the offset of whatever comes next.
-func (l *lines) flush(at int64) {
-	for _, s := range []output.Stream{output.Stdout, output.Stderr} {
+func (l *Lines) Flush(at int64) {
+	for _, s := range []Stream{Stdout, Stderr} {
 		if len(l.part[s]) > 0 {
 			l.put(s, l.part[s], at)
 			delete(l.part, s)
@@ -77,7 +75,7 @@ func (l *lines) flush(at int64) {
 }
 
 // put logs a line of a stream, of which everything before the offset next is logged then.
-func (l *lines) put(s output.Stream, line []byte, next int64) {
+func (l *Lines) put(s Stream, line []byte, next int64) {
 	l.say("output", "stream", s.String(), "line", string(line))
 	l.mark.setLogged(s, next)
 }
