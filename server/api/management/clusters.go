@@ -169,7 +169,6 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if len(results) != 1 {
 		return route.Answer{}, norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the cluster was not made")
 	}
-	c.renew(a.Auth) // whoever made it may do more with it than when they asked
 	d, ok := a.ClusterByID(results[0].ID)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", results[0].ID)

@@ -32,13 +32,6 @@ func (r *Request) Object() norman.Object { return r.object }
 // Schema is that of the type.
 func (r *Request) Schema() norman.Schema { return r.kind.schema }
 
-// renew looks anew at what the caller may do, after they have made something that is theirs.
-func (r *Request) renew(a *auth.Auth) {
-	if who, err := a.Authenticate(r.R); err == nil {
-		r.Who = who
-	}
-}
-
 // Shown is the answer that shows a resource as it is now.
 func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
 	return a.shown(r, status, o, nil)
@@ -174,8 +167,11 @@ func (a *API) resource(c *route.Call) (*Request, error) {
 
 // shown is the answer that shows a resource; extra fields are in this answer only.
 func (a *API) shown(r *Request, status int, o norman.Object, extra map[string]any) route.Answer {
-	if status == http.StatusCreated && !route.Concerned(r.Call) {
-		r.Concern(o.ID)
+	if status == http.StatusCreated {
+		if !route.Concerned(r.Call) {
+			r.Concern(o.ID)
+		}
+		_ = route.Again(r.Call) // the maker may do more with it than when they asked
 	}
 	body := a.present(r.Call, r.kind, o)
 	for name, value := range extra {

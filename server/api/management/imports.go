@@ -59,6 +59,5 @@ func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	c.Concern(results[0].ID)
-	c.renew(a.Auth) // whoever made it may do more with it than when they asked
 	return a.shown(c, http.StatusCreated, a.clusterObject(results[0].Cluster, 0, c.URLs), nil), nil
 }

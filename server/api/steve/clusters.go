@@ -231,7 +231,13 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if len(results) == 1 && results[0].Action == clusters.Unchanged {
 		c.W.Header().Set("X-Drover-Result", string(clusters.Unchanged))
 	}
-	return a.show(c, doc.Metadata.Namespace+"/"+doc.Metadata.Name, status, nil)
+	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
+	d, ok := a.State.Clusters.Get(key)
+	if !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), key)
+	}
+	_ = route.Again(c.Call) // the maker may do more with it than when they asked
+	return route.Answer{Status: status, Body: c.present(c.kind, provisioningObject(d, a.MachineCount(d.Value.ID)))}, nil
 }
 
 // mayApply asks about the form of a cluster that /v1 has.
