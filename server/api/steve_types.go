@@ -20,7 +20,8 @@ func (o Options) typesOfV1(p *people.People) []steve.Type {
 		d, _ := o.State.Settings.Get(name)
 		return max(1, d.Revision)
 	})}
-	for _, k := range (persons.API{State: o.State, People: p}).Kinds() {
+	made := persons.API{State: o.State, People: p}
+	for _, k := range append(made.Kinds(), made.Namespaces()) {
 		types = append(types, typeOfV1(k))
 	}
 	return append(types, stevetypes.Of(o.State, o.Now)...)

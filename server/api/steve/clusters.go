@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/forms"
 	"github.com/drover-project/drover/server/api/norman"
@@ -191,11 +192,16 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	if head.Kind == "" {
 		fields["kind"] = clusterspec.Kind
 	}
-	filled, err := json.MarshalIndent(fields, "", " ")
+	filled, err := json.Marshal(fields)
 	if err != nil {
 		return clusterspec.Document{}, "", fmt.Errorf("read the Body: %w", err)
 	}
 	doc, err := clusterspec.ParseSpec(filled, a.Versions())
+	if bad, ok := errors.AsType[strictyaml.Errors](err); ok {
+		for i := range bad {
+			bad[i].Line = 0 // which would count those of the text that was made here
+		}
+	}
 	return doc, head.Metadata.ResourceVersion, err
 }
 
