@@ -73,7 +73,7 @@ func TestKubeNamespaces(t *testing.T) {
 	if _, err := b.st.Fleets.Create(t.Context(), fleet.Key(), fleet); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"bricks/oven", "stones/quarry", kiln.Key()} {
+	for _, key := range []string{"bricks/oven", "stones/pit", kiln.Key()} {
 		if err := b.st.Clusters.Delete(t.Context(), key, 0); err != nil {
 			t.Fatal(err)
 		}

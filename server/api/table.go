@@ -435,7 +435,7 @@ func steveRows(v1 *steve.API) []row {
 		{"GET", "/v1/schemas/{schema}", login(), v1.Schemas},
 		{"GET", "/v1/subscribe", login(), v1.Subscribe},
 		{"GET", "/v1/counts", login(), v1.Counts},
-		{"POST", "/v1/ext.cattle.io.selfusers", login(), v1.SelfUser},
+		{"POST", "/v1/ext.cattle.io.selfusers", login(), steve.SelfUser},
 
 		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
 		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
@@ -466,7 +466,7 @@ func steveRows(v1 *steve.API) []row {
 		}
 		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
 		if t.Update != nil {
-			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(v1.UpdateOther)})
+			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(steve.UpdateOther)})
 		}
 	}
 	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})

@@ -70,7 +70,7 @@ func kindOfOthers(t Type) *kind {
 }
 
 // UpdateOther is PUT of an object of such a type.
-func (a *API) UpdateOther(c *Request) (route.Answer, error) {
+func UpdateOther(c *Request) (route.Answer, error) {
 	data, err := c.body()
 	if err != nil {
 		return route.Answer{}, err
@@ -81,13 +81,17 @@ func (a *API) UpdateOther(c *Request) (route.Answer, error) {
 	if err := c.kind.other.Update(c.Call, c.id, data); err != nil {
 		return route.Answer{}, err
 	}
-	return a.show(c, c.id, http.StatusOK, norman.Missing(c.kind.schema.ID(), c.id))
+	o, ok := c.kind.get(c, c.id)
+	if !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), c.id)
+	}
+	return route.Answer{Status: http.StatusOK, Body: c.present(c.kind, o)}, nil
 }
 
 // SelfUser is POST of /v1/ext.cattle.io.selfusers: who asks. Dashboards ask it first after a login.
 // Wire source: rancher/rancher pkg/apis/ext.cattle.io/v1 (SelfUser).
-func (a *API) SelfUser(call *route.Call) (route.Answer, error) {
-	a.start(call)
+func SelfUser(call *route.Call) (route.Answer, error) {
+	call.SchemasAt("/v1")
 	return route.Answer{Status: http.StatusCreated, Body: map[string]any{
 		"id": call.Who.UserID, "type": "ext.cattle.io.selfuser", "apiVersion": "ext.cattle.io/v1", "kind": "SelfUser",
 		"metadata": map[string]any{}, "status": map[string]string{"userID": call.Who.UserID}, "links": map[string]string{}, "actions": map[string]string{},
