@@ -133,7 +133,10 @@ func TestSchemas(t *testing.T) {
 			"preference [GET POST] [GET PUT DELETE]", "feature [GET] [GET]",
 		},
 		"/v3/cluster/schemas": {"namespace [GET POST] [GET PUT DELETE]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},
-		"/v3/project/schemas": {"namespacedSecret [GET] [GET]", "secret [GET POST] [GET PUT DELETE]", "workload [GET] [GET]"},
+		"/v3/project/schemas": {
+			"secret [GET POST] [GET PUT DELETE]", "workload [GET] [GET]",
+			"namespacedSecret [GET POST] [GET]", "dockerCredential [GET POST] [GET]", "namespacedDockerCredential [GET POST] [GET]", "certificate [GET POST] [GET]", "namespacedCertificate [GET POST] [GET]",
+		},
 	} {
 		var got []string
 		for _, s := range b.get(target).data() {

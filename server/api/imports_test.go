@@ -1,8 +1,13 @@
 package api
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
 )
 
 // TestAClusterIsImportedOverV3, as the rancher command line and Terraform do it.
@@ -37,5 +42,116 @@ func TestAClusterIsImportedOverV3(t *testing.T) {
 	}
 	if r := b.request("DELETE", "/v3/clusters/"+id, b.admin, ""); r.status != 200 && r.status != 204 {
 		t.Errorf("remove: %d %s", r.status, r.raw)
+	}
+}
+
+// TestFieldsThatNothingActsOnAreNotTaken: what Rancher acts on and this server does not is refused with the field, in the same
+// words on all surfaces, when something is made and when it is changed, and values that ask for nothing are not.
+func TestFieldsThatNothingActsOnAreNotTaken(t *testing.T) {
+	b := newBench(t)
+	made := b.want(http.StatusCreated, "POST", "/v3/clusters", `{"name":"office","importedConfig":{"privateRegistryURL":"","kubeConfig":""},"enableNetworkPolicy":false,"localClusterAuthEndpoint":{"enabled":false},"desiredAgentImage":"","agentEnvVars":[{"name":"HTTP_PROXY","value":"http://proxy.lan"}]}`)
+	office := "/v3/clusters/" + made.text("id")
+	if !strings.Contains(string(made.raw), "http://proxy.lan") {
+		t.Errorf("made: %s", made.raw)
+	}
+	for i, c := range []struct {
+		field, value, words string
+		// spec is for those that documents can have, too.
+		spec bool
+	}{
+		{"importedConfig", `{"privateRegistryURL":"registry.lan"}`, "takes no kubeconfig", false},
+		{"desiredAgentImage", `"agent:1"`, "this server's release", false},
+		{"eksConfig", `{"region":"x"}`, "cloud provider", false},
+		{"clusterTemplateRevisionId", `"a:b"`, "cluster templates", false},
+		{"localClusterAuthEndpoint", `{"enabled":true}`, "is not the server's to change", true},
+		{"clusterAgentDeploymentCustomization", `{"appendTolerations":[{"key":"a"}]}`, "the deployment of the cluster agent cannot be changed", true},
+		{"defaultPodSecurityAdmissionConfigurationTemplateName", `"strict"`, "pod security templates", true},
+		{"defaultClusterRoleForProjectMembers", `"view"`, "clusterRoleTemplateBinding", true},
+		{"enableNetworkPolicy", `true`, "project network policies", true},
+	} {
+		name := fmt.Sprintf("c%d", i)
+		for surface, r := range map[string]result{
+			"POST /v3": b.request("POST", "/v3/clusters", b.admin, fmt.Sprintf(`{"name":%q,%q:%s}`, name, c.field, c.value)),
+			"PUT /v3":  b.request("PUT", office, b.admin, fmt.Sprintf(`{"name":"office",%q:%s}`, c.field, c.value)),
+		} {
+			if r.status != 422 || r.body["fieldName"] != c.field || !strings.Contains(string(r.raw), c.words) {
+				t.Errorf("%s %s: %d %s", surface, c.field, r.status, r.raw)
+			}
+		}
+		if !c.spec {
+			continue
+		}
+		doc := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"fleet-default"},"spec":{%q:%s}}`, name, c.field, c.value)
+		for _, surface := range []string{"/v1/provisioning.cattle.io.clusters", "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters"} {
+			if r := b.request("POST", surface, b.admin, doc); r.status != 422 || !strings.Contains(string(r.raw), "spec."+c.field) || !strings.Contains(string(r.raw), c.words) || strings.Contains(r.text("message"), "line ") {
+				t.Errorf("%s %s: %d %s", surface, c.field, r.status, r.raw)
+			}
+		}
+	}
+	// What an imported cluster has of its document can be changed, and the rest of it stays.
+	changed := b.want(http.StatusOK, "PUT", office, `{"name":"office","labels":{"site":"b"},"agentEnvVars":[{"name":"NO_PROXY","value":"10.0.0.0/8"}]}`)
+	if text := string(changed.raw); !strings.Contains(text, "NO_PROXY") || strings.Contains(text, "HTTP_PROXY") || !strings.Contains(text, `"site":"b"`) {
+		t.Errorf("changed: %s", changed.raw)
+	}
+	if r := b.want(http.StatusOK, "PUT", office, `{"name":"office","agentEnvVars":[]}`); strings.Contains(string(r.raw), "NO_PROXY") || !strings.Contains(string(r.raw), `"site":"b"`) {
+		t.Errorf("emptied: %s", r.raw)
+	}
+	if r := b.request("PUT", office, b.admin, `{"name":"office","agentEnvVars":[{"name":"not a name","value":""}]}`); r.status != 422 {
+		t.Errorf("bad variable: %d %s", r.status, r.raw)
+	}
+	// What a provisioned cluster has of its document is changed there; sent back as it was read it is no change.
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", func(cl *records.Cluster) {
+		cl.Spec.AgentEnvVars = []clusterspec.EnvVar{{Name: "A", Value: "b"}}
+	})
+	for body, want := range map[string]int{
+		`{"name":"harbour","agentEnvVars":[{"name":"A","value":"b"}]}`: 200, `{"name":"harbour","agentEnvVars":[{"name":"A","value":"c"}]}`: 422, `{"name":"harbour","localClusterAuthEndpoint":{"enabled":true}}`: 422,
+	} {
+		if r := b.request("PUT", "/v3/clusters/"+cl.ID, b.admin, body); r.status != want || want == 422 && !strings.Contains(string(r.raw), "part of its document") {
+			t.Errorf("%s: %d %s", body, r.status, r.raw)
+		}
+	}
+}
+
+// TestFieldsWithoutEffectAreNamedInTheAnswer for each kind of /v3: every field that its schema says can be given comes back, and
+// what is not kept is named.
+func TestFieldsWithoutEffectAreNamedInTheAnswer(t *testing.T) {
+	b := newBench(t)
+	cl := b.addCluster("harbour", "c-m-h4rb0r55", active)
+	user, _ := b.person("ann", "user")
+	for _, c := range []struct{ plural, body string }{
+		{"clusters", `"name":"office"`}, {"projects", `"name":"shop","clusterId":"` + cl.ID + `"`}, {"users", `"username":"ben","password":"correct horse ben"`},
+		{"tokens", `"description":"x"`}, {"preferences", `"name":"theme","value":"dark"`}, {"clusterregistrationtokens", `"clusterId":"` + cl.ID + `"`},
+		{"globalroles", `"name":"r","rules":[]`}, {"roletemplates", `"name":"r","context":"cluster","rules":[]`}, {"globalrolebindings", `"globalRoleId":"user-base","userId":"` + user + `"`},
+		{"clusterroletemplatebindings", `"clusterId":"` + cl.ID + `","roleTemplateId":"cluster-member","userId":"` + user + `"`},
+		{"projects/" + cl.ID + ":p-8lsr5/secrets", `"name":"s","data":{"k":"dg=="}`},
+	} {
+		t.Run(c.plural, func(t *testing.T) {
+			r := b.request("POST", "/v3/"+c.plural, b.admin, `{`+c.body+`,"windowsPreferedCluster":true,"creatorId":"u-bob","labels":{"made":"here"},"annotations":{"made":"here"}}`)
+			if r.status != http.StatusCreated {
+				t.Fatalf("%d %s", r.status, r.raw)
+			}
+			ignored := fmt.Sprint(r.body["ignoredFields"])
+			if !strings.Contains(ignored, "windowsPreferedCluster") {
+				t.Errorf("ignored: %s", ignored)
+			}
+			for _, field := range []string{"labels", "annotations"} {
+				if kept := r.has(field, "made"); kept == strings.Contains(ignored, field) {
+					t.Errorf("%s are kept: %v, ignored: %s", field, kept, ignored)
+				}
+			}
+			links, _ := r.body["links"].(map[string]any)
+			update, _ := links["update"].(string)
+			if update == "" {
+				return
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(c.body, `"name":`), ",")
+			body := `"labels":{"made":"there"}`
+			if strings.HasPrefix(c.body, `"name":`) {
+				body += `,"name":` + name
+			}
+			if r := b.want(http.StatusOK, "PUT", path(t, update), `{`+body+`}`); r.body["ignoredFields"] == nil != strings.Contains(string(r.raw), `"made":"there"`) {
+				t.Errorf("changed: %s", r.raw)
+			}
+		})
 	}
 }

@@ -279,3 +279,32 @@ func TestRolesAreKept(t *testing.T) {
 		t.Errorf("one's own principal: %s", r.raw)
 	}
 }
+
+// TestTerraformChangesUsers: the provider sends the password with each change, and a user without a name is shown by the login name.
+func TestTerraformChangesUsers(t *testing.T) {
+	b := newBench(t)
+	administrated(b)
+	id, tessa := b.person("tessa", "user")
+	at := "/v3/users/" + id
+	for range 2 {
+		b.want(http.StatusOK, "POST", at+"?action=setpassword", `{"newPassword":"correct horse tessa"}`)
+	}
+	r := b.want(http.StatusOK, "PUT", at, `{"username":"tessa","enabled":true,"labels":{"team":"a","old":"x"},"annotations":{"by":"terraform"}}`)
+	if !r.has("labels", "team") || !r.has("annotations", "by") || r.body["ignoredFields"] != nil {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.want(http.StatusOK, "PUT", at, `{"labels":{"old":null}}`); r.has("labels", "old") || !r.has("labels", "team") || !r.has("annotations", "by") {
+		t.Errorf("%s", r.raw)
+	}
+	if r := b.request("POST", "/v3/users?action=changepassword", tessa, `{"currentPassword":"correct horse tessa","newPassword":"correct horse tessa"}`); r.status != 422 || !strings.Contains(r.text("message"), "is the current one") {
+		t.Errorf("changepassword: %d %s", r.status, r.raw)
+	}
+	own := b.request("GET", "/v3/principals", tessa, "").data()
+	if len(own) != 1 || own[0]["name"] != "tessa" || own[0]["loginName"] != "tessa" {
+		t.Errorf("principals: %v", own)
+	}
+	b.want(http.StatusOK, "PUT", at, `{"name":"Tessa T"}`)
+	if own := b.request("GET", "/v3/principals", tessa, "").data(); own[0]["name"] != "Tessa T" {
+		t.Errorf("principals: %v", own)
+	}
+}

@@ -5,6 +5,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/drover-project/drover/server/api/access"
@@ -120,8 +121,6 @@ func table(h handlers) []route.Row {
 		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", secrets, agents},
 		{"*", "/api/v1/namespaces/{namespace}/secrets", secrets, agents},
 		{"*", "/api/v1/secrets", secrets, agents},
-		{"*", "/api/v1/namespaces", secrets, agents},
-		{"*", "/api/v1/namespaces/{namespace}", secrets, agents},
 		{"*", "/api/v1/{rest...}", secrets, agents},
 
 		// What servers ask of each other.
@@ -220,6 +219,7 @@ func table(h handlers) []route.Row {
 	}
 	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
+	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
 	rows = append(rows,
 		row{"*", "/v3/{rest...}", login(), v3.Unknown},
 
@@ -435,6 +435,7 @@ func steveRows(v1 *steve.API) []row {
 		{"GET", "/v1/schemas/{schema}", login(), v1.Schemas},
 		{"GET", "/v1/subscribe", login(), v1.Subscribe},
 		{"GET", "/v1/counts", login(), v1.Counts},
+		{"POST", "/v1/ext.cattle.io.selfusers", login(), steve.SelfUser},
 
 		{"GET", "/v1/provisioning.cattle.io.clusters", hidden(auth.ListAll, auth.ProvisionedCluster), v1.List},
 		{"POST", "/v1/provisioning.cattle.io.clusters", hidden(auth.Create, auth.ProvisionedCluster), v1.Type(v1.CreateCluster)},
@@ -464,6 +465,9 @@ func steveRows(v1 *steve.API) []row {
 			rows = append(rows, row{"GET", at, list, v1.List})
 		}
 		rows = append(rows, row{"GET", at + "/{name}", get, v1.Get})
+		if t.Update != nil {
+			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(steve.UpdateOther)})
+		}
 	}
 	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {
@@ -484,6 +488,16 @@ func extRows(e *ext.API) []row {
 		{"POST", "/apis/ext.cattle.io/v1/kubeconfigs", is(auth.Create, made), e.Kubeconfig},
 		{"POST", "/apis/ext.cattle.io/v1/passwordchangerequests", is(auth.CollectionAction("changepassword"), auth.User), e.ChangePassword},
 		{"POST", "/apis/ext.cattle.io/v1/selfusers", route.KubernetesLogin(), e.SelfUser},
+	}
+}
+
+// namespaceRows are namespaces in the form of Kubernetes; package planapi says why they are not changed.
+func namespaceRows(of *kube.Resource, agents route.Handler) []row {
+	const all, one = "/api/v1/namespaces", "/api/v1/namespaces/{name}"
+	refused := route.Own(planToken).For("", auth.PlanSecret).Reveals()
+	return []row{
+		{"GET", all, route.Kubernetes(auth.List, auth.Namespace), of.List}, {"*", all, refused, agents},
+		{"GET", one, route.Kubernetes(auth.Get, auth.Namespace), of.Get}, {"*", one, refused, agents},
 	}
 }
 
@@ -550,7 +564,7 @@ func kubeRows(k kube.API, agents route.Handler) []row {
 		{"*", "/openapi/v3", route.Own(route.NoCredential), elsewhere},
 		{"*", "/openapi/v3/{rest...}", route.Own(route.NoCredential), elsewhere},
 	}
-	for _, one := range append(local, rows...) {
+	for _, one := range slices.Concat(namespaceRows(k.Namespaces, elsewhere), local, rows) {
 		one.Pattern = kube.Local + one.Pattern
 		rows = append(rows, one)
 	}

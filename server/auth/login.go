@@ -187,22 +187,29 @@ func (a *Auth) ChangePassword(ctx context.Context, who Identity, current, change
 		return &PasswordError{Current: true, Reason: "the current password is wrong"}
 	}
 	a.failures.Succeed(attempts)
+	if changed == current {
+		return &PasswordError{Reason: "the new password is the current one"}
+	}
 	_, err = a.setPassword(ctx, user, changed, minLength, who.TokenName)
 	return err
 }
 
 // SetPassword gives a user another password; the token named keep stays, the user's
-// other sessions end. Its errors are *PasswordError and *store.NotFoundError.
+// other sessions end. The current password changes nothing and is no error: clients that cannot read
+// passwords send it with each change of a user. Its errors are *PasswordError and *store.NotFoundError.
 func (a *Auth) SetPassword(ctx context.Context, userID, changed string, minLength int, keep string) (records.User, error) {
 	user, ok := a.state.Users.Get(userID)
 	if !ok {
 		return records.User{}, &store.NotFoundError{Collection: "users", Key: userID}
 	}
+	if same, err := a.matches(ctx, user.Value, changed); same || err != nil {
+		return user.Value, err
+	}
 	return a.setPassword(ctx, user, changed, minLength, keep)
 }
 
 func (a *Auth) setPassword(ctx context.Context, user store.Document[records.User], changed string, minLength int, keep string) (records.User, error) {
-	if err := a.acceptable(ctx, user.Value, changed, minLength); err != nil {
+	if err := wellFormed(user.Value.Username, changed, minLength); err != nil {
 		return records.User{}, err
 	}
 	hash, err := a.hash(ctx, changed)
@@ -233,20 +240,6 @@ func (a *Auth) HashNew(ctx context.Context, username, password string, minLength
 		return "", err
 	}
 	return a.hash(ctx, password)
-}
-
-func (a *Auth) acceptable(ctx context.Context, user records.User, password string, minLength int) error {
-	if err := wellFormed(user.Username, password, minLength); err != nil {
-		return err
-	}
-	same, err := a.matches(ctx, user, password)
-	if err != nil {
-		return err
-	}
-	if same {
-		return &PasswordError{Reason: "the new password is the current one"}
-	}
-	return nil
 }
 
 // wellFormed says what is wrong with a password in itself.

@@ -235,6 +235,36 @@ func TestChangePassword(t *testing.T) {
 	}
 }
 
+// TestSetPasswordAgain: the password that a user has already is taken from an administrator and changes nothing, also where it
+// would not be taken as a new one.
+func TestSetPasswordAgain(t *testing.T) {
+	a, st, _ := open(t)
+	addUser(t, a, st, "user-tessa", "correct horse")
+	modify(t, st.Users, "user-tessa", func(u *records.User) { u.MustChange = true })
+	session, _ := issue(t, a, records.Token{UserID: "user-tessa", Session: true})
+	before, _ := st.Users.Get("user-tessa")
+	for _, least := range []int{12, 20} {
+		if _, err := a.SetPassword(t.Context(), "user-tessa", "correct horse", least, ""); err != nil {
+			t.Errorf("at least %d: %v", least, err)
+		}
+	}
+	if now, _ := st.Users.Get("user-tessa"); now.Revision != before.Revision || !now.Value.MustChange {
+		t.Errorf("%+v", now.Value)
+	}
+	if _, err := a.Check(session); err != nil {
+		t.Errorf("the session ended: %v", err)
+	}
+	if _, err := a.SetPassword(t.Context(), "user-tessa", "battery staple", 12, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Check(session); err == nil {
+		t.Error("the session outlives another password")
+	}
+	if _, err := a.Login(t.Context(), "tessa", "battery staple", "s"); err != nil {
+		t.Errorf("login: %v", err)
+	}
+}
+
 func TestWrongCurrentPasswordIsThrottled(t *testing.T) {
 	a, st, _ := open(t)
 	addUser(t, a, st, "user-one", "correct horse")

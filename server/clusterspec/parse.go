@@ -143,7 +143,7 @@ var notYet = map[string]string{
 	"spec.fleetAgentDeploymentCustomization":                    "fleet is not part of drover",
 	"spec.enableNetworkPolicy":                                  "project network policies are not supported by this version of drover",
 	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
-	"spec.defaultClusterRoleForProjectMembers":                  "project roles are not supported by this version of drover",
+	"spec.defaultClusterRoleForProjectMembers":                  "members of projects get no role of the cluster itself: give them one with a clusterRoleTemplateBinding",
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
 	// As Terraform's provider spells ignoreErrors.
 	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": errorsIgnored,

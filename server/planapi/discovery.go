@@ -1,16 +1,13 @@
-// The core group as it is here: its resources for discovery, and namespaces.
+// The core group as it is here: its resources for discovery.
 
 package planapi
 
 import (
 	"net/http"
-	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-project/drover/server/auth"
-	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/discovery"
 )
 
@@ -19,7 +16,7 @@ func Core() discovery.Group {
 	return discovery.Group{
 		Version: "v1", OpenAPI: []byte(openAPI),
 		Resources: []metav1.APIResource{
-			{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: metav1.Verbs{"get", "list"}},
+			{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: metav1.Verbs{"get", "list", "watch"}},
 			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "patch", "update", "watch"}},
 		},
 	}
@@ -42,67 +39,14 @@ func (a *API) discover(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// namespaces are what kubectl shows and completes; only an administrator sees them.
-func (a *API) namespaces(w http.ResponseWriter, r *http.Request) error {
-	if err := a.adminReads(r, "namespaces"); err != nil {
-		return err
-	}
-	if r.URL.Query().Get("watch") != "" {
-		return methodNotAllowed(r, "namespaces cannot be watched")
-	}
-	items := []metav1.PartialObjectMetadata{}
-	for _, name := range a.namespaceNames() {
-		items = append(items, namespaceObject(name))
-	}
-	sendJSON(w, http.StatusOK, struct {
-		metav1.TypeMeta `json:",inline"`
-		metav1.ListMeta `json:"metadata"`
-		Items           []metav1.PartialObjectMetadata `json:"items"`
-	}{metav1.TypeMeta{Kind: "NamespaceList", APIVersion: "v1"}, metav1.ListMeta{ResourceVersion: decimal(a.state.Store.Revision())}, items})
-	return nil
-}
-
-func (a *API) namespace(w http.ResponseWriter, r *http.Request) error {
-	if err := a.adminReads(r, "namespaces"); err != nil {
-		return err
-	}
-	name := r.PathValue("namespace")
-	if !slices.Contains(a.namespaceNames(), name) {
-		return fail(http.StatusNotFound, metav1.StatusReasonNotFound, "namespaces %q not found", name)
-	}
-	sendJSON(w, http.StatusOK, namespaceObject(name))
-	return nil
-}
-
-func (a *API) adminReads(r *http.Request, what string) error {
+// namespaces refuses what is no GET of namespaces, which are served elsewhere.
+func (a *API) namespaces(_ http.ResponseWriter, r *http.Request) error {
 	who, err := a.caller(r)
 	switch {
 	case err != nil:
 		return err
 	case !auth.May(who, auth.Get, auth.Object{Kind: auth.Namespace}):
-		return forbidden(what)
-	case r.Method != http.MethodGet:
-		return methodNotAllowed(r, what+" are made and removed with the clusters in them")
+		return forbidden("namespaces")
 	}
-	return nil
-}
-
-// namespaceNames are those of clusters and fleets, and the default one.
-func (a *API) namespaceNames() []string {
-	names := []string{clusterspec.DefaultNamespace}
-	for _, c := range a.state.Clusters.List() {
-		names = append(names, c.Value.Namespace)
-	}
-	for _, f := range a.state.Fleets.List() {
-		names = append(names, f.Value.Namespace)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func namespaceObject(name string) metav1.PartialObjectMetadata {
-	return metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(0, 0).UTC())},
-	}
+	return methodNotAllowed(r, "namespaces are made and removed with the clusters in them")
 }

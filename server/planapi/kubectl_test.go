@@ -101,7 +101,6 @@ func TestKubectl(t *testing.T) {
 	edit.env = append(edit.env, "KUBE_EDITOR="+editor)
 	edit.run([]string{"edit", "secret", name}, "edited")
 	stored("a", "4")
-	k.run([]string{"get", "namespaces"}, namespace)
 	k.run([]string{"api-resources"}, "secrets")
 	k.run([]string{"version"}, "v1.34.0+drover")
 

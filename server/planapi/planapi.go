@@ -105,7 +105,7 @@ func (a *API) OnPresence(f func(secretKey string, connected bool)) { a.hub.OnPre
 func (a *API) Routes(mux *http.ServeMux) {
 	for path, f := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"/api/v1/namespaces":                            a.namespaces,
-		"/api/v1/namespaces/{namespace}":                a.namespace,
+		"/api/v1/namespaces/{namespace}":                a.namespaces,
 		"/api/v1/secrets":                               a.secrets,
 		"/api/v1/namespaces/{namespace}/secrets":        a.secrets,
 		"/api/v1/namespaces/{namespace}/secrets/{name}": a.secret,

@@ -61,7 +61,7 @@ func TestAccess(t *testing.T) {
 		{"delete own", "DELETE", onePath, one, 403, "Forbidden"},
 		{"create", "POST", secrets, one, 403, "Forbidden"},
 		{"delete all", "DELETE", secrets, one, 403, "Forbidden"},
-		{"namespaces", "GET", "/api/v1/namespaces", one, 403, "Forbidden"},
+		{"namespaces", "POST", "/api/v1/namespaces", one, 403, "Forbidden"},
 		{"pods", "GET", "/api/v1/pods", one, 403, "Forbidden"},
 		{"no token", "GET", onePath, "", 401, "Unauthorized"},
 		{"unknown token", "GET", onePath, "nobody", 401, "Unauthorized"},
@@ -75,8 +75,8 @@ func TestAccess(t *testing.T) {
 		{"admin deletes", "DELETE", onePath, "admin", 405, "MethodNotAllowed"},
 		{"admin deletes all", "DELETE", secrets, "admin", 405, "MethodNotAllowed"},
 		{"admin asks for pods", "GET", "/api/v1/namespaces/x/pods", "admin", 404, "NotFound"},
-		{"admin asks for a namespace", "GET", "/api/v1/namespaces/" + namespace, "admin", 200, ""},
-		{"admin asks for no namespace", "GET", "/api/v1/namespaces/nothing", "admin", 404, "NotFound"},
+		{"admin makes a namespace", "POST", "/api/v1/namespaces", "admin", 405, "MethodNotAllowed"},
+		{"admin removes a namespace", "DELETE", "/api/v1/namespaces/" + namespace, "admin", 405, "MethodNotAllowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := f.do(t, c.method, c.path, c.token, "", nil)

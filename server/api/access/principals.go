@@ -65,7 +65,7 @@ func (a *API) principalKind() management.Kind {
 // userPrincipal is a person. The field ownerId is for the question who may see it.
 func userPrincipal(c *route.Call, u records.User) norman.Object {
 	return norman.Object{ID: u.Principal(), Fixed: true, Kept: true, Fields: map[string]any{
-		"name": u.DisplayName, "loginName": u.Username, "principalType": "user", "provider": "local", "me": u.ID == c.Who.UserID, "memberOf": false,
+		"name": cmp.Or(u.DisplayName, u.Username), "loginName": u.Username, "principalType": "user", "provider": "local", "me": u.ID == c.Who.UserID, "memberOf": false,
 		"ownerId": u.ID, "created": u.Created, "creatorId": nil, "labels": map[string]string{}, "annotations": map[string]string{},
 	}}
 }

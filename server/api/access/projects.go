@@ -98,10 +98,6 @@ func (a *API) CreateProject(c *management.Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, problem(err)
 	}
-	// Whoever made it may do more in it than when they asked.
-	if who, err := a.Auth.Authenticate(c.R); err == nil {
-		c.Who = who
-	}
 	return a.V3.Shown(c, http.StatusCreated, management.ProjectObject(p, cl.Value, c.URLs)), nil
 }
 

@@ -111,6 +111,9 @@ func (a *API) CreateUser(c *management.Request) (route.Answer, error) {
 	if n.MustChange, err = in.Bool("mustChangePassword"); err != nil {
 		return route.Answer{}, err
 	}
+	if n.Labels, n.Annotations, err = labelled(in, records.User{}); err != nil {
+		return route.Answer{}, err
+	}
 	enabled, err := flag(in, "enabled")
 	if err != nil {
 		return route.Answer{}, err
@@ -121,6 +124,15 @@ func (a *API) CreateUser(c *management.Request) (route.Answer, error) {
 		return route.Answer{}, problem(err)
 	}
 	return a.V3.Shown(c, http.StatusCreated, userObject(c.Call, u)), nil
+}
+
+// labelled are a user's labels and annotations after a body.
+func labelled(in norman.Input, u records.User) (labels, annotations map[string]string, err error) {
+	if labels, err = in.Edited("labels", u.Labels); err != nil {
+		return nil, nil, err
+	}
+	annotations, err = in.Edited("annotations", u.Annotations)
+	return labels, annotations, err
 }
 
 // UpdateUser is PUT: what the body does not have stays, and the login name cannot change.
@@ -139,6 +151,14 @@ func (a *API) UpdateUser(c *management.Request) (route.Answer, error) {
 		if *to, err = flag(in, name); err != nil {
 			return route.Answer{}, err
 		}
+	}
+	if in.Has("labels") || in.Has("annotations") {
+		d, _ := a.State.Users.Get(c.ID())
+		labels, annotations, err := labelled(in, d.Value)
+		if err != nil {
+			return route.Answer{}, err
+		}
+		change.Labels, change.Annotations = &labels, &annotations
 	}
 	if in.Has("principalIds") {
 		var principals []string

@@ -128,7 +128,7 @@ func OfCluster(cl records.Cluster, machines int) []Condition {
 		list = append(list, Condition{Type: "RightsKept", Status: "False", Reason: "ChangedByHand", Message: cl.Differs.Sentence()})
 	}
 	for i := range list {
-		list[i].LastUpdateTime = updatedAt(cl)
+		list[i].LastUpdateTime, list[i].LastTransitionTime = updatedAt(cl), updatedAt(cl)
 	}
 	return list
 }
@@ -147,7 +147,7 @@ func Health(cl records.Cluster) []Condition {
 	}
 	both := []Condition{reconciling, stalled}
 	for i := range both {
-		both[i].LastUpdateTime = updatedAt(cl)
+		both[i].LastUpdateTime, both[i].LastTransitionTime = updatedAt(cl), updatedAt(cl)
 	}
 	return both
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-project/drover/rke1/kube/bounds"
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/management"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -323,7 +324,9 @@ func (r *request) patch(n *corev1.Namespace, e edit) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, refused("namespace", n.Name, err)
 	}
-	return route.Answer{Status: http.StatusOK, Body: r.show(is)}, nil
+	shown := r.show(is)
+	management.Ignored(r.Call, shown)
+	return route.Answer{Status: http.StatusOK, Body: shown}, nil
 }
 
 // UpdateNamespace is PUT; with another projectId it moves the namespace, as clients without the action do.

@@ -53,7 +53,7 @@ type Options struct {
 type API struct {
 	o Options
 	// Clusters are those of provisioning.cattle.io, Management those of management.cattle.io.
-	Clusters, Machines, Management, Settings *Resource
+	Clusters, Machines, Management, Settings, Namespaces *Resource
 	// OfPeople are users, roles, bindings and projects.
 	OfPeople []*Resource
 	// Reviews are what people ask about themselves.
@@ -67,9 +67,11 @@ func New(o Options) *API {
 	}
 	a := &API{o: o}
 	a.Clusters, a.Machines, a.Management, a.Settings = a.clusters(), a.machines(), a.management(), a.settings()
-	for _, k := range (persons.API{State: o.State, People: o.People}).Kinds() {
+	made := persons.API{State: o.State, People: o.People}
+	for _, k := range made.Kinds() {
 		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
 	}
+	a.Namespaces = a.ofPeople(made.Namespaces())
 	a.Reviews = reviews.API{Types: a.reviewed(), Groups: a.groups}
 	return a
 }
@@ -78,7 +80,7 @@ func New(o Options) *API {
 type Resource struct {
 	kinds.Definition
 	api *API
-	// collection is where changes of its objects are found in the feed.
+	// collection is where changes of its objects are found in the feed; "" asks changed about those of all.
 	collection string
 	// list is all objects in the order of their keys; get is one of them.
 	list func() []object
@@ -102,7 +104,7 @@ type object struct {
 	key string
 	// may is how auth.May knows it.
 	may auth.Object
-	// revision is the resourceVersion.
+	// revision is the resourceVersion; 0 has a change give its own.
 	revision int64
 	content  map[string]any
 	// cells are those of its row in a table, in the order of the columns.
@@ -225,11 +227,8 @@ func Elsewhere(h route.Handler) route.Handler {
 
 // reviewed are the types that reviews are about: those of the table, and what package planapi has.
 func (a *API) reviewed() []reviews.Type {
-	all := []reviews.Type{
-		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
-		{Plural: "namespaces", Of: auth.Namespace, Verbs: []string{"get", "list"}},
-	}
-	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines}, a.OfPeople...) {
+	all := []reviews.Type{{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}}}
+	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines, a.Namespaces}, a.OfPeople...) {
 		all = append(all, reviews.Type{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {
 			key := name
 			if r.Namespaced {

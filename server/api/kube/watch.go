@@ -174,7 +174,7 @@ func (w *watcher) wantedBefore(o object) bool {
 func (w *watcher) show(changes []subscribe.Change) bool {
 	sent := false
 	for _, change := range changes {
-		if change.Collection != w.collection {
+		if w.collection != "" && change.Collection != w.collection {
 			continue
 		}
 		if e, ok := w.eventOf(change); ok {
@@ -206,7 +206,7 @@ func (w *watcher) eventOf(change subscribe.Change) (event, bool) {
 	}
 	o, exists := w.get(key)
 	switch {
-	case exists && w.permanent && o.revision < change.Revision:
+	case exists && (w.permanent || o.revision == 0) && o.revision < change.Revision:
 		o = at(o, change.Revision)
 	case !exists || o.revision > change.Revision:
 		if change.Created && !known {

@@ -5,6 +5,8 @@
 package looks
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
+	"github.com/drover-project/drover/server/store"
 )
 
 const (
@@ -38,6 +41,7 @@ func (a *API) Kinds() []management.Kind { return []management.Kind{a.preferenceK
 func (a *API) preferenceKind() management.Kind {
 	return management.Kind{
 		Schema: norman.Schema{ID: "preference", Plural: "preferences", Fields: norman.Fields(map[string]norman.Field{
+			"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
 			"name": {Type: "string", Create: true, Required: true}, "value": {Type: "string", Create: true, Update: true, Required: true}, "userId": {Type: "reference[user]"},
 		})},
 		Owner: func(o norman.Object) string { owner, _ := o.Fields["userId"].(string); return owner },
@@ -132,6 +136,39 @@ func (a *API) UpdatePreference(c *management.Request) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	return a.V3.Shown(c, http.StatusOK, preference(d.Value)), nil
+}
+
+// Set writes several preferences of a user, all or none: an empty value removes one, and those that are not named stay.
+func (a *API) Set(ctx context.Context, userID string, values map[string]string) error {
+	var ops []store.Op
+	count := len(a.State.Preferences.ListIn(userID + "/"))
+	for name, value := range values {
+		p := records.Preference{UserID: userID, Name: name, Value: value, Created: a.Now().UTC()}
+		d, exists := a.State.Preferences.Get(p.Key())
+		switch {
+		case !names.MatchString(name):
+			return norman.Invalid(norman.InvalidCharacters, "data", "%.80q is not a valid name: letters, digits and . _ -", name)
+		case len(value) > maxValue:
+			return norman.Invalid(norman.MaxLengthExceeded, "data", "%.80q has %d bytes; at most %d are kept", name, len(value), maxValue)
+		case exists && value == "":
+			ops, count = append(ops, a.State.Preferences.Deleting(d.Key, d.Revision)), count-1
+		case exists && d.Value.Value != value:
+			d.Value.Value = value
+			ops = append(ops, a.State.Preferences.Updating(d))
+		case !exists && value != "":
+			ops, count = append(ops, a.State.Preferences.Creating(p.Key(), p)), count+1
+		}
+	}
+	if count > maxPreferences {
+		return norman.Invalid(norman.MaxLimitExceeded, "data", "there would be %d preferences; at most %d are kept", count, maxPreferences)
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	if _, err := a.State.Store.Commit(ctx, ops...); err != nil {
+		return fmt.Errorf("write the preferences of user %s: %w", userID, err)
+	}
+	return nil
 }
 
 // RemovePreference is DELETE.

@@ -36,7 +36,7 @@ func (a *API) clusterKind() *kind {
 				"nodeCount": {Type: "int"},
 				"version":   {Type: "json"}, "info": {Type: "json"}, "conditions": {Type: "array[clusterCondition]"},
 				"appliedSpec": {Type: "json", Nullable: true}, "failedSpec": {Type: "json", Nullable: true}, "certificatesExpiration": {Type: "json"},
-				"localClusterAuthEndpoint": {Type: "json"}, "rancherKubernetesEngineConfig": {Type: "json", Create: true, Nullable: true}, "agentEnvVars": {Type: "array[envVar]", Create: true},
+				"localClusterAuthEndpoint": {Type: "json", Create: true}, "rancherKubernetesEngineConfig": {Type: "json", Create: true, Nullable: true}, "agentEnvVars": {Type: "array[envVar]", Create: true, Update: true},
 				"capacity": quantities, "allocatable": quantities, "requested": quantities, "limits": quantities,
 			}),
 			ResourceActions: actions,
@@ -141,6 +141,9 @@ func (a *API) CreateCluster(c *Request) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
+	if err := making.Refuse(in); err != nil {
+		return route.Answer{}, err
+	}
 	if in.Has("rancherKubernetesEngineConfig") {
 		return a.createRKE1(c, in)
 	}
@@ -169,7 +172,6 @@ func (a *API) createRKE1(c *Request, in norman.Input) (route.Answer, error) {
 	if len(results) != 1 {
 		return route.Answer{}, norman.Errorf(http.StatusInternalServerError, norman.ServerError, "the cluster was not made")
 	}
-	c.renew(a.Auth) // whoever made it may do more with it than when they asked
 	d, ok := a.ClusterByID(results[0].ID)
 	if !ok {
 		return route.Answer{}, norman.Missing("cluster", results[0].ID)
@@ -194,6 +196,9 @@ func (a *API) UpdateCluster(c *Request) (route.Answer, error) {
 	}
 	if name != d.Value.Name {
 		return route.Answer{}, norman.Invalid(norman.InvalidOption, "name", "the name %q of a cluster cannot be changed (to %q)", d.Value.Name, name)
+	}
+	if err := a.changeSettings(c, in, d.Value); err != nil {
+		return route.Answer{}, err
 	}
 	replace := c.Query().Get("_replace") == "true"
 	labels, err := newMapEdit(in, "labels", replace)

@@ -32,13 +32,6 @@ func (r *Request) Object() norman.Object { return r.object }
 // Schema is that of the type.
 func (r *Request) Schema() norman.Schema { return r.kind.schema }
 
-// renew looks anew at what the caller may do, after they have made something that is theirs.
-func (r *Request) renew(a *auth.Auth) {
-	if who, err := a.Authenticate(r.R); err == nil {
-		r.Who = who
-	}
-}
-
 // Shown is the answer that shows a resource as it is now.
 func (a *API) Shown(r *Request, status int, o norman.Object) route.Answer {
 	return a.shown(r, status, o, nil)
@@ -174,14 +167,25 @@ func (a *API) resource(c *route.Call) (*Request, error) {
 
 // shown is the answer that shows a resource; extra fields are in this answer only.
 func (a *API) shown(r *Request, status int, o norman.Object, extra map[string]any) route.Answer {
-	if status == http.StatusCreated && !route.Concerned(r.Call) {
-		r.Concern(o.ID)
+	if status == http.StatusCreated {
+		if !route.Concerned(r.Call) {
+			r.Concern(o.ID)
+		}
+		_ = route.Again(r.Call) // the maker may do more with it than when they asked
 	}
 	body := a.present(r.Call, r.kind, o)
 	for name, value := range extra {
 		body[name] = value
 	}
+	Ignored(r.Call, body)
 	return route.Answer{Status: status, Body: body}
+}
+
+// Ignored names in an answer the fields of the request that nothing was done about, as the header does that Call.Input sets.
+func Ignored(c *route.Call, body map[string]any) {
+	if names := c.W.Header().Get("X-Drover-Ignored-Fields"); names != "" {
+		body["ignoredFields"] = strings.Split(names, ",")
+	}
 }
 
 // subAPI is the API in the context of one cluster or project. Its types are published,
@@ -282,6 +286,9 @@ func (a *API) UnknownIn(word string) route.Handler {
 		name := c.Params("link")[0]
 		for _, s := range sub.schemas {
 			if strings.EqualFold(s.ID, name) || strings.EqualFold(s.Plural, name) {
+				if way := notMade()[s.ID]; way != "" && c.Method == http.MethodPost {
+					return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidOption, "drover makes no %s: %s", s.ID, way)
+				}
 				return route.Answer{}, norman.Errorf(http.StatusNotFound, norman.NotFound,
 					"drover does not show %s; ask the cluster's own API, with kubectl and the kubeconfig of the cluster", s.Plural)
 			}
@@ -305,6 +312,9 @@ func (a *API) subAPIs() []subAPI {
 				ID: id, Plural: plural(id), Version: v, CollectionMethods: []string{"GET"}, ResourceMethods: []string{"GET"},
 				Fields: norman.Fields(map[string]norman.Field{"name": {Type: "string"}}),
 			}
+			if notMade()[id] != "" {
+				schemas[i].CollectionMethods = append(schemas[i].CollectionMethods, http.MethodPost) // so that clients come and are told
+			}
 		}
 		return schemas
 	}
@@ -315,8 +325,20 @@ func (a *API) subAPIs() []subAPI {
 		},
 		{
 			word: "project", kind: a.kindOf("project"), filter: "projectId",
-			schemas: only("project.cattle.io", "project", "namespacedSecret", "secret", "workload"),
+			schemas: only("project.cattle.io", "project", "secret", "workload", "namespacedSecret", "dockerCredential", "namespacedDockerCredential", "certificate", "namespacedCertificate"),
 		},
+	}
+}
+
+// notMade are the types of projects that clients try to make and that are made otherwise, by their ids, with the way.
+func notMade() map[string]string {
+	const (
+		secret      = "make the Secret in its namespace, with kubectl through the kubeconfig of the cluster, or without a namespace as a secret of the project, which is in all of its namespaces"
+		registry    = "make a Secret of the type kubernetes.io/dockerconfigjson in its namespace, with kubectl create secret docker-registry through the kubeconfig of the cluster; for the hosts of a cluster, registries are in its document"
+		certificate = "make a Secret of the type kubernetes.io/tls in its namespace, with kubectl create secret tls through the kubeconfig of the cluster"
+	)
+	return map[string]string{
+		"namespacedSecret": secret, "dockerCredential": registry, "namespacedDockerCredential": registry, "certificate": certificate, "namespacedCertificate": certificate,
 	}
 }
 

@@ -23,6 +23,7 @@ func (a *API) etcdBackupKind() *kind {
 		schema: norman.Schema{
 			ID: "etcdBackup", Plural: "etcdBackups",
 			Fields: norman.Fields(map[string]norman.Field{
+				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
 				"clusterId": {Type: "reference[cluster]", Create: true, Required: true}, "manual": {Type: "boolean", Default: false}, "name": text, "filename": text,
 				"backupConfig": {Type: "json", Nullable: true}, "status": {Type: "json"},
 			}),

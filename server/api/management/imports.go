@@ -1,57 +1,33 @@
-// Clusters that are made over /v3: those that exist already and are imported.
+// Clusters that are made over /v3: those that exist already and are imported, and the fields by which they are changed.
 
 package management
 
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
+	"slices"
 
-	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/making"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/clusters"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/records"
 )
 
 // importCluster makes a cluster that waits for its agent. Clusters of k3s and RKE2 that the server provisions are documents
 // of provisioning.cattle.io.
 func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
-	for _, other := range []string{"k3sConfig", "rke2Config"} {
-		if in.Has(other) {
-			return route.Answer{}, norman.Invalid(norman.InvalidOption, other,
-				"%s asks for a cluster that the server provisions, which is not made here: apply its document (drover apply -f, or POST /v1/provisioning.cattle.io.clusters); a cluster that is imported comes without it", other)
-		}
-	}
-	name, err := in.Required("name")
-	if err != nil {
-		return route.Answer{}, err
-	}
-	doc := clusterspec.Document{APIVersion: clusterspec.APIVersion, Kind: clusterspec.Kind, Metadata: clusterspec.Metadata{Name: name}}
-	labels, err := newMapEdit(in, "labels", true)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	annotations, err := newMapEdit(in, "annotations", true)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	description, err := describe(in)
-	if err != nil {
-		return route.Answer{}, err
-	}
-	doc.Metadata.Labels, doc.Metadata.Annotations = labels.apply(nil), annotations.apply(nil)
-	if description != "" {
-		doc.Metadata.Annotations = mapEdit{given: true, set: map[string]string{conditions.DescriptionAnnotation: description}}.apply(doc.Metadata.Annotations)
-	}
-	text, err := json.Marshal(doc)
+	text, err := making.Document(in)
 	if err != nil {
 		return route.Answer{}, err
 	}
 	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
 	if err != nil {
-		return route.Answer{}, err
+		return route.Answer{}, making.Plain(err)
 	}
-	if _, taken := a.State.ClustersByName.First(name); taken {
+	if _, taken := a.State.ClustersByName.First(checked.Metadata.Name); taken {
 		return route.Answer{}, clusters.ErrNotUnique
 	}
 	results, err := a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
@@ -59,6 +35,60 @@ func (a *API) importCluster(c *Request, in norman.Input) (route.Answer, error) {
 		return route.Answer{}, err
 	}
 	c.Concern(results[0].ID)
-	c.renew(a.Auth) // whoever made it may do more with it than when they asked
 	return a.shown(c, http.StatusCreated, a.clusterObject(results[0].Cluster, 0, c.URLs), nil), nil
+}
+
+// changeSettings does what a PUT asks for in the fields that belong to a cluster's document: the environment of the agent of an
+// imported cluster changes; all else is refused where it differs from what is, since its place is the document. Clients send back
+// what they read.
+func (a *API) changeSettings(c *Request, in norman.Input, cl records.Cluster) error {
+	if err := making.Refuse(in); err != nil {
+		return err
+	}
+	given, err := making.Spec(in, making.Settings())
+	if err != nil {
+		return err
+	}
+	shown := a.clusterObject(cl, 0, c.URLs).Fields
+	for _, field := range making.Settings() {
+		is, err := plainJSON(shown[field])
+		if err != nil {
+			return err
+		}
+		ofDocument := slices.Contains([]string{"agentEnvVars", "localClusterAuthEndpoint", "rancherKubernetesEngineConfig"}, field) && !cl.Spec.Imported()
+		emptied := field == "agentEnvVars" && in.Has(field) && !ofDocument
+		switch {
+		case reflect.DeepEqual(is, given[field]), !in.Asks(field) && !emptied:
+			delete(given, field)
+		case ofDocument:
+			return norman.Invalid(norman.InvalidOption, field, "%s of cluster %s is part of its document: change it there, with drover apply or over /v1", field, cl.Name)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	doc := clusterspec.Document{APIVersion: clusterspec.APIVersion, Kind: clusterspec.Kind, Metadata: clusterspec.Metadata{
+		Name: cl.Name, Namespace: cl.Namespace, Labels: cl.Labels, Annotations: cl.Annotations,
+	}}
+	text, err := json.Marshal(map[string]any{"apiVersion": doc.APIVersion, "kind": doc.Kind, "metadata": doc.Metadata, "spec": given})
+	if err != nil {
+		return err
+	}
+	checked, err := clusterspec.ParseSpec(text, a.Clusters.Versions())
+	if err != nil {
+		return making.Plain(err)
+	}
+	if !slices.Equal(checked.Spec.AgentEnvVars, cl.Spec.AgentEnvVars) && cl.Spec.Imported() {
+		_, err = a.Clusters.Apply(c.Ctx(), []clusterspec.Document{checked}, clusters.Request{Who: c.Who, Allow: c.MayApply})
+	}
+	return err
+}
+
+// plainJSON is a value as a client reads it.
+func plainJSON(value any) (plain any, err error) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, &plain)
+	}
+	return plain, err
 }

@@ -27,6 +27,7 @@ func (a *API) registrationTokenKind() *kind {
 		schema: norman.Schema{
 			ID: "clusterRegistrationToken", Plural: "clusterRegistrationTokens",
 			Fields: norman.Fields(map[string]norman.Field{
+				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
 				"name": {Type: "dnsLabel", Create: true}, "clusterId": {Type: "reference[cluster]", Create: true, Required: true},
 				"namespaceId": text, "token": text, "manifestUrl": text, "expiresAt": text, "spentAt": text,
 				"command": text, "insecureCommand": text, "nodeCommand": text, "insecureNodeCommand": text,

@@ -15,6 +15,7 @@ func (a *API) settingKind() *kind {
 		schema: norman.Schema{
 			ID: "setting", Plural: "settings",
 			Fields: norman.Fields(map[string]norman.Field{
+				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
 				"name": {Type: "string"}, "value": {Type: "string", Update: true}, "default": {Type: "string"},
 				"customized": {Type: "boolean", Default: false}, "source": {Type: "enum", Options: []string{"default", "db", "env"}},
 			}),

@@ -22,6 +22,7 @@ func (a *API) tokenKind() *kind {
 			ID: "token", Plural: "tokens",
 			Fields: norman.Fields(map[string]norman.Field{
 				"name": text, "userId": {Type: "reference[user]"}, "userPrincipal": text, "authProvider": text, "expiresAt": text,
+				"labels": {Type: "map[string]"}, "annotations": {Type: "map[string]"}, // which are not kept
 				"token": {Type: "string", WriteOnly: true}, "lastUsedAt": {Type: "date", Nullable: true},
 				"description": {Type: "string", Create: true, Update: true},
 				"ttl":         {Type: "int", Create: true, Default: 0},

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/drover-project/drover/plans/strictyaml"
@@ -130,6 +131,31 @@ func decodeForm(data []byte) (map[string]any, error) {
 
 // Has says that the body names the field with something other than null.
 func (in Input) Has(name string) bool { return in.fields[name] != nil }
+
+// Asks says that the body has a value of the field that asks for something: null, false, 0, "" and lists and maps of such ask for
+// nothing. Clients send those of fields that they never set.
+func (in Input) Asks(name string) bool { return asks(in.fields[name]) }
+
+func asks(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return v != ""
+	case json.Number:
+		n, err := v.Float64()
+		return err != nil || n != 0
+	case bool:
+		return v
+	case []any:
+		return slices.ContainsFunc(v, asks)
+	case map[string]any:
+		for _, one := range v {
+			if asks(one) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // String is a text field, "" when it is absent.
 func (in Input) String(name string) (string, error) {

@@ -293,7 +293,7 @@ func FuzzReadInput(f *testing.F) {
 			}
 			return
 		}
-		pet().Ignored(in)
+		pet().Ignored(in, true)
 		_, _ = in.String("a")
 		_, _ = in.Int("a")
 		_, _, _ = in.Map("a")

@@ -95,13 +95,24 @@ func isEnvelope(name string) bool {
 	return false
 }
 
-// Ignored are the names in a body that the type does not have, sorted: a client that
-// misspells a field is notified. Fields that exist but cannot be written are not among
-// them, since clients send back what they read.
-func (s Schema) Ignored(in Input) []string {
+// isCommon says that every resource has the field, so that clients send it with all that they make.
+func isCommon(name string) bool {
+	_, common := Fields(nil)[name]
+	return common
+}
+
+// Ignored are the names in a body that nothing is done about, sorted: a client that
+// misspells a field is notified. Fields that exist but cannot be written are among
+// them where something is made, and labels and annotations also where it is changed; all else
+// is not, since clients send back what they read.
+func (s Schema) Ignored(in Input, creating bool) []string {
 	var names []string
 	for name := range in.fields {
-		if _, ok := s.Fields[name]; !ok && !isEnvelope(name) {
+		field, ok := s.Fields[name]
+		kept := name == "labels" || name == "annotations"
+		switch {
+		case isEnvelope(name):
+		case !ok, s.ID != "" && in.Asks(name) && (creating && !field.Create && (kept || !isCommon(name)) || kept && !field.Create && !field.Update):
 			names = append(names, name)
 		}
 	}

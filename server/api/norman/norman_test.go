@@ -119,8 +119,22 @@ func TestPresent(t *testing.T) {
 }
 
 func TestIgnored(t *testing.T) {
-	in := Input{fields: map[string]any{"name": "x", "legs": 3, "links": nil, "actions": nil, "createdTS": 1, "nmae": "y", "a": 1}}
-	if diff := cmp.Diff([]string{"a", "nmae"}, pet().Ignored(in)); diff != "" {
-		t.Error(diff)
+	in := Input{fields: map[string]any{
+		"name": "x", "legs": json.Number("3"), "tame": false, "tags": []any{""}, "id": "pet-1", "links": nil, "actions": nil, "createdTS": 1, "nmae": "y", "a": 1, "labels": map[string]any{"b": "c"},
+	}}
+	unlabelled := pet()
+	unlabelled.Fields["labels"] = Field{Type: "map[string]"}
+	for _, c := range []struct {
+		schema   Schema
+		creating bool
+		want     []string
+	}{
+		{pet(), false, []string{"a", "nmae"}}, {pet(), true, []string{"a", "legs", "nmae"}},
+		{unlabelled, false, []string{"a", "labels", "nmae"}}, {unlabelled, true, []string{"a", "labels", "legs", "nmae"}},
+		{Schema{Fields: pet().Fields}, true, []string{"a", "nmae"}}, // of an action
+	} {
+		if diff := cmp.Diff(c.want, c.schema.Ignored(in, c.creating)); diff != "" {
+			t.Errorf("creating %v: %s", c.creating, diff)
+		}
 	}
 }

@@ -97,7 +97,9 @@ func (r *request) object(s records.ProjectSecret) norman.Object {
 }
 
 func (r *request) show(status int, s records.ProjectSecret) route.Answer {
-	return route.Answer{Status: status, Body: r.present(r.object(s))}
+	body := r.present(r.object(s))
+	management.Ignored(r.Call, body)
+	return route.Answer{Status: status, Body: body}
 }
 
 func (r *request) present(o norman.Object) map[string]any {

@@ -106,7 +106,7 @@ func (c *Call) Input(schema norman.Schema) (norman.Input, error) {
 	if err != nil {
 		return in, err
 	}
-	if ignored := schema.Ignored(in); len(ignored) > 0 {
+	if ignored := schema.Ignored(in, c.Method == http.MethodPost); len(ignored) > 0 {
 		c.W.Header().Set("X-Drover-Ignored-Fields", headerSafe(strings.Join(ignored, ",")))
 	}
 	return in, nil

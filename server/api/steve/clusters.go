@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/api/conditions"
 	"github.com/drover-project/drover/server/api/forms"
 	"github.com/drover-project/drover/server/api/norman"
@@ -191,11 +192,16 @@ func (a *API) document(c *Request, data []byte, namespace, name string) (cluster
 	if head.Kind == "" {
 		fields["kind"] = clusterspec.Kind
 	}
-	filled, err := json.MarshalIndent(fields, "", " ")
+	filled, err := json.Marshal(fields)
 	if err != nil {
 		return clusterspec.Document{}, "", fmt.Errorf("read the Body: %w", err)
 	}
 	doc, err := clusterspec.ParseSpec(filled, a.Versions())
+	if bad, ok := errors.AsType[strictyaml.Errors](err); ok {
+		for i := range bad {
+			bad[i].Line = 0 // which would count those of the text that was made here
+		}
+	}
 	return doc, head.Metadata.ResourceVersion, err
 }
 
@@ -231,7 +237,13 @@ func (a *API) apply(c *Request, doc clusterspec.Document, status int) (route.Ans
 	if len(results) == 1 && results[0].Action == clusters.Unchanged {
 		c.W.Header().Set("X-Drover-Result", string(clusters.Unchanged))
 	}
-	return a.show(c, doc.Metadata.Namespace+"/"+doc.Metadata.Name, status, nil)
+	key := doc.Metadata.Namespace + "/" + doc.Metadata.Name
+	d, ok := a.State.Clusters.Get(key)
+	if !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), key)
+	}
+	_ = route.Again(c.Call) // the maker may do more with it than when they asked
+	return route.Answer{Status: status, Body: c.present(c.kind, provisioningObject(d, a.MachineCount(d.Value.ID)))}, nil
 }
 
 // mayApply asks about the form of a cluster that /v1 has.

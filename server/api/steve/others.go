@@ -4,9 +4,12 @@
 package steve
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/drover-project/drover/server/api/conditions"
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 )
@@ -14,7 +17,8 @@ import (
 // Type is a type of another package.
 type Type struct {
 	Schema Schema
-	// Of is what auth.May knows the objects by, Collection where their changes are found in the feed.
+	// Of is what auth.May knows the objects by, Collection where their changes are found in the feed; "" asks Changed about those of
+	// all.
 	Of         auth.Kind
 	Collection string
 	// Own says that everybody may list objects of the type, and sees their own alone.
@@ -22,6 +26,8 @@ type Type struct {
 	// List is in the order of the ids, which are "<namespace>/<name>" or "<name>".
 	List func() []Seen
 	Get  func(id string) (Seen, bool)
+	// Update does what the body of a PUT asks for; nil where objects are not changed over /v1.
+	Update func(c *route.Call, id string, body []byte) error
 	// Changed is the object that a change of the collection is about, with its last form when it is gone; false is none.
 	Changed func(subscribe.Change) (id string, last *Seen, ok bool)
 }
@@ -63,9 +69,38 @@ func kindOfOthers(t Type) *kind {
 	}
 }
 
+// UpdateOther is PUT of an object of such a type.
+func UpdateOther(c *Request) (route.Answer, error) {
+	data, err := c.body()
+	if err != nil {
+		return route.Answer{}, err
+	}
+	if _, ok := c.kind.get(c, c.id); !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), c.id)
+	}
+	if err := c.kind.other.Update(c.Call, c.id, data); err != nil {
+		return route.Answer{}, err
+	}
+	o, ok := c.kind.get(c, c.id)
+	if !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), c.id)
+	}
+	return route.Answer{Status: http.StatusOK, Body: c.present(c.kind, o)}, nil
+}
+
+// SelfUser is POST of /v1/ext.cattle.io.selfusers: who asks. Dashboards ask it first after a login.
+// Wire source: rancher/rancher pkg/apis/ext.cattle.io/v1 (SelfUser).
+func SelfUser(call *route.Call) (route.Answer, error) {
+	call.SchemasAt("/v1")
+	return route.Answer{Status: http.StatusCreated, Body: map[string]any{
+		"id": call.Who.UserID, "type": "ext.cattle.io.selfuser", "apiVersion": "ext.cattle.io/v1", "kind": "SelfUser",
+		"metadata": map[string]any{}, "status": map[string]string{"userID": call.Who.UserID}, "links": map[string]string{}, "actions": map[string]string{},
+	}}, nil
+}
+
 // changed is the object that a change is about, as API.changed has it.
 func (t *Type) changed(c *Request, k *kind, change subscribe.Change) (id string, o Object, exists bool) {
-	if change.Collection != t.Collection {
+	if t.Collection != "" && change.Collection != t.Collection {
 		return "", nil, false
 	}
 	id, last, ok := t.Changed(change)

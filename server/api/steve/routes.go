@@ -118,11 +118,14 @@ func (k *kind) methods(who auth.Identity) (Schema, bool) {
 // allows says whether somebody may do something with some object of the type, and the table has it. Of what everybody has, all
 // list and get their own.
 func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
-	if k.other != nil && k.other.Own {
-		return verb == auth.ListAll || verb == auth.Get
+	if k.own() {
+		return verb == auth.ListAll || verb == auth.Get || slices.Contains(k.verbs, verb)
 	}
 	return slices.Contains(k.verbs, verb) && auth.Somewhere(who, verb, k.of)
 }
+
+// own says that the objects that somebody sees are theirs.
+func (k *kind) own() bool { return k.other != nil && k.other.Own }
 
 // mayIn says whether somebody may do something with the objects of the type that are in a cluster.
 func (k *kind) mayIn(who auth.Identity, verb auth.Verb, clusterID string) bool {
@@ -172,7 +175,7 @@ func (k *kind) id(o Object) string {
 
 func (c *Request) present(k *kind, o Object) Object {
 	has := func(verb auth.Verb) bool {
-		return slices.Contains(k.verbs, verb) && k.mayIn(c.Who, verb, k.cluster(o))
+		return slices.Contains(k.verbs, verb) && (k.own() || k.mayIn(c.Who, verb, k.cluster(o)))
 	}
 	return k.schema.Present(c.base, o, k.id(o), Links{Update: has(auth.Update), Remove: has(auth.Remove)})
 }

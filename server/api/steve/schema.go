@@ -17,11 +17,11 @@ type Schema struct {
 	CollectionMethods, ResourceMethods []string
 }
 
-// ID is "<group>.<kind in lower case>".
-func (s Schema) ID() string { return s.Group + "." + strings.ToLower(s.Kind) }
+// ID is "<group>.<kind in lower case>", without the group where it is the core group.
+func (s Schema) ID() string { return strings.TrimPrefix(s.Group+"."+strings.ToLower(s.Kind), ".") }
 
-// Plural is the type's segment in URLs, "<group>.<resource>".
-func (s Schema) Plural() string { return s.Group + "." + s.Resource }
+// Plural is the type's segment in URLs, "<group>.<resource>" or, in the core group, the resource.
+func (s Schema) Plural() string { return strings.TrimPrefix(s.Group+"."+s.Resource, ".") }
 
 // APIVersion is that of the objects.
 func (s Schema) APIVersion() string { return s.Group + "/" + s.Version }

@@ -35,7 +35,20 @@ func (d Definition) GVK() kschema.GroupVersionKind {
 }
 
 // APIVersion is that of the objects.
-func (d Definition) APIVersion() string { return d.Group + "/" + d.Version }
+func (d Definition) APIVersion() string {
+	if d.Group == "" {
+		return d.Version
+	}
+	return d.Group + "/" + d.Version
+}
+
+// Namespaces are those of the core group, of which package planapi has the rest.
+func Namespaces() Definition {
+	return Definition{
+		Version: "v1", Kind: "Namespace", Plural: "namespaces", Singular: "namespace", Short: []string{"ns"}, Of: auth.Namespace,
+		Verbs: metav1.Verbs{"get", "list", "watch"}, Columns: columns("Name", "Status", "Age"),
+	}
+}
 
 // definitions in the order in which clients look for a name: "clusters" are those of provisioning.cattle.io.
 func definitions() []Definition {
