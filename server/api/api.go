@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/ext"
+	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -50,6 +51,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/discovery"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -105,6 +107,8 @@ type Options struct {
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
 	}
+	// AskCluster sends a question to the API of a cluster with the rights of whoever asks there; nil reaches none.
+	AskCluster func(r *http.Request, who auth.Identity, cluster string, q kubeproxy.Question, use func(kubeproxy.Reply) error) error
 	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
 	ClusterCA func(records.ClusterKey) []byte
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
@@ -187,6 +191,10 @@ func New(o Options) (*API, error) {
 	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
 		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
+		inCluster: &incluster.API{Ask: o.AskCluster, Sees: func(who auth.Identity, cluster string) bool {
+			_, ok := o.State.ClustersByID.First(cluster)
+			return ok && auth.May(who, auth.Proxy, auth.OfCluster(cluster))
+		}},
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),

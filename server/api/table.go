@@ -10,6 +10,7 @@ import (
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/ext"
+	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -52,6 +53,8 @@ type handlers struct {
 	looks *looks.API
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
 	ext *ext.API
+	// inCluster is /v1 of clusters.
+	inCluster *incluster.API
 	// inside is about what is in clusters.
 	inside *inside.API
 	// secrets are those of projects.
@@ -277,7 +280,9 @@ func table(h handlers) []route.Row {
 	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
 	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...), pageRows(h.page)...)
 	rows = append(rows,
-		// The clusters' own APIs.
+		// The clusters' own APIs, at first in the form of /v1.
+		row{"*", "/k8s/clusters/{id}/v1", route.Scoped(auth.Proxy, auth.Cluster).Reveals(), h.inCluster.Serve},
+		row{"*", "/k8s/clusters/{id}/v1/{rest...}", route.Scoped(auth.Proxy, auth.Cluster).Reveals(), h.inCluster.Serve},
 		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
 		row{"*", "/k8s/clusters/{id}/{rest...}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
 	)

@@ -17,14 +17,21 @@ type Schema struct {
 	CollectionMethods, ResourceMethods []string
 }
 
-// ID is "<group>.<kind in lower case>".
-func (s Schema) ID() string { return s.Group + "." + strings.ToLower(s.Kind) }
+// ID is "<group>.<kind in lower case>"; types of the core group have no group in front.
+func (s Schema) ID() string { return s.in(".", strings.ToLower(s.Kind)) }
 
 // Plural is the type's segment in URLs, "<group>.<resource>".
-func (s Schema) Plural() string { return s.Group + "." + s.Resource }
+func (s Schema) Plural() string { return s.in(".", s.Resource) }
 
 // APIVersion is that of the objects.
-func (s Schema) APIVersion() string { return s.Group + "/" + s.Version }
+func (s Schema) APIVersion() string { return s.in("/", s.Version) }
+
+func (s Schema) in(separator, name string) string {
+	if s.Group == "" {
+		return name
+	}
+	return s.Group + separator + name
+}
 
 // Document is the schema as clients read it; base is the URL of the API.
 func (s Schema) Document(base string) map[string]any {
