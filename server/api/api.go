@@ -40,6 +40,7 @@ import (
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/api/systemimages"
@@ -187,6 +188,7 @@ func New(o Options) (*API, error) {
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
 	own := &looks.API{State: o.State, Now: o.Now}
+	kept := &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
 	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
@@ -199,7 +201,7 @@ func New(o Options) (*API, error) {
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
 			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
-			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions)}, own.Kinds()),
+			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions), kept.Kind()}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -233,6 +235,7 @@ func New(o Options) (*API, error) {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
+	kept.V3, h.kept, directories.V3 = h.v3, kept, h.v3
 	own.V3, h.looks, h.secrets = h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}

@@ -139,8 +139,6 @@ func TestV1OfAClusterAsTerraformAsks(t *testing.T) {
 		{"apps.deployment", `{"metadata":{"name":"crane","namespace":"web"},"spec":{"replicas":2}}`, "/apis/apps/v1/namespaces/web/deployments/crane", "web/crane", `"replicas":2`},
 	} {
 		t.Run(c.id, func(t *testing.T) {
-			b := *b
-			b.t = t
 			at := collections[c.id]
 			if at == "" {
 				t.Fatal("no schema has it")

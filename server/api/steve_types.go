@@ -6,6 +6,7 @@ import (
 	"github.com/drover-project/drover/server/api/forms"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/persons"
+	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	stevetypes "github.com/drover-project/drover/server/api/steve/types"
 	"github.com/drover-project/drover/server/api/subscribe"
@@ -23,6 +24,7 @@ func (o Options) typesOfV1(p *people.People) []steve.Type {
 	for _, k := range (persons.API{State: o.State, People: p}).Kinds() {
 		types = append(types, typeOfV1(k))
 	}
+	types = append(types, (&secrets.API{State: o.State}).Type())
 	return append(types, stevetypes.Of(o.State, o.Now)...)
 }
 

@@ -111,17 +111,9 @@ func (r *request) collection(all []steve.Object, revision string) route.Answer {
 	}}
 }
 
-// underscored are fields of objects whose names /v1 uses itself: there they have an underscore in front.
-var underscored = []string{"type", "id", "links", "actions"}
-
 // shown is an object of a cluster in the form of /v1.
 func (r *request) shown(o map[string]any) steve.Object {
-	for _, field := range underscored {
-		if value, ok := o[field]; ok {
-			o["_"+field] = value
-			delete(o, field)
-		}
-	}
+	r.schema.Escape(o)
 	o["apiVersion"], o["kind"] = r.schema.APIVersion(), r.schema.Kind // lists leave them out
 	metadata, ok := o["metadata"].(map[string]any)
 	if !ok {
@@ -185,17 +177,7 @@ func (r *request) write(ctx context.Context, method string) (route.Answer, error
 
 // sent makes an object of the cluster's API of one in the form of /v1, and returns its namespace.
 func (r *request) sent(o map[string]any) (namespace string, err error) {
-	kind, _ := o["type"].(string)
-	for _, field := range underscored {
-		delete(o, field)
-		if value, ok := o["_"+field]; ok {
-			o[field] = value
-			delete(o, "_"+field)
-		}
-	}
-	if r.schema.Kind == "Secret" && o["type"] == nil && kind != "" && kind != r.schema.ID() {
-		o["type"] = kind // written as Kubernetes has it
-	}
+	r.schema.Unescape(o)
 	o["apiVersion"], o["kind"] = r.schema.APIVersion(), r.schema.Kind
 	metadata, ok := o["metadata"].(map[string]any)
 	if !ok {

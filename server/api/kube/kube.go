@@ -227,6 +227,7 @@ func Elsewhere(h route.Handler) route.Handler {
 func (a *API) reviewed() []reviews.Type {
 	all := []reviews.Type{
 		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
+		{Plural: "secrets", Of: auth.SharedObject, Verbs: []string{"create", "delete", "get", "list", "patch", "update"}},
 		{Plural: "namespaces", Of: auth.Namespace, Verbs: []string{"get", "list"}},
 	}
 	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines}, a.OfPeople...) {

@@ -45,6 +45,34 @@ func (s Schema) Document(base string) map[string]any {
 	}
 }
 
+// escaped are fields of Kubernetes objects whose names /v1 uses itself.
+var escaped = []string{"type", "id", "links", "actions"}
+
+// Escape gives fields of a Kubernetes object whose names /v1 uses itself the names that they have there, with an underscore in front.
+func (s Schema) Escape(o map[string]any) {
+	for _, field := range escaped {
+		if value, ok := o[field]; ok {
+			o["_"+field] = value
+			delete(o, field)
+		}
+	}
+}
+
+// Unescape makes of an object that a client sends one of Kubernetes. The type of a Secret may also be written as Kubernetes has it.
+func (s Schema) Unescape(o map[string]any) {
+	kind, _ := o["type"].(string)
+	for _, field := range escaped {
+		delete(o, field)
+		if value, ok := o["_"+field]; ok {
+			o[field] = value
+			delete(o, "_"+field)
+		}
+	}
+	if s.Kind == "Secret" && o["type"] == nil && kind != "" && kind != s.ID() {
+		o["type"] = kind
+	}
+}
+
 // Links are what the caller may do with a resource, beyond looking at it.
 type Links struct{ Update, Remove bool }
 
