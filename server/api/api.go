@@ -187,16 +187,11 @@ func New(o Options) (*API, error) {
 	}
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
-	own := &looks.API{State: o.State, Now: o.Now}
-	kept := &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
+	own, kept := &looks.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
 	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
-		inCluster: &incluster.API{Ask: o.AskCluster, Sees: func(who auth.Identity, cluster string) bool {
-			_, ok := o.State.ClustersByID.First(cluster)
-			return ok && auth.May(who, auth.Proxy, auth.OfCluster(cluster))
-		}},
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: o.AskCluster},
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
@@ -235,8 +230,7 @@ func New(o Options) (*API, error) {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
-	kept.V3, h.kept, directories.V3 = h.v3, kept, h.v3
-	own.V3, h.looks, h.secrets = h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
+	kept.V3, h.kept, directories.V3, own.V3, h.looks, h.secrets = h.v3, kept, h.v3, h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(h.login); err != nil {

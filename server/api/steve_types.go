@@ -3,77 +3,25 @@
 package api
 
 import (
-	"github.com/drover-project/drover/server/api/forms"
 	"github.com/drover-project/drover/server/api/kube"
 	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	stevetypes "github.com/drover-project/drover/server/api/steve/types"
-	"github.com/drover-project/drover/server/api/subscribe"
-	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/people"
-	"github.com/drover-project/drover/server/settings"
 )
 
 // typesOfV1 are those types.
 func (o Options) typesOfV1(p *people.People) []steve.Type {
-	types := []steve.Type{settingsOfV1(o.Settings, func(name string) int64 {
+	types := []steve.Type{stevetypes.Settings(o.Settings, func(name string) int64 {
 		d, _ := o.State.Settings.Get(name)
 		return max(1, d.Revision)
 	})}
 	for _, k := range (persons.API{State: o.State, People: p}).Kinds() {
-		types = append(types, typeOfV1(k))
+		types = append(types, stevetypes.Person(k))
 	}
 	types = append(types, (&secrets.API{State: o.State}).Type())
 	return append(types, stevetypes.Of(o.State, o.Now)...)
-}
-
-func typeOfV1(k persons.Kind) steve.Type {
-	seen := func(o persons.Object) steve.Seen { return steve.Seen{About: o.May, Content: o.Content} }
-	return steve.Type{
-		Schema: steve.Schema{Group: k.Group, Version: k.Version, Kind: k.Kind, Resource: k.Plural, Namespaced: k.Namespaced}, Of: k.Of, Collection: k.Collection,
-		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, o := range k.List() {
-				all = append(all, seen(o))
-			}
-			return all
-		},
-		Get: func(id string) (steve.Seen, bool) {
-			o, ok := k.Get(id)
-			return seen(o), ok
-		},
-		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
-			id, gone, ok := k.Changed(c)
-			if gone == nil {
-				return id, nil, ok
-			}
-			last := seen(*gone)
-			return id, &last, ok
-		},
-	}
-}
-
-func settingsOfV1(of *settings.Settings, revision func(name string) int64) steve.Type {
-	seen := func(s settings.Setting) steve.Seen {
-		return steve.Seen{About: auth.Object{Kind: auth.Setting, Key: s.Name}, Content: forms.Setting(s, revision(s.Name))}
-	}
-	return steve.Type{
-		Schema: steve.Schema{Group: "management.cattle.io", Version: "v3", Kind: "Setting", Resource: "settings"}, Of: auth.Setting, Collection: subscribe.Settings,
-		List: func() []steve.Seen {
-			var all []steve.Seen
-			for _, s := range of.List() {
-				all = append(all, seen(s))
-			}
-			return all
-		},
-		Get: func(id string) (steve.Seen, bool) {
-			s := of.Get(id)
-			return seen(s), s.Name != ""
-		},
-		// One that is gone from the store is back at its default.
-		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) { return c.Key, nil, true },
-	}
 }
 
 // outline is the handlers as far as the table is made of them.

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/downstream/kubeproxy"
+	"github.com/drover-project/drover/server/state"
 )
 
 // limit bounds what is asked of a cluster for one request.
@@ -37,8 +38,8 @@ const maxMessage = 1 << 10
 type API struct {
 	// Ask sends a question to a cluster with the rights of the caller, as kubeproxy.Proxy.Ask; nil reaches none.
 	Ask func(r *http.Request, caller auth.Identity, cluster string, q kubeproxy.Question, use func(kubeproxy.Reply) error) error
-	// Sees says whether there is a cluster whose API the caller may use.
-	Sees func(caller auth.Identity, cluster string) bool
+	// State has the clusters.
+	State *state.State
 }
 
 // types are those of clusters, in the order of their IDs.
@@ -115,7 +116,7 @@ func (a *API) Serve(c *route.Call) (route.Answer, error) {
 func (a *API) serve(c *route.Call) (route.Answer, error) {
 	path := "/k8s/clusters/" + c.Param("id") + "/v1"
 	r := &request{Call: c, api: a, cluster: c.Param("id"), base: c.URLs.Base + path}
-	if !a.Sees(c.Who, r.cluster) {
+	if _, ok := a.State.ClustersByID.First(r.cluster); !ok || !auth.May(c.Who, auth.Proxy, auth.OfCluster(r.cluster)) {
 		return route.Answer{}, norman.Errorf(http.StatusGone, norman.NotFound, "there is no cluster %.80q: it was removed, or is of another server, or you may not see it", r.cluster)
 	}
 	c.SchemasAt(path)
