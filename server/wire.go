@@ -138,6 +138,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	applier := &clusters.Applier{
 		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
 	}
+	proxy := s.kubeProxy(p)
 	p.api, err = api.New(api.Options{
 		State: s.state, Auth: s.auth, Settings: s.settings, Registration: p.register, Versions: p.versions.Data, VersionStatus: p.versions.Status,
 		OnVersions: func(f func()) { p.versions.OnChange(func(_, _ *versions.Data) { f() }) },
@@ -150,7 +151,7 @@ func (s *Server) wire(ctx context.Context) (err error) {
 			Restorable: asker.Restorable, Now: s.Now,
 		},
 		Fleets:    &fleets.Fleets{State: s.state, Preview: p.control.PreviewFleet, Now: s.Now},
-		KubeProxy: s.kubeProxy(p), Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
+		KubeProxy: proxy, AskCluster: proxy.Ask, Client: p.clusters.Client, ClusterAPI: p.clusters.API, ClusterCA: p.clusters.CA, TokenArrived: p.tokenArrived,
 		Agents: p.forAgents(), Metrics: measures.Handler(), Events: p.events, RKE: p.rke, RKE1Versions: p.rke.Versions, Backups: p.backups, Audit: p.audit, People: p.people, Directories: p.directories,
 		AskAgent: p.hosts.Ask, Dial: p.hosts.Dial, OpenTunnels: p.hosts.OpenTunnels, Presence: p.hosts.Presence(), Leader: func() string { return s.state.Store.Leader(clusters.Leadership) }, Now: s.Now, Logger: s.Logger,
 	})

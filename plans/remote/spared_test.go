@@ -58,7 +58,7 @@ func TestAServerThatShedsLoadIsLeftAlone(t *testing.T) {
 				t.Parallel()
 				var news, reports atomic.Int32
 				s := newServer(t, func(s *server) {
-					s.report = func(context.Context) plans.HostReport {
+					s.report = func(context.Context, []string) plans.HostReport {
 						return plans.HostReport{Units: []plans.UnitReport{{Name: fmt.Sprintf("u%d.service", reports.Add(1))}}}
 					}
 				})

@@ -163,8 +163,8 @@ func TestLinksFollowRights(t *testing.T) {
 	if _, ok := r.body["createTypes"]; ok || string(r.raw[:1]) != "{" || r.ids() != "" {
 		t.Errorf("a user is offered to create: %s", r.raw)
 	}
-	if r := b.request("GET", "/v1/schemas", b.user, ""); r.ids() != "management.cattle.io.setting management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
-		"management.cattle.io.fleetworkspace catalog.cattle.io.uiplugin catalog.cattle.io.clusterrepo cluster.x-k8s.io.machinedeployment rke.cattle.io.rkecontrolplane ext.cattle.io.kubeconfig" { // which everybody may read, of tokens and preferences their own
+	if r := b.request("GET", "/v1/schemas", b.user, ""); r.ids() != "management.cattle.io.setting secret management.cattle.io.token management.cattle.io.preference userpreference management.cattle.io.feature "+
+		"management.cattle.io.fleetworkspace catalog.cattle.io.uiplugin catalog.cattle.io.clusterrepo cluster.x-k8s.io.machinedeployment rke.cattle.io.rkecontrolplane ext.cattle.io.kubeconfig" { // which everybody may read, of Secrets, tokens and preferences their own
 		t.Errorf("a user sees types of /v1: %s", r.raw)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/ext"
+	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -39,6 +40,7 @@ import (
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/requested"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/api/systemimages"
@@ -50,6 +52,7 @@ import (
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/directories/desk"
 	"github.com/drover-project/drover/server/discovery"
+	"github.com/drover-project/drover/server/downstream/kubeproxy"
 	"github.com/drover-project/drover/server/events"
 	"github.com/drover-project/drover/server/fleets"
 	"github.com/drover-project/drover/server/handover"
@@ -105,6 +108,8 @@ type Options struct {
 	KubeProxy interface {
 		Serve(w http.ResponseWriter, r *http.Request, who auth.Identity)
 	}
+	// AskCluster sends a question to the API of a cluster with the rights of whoever asks there; nil reaches none.
+	AskCluster func(r *http.Request, who auth.Identity, cluster string, q kubeproxy.Question, use func(kubeproxy.Reply) error) error
 	// ClusterCA is the CA of a cluster's API, in PEM and empty while it is not known; nil knows none.
 	ClusterCA func(records.ClusterKey) []byte
 	// TokenArrived waits until a token is in a cluster with an authorized endpoint; nil does not wait.
@@ -182,16 +187,16 @@ func New(o Options) (*API, error) {
 	}
 	persons := &access.API{State: o.State, Auth: o.Auth, Settings: o.Settings, People: o.People, Directories: o.Directories}
 	directories := &outside.API{Desk: o.Directories}
-	own := &looks.API{State: o.State, Now: o.Now}
+	own, kept := &looks.API{State: o.State, Now: o.Now}, &secrets.API{State: o.State, Authenticate: o.Auth.Authenticate, CatchUp: o.State.Store.CatchUp}
 	within := &inside.API{State: o.State, Membership: &membership.Membership{State: o.State, Now: o.Now}, Client: o.Client, Drains: &inside.Drains{Log: o.Logger}}
 	a := &API{drains: within.Drains, requested: requested.New(o.Client, o.ClusterAPI, o.Now, o.Logger), feed: subscribe.NewFeed(o.State, o.Auth, o.Ping, o.Now, o.Logger)}
 	h := handlers{
-		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o),
+		outside: directories, agents: raw(o.Agents), metrics: raw(o.Metrics), proxy: proxied(o), inCluster: &incluster.API{State: o.State, Ask: o.AskCluster},
 		v3: management.New(management.Options{
 			State: o.State, Auth: o.Auth, Settings: o.Settings, Registration: o.Registration, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply,
 			ClusterByID: o.State.ClustersByID.First, ClusterCA: o.ClusterCA, TokenArrived: o.TokenArrived, RKE: o.RKE, Project: access.ProjectSchema(), Inside: append(inside.Schemas(), projectsecrets.Schema()),
 			API: o.ClusterAPI, Draining: within.Drains.State, Requested: a.requested, Changes: a.feed, Now: o.Now,
-			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions)}, own.Kinds()),
+			Kinds: slices.Concat(persons.Kinds(), []management.Kind{directories.Kind(), systemimages.Kind(o.RKE1Versions), kept.Kind()}, own.Kinds()),
 		}),
 		v1: steve.New(steve.Options{
 			State: o.State, Clusters: o.Clusters, Versions: o.Versions, ApplyDocuments: o.apply, ClusterByID: o.State.ClustersByID.First,
@@ -225,7 +230,7 @@ func New(o Options) (*API, error) {
 	persons.V3, h.people = h.v3, persons
 	h.ext = &ext.API{State: o.State, Auth: o.Auth, V3: h.v3, People: persons.People, Setting: func(name string) string { return o.Settings.Get(name).Value }, Now: o.Now}
 	within.V3, h.inside = h.v3, within
-	own.V3, h.looks, h.secrets = h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
+	kept.V3, h.kept, directories.V3, own.V3, h.looks, h.secrets = h.v3, kept, h.v3, h.v3, own, &projectsecrets.API{State: o.State, Now: o.Now, V3: h.v3}
 	var err error
 	h.releases = &releases.API{Versions: o.Versions}
 	if h.page, a.stop, err = o.page(h.login); err != nil {

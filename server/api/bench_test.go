@@ -47,6 +47,7 @@ import (
 	"github.com/drover-project/drover/server/outgoing"
 	"github.com/drover-project/drover/server/people"
 	"github.com/drover-project/drover/server/planapi"
+	"github.com/drover-project/drover/server/projects/membership"
 	"github.com/drover-project/drover/server/quotas"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration"
@@ -146,7 +147,9 @@ type benchOptions struct {
 	serverURL string
 	environ   map[string]string
 	proxy     http.HandlerFunc
-	ping      time.Duration
+	// way is to the APIs of all clusters; nil reaches none.
+	way  http.RoundTripper
+	ping time.Duration
 }
 
 func newBench(t testing.TB) *bench {
@@ -309,9 +312,15 @@ func (b *bench) wire(o benchOptions) {
 		State: b.st, Snapshots: &daytwo.Asker{State: b.st, Now: b.now}, Watching: func(string) (time.Time, bool) { return time.Time{}, false }, Now: b.now,
 		Server: func() (url, ca string) { return o.serverURL, caPEM }, Logger: log, InstallerImage: func() string { return "" }, DefaultRegistry: func() string { return "" },
 	}
-	options.KubeProxy = &kubeproxy.Proxy{State: b.st, Logger: log, Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
-		return "", &downstream.UnavailableError{Cause: "the cluster is not there"}
-	}}
+	ways := &kubeproxy.Proxy{State: b.st, Logger: log, Membership: &membership.Membership{State: b.st, Now: b.now}, Refused: func(records.ClusterKey, string, string) {},
+		Way: func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return o.way },
+		Token: func(context.Context, records.ClusterKey, accounts.Person) (string, error) {
+			if o.way == nil {
+				return "", &downstream.UnavailableError{Cause: "the cluster is not there"}
+			}
+			return "of-the-account", nil
+		}}
+	options.KubeProxy, options.AskCluster = ways, ways.Ask
 	if o.proxy != nil {
 		options.KubeProxy = proxyFunc(o.proxy)
 	}

@@ -129,7 +129,7 @@ func TestSchemas(t *testing.T) {
 			"cluster [GET POST] [GET PUT DELETE]", "clusterRegistrationToken [GET POST] [GET DELETE]", "node [GET] [GET PUT DELETE]", "nodePool [GET] [GET]",
 			"etcdBackup [GET POST] [GET DELETE]", "project [GET POST] [GET PUT DELETE]", "setting [GET] [GET PUT]", "token [GET POST] [GET PUT DELETE]", "user [GET POST] [GET PUT DELETE]",
 			"globalRole [GET POST] [GET PUT DELETE]", "globalRoleBinding [GET POST] [GET DELETE]", "roleTemplate [GET POST] [GET PUT DELETE]",
-			"clusterRoleTemplateBinding [GET POST] [GET PUT DELETE]", "projectRoleTemplateBinding [GET POST] [GET PUT DELETE]", "principal [GET] [GET]", "authConfig [GET] [GET]", "rkeK8sSystemImage [GET] [GET]",
+			"clusterRoleTemplateBinding [GET POST] [GET PUT DELETE]", "projectRoleTemplateBinding [GET POST] [GET PUT DELETE]", "principal [GET] [GET]", "authConfig [GET] [GET PUT]", "rkeK8sSystemImage [GET] [GET]", "cloudCredential [GET POST] [GET PUT DELETE]",
 			"preference [GET POST] [GET PUT DELETE]", "feature [GET] [GET]",
 		},
 		"/v3/cluster/schemas": {"namespace [GET POST] [GET PUT DELETE]", "persistentVolume [GET] [GET]", "storageClass [GET] [GET]"},

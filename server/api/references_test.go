@@ -284,3 +284,40 @@ func TestObjectsAreTheirMakers(t *testing.T) {
 	}
 	b.as(alice, "DELETE", one, "")
 }
+
+// TestWhatIsWrongWithANamedSecretIsSaid holds that a cluster without any host says of a Secret that is missing, and of one that is of
+// no use for what it is named for, both when the document is applied and in why; and that it says nothing once that is put right.
+func TestWhatIsWrongWithANamedSecretIsSaid(t *testing.T) {
+	for _, c := range []struct{ reference, wrong, right, says string }{
+		{"auth", "", `,"type":"kubernetes.io/basic-auth","stringData":{"username":"u"}`, "there is no secret fleet-default/berth"},
+		{"auth", `,"stringData":{"username":"u"}`, `,"type":"rke.cattle.io/auth-config","stringData":{"auth":"u:p"}`, "has the type Opaque, and authConfigSecretName of registry mirror.lan takes"},
+		{"tls", `,"stringData":{"tls.crt":"mark-value"}`, `,"type":"kubernetes.io/tls","stringData":{"tls.crt":"c","tls.key":"k"}`, "tlsSecretName of registry mirror.lan takes kubernetes.io/tls"},
+		{"bucket", `,"stringData":{"s3credentialConfig-accessKey":"mark-value"}`, `,"stringData":{"accessKey":"a","secretKey":"b","defaultBucket":"vault"}`, "lacks accessKey or secretKey"},
+	} {
+		t.Run(c.reference+" "+c.says, func(t *testing.T) {
+			b := newBench(t)
+			_, ann := b.person("ann", "user")
+			if c.wrong != "" {
+				b.as(ann, "POST", fleetSecrets, secretOf("berth", c.wrong))
+			}
+			document := referringTo("harbour", c.reference, "berth")
+			made := b.request("POST", "/v1/provisioning.cattle.io.clusters/fleet-default", ann, document)
+			if said := strings.Join(made.header.Values("Warning"), "\n"); made.status/100 != 2 || !strings.Contains(said, c.says) || strings.Contains(said, "mark-value") {
+				t.Errorf("applied: %d %q", made.status, said)
+			}
+			why := func() string { return string(b.get("/v1-drover/clusters/fleet-default/harbour/why").raw) }
+			if text := why(); !strings.Contains(text, c.says) || !strings.Contains(text, `"well":false`) || strings.Contains(text, "mark-value") {
+				t.Errorf("why: %s", text)
+			}
+			method, path := "PUT", fleetSecrets+"/berth"
+			if c.wrong == "" {
+				method, path = "POST", fleetSecrets
+			}
+			b.as(ann, method, path, secretOf("berth", c.right))
+			b.as(ann, "POST", "/v1-drover/apply", document)
+			if text := why(); strings.Contains(text, "berth") {
+				t.Errorf("it is right now, and why says %s", text)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-project/drover/server/api/access"
 	"github.com/drover-project/drover/server/api/auditing"
 	"github.com/drover-project/drover/server/api/ext"
+	"github.com/drover-project/drover/server/api/incluster"
 	"github.com/drover-project/drover/server/api/inside"
 	"github.com/drover-project/drover/server/api/jointokens"
 	"github.com/drover-project/drover/server/api/kube"
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-project/drover/server/api/rehearsing"
 	"github.com/drover-project/drover/server/api/releases"
 	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/api/secrets"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/directories"
@@ -53,10 +55,13 @@ type handlers struct {
 	looks *looks.API
 	// ext are tokens and kubeconfigs in the form of Kubernetes.
 	ext *ext.API
+	// inCluster is /v1 of clusters.
+	inCluster *incluster.API
 	// inside is about what is in clusters.
 	inside *inside.API
-	// secrets are those of projects.
+	// secrets are those of projects, kept those of people.
 	secrets *projectsecrets.API
+	kept    *secrets.API
 	// outside are directories.
 	outside *outside.API
 	// releases are those of both distributions.
@@ -87,7 +92,7 @@ func table(h handlers) []route.Row {
 	open, login, anyone, may, object := route.Open, route.Login, route.Anyone, route.May, route.Object
 	v3, v1, own, public, agents := h.v3, h.v1, h.own, h.login, h.agents
 	logout, logoutAll := auth.CollectionAction("logout"), auth.CollectionAction("logoutAll")
-	secrets := route.Own(planToken).For("", auth.PlanSecret).Reveals()
+	plans, kubeSecrets := route.Own(planToken).For("", auth.PlanSecret).Reveals(), h.kept.Kube(agents)
 	kubeconfig := auth.Action("generateKubeconfig")
 
 	rows := []row{
@@ -118,10 +123,10 @@ func table(h handlers) []route.Row {
 		{"*", "/openapi/v3", route.Own(route.NoCredential), agents},
 		{"*", "/openapi/v3/{rest...}", route.Own(route.NoCredential), agents},
 		{"*", "/api/v1", route.Own(route.NoCredential), agents},
-		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", secrets, agents},
-		{"*", "/api/v1/namespaces/{namespace}/secrets", secrets, agents},
-		{"*", "/api/v1/secrets", secrets, agents},
-		{"*", "/api/v1/{rest...}", secrets, agents},
+		{"*", "/api/v1/namespaces/{namespace}/secrets/{name}", plans, kubeSecrets},
+		{"*", "/api/v1/namespaces/{namespace}/secrets", plans, kubeSecrets},
+		{"*", "/api/v1/secrets", plans, kubeSecrets},
+		{"*", "/api/v1/{rest...}", plans, agents},
 
 		// What servers ask of each other.
 		{"*", "/v1-drover/relay", route.Own(replicaSecret), agents},
@@ -218,6 +223,7 @@ func table(h handlers) []route.Row {
 		{"DELETE", "/v3/tokens/{id}", object(auth.Remove, auth.Token), v3.Resource(v3.RemoveToken)},
 	}
 	rows = append(append(append(append(rows, backupRows(h)...), nodeRows(h.v3, h.inside)...), directoryRows(h)...), peopleRows(h.v3, h.people, h.looks)...)
+	rows = append(rows, credentialRows(h.v3, h.kept)...)
 	rows = append(secretRows(h.secrets), rows...) // before the row that takes all links of a project
 	rows = append(namespaceRows(h.kube.Namespaces, agents), rows...)
 	rows = append(rows,
@@ -274,18 +280,25 @@ func table(h handlers) []route.Row {
 		row{"GET", "/v1-drover/backups", may(auth.ListAll, auth.Backup), h.rescue.Status},
 	)
 	rows = append(append(rows, fleetRows(h.fleet)...), row{"*", "/v1-drover/{rest...}", login(), route.NotFound})
-	rows = append(append(rows, steveRows(v1)...), releaseRows(h.releases)...)
-	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents)...), pageRows(h.page)...)
-	rows = append(rows,
-		// The clusters' own APIs.
-		row{"*", "/k8s/clusters/{id}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
-		row{"*", "/k8s/clusters/{id}/{rest...}", route.Scoped(auth.Proxy, auth.Cluster).Passes(), h.proxy},
-	)
+	rows = append(append(rows, steveRows(v1, h.kept)...), releaseRows(h.releases)...)
+	rows = append(append(append(rows, extRows(h.ext)...), kubeRows(h.kube, h.agents, h.kept)...), pageRows(h.page)...)
+	rows = append(rows, clusterRows(h)...)
 	all := make([]route.Row, len(rows))
 	for i, one := range rows {
 		all[i] = route.Row(one)
 	}
 	return all
+}
+
+// clusterRows are the clusters' own APIs, at first in the form of /v1.
+func clusterRows(h handlers) []row {
+	access := route.Scoped(auth.Proxy, auth.Cluster)
+	return []row{
+		{"*", "/k8s/clusters/{id}/v1", access.Reveals(), h.inCluster.Serve},
+		{"*", "/k8s/clusters/{id}/v1/{rest...}", access.Reveals(), h.inCluster.Serve},
+		{"*", "/k8s/clusters/{id}", access.Passes(), h.proxy},
+		{"*", "/k8s/clusters/{id}/{rest...}", access.Passes(), h.proxy},
+	}
 }
 
 // directoryRows are outside directories, and logins by them.
@@ -295,6 +308,9 @@ func directoryRows(h handlers) []row {
 		{"GET", "/verify-auth", open(), h.login.Return},
 		{"GET", "/v3/authconfigs", may(auth.List, auth.Directory), h.v3.List},
 		{"GET", "/v3/authconfigs/{id}", object(auth.Get, auth.Directory), h.v3.Get},
+		{"PUT", "/v3/authconfigs/{id}", object(auth.Update, auth.Directory), h.v3.Resource(h.outside.Update)},
+		{"POST", "/v3/authconfigs/{id}?action=testAndApply", object(auth.Action("testAndApply"), auth.Directory), h.v3.Resource(h.outside.TestAndApply)},
+		{"POST", "/v3/authconfigs/{id}?action=disable", object(auth.Action("disable"), auth.Directory), h.v3.Resource(h.outside.Disable)},
 		{"POST", "/v3/users/{id}?action=refreshauthprovideraccess", object(auth.Action("refreshauthprovideraccess"), auth.User), h.v3.Resource(h.outside.Refresh)},
 		{"GET", "/v1-drover/directories", may(auth.ListAll, auth.Directory), h.outside.List},
 		{"POST", "/v1-drover/directories/set", may(auth.Update, auth.Directory), h.outside.Set},
@@ -336,6 +352,17 @@ func nodeRows(v3 *management.API, in *inside.API) []row {
 		{"POST", "/v3/nodes/{id}?action=uncordon", object(auth.Action("uncordon"), auth.Machine), v3.Resource(in.Uncordon)},
 		{"POST", "/v3/nodes/{id}?action=drain", object(auth.Action("drain"), auth.Machine), v3.Resource(in.Drain)},
 		{"POST", "/v3/nodes/{id}?action=stopDrain", object(auth.Action("stopDrain"), auth.Machine), v3.Resource(in.StopDrain)},
+	}
+}
+
+// credentialRows are keys of buckets.
+func credentialRows(v3 *management.API, kept *secrets.API) []row {
+	return []row{
+		{"GET", "/v3/cloudcredentials", route.May(auth.List, auth.CloudCredential), v3.List},
+		{"POST", "/v3/cloudcredentials", route.May(auth.Create, auth.CloudCredential), v3.Type(kept.CreateCredential)},
+		{"GET", "/v3/cloudcredentials/{id}", route.Object(auth.Get, auth.CloudCredential), v3.Get},
+		{"PUT", "/v3/cloudcredentials/{id}", route.Object(auth.Update, auth.CloudCredential), v3.Resource(kept.UpdateCredential)},
+		{"DELETE", "/v3/cloudcredentials/{id}", route.Object(auth.Remove, auth.CloudCredential), v3.Resource(kept.RemoveCredential)},
 	}
 }
 
@@ -427,7 +454,7 @@ func fleetRows(fleet native.FleetAPI) []row {
 }
 
 // steveRows are /v1, which is also found as the API of the cluster "local".
-func steveRows(v1 *steve.API) []row {
+func steveRows(v1 *steve.API, kept *secrets.API) []row {
 	login, hidden := route.Login, route.Hidden
 	rows := []row{
 		{"GET", "/v1", login(), v1.Root},
@@ -459,6 +486,9 @@ func steveRows(v1 *steve.API) []row {
 		if t.Own { // about each of which May is asked
 			list, get = route.Object(auth.List, t.Of), route.Object(auth.Get, t.Of)
 		}
+		if t.Reveals {
+			list, get = list.Reveals(), get.Reveals()
+		}
 		rows = append(rows, row{"GET", at, list, v1.List})
 		if t.Schema.Namespaced {
 			at += "/{namespace}"
@@ -469,7 +499,13 @@ func steveRows(v1 *steve.API) []row {
 			rows = append(rows, row{"PUT", at + "/{name}", route.Object(auth.Update, t.Of), v1.Type(steve.UpdateOther)})
 		}
 	}
-	rows = append(rows, row{"*", "/v1/{rest...}", login(), v1.Unknown})
+	object := route.Object
+	rows = append(rows,
+		row{"POST", "/v1/secrets", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
+		row{"POST", "/v1/secrets/{namespace}", object(auth.Create, auth.SharedObject), v1.Type(kept.Create)},
+		row{"PUT", "/v1/secrets/{namespace}/{name}", object(auth.Update, auth.SharedObject), v1.Type(kept.Replace)},
+		row{"DELETE", "/v1/secrets/{namespace}/{name}", object(auth.Remove, auth.SharedObject), v1.Type(kept.Remove)},
+		row{"*", "/v1/{rest...}", login(), v1.Unknown})
 	for _, one := range rows {
 		one.Pattern = "/k8s/clusters/local" + one.Pattern
 		rows = append(rows, one)
@@ -503,7 +539,7 @@ func namespaceRows(of *kube.Resource, agents route.Handler) []row {
 
 // kubeRows are clusters, machines and settings in the form of Kubernetes. All of it, discovery and plan Secrets
 // included, is also found as the API of the cluster "local".
-func kubeRows(k kube.API, agents route.Handler) []row {
+func kubeRows(k kube.API, agents route.Handler, kept *secrets.API) []row {
 	is, any := route.Kubernetes, route.KubernetesLogin
 	cl, machine, managed, setting := k.Clusters, k.Machines, k.Management, k.Settings
 	rows := []row{
@@ -557,7 +593,7 @@ func kubeRows(k kube.API, agents route.Handler) []row {
 		{"*", "/version", route.Own(route.NoCredential), elsewhere},
 		{"*", "/api", route.Own(route.NoCredential), elsewhere},
 		{"*", "/api/v1", route.Own(route.NoCredential), elsewhere},
-		{"*", "/api/v1/{rest...}", route.Own(planToken), elsewhere},
+		{"*", "/api/v1/{rest...}", route.Own(planToken), kube.Elsewhere(kept.Kube(agents))},
 		{"*", "/apis", route.Own(route.NoCredential), elsewhere},
 		{"*", "/apis/{group}", route.Own(route.NoCredential), elsewhere},
 		{"*", "/apis/{group}/{version}", route.Own(route.NoCredential), elsewhere},

@@ -30,6 +30,8 @@ func resource(kind Kind) (group, plural string, depth roles.Context) {
 		return roles.Management, strings.ToLower(string(kind)) + "s", roles.Global
 	case Metrics:
 		return roles.Drover, "metrics", roles.Global
+	case CloudCredential:
+		return roles.Drover, "objects", roles.Global
 	case SharedObject, Fleet, Backup:
 	}
 	return roles.Drover, strings.ToLower(string(kind)) + "s", roles.Global

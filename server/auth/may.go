@@ -71,6 +71,8 @@ const (
 	Event             Kind = "event"
 	// SharedObject is a Secret or ConfigMap that clusters refer to.
 	SharedObject Kind = "object"
+	// CloudCredential is a shared object with the keys of a bucket, in the form of /v3.
+	CloudCredential Kind = "cloudCredential"
 	// Fleet is one of machines without a cluster.
 	Fleet Kind = "fleet"
 	// Backup is one of the server itself.
@@ -235,7 +237,7 @@ func everybodyMay(who Identity, verb Verb, o Object) bool {
 	case Cluster, RegistrationToken, Machine, NodePool, EtcdBackup, Project, Operation, Event,
 		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, ProjectSecret:
 		return verb == List
-	case SharedObject: // its creator may do all with it
+	case SharedObject, CloudCredential: // its creator may do all with it
 		return verb == List || own && (verb == Get || verb == Update || verb == Remove)
 	case Tunnel, Metrics, PlanSecret, Namespace, Fleet, Backup, ProvisionedCluster, ClusterMachine, Audit, Directory:
 	}
@@ -258,7 +260,7 @@ func openSetting(name string) bool {
 func Lost(before, now Identity) bool {
 	for _, kind := range []Kind{
 		Cluster, RegistrationToken, Machine, Project, Setting, User, Operation, Event, Fleet, EtcdBackup, ProvisionedCluster, ClusterMachine,
-		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, Principal, PlanSecret, Namespace, Tunnel, SharedObject, Backup, ProjectSecret,
+		GlobalRole, GlobalRoleBinding, RoleTemplate, ClusterBinding, ProjectBinding, Principal, PlanSecret, Namespace, Tunnel, SharedObject, CloudCredential, Backup, ProjectSecret,
 	} {
 		if May(before, Get, Object{Kind: kind}) && !May(now, Get, Object{Kind: kind}) {
 			return true

@@ -142,7 +142,7 @@ func (a *Applier) ApplyStream(ctx context.Context, stream clusterspec.Stream, re
 		}
 		result.Cluster = cluster
 		result.Warnings = append(clusterspec.Warnings(doc, a.Versions()), a.warnings(cluster)...)
-		result.Warnings = append(result.Warnings, references.Unusable(cluster, find)...)
+		result.Warnings = append(result.Warnings, references.Faults(cluster, find)...)
 		if cluster.Spec.RKE1() {
 			if err := a.rke1(ctx, &result, cluster, request.DryRun); err != nil {
 				return nil, err

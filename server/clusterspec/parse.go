@@ -60,7 +60,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 		var key, name string
 		if objects.Is(text) {
 			var o objects.Object
-			o, bad = objects.Read(text, DefaultNamespace, filledByServer)
+			o, bad = objects.Read(text, DefaultNamespace, FilledByServer)
 			key, name = o.Key(), o.Name
 			stream.Objects = append(stream.Objects, o)
 		} else {
@@ -86,7 +86,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
-	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: filledByServer, IgnoreZero: OfRancher})
+	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: FilledByServer, IgnoreZero: OfRancher})
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -120,8 +120,8 @@ func ParseSpec(data []byte, known *versions.Data) (Document, error) {
 	return docs[0], nil
 }
 
-// filledByServer are fields that clients send back as they read them.
-func filledByServer(path string) bool {
+// FilledByServer are fields that clients send back as they read them.
+func FilledByServer(path string) bool {
 	switch path {
 	case "status", "id", "type", "links", "actions", "actionLinks",
 		"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp", "metadata.managedFields",

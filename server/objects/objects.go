@@ -1,5 +1,5 @@
 // Package objects holds the Secrets and ConfigMaps that clusters refer to by name and hosts get by their plans: what
-// they are, and how they are read from YAML or JSON. What is in them is repeated nowhere, in no error either.
+// they are, and how they are read from YAML or JSON. What is in them is repeated in no error.
 package objects
 
 import (
@@ -58,6 +58,9 @@ const (
 	TLSSecret          = "kubernetes.io/tls"
 )
 
+// CredentialsNamespace has the credentials that are made over /v3. Source: rancher/rancher pkg/namespace, GlobalNamespace.
+const CredentialsNamespace = "cattle-global-data"
+
 // Metadata are the parts of the metadata that an owner may set.
 type Metadata struct {
 	Name        string            `json:"name"`
@@ -66,7 +69,7 @@ type Metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Object is a Secret or a ConfigMap. Its values are shown nowhere. Key: Object.Key.
+// Object is a Secret or a ConfigMap. Its values are shown to those alone who may read it, by Object.Form. Key: Object.Key.
 type Object struct {
 	// Kind is Secret or ConfigMap.
 	Kind string `json:"kind"`

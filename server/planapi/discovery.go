@@ -17,7 +17,7 @@ func Core() discovery.Group {
 		Version: "v1", OpenAPI: []byte(openAPI),
 		Resources: []metav1.APIResource{
 			{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", ShortNames: []string{"ns"}, Verbs: metav1.Verbs{"get", "list", "watch"}},
-			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get", "list", "patch", "update", "watch"}},
+			{Name: "secrets", SingularName: "secret", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}},
 		},
 	}
 }

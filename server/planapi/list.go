@@ -4,11 +4,13 @@ package planapi
 
 import (
 	"bufio"
+	"encoding/json"
 	"net/http"
 
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/listing"
 	"github.com/drover-project/drover/server/planapi/fanout"
+	"github.com/drover-project/drover/server/references"
 )
 
 // listOptions are the query of a list or watch.
@@ -51,13 +53,12 @@ func scopeOf(namespace string, o listing.Options) fanout.Scope {
 
 func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 	who, err := a.caller(r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if r.Method != http.MethodGet {
-		if !may(who, auth.Create, "") {
-			return forbidden("with " + r.Method)
-		}
+	case r.Method != http.MethodGet && !may(who, auth.Create, ""):
+		return forbidden("with " + r.Method)
+	case r.Method != http.MethodGet:
 		return methodNotAllowed(r, "a plan Secret lives and ends with its machine")
 	}
 	o, err := readListOptions(r)
@@ -77,10 +78,11 @@ func (a *API) secrets(w http.ResponseWriter, r *http.Request) error {
 		}
 		return a.watch(w, r, who, o)
 	}
-	return a.list(w, o)
+	return a.list(w, who, r.PathValue("namespace"), o)
 }
 
-func (a *API) list(w http.ResponseWriter, o listOptions) error {
+// list has the Secrets of people, too, which whoever sees plans may read.
+func (a *API) list(w http.ResponseWriter, who auth.Identity, namespace string, o listOptions) error {
 	revision := a.state.Store.Revision() // before the list: everything up to it is in the list
 	if o.Match == "Exact" && o.Version != revision {
 		return expired("resourceVersion %d is not kept, the server is at %d: list again without one", o.Version, revision)
@@ -90,15 +92,19 @@ func (a *API) list(w http.ResponseWriter, o listOptions) error {
 	b := bufio.NewWriterSize(w, 32<<10)
 	_, _ = b.WriteString(`{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"` + decimal(revision) + `"},"items":[`)
 	var buffer []byte
-	first := true
+	comma := ""
 	for _, d := range a.hub.List(&o.scope) {
-		if !first {
-			_ = b.WriteByte(',')
-		}
-		first = false
-		buffer = appendSecret(buffer[:0], d)
+		_, _ = b.WriteString(comma)
+		comma, buffer = ",", appendSecret(buffer[:0], d)
 		if _, err := b.Write(buffer); err != nil {
 			return nil // the client has gone; the header is sent already
+		}
+	}
+	if who.PlanSecret == "" {
+		for _, d := range references.Secrets(a.state, who, namespace, o.Options) {
+			text, _ := json.Marshal(d.Value.Form(d.Revision)) // texts alone
+			_, _ = b.WriteString(comma + string(text))
+			comma = ","
 		}
 	}
 	_, _ = b.WriteString("]}\n")

@@ -100,7 +100,7 @@ func TestDiscovery(t *testing.T) {
 		"/version": `"gitVersion":"v1.34.0+drover"`,
 		"/api":     `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}`,
 		"/apis":    `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-		"/api/v1":  `"name":"secrets","singularName":"secret","namespaced":true,"kind":"Secret","verbs":["get","list","patch","update","watch"]`,
+		"/api/v1":  `"name":"secrets","singularName":"secret","namespaced":true,"kind":"Secret","verbs":["create","delete","get","list","patch","update","watch"]`,
 	} {
 		a := f.get(t, path+"?timeout=32s", "")
 		if a.HTTP != http.StatusOK || !strings.Contains(a.Text, want) {

@@ -145,5 +145,5 @@ func (a *API) unknown(_ http.ResponseWriter, r *http.Request) error {
 	case !may(who, auth.List, ""):
 		return forbidden(r.URL.Path)
 	}
-	return fail(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource: this is drover and not Kubernetes, it serves plan Secrets only")
+	return fail(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource: this is drover and not Kubernetes, it serves Secrets only")
 }

@@ -30,15 +30,18 @@ func (k MachineKey) Namespace() string { return before(string(k), '/') }
 // Name is the machine's name.
 func (k MachineKey) Name() string { return after(string(k), '/') }
 
-// planSecretSuffix ends the names of plan Secrets. Source: rancher/rancher pkg/capr, PlanSecretFromBootstrapName.
-const planSecretSuffix = "-machine-plan"
+// PlanSecretEnd ends the names of plan Secrets. Source: rancher/rancher pkg/capr, PlanSecretFromBootstrapName.
+const PlanSecretEnd = "-machine-plan"
 
 // PlanSecret is the key of the machine's plan Secret: "<namespace>/<name>-machine-plan".
-func (k MachineKey) PlanSecret() string { return string(k) + planSecretSuffix }
+func (k MachineKey) PlanSecret() string { return string(k) + PlanSecretEnd }
+
+// IsPlanSecret says whether a Secret of that name is a plan Secret, or would be taken for one.
+func IsPlanSecret(name string) bool { return strings.HasSuffix(name, PlanSecretEnd) }
 
 // MachineOfPlanSecret is the key of the machine whose plan Secret has that key.
 func MachineOfPlanSecret(key string) MachineKey {
-	return MachineKey(strings.TrimSuffix(key, planSecretSuffix))
+	return MachineKey(strings.TrimSuffix(key, PlanSecretEnd))
 }
 
 // Subject is a machine as tunnels call it: its key, with a colon instead of the slash for a

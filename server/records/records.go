@@ -316,7 +316,7 @@ type DockerHost struct {
 }
 
 // PlanSecretName is the name of the machine's plan Secret.
-func (m Machine) PlanSecretName() string { return m.Name + planSecretSuffix }
+func (m Machine) PlanSecretName() string { return m.Name + PlanSecretEnd }
 
 // MachineState is a registration state that a person sees.
 type MachineState string

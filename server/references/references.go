@@ -60,9 +60,10 @@ func Named(key string) string {
 }
 
 // Reads says whether a person may read an object now.
-func Reads(who auth.Identity, o objects.Object) bool { return auth.May(who, auth.Get, about(o)) }
+func Reads(who auth.Identity, o objects.Object) bool { return auth.May(who, auth.Get, About(o)) }
 
-func about(o objects.Object) auth.Object {
+// About is how auth.May knows an object.
+func About(o objects.Object) auth.Object {
 	return auth.Object{Kind: auth.SharedObject, Key: o.Key(), Owner: o.CreatorID}
 }
 

@@ -22,10 +22,10 @@ type DeniedError struct{ Reason string }
 
 func (e *DeniedError) Error() string { return e.Reason }
 
-// MayEnter refuses a namespace in which a person may make nothing: a *DeniedError. The common one is open to all. Others are for
+// MayEnter refuses a namespace in which a person may make nothing: a *DeniedError. The common one and that of credentials are open to all. Others are for
 // administrators, for people who may change all objects, and for those who have something there: a cluster that they own, or an object that they made.
 func MayEnter(s *state.State, who auth.Identity, namespace string) error {
-	if namespace == clusterspec.DefaultNamespace || auth.May(who, auth.Update, auth.Object{Kind: auth.SharedObject}) {
+	if namespace == clusterspec.DefaultNamespace || namespace == objects.CredentialsNamespace || auth.May(who, auth.Update, auth.Object{Kind: auth.SharedObject}) {
 		return nil
 	}
 	for _, d := range s.Clusters.List() {
@@ -77,7 +77,7 @@ func Prepare(s *state.State, who auth.Identity, given []objects.Object) (all []W
 func prepare(s *state.State, who auth.Identity, o objects.Object) (Writing, error) {
 	d, exists := s.Objects.Get(o.Key())
 	switch {
-	case exists && !auth.May(who, auth.Update, about(d.Value)):
+	case exists && !auth.May(who, auth.Update, About(d.Value)):
 		return Writing{}, &DeniedError{Reason: fmt.Sprintf("%s is not yours to change: choose another name", Named(o.Key()))}
 	case exists:
 		o.UID, o.CreatorID = d.Value.UID, d.Value.CreatorID

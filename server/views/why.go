@@ -146,6 +146,23 @@ func OfCauses(cl records.Cluster, machines []records.Machine, operation *Operati
 	return w
 }
 
+// Named is the tree of a cluster with what is wrong with the Secrets and ConfigMaps that its document names, which stands in front:
+// machines get no plan because of it. The tree of one machine stays as it is.
+func (w Why) Named(faults []string) Why {
+	if w.Machine != "" || len(faults) == 0 {
+		return w
+	}
+	var first []Cause
+	for _, fault := range faults {
+		first = append(first, Cause{State: w.State, Cause: fault, Since: w.Since, Fix: "put it right in the Secret, or in the cluster's document, and apply the document again"})
+	}
+	w.Causes, w.Well = append(first, w.Causes...), false
+	if n := len(w.Causes) - MaxCauses; n > 0 {
+		w.Causes, w.More = w.Causes[:MaxCauses], w.More+n
+	}
+	return w
+}
+
 // OfFleetCauses is OfCauses for a fleet, whose machines depend on each other only while a plan is given to several.
 func OfFleetCauses(f records.Fleet, machines []records.Machine, operation *OperationSummary, machine string) Why {
 	cl := records.Cluster{Object: f.Object, ID: f.ID, Status: records.ClusterStatus{State: planner.ClusterActive, Since: f.Created}}

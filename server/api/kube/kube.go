@@ -227,7 +227,10 @@ func Elsewhere(h route.Handler) route.Handler {
 
 // reviewed are the types that reviews are about: those of the table, and what package planapi has.
 func (a *API) reviewed() []reviews.Type {
-	all := []reviews.Type{{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}}}
+	all := []reviews.Type{
+		{Plural: "secrets", Of: auth.PlanSecret, Verbs: []string{"get", "list", "patch", "update", "watch"}},
+		{Plural: "secrets", Of: auth.SharedObject, Verbs: []string{"create", "delete", "get", "list", "patch", "update"}},
+	}
 	for _, r := range append([]*Resource{a.Clusters, a.Management, a.Settings, a.Machines, a.Namespaces}, a.OfPeople...) {
 		all = append(all, reviews.Type{Group: r.Group, Plural: r.Plural, Of: r.Of, Verbs: r.Verbs, May: func(namespace, name string) auth.Object {
 			key := name

@@ -18,8 +18,7 @@ import (
 // ListObjects is GET /v1-drover/objects: those that the caller may read.
 func (a *API) ListObjects(c *route.Call) (route.Answer, error) {
 	seen := slices.DeleteFunc(a.State.Objects.List(), func(d store.Document[objects.Object]) bool { return !references.Reads(c.Who, d.Value) })
-	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key },
-		func(d store.Document[objects.Object]) views.NamedObject { return views.OfObject(d.Value) })
+	return route.Page(c, seen, func(d store.Document[objects.Object]) string { return d.Key }, func(d store.Document[objects.Object]) views.NamedObject { return views.OfObject(d.Value) })
 }
 
 // RemoveObject is DELETE /v1-drover/objects/{kind}/{namespace}/{name}, where kind is Secret or ConfigMap. One that a

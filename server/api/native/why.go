@@ -19,6 +19,7 @@ import (
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
 	"github.com/drover-project/drover/server/store"
 	"github.com/drover-project/drover/server/views"
 )
@@ -60,7 +61,7 @@ func (a *API) WhyMachine(c *route.Call) (route.Answer, error) {
 
 func (a *API) why(c *route.Call, cluster store.Document[records.Cluster], machine string) (route.Answer, error) {
 	key := records.ClusterKey(cluster.Key)
-	answer := views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine)
+	answer := views.OfCauses(cluster.Value, a.machinesOf(key), a.underWay(key), machine).Named(references.Faults(cluster.Value, references.Stored(a.State)))
 	hostLogs{a, c}.read(answer.Causes)
 	return route.Answer{Status: http.StatusOK, Body: answer}, nil
 }

@@ -1,5 +1,5 @@
 // Package outside is where administrators configure outside directories: drover's own API, in which a directory is a document,
-// and the type authConfig of /v3, which only shows them. Secrets go in and never come out.
+// and the type authConfig of /v3, as which Terraform configures them. Secrets go in and never come out.
 //
 // Wire source: rancher/rancher pkg/client/generated/management/v3 (AuthConfig and the types that extend it).
 package outside
@@ -27,6 +27,8 @@ const maxBody = 256 << 10
 type API struct {
 	// Desk has them; nil answers 503.
 	Desk *desk.Desk
+	// V3 shows what was changed; it is set after it was made with Kind.
+	V3 *management.API
 }
 
 // Kind is the type authConfig.
@@ -40,19 +42,19 @@ func (a *API) Kind() management.Kind {
 				"allowedPrincipalIds": {Type: "array[string]"}, "displayName": text,
 			}),
 		},
-		List: func(*route.Call) []norman.Object {
+		List: func(c *route.Call) []norman.Object {
 			objects := []norman.Object{config(records.Directory{Kind: "local", Access: records.Unrestricted})}
 			for _, kind := range directories.Kinds() {
-				objects = append(objects, config(a.one(kind)))
+				objects = append(objects, a.shown(a.one(kind), c.URLs.Base))
 			}
 			return objects
 		},
-		Get: func(_ *route.Call, id string) (norman.Object, bool) {
+		Get: func(c *route.Call, id string) (norman.Object, bool) {
 			if id == "local" {
 				return config(records.Directory{Kind: id, Access: records.Unrestricted}), true
 			}
 			d := a.one(id)
-			return config(d), d.Kind != ""
+			return a.shown(d, c.URLs.Base), d.Kind != ""
 		},
 	}
 }
@@ -106,15 +108,23 @@ func (a *API) Set(c *route.Call) (route.Answer, error) {
 	if err != nil {
 		return route.Answer{}, err
 	}
-	d, err := a.Desk.Set(c.Ctx(), c.Who, text)
-	if bad, ok := errors.AsType[*desk.ConfigError](err); ok {
-		return route.Answer{}, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "%s", reasons(bad.Err))
-	}
+	d, err := a.set(c, text)
 	if err != nil {
 		return route.Answer{}, err
 	}
-	c.Concern(d.Kind)
 	return route.Answer{Status: http.StatusOK, Body: views.OfDirectory(d)}, nil
+}
+
+// set configures a directory by a document.
+func (a *API) set(c *route.Call, text []byte) (records.Directory, error) {
+	d, err := a.Desk.Set(c.Ctx(), c.Who, text)
+	if bad, ok := errors.AsType[*desk.ConfigError](err); ok {
+		return d, norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "%s", reasons(bad.Err))
+	}
+	if err == nil {
+		c.Concern(d.Kind)
+	}
+	return d, err
 }
 
 func reasons(err error) string {

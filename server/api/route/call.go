@@ -154,7 +154,7 @@ func (c *Call) Fail(err error) {
 		say("request failed", "method", c.R.Method, "path", c.R.URL.EscapedPath(), "error", err)
 	}
 	if c.Row != nil && c.Row.Access.asStatus() {
-		SendStatus(c.W, statusOf(err, answer))
+		SendStatus(c.W, StatusOf(err, answer))
 		return
 	}
 	if c.Row != nil && c.Row.Access.page && c.env.Refuse != nil {

@@ -61,6 +61,9 @@ func Envelope(err error) *norman.Error {
 	if denied, ok := errors.AsType[*references.DeniedError](err); ok {
 		return norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "%s", denied.Reason)
 	}
+	if bad, ok := errors.AsType[*references.InvalidError](err); ok {
+		return norman.Invalid(norman.InvalidOption, bad.Field, "%s", bad.Reason)
+	}
 	if _, ok := errors.AsType[*records.ExportedError](err); ok {
 		return norman.Errorf(http.StatusConflict, norman.Conflict, "%v", err)
 	}

@@ -28,8 +28,8 @@ func SendStatus(w http.ResponseWriter, status metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// statusOf is an error for clients of Kubernetes; answer is the same in the words of the other surfaces.
-func statusOf(err error, answer *norman.Error) metav1.Status {
+// StatusOf is an error for clients of Kubernetes; answer is the same in the words of the other surfaces.
+func StatusOf(err error, answer *norman.Error) metav1.Status {
 	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return known.ErrStatus
 	}

@@ -23,6 +23,8 @@ type Type struct {
 	Collection string
 	// Own says that everybody may list objects of the type, and sees their own alone.
 	Own bool
+	// Reveals says that the objects have what opens a host or a cluster: the audit log has each use.
+	Reveals bool
 	// List is in the order of the ids, which are "<namespace>/<name>" or "<name>".
 	List func() []Seen
 	Get  func(id string) (Seen, bool)

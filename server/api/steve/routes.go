@@ -118,8 +118,11 @@ func (k *kind) methods(who auth.Identity) (Schema, bool) {
 // allows says whether somebody may do something with some object of the type, and the table has it. Of what everybody has, all
 // list and get their own.
 func (k *kind) allows(who auth.Identity, verb auth.Verb) bool {
-	if k.own() {
-		return verb == auth.ListAll || verb == auth.Get || slices.Contains(k.verbs, verb)
+	if k.own() && (verb == auth.ListAll || verb == auth.Get) {
+		return true
+	}
+	if k.own() && (verb == auth.Update || verb == auth.Remove) {
+		return slices.Contains(k.verbs, verb) && (auth.Somewhere(who, verb, k.of) || auth.Somewhere(who, auth.Create, k.of)) // of their own
 	}
 	return slices.Contains(k.verbs, verb) && auth.Somewhere(who, verb, k.of)
 }
@@ -290,6 +293,15 @@ func (a *API) Resource(do Handler) route.Handler {
 func (a *API) Get(call *route.Call) (route.Answer, error) {
 	c := a.start(call)
 	return a.show(c, c.id, http.StatusOK, norman.Missing(c.kind.schema.ID(), c.id))
+}
+
+// Shown answers with an object that the caller made or changed, by its id.
+func (c *Request) Shown(id string, status int) (route.Answer, error) {
+	o, ok := c.kind.get(c, id)
+	if !ok {
+		return route.Answer{}, norman.Missing(c.kind.schema.ID(), id)
+	}
+	return route.Answer{Status: status, Body: c.present(c.kind, o)}, nil
 }
 
 // show answers with an object; with missing where it is gone.

@@ -17,14 +17,21 @@ type Schema struct {
 	CollectionMethods, ResourceMethods []string
 }
 
-// ID is "<group>.<kind in lower case>", without the group where it is the core group.
-func (s Schema) ID() string { return strings.TrimPrefix(s.Group+"."+strings.ToLower(s.Kind), ".") }
+// ID is "<group>.<kind in lower case>"; types of the core group have no group in front.
+func (s Schema) ID() string { return s.in(".", strings.ToLower(s.Kind)) }
 
-// Plural is the type's segment in URLs, "<group>.<resource>" or, in the core group, the resource.
-func (s Schema) Plural() string { return strings.TrimPrefix(s.Group+"."+s.Resource, ".") }
+// Plural is the type's segment in URLs, "<group>.<resource>".
+func (s Schema) Plural() string { return s.in(".", s.Resource) }
 
 // APIVersion is that of the objects.
-func (s Schema) APIVersion() string { return s.Group + "/" + s.Version }
+func (s Schema) APIVersion() string { return s.in("/", s.Version) }
+
+func (s Schema) in(separator, name string) string {
+	if s.Group == "" {
+		return name
+	}
+	return s.Group + separator + name
+}
 
 // Document is the schema as clients read it; base is the URL of the API.
 func (s Schema) Document(base string) map[string]any {
@@ -35,6 +42,34 @@ func (s Schema) Document(base string) map[string]any {
 		"attributes": map[string]any{
 			"group": s.Group, "version": s.Version, "kind": s.Kind, "resource": s.Resource, "namespaced": s.Namespaced,
 		},
+	}
+}
+
+// escaped are fields of Kubernetes objects whose names /v1 uses itself.
+var escaped = []string{"type", "id", "links", "actions"}
+
+// Escape gives fields of a Kubernetes object whose names /v1 uses itself the names that they have there, with an underscore in front.
+func (s Schema) Escape(o map[string]any) {
+	for _, field := range escaped {
+		if value, ok := o[field]; ok {
+			o["_"+field] = value
+			delete(o, field)
+		}
+	}
+}
+
+// Unescape makes of an object that a client sends one of Kubernetes. The type of a Secret may also be written as Kubernetes has it.
+func (s Schema) Unescape(o map[string]any) {
+	kind, _ := o["type"].(string)
+	for _, field := range escaped {
+		delete(o, field)
+		if value, ok := o["_"+field]; ok {
+			o[field] = value
+			delete(o, "_"+field)
+		}
+	}
+	if s.Kind == "Secret" && o["type"] == nil && kind != "" && kind != s.ID() {
+		o["type"] = kind
 	}
 }
 

@@ -70,10 +70,10 @@ func (j *joining) may(name string) bool {
 	return from == "" || from == j.project || auth.May(j.caller, auth.Update, about)
 }
 
-// made records what the cluster says that it has made. Of a namespace that is in no project the caller is warned.
-func (j *joining) made(ctx context.Context, answer *http.Response) {
+// made records what the cluster says that it has made. Of a namespace that is in no project it returns a warning for the caller.
+func (j *joining) made(ctx context.Context, answer *http.Response) (warning string) {
 	if j == nil || answer.StatusCode != http.StatusCreated || !isJSON(answer.Header) {
-		return
+		return ""
 	}
 	var n namespace
 	answer.Body = peek(answer.Body, &n)
@@ -81,12 +81,20 @@ func (j *joining) made(ctx context.Context, answer *http.Response) {
 	if j.may(name) {
 		err := j.membership.Move(ctx, j.cluster, n.Metadata.UID, name, j.known.BuiltIn(name), j.project)
 		if err == nil {
-			return
+			return ""
 		}
 		why = err.Error()
 	}
-	if warning, err := apinet.NewWarningHeader(299, "drover", fmt.Sprintf("namespace %.80q is not in project %s, and its annotation will be taken away: %s", name, j.project, why)); err == nil {
-		answer.Header.Add("Warning", warning)
+	return fmt.Sprintf("namespace %.80q is not in project %s, and its annotation will be taken away: %s", name, j.project, why)
+}
+
+// warn adds a warning to the header of an answer; "" adds none.
+func warn(h http.Header, text string) {
+	if text == "" {
+		return
+	}
+	if warning, err := apinet.NewWarningHeader(299, "drover", text); err == nil {
+		h.Add("Warning", warning)
 	}
 }
 

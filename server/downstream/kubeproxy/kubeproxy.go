@@ -60,14 +60,9 @@ type Proxy struct {
 // Kubernetes Status objects whenever the cluster itself does not answer.
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identity) {
 	id, path, rawPath := split(r.URL)
-	d, ok := p.State.ClustersByID.First(id)
-	cluster := d.Value
-	if !ok || !auth.May(caller, auth.Proxy, auth.OfCluster(id)) {
-		if ok && caller.ClusterID != "" && caller.ClusterID != id {
-			refuse(w, http.StatusUnauthorized, "Unauthorized", "this token is limited to cluster "+caller.ClusterID)
-			return
-		}
-		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("there is no cluster %q: it was removed, or is of another server, or you may not see it", id))
+	cluster, denied := p.find(id, caller)
+	if denied != nil {
+		send(w, *denied)
 		return
 	}
 	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
@@ -82,7 +77,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 	}
 	done, ok := p.busy.begin(caller.UserID)
 	if !ok {
-		tooMany(w)
+		send(w, tooMany())
 		return
 	}
 	defer done()
@@ -104,7 +99,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 			to.sign(pr.Out.Header, pr.In.Host)
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			joins.made(r.Context(), answer)
+			warn(answer.Header, joins.made(r.Context(), answer))
 			if proof.ByCookie(r) {
 				confine(answer.Header)
 			}
@@ -119,15 +114,8 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		},
 		ErrorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 	}
-	// A watch, a log or a shell ends with the token that it was opened by, and with the rights that the
-	// cluster gave it for.
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	if p.Until != nil {
-		defer p.Until(caller, func(now auth.Identity) bool {
-			return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
-		}, cancel)()
-	}
+	ctx, end := p.within(r.Context(), id, caller, owns)
+	defer end()
 	if resend.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
 	}
@@ -171,30 +159,56 @@ func confine(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
+// find is the cluster of an ID, which the caller may use, or why there is none.
+func (p *Proxy) find(id string, caller auth.Identity) (records.Cluster, *status) {
+	d, ok := p.State.ClustersByID.First(id)
+	switch {
+	case ok && auth.May(caller, auth.Proxy, auth.OfCluster(id)):
+		return d.Value, nil
+	case ok && caller.ClusterID != "" && caller.ClusterID != id:
+		return d.Value, &status{Code: http.StatusUnauthorized, Reason: "Unauthorized", Message: "this token is limited to cluster " + caller.ClusterID}
+	}
+	return d.Value, &status{Code: http.StatusNotFound, Reason: "NotFound", Message: fmt.Sprintf("there is no cluster %q: it was removed, or is of another server, or you may not see it", id)}
+}
+
+// within is a context that ends with the token by which a request came, and with the rights that the cluster gave it for: a watch, a
+// log or a shell lasts no longer.
+func (p *Proxy) within(ctx context.Context, id string, caller auth.Identity, owns bool) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	if p.Until == nil {
+		return ctx, cancel
+	}
+	stop := p.Until(caller, func(now auth.Identity) bool {
+		return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
+	}, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
 // fail answers when the cluster did not.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, cluster records.Cluster, err error) {
-	if r.Context().Err() != nil {
-		return
+	if r.Context().Err() == nil {
+		send(w, p.failure(cluster, err))
 	}
+}
+
+// failure says why a cluster did not answer.
+func (p *Proxy) failure(cluster records.Cluster, err error) status {
 	if _, ok := errors.AsType[*downstream.UnavailableError](err); ok {
 		message := fmt.Sprintf("cluster %s (%s) cannot be reached: %v", cluster.ID, cluster.Name, err)
 		if !cluster.Status.Since.IsZero() && !cluster.Status.Connected {
 			message += fmt.Sprintf(" (%s since %s)", cluster.Status.State, cluster.Status.Since.UTC().Format("2006-01-02T15:04:05Z"))
 		}
 		// No Retry-After: kubectl and client-go would wait for minutes and never show the cause.
-		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", message)
-		return
+		return status{Code: http.StatusServiceUnavailable, Reason: "ServiceUnavailable", Message: message}
 	}
 	if errors.Is(err, errHangs) {
-		refuse(w, http.StatusGatewayTimeout, "Timeout", fmt.Sprintf("cluster %s (%s) has taken the request and not answered it for %s: its API server may hang", cluster.ID, cluster.Name, cmp.Or(p.Patience, defaultPatience)))
-		return
+		return status{Code: http.StatusGatewayTimeout, Reason: "Timeout", Message: fmt.Sprintf("cluster %s (%s) has taken the request and not answered it for %s: its API server may hang", cluster.ID, cluster.Name, cmp.Or(p.Patience, defaultPatience))}
 	}
 	if errors.Is(err, errRenewed) {
-		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err))
-		return
+		return status{Code: http.StatusServiceUnavailable, Reason: "ServiceUnavailable", Message: fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err)}
 	}
 	p.Logger.Info("request to a cluster failed", "cluster", cluster.Key(), "error", err)
-	refuse(w, http.StatusBadGateway, "ServiceUnavailable", fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err))
+	return status{Code: http.StatusBadGateway, Reason: "ServiceUnavailable", Message: fmt.Sprintf("cluster %s (%s): %v", cluster.ID, cluster.Name, err)}
 }
 
 // split cuts /k8s/clusters/<id> off, in both forms of the path, so that escaped slashes stay escaped.

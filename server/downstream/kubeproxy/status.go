@@ -32,11 +32,11 @@ func refuse(w http.ResponseWriter, code int, reason, message string) {
 }
 
 // tooMany refuses one request more than one person may have under way.
-func tooMany(w http.ResponseWriter) {
-	send(w, status{
+func tooMany() status {
+	return status{
 		Reason: "TooManyRequests", Code: http.StatusTooManyRequests, Details: &details{RetryAfterSeconds: 1},
 		Message: fmt.Sprintf("you have %d requests to clusters under way, watches among them; end some of them", maxRequests),
-	})
+	}
 }
 
 func send(w http.ResponseWriter, s status) {

@@ -1,4 +1,4 @@
-// Package types is what dashboards read over /v1 beside clusters and people: nodes, tokens, preferences and features. They are
+// Package types is what dashboards read over /v1 beside clusters: people, settings, nodes, tokens, preferences and features. They are
 // changed over /v3.
 package types
 

@@ -1,14 +1,44 @@
+// Types of what package persons and settings have.
+
 package types
 
 import (
 	"github.com/drover-project/drover/server/api/forms"
+	"github.com/drover-project/drover/server/api/kube/persons"
 	"github.com/drover-project/drover/server/api/steve"
 	"github.com/drover-project/drover/server/api/subscribe"
 	"github.com/drover-project/drover/server/auth"
 	"github.com/drover-project/drover/server/settings"
 )
 
-// Settings are those of the server; revision is that of one of them in the store.
+// Person is the type of users, roles, bindings or projects.
+func Person(k persons.Kind) steve.Type {
+	seen := func(o persons.Object) steve.Seen { return steve.Seen{About: o.May, Content: o.Content} }
+	return steve.Type{
+		Schema: steve.Schema{Group: k.Group, Version: k.Version, Kind: k.Kind, Resource: k.Plural, Namespaced: k.Namespaced}, Of: k.Of, Collection: k.Collection,
+		List: func() []steve.Seen {
+			var all []steve.Seen
+			for _, o := range k.List() {
+				all = append(all, seen(o))
+			}
+			return all
+		},
+		Get: func(id string) (steve.Seen, bool) {
+			o, ok := k.Get(id)
+			return seen(o), ok
+		},
+		Changed: func(c subscribe.Change) (string, *steve.Seen, bool) {
+			id, gone, ok := k.Changed(c)
+			if gone == nil {
+				return id, nil, ok
+			}
+			last := seen(*gone)
+			return id, &last, ok
+		},
+	}
+}
+
+// Settings are the type of settings; the revision is that of one by its name.
 func Settings(of *settings.Settings, revision func(name string) int64) steve.Type {
 	seen := func(s settings.Setting) steve.Seen {
 		return steve.Seen{About: auth.Object{Kind: auth.Setting, Key: s.Name}, Content: forms.Setting(s, revision(s.Name))}

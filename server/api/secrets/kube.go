@@ -1,0 +1,305 @@
+// Secrets as objects of Kubernetes.
+
+package secrets
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/drover-project/drover/server/api/norman"
+	"github.com/drover-project/drover/server/api/route"
+	"github.com/drover-project/drover/server/auth"
+	"github.com/drover-project/drover/server/listing"
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/patch"
+	"github.com/drover-project/drover/server/quotas"
+	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/references"
+	"github.com/drover-project/drover/server/store"
+)
+
+// Kube serves the Secrets of people at /api/v1, and hands on to plans all that is about plan Secrets: what names one, watches, requests of
+// those who are no people, and lists of those who may see plans, in which package planapi has the Secrets of people, too.
+func (a *API) Kube(plans route.Handler) route.Handler {
+	return func(c *route.Call) (route.Answer, error) {
+		namespace, name, ok := place(c.R.URL.Path)
+		query := c.Query()
+		// An agent names its Secret, and costs nothing here.
+		if !ok || records.IsPlanSecret(name) || query.Has("watch") || strings.Contains(query.Get("fieldSelector"), records.PlanSecretEnd) {
+			return plans(c)
+		}
+		if c.R.Method != http.MethodGet && c.R.Method != http.MethodHead && a.CatchUp != nil {
+			if err := a.CatchUp(c.Ctx()); err != nil {
+				return refuse(c, auth.ErrCutOff)
+			}
+		}
+		who, err := a.Authenticate(c.R)
+		switch {
+		case err != nil || auth.ActsAs(c.R) || who.ClusterID != "":
+			return plans(c) // which says why not
+		case name != "" && a.isPlan(namespace, name), name == "" && reads(c) && auth.May(who, auth.List, auth.Object{Kind: auth.PlanSecret}):
+			return plans(c)
+		}
+		c.R = c.R.WithContext(quotas.By(c.Ctx(), who.UserID))
+		k := kube{API: a, Call: c, who: who, namespace: namespace, name: name}
+		if err := k.serve(); err != nil {
+			return refuse(c, err)
+		}
+		return route.Answer{}, nil
+	}
+}
+
+func reads(c *route.Call) bool { return c.R.Method == http.MethodGet || c.R.Method == http.MethodHead }
+
+func (a *API) isPlan(namespace, name string) bool {
+	_, ok := a.State.PlanSecrets.Get(namespace + "/" + name)
+	return ok
+}
+
+// place is which Secrets a path is about.
+func place(path string) (namespace, name string, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) == 3 && parts[2] == "secrets":
+		return "", "", true
+	case len(parts) < 5 || len(parts) > 6 || parts[2] != "namespaces" || parts[4] != "secrets":
+		return "", "", false
+	case len(parts) == 6:
+		name = parts[5]
+	}
+	return parts[3], name, true
+}
+
+func refuse(c *route.Call, err error) (route.Answer, error) {
+	route.SendStatus(c.W, route.StatusOf(err, route.Envelope(err)))
+	return route.Answer{}, nil
+}
+
+// kube is one request.
+type kube struct {
+	*API
+	*route.Call
+	who             auth.Identity
+	namespace, name string
+}
+
+func (k kube) serve() error {
+	switch method := k.R.Method; {
+	case k.name == "" && reads(k.Call):
+		return k.list()
+	case k.name == "" && method == http.MethodPost && k.namespace != "":
+		return k.create()
+	case k.name == "":
+		return listing.Refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s is not possible for Secrets together: one after the other", method)
+	}
+	d, ok := references.Secret(k.State, k.who, k.namespace, k.name)
+	if !ok {
+		return k.missing()
+	}
+	switch k.R.Method {
+	case http.MethodGet, http.MethodHead:
+		k.SendPlain(http.StatusOK, d.Value.Form(d.Revision))
+		return nil
+	case http.MethodPut:
+		return k.replace()
+	case http.MethodPatch:
+		return k.patch()
+	case http.MethodDelete:
+		return k.remove(d)
+	}
+	return listing.Refuse(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "%s is not possible for a Secret", k.R.Method)
+}
+
+// missing is the error for a Secret that there is not, or that the caller may not read.
+func (k kube) missing() error {
+	return listing.Refuse(http.StatusNotFound, metav1.StatusReasonNotFound, "secrets %q not found", k.name)
+}
+
+func (k kube) list() error {
+	o, err := listing.Read(k.Query(), "metadata.name", "metadata.namespace", "type")
+	if err != nil {
+		return err
+	}
+	revision := k.State.Store.Revision()
+	items := []any{}
+	for _, d := range references.Secrets(k.State, k.who, k.namespace, o) {
+		items = append(items, d.Value.Form(d.Revision))
+	}
+	k.SendPlain(http.StatusOK, map[string]any{
+		"kind": "SecretList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}, "items": items,
+	})
+	return nil
+}
+
+func (k kube) dry() bool { return k.Query().Get("dryRun") != "" }
+
+// json takes no other form of a body: clients that can speak protobuf fall back to JSON.
+func (k kube) json() error {
+	if given := k.R.Header.Get("Content-Type"); given != "" && !strings.HasPrefix(given, "application/json") {
+		return listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "the body is %.80q, but must be application/json", given)
+	}
+	return nil
+}
+
+func (k kube) create() error {
+	if err := k.json(); err != nil {
+		return err
+	}
+	fields, err := body(k.Call)
+	if err != nil {
+		return err
+	}
+	d, err := k.put(fields, "", references.At{New: true, DryRun: k.dry()})
+	if errors.Is(err, errExists) {
+		return listing.Refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, "secrets %q already exists", d.Value.Name)
+	}
+	if err != nil {
+		return err
+	}
+	k.SendPlain(http.StatusCreated, d.Value.Form(d.Revision))
+	return nil
+}
+
+func (k kube) replace() error {
+	if err := k.json(); err != nil {
+		return err
+	}
+	fields, err := body(k.Call)
+	if err != nil {
+		return err
+	}
+	at := references.At{DryRun: k.dry()}
+	if at.Revision, err = version(fields); err != nil {
+		return err
+	}
+	d, err := k.put(fields, k.name, at)
+	if err != nil {
+		return err
+	}
+	k.SendPlain(http.StatusOK, d.Value.Form(d.Revision))
+	return nil
+}
+
+// errExists says that a Secret that is to be created is there, and that the caller may know it.
+var errExists = errors.New("the Secret exists already")
+
+func (k kube) put(fields map[string]any, name string, at references.At) (references.Document, error) {
+	text, err := filled(fields, k.namespace, name)
+	if err != nil {
+		return references.Document{}, err
+	}
+	o, err := read(text, k.namespace, name)
+	if err != nil {
+		return references.Document{}, err
+	}
+	if o.Namespace != k.namespace {
+		return references.Document{}, norman.Invalid(norman.InvalidOption, "metadata.namespace", "%.80q is not the namespace of the URL, %.80q", o.Namespace, k.namespace)
+	}
+	d, err := references.Put(k.Ctx(), k.State, k.who, o, at)
+	if _, exists := errors.AsType[*store.ExistsError](err); exists {
+		return references.Document{Value: o}, errExists
+	}
+	if text := references.Unbound(d.Value); err == nil && text != "" {
+		k.Warn(text)
+	}
+	return d, err
+}
+
+// tries bounds how often a patch is made again of a Secret that another changed in the meantime.
+const tries = 5
+
+func (k kube) patch() error {
+	text, err := norman.ReadBody(k.W, k.R, maxBody)
+	if err != nil {
+		return err
+	}
+	apply, err := readPatch(k.R.Header.Get("Content-Type"), text)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		is, ok := references.Secret(k.State, k.who, k.namespace, k.name)
+		if !ok {
+			return k.missing()
+		}
+		d, err := k.patched(is, apply)
+		if moved, ok := errors.AsType[*store.ConflictError](err); ok && try < tries && moved.Wanted == is.Revision {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.SendPlain(http.StatusOK, d.Value.Form(d.Revision))
+		return nil
+	}
+}
+
+func (k kube) patched(is references.Document, apply patch.Func) (references.Document, error) {
+	original, err := json.Marshal(is.Value.Form(is.Revision))
+	if err != nil {
+		return is, fmt.Errorf("write secret %s/%s as JSON: %w", k.namespace, k.name, err)
+	}
+	text, err := apply(original)
+	if err != nil {
+		return is, unpatched(err)
+	}
+	var fields map[string]any
+	if json.Unmarshal(text, &fields) != nil || fields == nil {
+		return is, norman.Invalid(norman.InvalidBodyContent, "", "what the patch makes is not one JSON object")
+	}
+	at := references.At{DryRun: k.dry()}
+	if at.Revision, err = version(fields); err != nil {
+		return is, err
+	}
+	return k.put(fields, k.name, at)
+}
+
+// readPatch reads a patch by its content type.
+func readPatch(contentType string, text []byte) (patch.Func, error) {
+	switch kind := patch.Type(contentType); kind {
+	case patch.Strategic:
+		return func(original []byte) ([]byte, error) {
+			return strategicpatch.StrategicMergePatch(original, text, corev1.Secret{})
+		}, nil
+	case patch.Merge, patch.JSON:
+		apply, err := patch.Read(kind, text, maxBody)
+		if err != nil {
+			return nil, unpatched(err)
+		}
+		return apply, nil
+	}
+	return nil, listing.Refuse(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"a Secret takes patches of the types %s, %s and %s; of kubectl apply, without --server-side", patch.Strategic, patch.Merge, patch.JSON)
+}
+
+// unpatched is an error of a patch, without what the library says of it: that could repeat a value.
+func unpatched(err error) error {
+	if errors.Is(err, patch.ErrTest) {
+		return norman.Errorf(http.StatusUnprocessableEntity, norman.InvalidBodyContent, "a test operation of the patch failed")
+	}
+	return listing.BadRequest("the patch cannot be applied to this Secret")
+}
+
+func (k kube) remove(d references.Document) error {
+	if !auth.May(k.who, auth.Remove, references.About(d.Value)) {
+		return listing.Refuse(http.StatusForbidden, metav1.StatusReasonForbidden, "%s is not yours to remove", references.Named(d.Key))
+	}
+	if !k.dry() {
+		if err := references.Remove(k.Ctx(), k.State, d.Key); err != nil {
+			return err
+		}
+	}
+	k.SendPlain(http.StatusOK, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: d.Value.Name, Kind: strings.ToLower(objects.Secret) + "s"},
+	})
+	return nil
+}

@@ -1,0 +1,328 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/server/objects"
+	"github.com/drover-project/drover/server/quotas"
+)
+
+const fleetSecrets = "/api/v1/namespaces/fleet-default/secrets"
+
+func secretOf(name, more string) string {
+	return `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"` + name + `","creationTimestamp":null}` + more + `}`
+}
+
+// TestSecretsByKubectl plays kubectl create, get, replace, patch, label and delete of a Secret, by a person with no right but to make clusters.
+func TestSecretsByKubectl(t *testing.T) {
+	for _, at := range []string{"", "/k8s/clusters/local"} {
+		t.Run("at "+at, func(t *testing.T) {
+			b := newBench(t)
+			_, ann := b.person("ann", "user")
+			_, bob := b.person("zoe", "user")
+			all := at + fleetSecrets
+			one := all + "/quay"
+			type shown struct {
+				Type, Reason, Message string
+				Metadata              struct {
+					Name, Namespace, UID, ResourceVersion string
+					Labels                                map[string]string
+				}
+				Data  map[string][]byte
+				Items []shownItem
+			}
+			ask := func(status int, token, method, path, body string, header ...string) shown {
+				t.Helper()
+				r := b.request(method, path, token, body, header...)
+				var s shown
+				if err := json.Unmarshal(r.raw, &s); err != nil || r.status != status {
+					t.Fatalf("%s %s: %d %s", method, path, r.status, r.raw)
+				}
+				return s
+			}
+			if s := ask(404, ann, "GET", one, ""); s.Reason != "NotFound" {
+				t.Errorf("before: %+v", s)
+			}
+			if s := ask(201, ann, "POST", all+"?dryRun=All", secretOf("quay", `,"stringData":{"username":"tide"},"type":"kubernetes.io/basic-auth"`)); string(s.Data["username"]) != "tide" {
+				t.Errorf("%+v", s)
+			}
+			ask(404, ann, "GET", one, "")
+			made := ask(201, ann, "POST", all, secretOf("quay", `,"stringData":{"username":"tide"},"type":"kubernetes.io/basic-auth"`))
+			if made.Type != "kubernetes.io/basic-auth" || made.Metadata.UID == "" || made.Metadata.Namespace != "fleet-default" {
+				t.Errorf("%+v", made)
+			}
+			if s := ask(409, ann, "POST", all, secretOf("quay", "")); s.Reason != "AlreadyExists" {
+				t.Errorf("again: %+v", s)
+			}
+			// Another person learns nothing of it, and takes no name away.
+			if s := ask(404, bob, "GET", one, ""); strings.Contains(s.Message, "tide") {
+				t.Error("revealed")
+			}
+			for _, method := range []string{"PUT", "DELETE", "PATCH"} {
+				ask(404, bob, method, one, secretOf("quay", ""), "Content-Type", "application/json")
+			}
+			ask(403, bob, "POST", all, secretOf("quay", ""))
+			if s := ask(200, bob, "GET", all, ""); len(s.Items) != 0 {
+				t.Errorf("another sees %+v", s)
+			}
+			// kubectl edit, label, patch.
+			ask(409, ann, "PUT", one, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"quay","resourceVersion":"1"},"stringData":{"username":"ebb"},"type":"kubernetes.io/basic-auth"}`)
+			ask(200, ann, "PUT", one, `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"quay","resourceVersion":"`+made.Metadata.ResourceVersion+`"},"stringData":{"username":"ebb"},"type":"kubernetes.io/basic-auth"}`)
+			ask(200, ann, "PATCH", one, `{"metadata":{"labels":{"pier":"4"}},"data":{"password":"`+base64.StdEncoding.EncodeToString([]byte("deep"))+`"}}`, "Content-Type", "application/strategic-merge-patch+json")
+			ask(200, ann, "PATCH", one, `[{"op":"replace","path":"/metadata/labels/pier","value":"5"}]`, "Content-Type", "application/json-patch+json")
+			ask(415, ann, "PATCH", one, `{}`, "Content-Type", "application/apply-patch+yaml")
+			got := ask(200, ann, "GET", one, "")
+			if string(got.Data["username"]) != "ebb" || string(got.Data["password"]) != "deep" || got.Metadata.Labels["pier"] != "5" || got.Metadata.UID != made.Metadata.UID {
+				t.Errorf("%+v", got)
+			}
+			if s := ask(200, ann, "GET", all+"?labelSelector=pier%3D5", ""); len(s.Items) != 1 {
+				t.Errorf("%+v", s)
+			}
+			if s := ask(200, ann, "GET", at+"/api/v1/secrets?fieldSelector=type%3DOpaque", ""); len(s.Items) != 0 {
+				t.Errorf("%+v", s)
+			}
+			// An administrator lists it beside the plans.
+			if s := ask(200, b.admin, "GET", at+"/api/v1/secrets", ""); len(s.Items) != 1 || s.Items[0].Metadata.Name != "quay" {
+				t.Errorf("%+v", s)
+			}
+			ask(405, ann, "DELETE", all, "")
+			ask(200, ann, "DELETE", one, "")
+			ask(404, ann, "DELETE", one, "")
+		})
+	}
+}
+
+type shownItem struct{ Metadata struct{ Name string } }
+
+// TestReleasesOfHelm plays how helm's storage keeps releases: created, listed by labels, replaced when superseded, removed.
+func TestReleasesOfHelm(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	release := func(version, status string) string {
+		return `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"sh.helm.release.v1.docks.v` + version + `","creationTimestamp":null,"labels":{"name":"docks","owner":"helm","status":"` + status + `","version":"` + version + `","createdAt":"1"}},"data":{"release":"SDRzSQ=="},"type":"helm.sh/release.v1"}`
+	}
+	list := func(selector string) int {
+		var got struct{ Items []json.RawMessage }
+		if err := json.Unmarshal(b.as(ann, "GET", fleetSecrets+"?labelSelector="+selector, "").raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		return len(got.Items)
+	}
+	if n := list("name%3Ddocks%2Cowner%3Dhelm"); n != 0 {
+		t.Errorf("%d", n)
+	}
+	b.as(ann, "POST", fleetSecrets, release("1", "pending-install"))
+	b.as(ann, "PUT", fleetSecrets+"/sh.helm.release.v1.docks.v1", release("1", "deployed"))
+	b.as(ann, "POST", fleetSecrets, release("2", "pending-upgrade"))
+	b.as(ann, "PUT", fleetSecrets+"/sh.helm.release.v1.docks.v1", release("1", "superseded"))
+	b.as(ann, "PUT", fleetSecrets+"/sh.helm.release.v1.docks.v2", release("2", "deployed"))
+	if n := list("name%3Ddocks%2Cowner%3Dhelm%2Cstatus%3Ddeployed"); n != 1 {
+		t.Errorf("%d are deployed", n)
+	}
+	for _, v := range []string{"1", "2"} {
+		b.as(ann, "DELETE", fleetSecrets+"/sh.helm.release.v1.docks.v"+v, "")
+	}
+	if n := list("owner%3Dhelm"); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+// TestSecretsThatAreNotKept holds what is refused over Kubernetes' form, and that no refusal repeats a value.
+func TestSecretsThatAreNotKept(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	for _, c := range []struct {
+		name, path, body string
+		status           int
+		says             string
+	}{
+		{"a plan's name", fleetSecrets, secretOf("custom-1-machine-plan", ""), 405, "lives and ends with its machine"},
+		{"a plan's type", fleetSecrets, secretOf("plan", `,"type":"rke.cattle.io/machine-plan"`), 422, "plans are made by the server"},
+		{"a service account's", fleetSecrets, secretOf("sa", `,"type":"kubernetes.io/service-account-token"`), 422, "no service accounts"},
+		{"half a certificate", fleetSecrets, secretOf("tls", `,"type":"kubernetes.io/tls","stringData":{"tls.crt":"mark-value"}`), 422, "needs tls.key"},
+		{"another namespace", fleetSecrets, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"prod"}}`, 422, "not the namespace of the URL"},
+		{"a namespace of others", "/api/v1/namespaces/prod/secrets", secretOf("a", ""), 403, "not given to you"},
+		{"immutable", fleetSecrets, secretOf("a", `,"immutable":true`), 422, "immutable"},
+		{"an unknown field", fleetSecrets, secretOf("a", `,"dat":{"a":"mark-value"}`), 422, "dat"},
+		{"no base64", fleetSecrets, secretOf("a", `,"data":{"a":"mark-value!"}`), 422, "is not base64"},
+		{"no object", fleetSecrets, `"mark-value"`, 422, "not one JSON object"},
+		{"another kind", fleetSecrets, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, 422, "where a Secret belongs"},
+		{"too large", fleetSecrets, secretOf("a", `,"stringData":{"a":"`+strings.Repeat("x", 1<<20+1)+`"}`), 422, "more than the 1024 KiB"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			token := ann
+			if c.status == 405 {
+				token = b.admin
+			}
+			path := c.path
+			if c.status == 405 {
+				path += "/custom-1-machine-plan"
+			}
+			r := b.request("POST", path, token, c.body)
+			if r.status != c.status || !strings.Contains(string(r.raw), c.says) || !strings.Contains(string(r.raw), `"Status"`) || strings.Contains(string(r.raw), "mark-value") {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+		})
+	}
+	if r := b.request("POST", fleetSecrets, ann, secretOf("x-machine-plan", "")); r.status != 422 || !strings.Contains(string(r.raw), "machine's plan") {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	if r := b.request("GET", fleetSecrets+"/a", b.user, "", "Impersonate-User", "u-1"); r.status != 403 {
+		t.Errorf("acting as another: %d %s", r.status, r.raw)
+	}
+	if n := len(b.st.Objects.List()); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+	b.limit(quotas.Documents.PerPerson(), "1")
+	for i, name := range []string{"a", "b"} {
+		r := b.request("POST", fleetSecrets, ann, secretOf(name, `,"stringData":{"a":"`+strings.Repeat("x", 600<<10)+`"}`))
+		if want := []int{201, 403}[i]; r.status != want || i == 1 && !strings.Contains(string(r.raw), "quota exceeded") {
+			t.Errorf("%s: %d %.300s", name, r.status, r.raw)
+		}
+	}
+}
+
+// TestSecretsOverV1 plays rancher2_secret_v2 with cluster_id = "local": schema, create, read, update with the version that was read, delete.
+func TestSecretsOverV1(t *testing.T) {
+	for _, at := range []string{"/v1", "/k8s/clusters/local/v1"} {
+		t.Run(at, func(t *testing.T) {
+			b := newBench(t)
+			_, ann := b.person("ann", "user")
+			_, bob := b.person("zoe", "user")
+			var schema struct {
+				CollectionMethods, ResourceMethods []string
+				Links                              map[string]string
+			}
+			if err := json.Unmarshal(b.as(ann, "GET", at+"/schemas/secret", "").raw, &schema); err != nil ||
+				strings.Join(schema.CollectionMethods, " ") != "GET POST" || strings.Join(schema.ResourceMethods, " ") != "GET PUT DELETE" {
+				t.Fatalf("%v %+v", err, schema)
+			}
+			all := strings.TrimPrefix(schema.Links["collection"], "https://drover.example")
+			body := func(value, version string) string {
+				return `{"_type":"Opaque","apiVersion":"v1","id":"","immutable":false,"kind":"Secret","metadata":{"creationTimestamp":null,"name":"mirror","namespace":"fleet-default","resourceVersion":"` + version + `"},"stringData":{"password":"` + value + `"},"type":"Opaque"}`
+			}
+			type secret struct {
+				ID, Type string
+				K8sType  string `json:"_type"`
+				Links    map[string]string
+				Data     map[string][]byte
+				Metadata struct {
+					ResourceVersion string
+					State           struct{ Name string }
+				}
+			}
+			parse := func(r result) (s secret) {
+				t.Helper()
+				if err := json.Unmarshal(r.raw, &s); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			made := parse(b.as(ann, "POST", all, body("low", "")))
+			if made.ID != "fleet-default/mirror" || made.Type != "secret" || made.K8sType != "Opaque" || string(made.Data["password"]) != "low" || made.Metadata.State.Name != "active" {
+				t.Errorf("%+v", made)
+			}
+			if r := b.request("POST", all, ann, body("low", "")); r.status != 409 {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+			self := strings.TrimPrefix(made.Links["self"], "https://drover.example")
+			got := parse(b.as(ann, "GET", all+"/"+made.ID, ""))
+			if got.Metadata.ResourceVersion != made.Metadata.ResourceVersion {
+				t.Errorf("%+v", got)
+			}
+			changed := parse(b.as(ann, "PUT", self, body("high", made.Metadata.ResourceVersion)))
+			if string(changed.Data["password"]) != "high" {
+				t.Errorf("%+v", changed)
+			}
+			if r := b.request("PUT", self, ann, body("low", made.Metadata.ResourceVersion)); r.status != 409 {
+				t.Errorf("an old version: %d %s", r.status, r.raw)
+			}
+			for _, method := range []string{"GET", "PUT", "DELETE"} {
+				if r := b.request(method, self, bob, body("x", "")); r.status != 404 || strings.Contains(string(r.raw), "high") {
+					t.Errorf("another's %s: %d %s", method, r.status, r.raw)
+				}
+			}
+			if r := b.request("GET", all, bob, ""); r.status != 200 || strings.Contains(string(r.raw), "mirror") {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+			// A cluster that uses it holds it.
+			b.as(ann, "POST", "/v1-drover/apply", referringTo("harbour", "file", "mirror"))
+			if !b.usable("harbour") {
+				t.Error("who made it and named it gave no right")
+			}
+			if r := b.request("DELETE", self, ann, ""); r.status != 409 || !strings.Contains(string(r.raw), "cluster fleet-default/harbour refers to it") {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+			if r := b.request("DELETE", fleetSecrets+"/mirror", ann, ""); r.status != 409 {
+				t.Errorf("%d %s", r.status, r.raw)
+			}
+			if err := b.st.Clusters.Delete(t.Context(), "fleet-default/harbour", 0); err != nil {
+				t.Fatal(err)
+			}
+			if r := b.as(ann, "DELETE", self, ""); r.status != http.StatusNoContent {
+				t.Errorf("%d", r.status)
+			}
+		})
+	}
+}
+
+// TestCloudCredentials plays rancher2_cloud_credential with s3_credential_config, and a cluster that names what came of it.
+func TestCloudCredentials(t *testing.T) {
+	b := newBench(t)
+	_, ann := b.person("ann", "user")
+	_, bob := b.person("zoe", "user")
+	type credential struct {
+		ID, Name, Description string
+		S3                    map[string]any `json:"s3credentialConfig"`
+	}
+	parse := func(r result) (c credential) {
+		t.Helper()
+		if err := json.Unmarshal(r.raw, &c); err != nil || strings.Contains(string(r.raw), "deep-key") {
+			t.Fatalf("%v %s", err, r.raw)
+		}
+		return c
+	}
+	made := parse(b.as(ann, "POST", "/v3/cloudcredentials", `{"type":"cloudCredential","name":"vault","description":"of the docks","s3credentialConfig":{"accessKey":"AK1","secretKey":"deep-key","defaultBucket":"snaps","defaultRegion":"eu-1","defaultSkipSSLVerify":"false"}}`))
+	if !strings.HasPrefix(made.ID, "cattle-global-data:cc-") || made.Name != "vault" || made.S3["accessKey"] != "AK1" || made.S3["defaultBucket"] != "snaps" || made.S3["secretKey"] != nil {
+		t.Fatalf("%+v", made)
+	}
+	self := "/v3/cloudCredentials/" + made.ID
+	changed := parse(b.as(ann, "PUT", self, `{"name":"vault-2","description":"","annotations":{"a":"b"},"labels":{},"s3credentialConfig":{"accessKey":"AK2","secretKey":"deep-key-2"}}`))
+	if changed.Name != "vault-2" || changed.S3["accessKey"] != "AK2" || changed.S3["defaultRegion"] != "eu-1" {
+		t.Errorf("%+v", changed)
+	}
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		if r := b.request(method, self, bob, `{"name":"x"}`); r.status != 404 {
+			t.Errorf("another's %s: %d %s", method, r.status, r.raw)
+		}
+	}
+	for body, says := range map[string]string{
+		`{"name":"a"}`: "for buckets alone", `{"name":"a","amazonec2credentialConfig":{"accessKey":"a","secretKey":"deep-key"}}`: "for buckets alone",
+		`{"s3credentialConfig":{"accessKey":"a"}}`:                                       "secretKey",
+		`{"s3credentialConfig":{"accessKey":7,"secretKey":"deep-key"}}`:                  "is not text",
+		`{"s3credentialConfig":{"accessKey":"a","secretKey":"deep-key","token":"a"}}`:    "not a field",
+		`{"s3credentialConfig":{"accessKey":"a","secretKey":"deep-key"},"labels":["a"]}`: "labels",
+	} {
+		if r := b.request("POST", "/v3/cloudcredentials", ann, body); r.status != 422 || !strings.Contains(string(r.raw), says) || strings.Contains(string(r.raw), "deep-key") {
+			t.Errorf("%s: %d %s", body, r.status, r.raw)
+		}
+	}
+	b.as(ann, "POST", "/v1-drover/apply", strings.Replace(referringTo("harbour", "bucket", "x"), "fleet-default:x", made.ID, 1))
+	if !b.usable("harbour") {
+		t.Error("the cluster may not use it")
+	}
+	if r := b.request("DELETE", self, ann, ""); r.status != 409 {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	if err := b.st.Clusters.Delete(t.Context(), "fleet-default/harbour", 0); err != nil {
+		t.Fatal(err)
+	}
+	b.as(ann, "DELETE", self, "")
+	if n := len(b.st.Objects.ListIn(objects.Secret + "/")); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
