@@ -112,6 +112,31 @@ func TestAMemberLeavesWhenThoseThatStayWork(t *testing.T) {
 	}
 }
 
+// TestAMemberJoinsWhenAllWork: nothing is added to an etcd of which a member is down.
+func TestAMemberJoinsWhenAllWork(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	r, to := voter(t, func(context.Context) (net.Conn, error) {
+		interrupt()
+		return nil, errors.New("connection refused")
+	})
+	first, second := r.hosts["10.0.0.1"], r.hosts["10.0.0.2"]
+	err := r.joinEtcd(ctx, second, []*host{first, second})
+	if err == nil || !strings.Contains(err.Error(), "etcd on host 10.0.0.2 joins when every member works") {
+		t.Errorf("%v; etcd is at %s", err, to)
+	}
+}
+
+// TestAllMembersReplaced: hosts none of which has the cluster's data do not become its etcd.
+func TestAllMembersReplaced(t *testing.T) {
+	r := runOf([]config.Node{node("10.0.0.8", config.RoleEtcd), node("10.0.0.9", config.RoleEtcd)}, []config.Node{node("10.0.0.1", config.RoleEtcd)})
+	r.before = *r.work.Before
+	err := r.changeEtcd(t.Context(), r.with(config.RoleEtcd))
+	if replaced, ok := errors.AsType[*ReplacedError](err); !ok || len(replaced.Before) != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestACopyThatIsNotTheSnapshot: members that restore different data never agree.
 func TestACopyThatIsNotTheSnapshot(t *testing.T) {
 	const data = "all that the cluster was"
