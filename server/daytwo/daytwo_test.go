@@ -87,6 +87,10 @@ func TestWhatIsRefused(t *testing.T) {
 	b.snapshot("foreign", "m1", func(s *records.Snapshot) { s.TokenHash = "0123456789ab" })
 	b.snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
 	b.snapshot("lost", "m9", nil)
+	leaving := records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "m3", UID: "m3"}, ClusterName: "harbour"}
+	leaving.Deleting = noon
+	b.must(b.Machines.Create(t.Context(), leaving.Key(), leaving))
+	b.snapshot("leaving", "m3", nil)
 	b.snapshot("pruned", "m1", func(s *records.Snapshot) { s.Missing = noon })
 	for _, c := range []struct {
 		name string
@@ -104,6 +108,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"another token", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "foreign"}}, "another server token"},
 		{"a failed one", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
 		{"of a machine that is gone", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
+		{"of a machine that leaves", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "leaving"}}, "has no machine m3 any more"},
 		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "is not listed any more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
