@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/roles"
+	"github.com/drover-project/drover/server/state"
 )
 
 // bound is somebody with the bindings to built-in roles.
@@ -243,4 +244,68 @@ func TestUntilTheRightEnds(t *testing.T) {
 	}
 	modify(t, st.Bindings, "c-2:crtb-b", func(b *roles.Binding) { b.Role = "cluster-member" })
 	<-ended["c-2"]
+}
+
+// TestUntilTheCredentialEnds: what an API token opened ends with the token and with its user, of which the sessions alone are removed
+// when the user is disabled.
+func TestUntilTheCredentialEnds(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, st *state.State, token string){
+		"its user is disabled": func(t *testing.T, st *state.State, _ string) {
+			modify(t, st.Users, "u-ann", func(u *records.User) { u.Disabled = true })
+		},
+		"its user is removed": func(t *testing.T, st *state.State, _ string) {
+			if err := st.Users.Delete(t.Context(), "u-ann", 0); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the token is disabled": func(t *testing.T, st *state.State, token string) {
+			modify(t, st.Tokens, token, func(k *records.Token) { k.Disabled = true })
+		},
+		"the token has another secret": func(t *testing.T, st *state.State, token string) {
+			modify(t, st.Tokens, token, func(k *records.Token) { k.KeyHash = "$3:1:another" })
+		},
+		"the token is for another cluster": func(t *testing.T, st *state.State, token string) {
+			modify(t, st.Tokens, token, func(k *records.Token) { k.ClusterID = "c-other" })
+		},
+		"the token has expired": func(t *testing.T, st *state.State, token string) {
+			modify(t, st.Tokens, token, func(k *records.Token) { k.Expires = time.Date(2026, 9, 1, 9, 0, 0, 0, time.UTC) })
+		},
+		"a group of its user has less": func(t *testing.T, st *state.State, _ string) {
+			if err := st.Bindings.Delete(t.Context(), "grb-group", 0); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a role has less": func(t *testing.T, st *state.State, _ string) {
+			modify(t, st.GlobalRoles, "lookers", func(r *roles.Role) { r.Rules = nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, st, _ := open(t)
+			addUser(t, a, st, "u-ann", "correct horse")
+			const group = "openldap_group://cn=lookers,dc=example"
+			modify(t, st.Users, "u-ann", func(u *records.User) { u.Groups = []string{group} })
+			rules := []roles.Rule{{APIGroups: []string{"management.cattle.io"}, Resources: []string{"settings"}, Verbs: []string{"update"}}}
+			if _, err := st.GlobalRoles.Create(t.Context(), "lookers", roles.Role{ID: "lookers", Name: "lookers", Context: roles.Global, Rules: rules}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := st.Bindings.Create(t.Context(), "grb-group", roles.Binding{ID: "grb-group", Role: "lookers", Subject: roles.Subject{Group: group}}); err != nil {
+				t.Fatal(err)
+			}
+			_, token := issue(t, a, records.Token{UserID: "u-ann"})
+			u, _ := st.Users.Get("u-ann")
+			over := make(chan struct{})
+			who := a.IdentityOf(u.Value, token)
+			still := func(now Identity) bool { return May(now, Update, Object{Kind: Setting, Key: "x"}) }
+			if !still(who) {
+				t.Fatal("the role gives nothing")
+			}
+			defer a.Until(who, still, func() { close(over) })()
+			change(t, st, token.Name)
+			select {
+			case <-over:
+			case <-time.After(30 * time.Second):
+				t.Error("what the token opened goes on")
+			}
+		})
+	}
 }

@@ -351,6 +351,27 @@ func (b broken) WriteSnapshot(_ context.Context, begin func(size, revision int64
 
 func (broken) DataKey() string { return "0011223344556677" }
 
+// TestABackupThatIsNotDurableHasNoName: a file gets its name after the disk has said that it has it, as it would be taken for a backup
+// after the power failed. Of a device that cannot be synced nothing is said.
+func TestABackupThatIsNotDurableHasNoName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "backup")
+	if err := os.Symlink(os.DevNull, path+".partial"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Save(path, Sealing{}, func(w io.Writer) error {
+		_, err := io.WriteString(w, "precious")
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "sync") {
+		t.Errorf("error %v", err)
+	}
+	if left := must(os.ReadDir(dir))(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 // TestSaveIsWholeOrNot: a backup that fails leaves no file, and one that is there is not replaced.
 func TestSaveIsWholeOrNot(t *testing.T) {
 	t.Parallel()

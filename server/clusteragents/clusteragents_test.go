@@ -257,6 +257,70 @@ func TestWhoIsRefused(t *testing.T) {
 	}
 }
 
+// TestWrongTokensAreSlowedDown: after some, their sender is told to wait, and for how long; so with the second tunnel.
+func TestWrongTokensAreSlowedDown(t *testing.T) {
+	b := newBed(t)
+	ca := newCluster(t).root.pem
+	for try := range 6 {
+		header := b.headers("bad", "10.43.0.1:443", ca)
+		if try%2 == 1 {
+			header = http.Header{"Authorization": {"Bearer stv-cluster-bad"}}
+		}
+		r := httptest.NewRequest(http.MethodGet, connect.Path, nil)
+		r.Header = header
+		w := httptest.NewRecorder()
+		if !b.Serve(w, r) {
+			t.Fatal("not served")
+		}
+		want, wait := http.StatusBadRequest, ""
+		if try >= 3 {
+			want, wait = http.StatusTooManyRequests, "7"
+		}
+		if w.Code != want || w.Header().Get("Retry-After") != wait {
+			t.Errorf("try %d: %d, Retry-After %q: %s", try, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+	if status, text := b.get(connect.Path, b.headers("", "10.43.0.1:443", ca)); status != http.StatusUnauthorized || b.wrong != 6 {
+		t.Errorf("no token at all: %d %s; %d wrong ones", status, text, b.wrong)
+	}
+}
+
+// TestAgentsOfClustersThatGo: the agent of a cluster that is being removed is not let in, nor that of one without a Kubernetes, and an
+// agent that has proved itself to a cluster that was removed meanwhile leaves no record.
+func TestAgentsOfClustersThatGo(t *testing.T) {
+	b := newBed(t)
+	real := newCluster(t)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), harbour, records.ClusterAgent{CA: string(real.root.pem), Secret: "the-agents-own"}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(key string, f func(*records.Cluster)) {
+		t.Helper()
+		if _, err := b.state.Clusters.Modify(t.Context(), key, func(c records.Cluster) (records.Cluster, error) { f(&c); return c, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(want string, header http.Header) {
+		t.Helper()
+		if status, text := b.get(connect.Path, header); status != http.StatusConflict || !strings.Contains(text, want) {
+			t.Errorf("%d %s, want %q", status, text, want)
+		}
+	}
+	refused("no agent of cluster harbour was let in yet", http.Header{"Authorization": {"Bearer stv-cluster-the-agents-own"}})
+	change(harbour, func(c *records.Cluster) { c.Deleting = time.Unix(1, 0) })
+	refused("is being removed", real.headers(b, "the-agents-own"))
+	was, _ := b.state.Clusters.Get(office)
+	change(office, func(c *records.Cluster) { c.ID = "c-other" })
+	said := records.ClusterAgent{Address: real.address, CA: string(real.root.pem), Token: "account-token", Seen: time.Unix(2, 0).UTC()}
+	err := b.judged(t.Context(), was.Value, said, func(records.ClusterAgent) *seen { return &seen{uid: "u"} })
+	if _, kept := b.state.ClusterAgents.Get(office); kept || err == nil || !strings.Contains(err.Error(), "cluster not found") {
+		t.Errorf("the agent of a removed cluster is that of another one of its name: %v", err)
+	}
+	change(office, func(c *records.Cluster) {
+		c.Spec.RancherKubernetesEngineConfig = new(clusterspec.RancherKubernetesEngineConfig)
+	})
+	refused("cluster office has no Kubernetes", real.headers(b, "good"))
+}
+
 // TestOriginalsSecondTunnel is accepted, and leads nowhere.
 func TestOriginalsSecondTunnel(t *testing.T) {
 	b := newBed(t)

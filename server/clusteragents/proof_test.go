@@ -26,6 +26,7 @@ import (
 	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel"
+	"github.com/drover-project/drover/tunnel/connect"
 )
 
 var serial atomic.Int64
@@ -100,6 +101,7 @@ type cluster struct {
 	serving  tls.Certificate
 	asked    []string // requests, with their tokens
 	accepted int      // connections
+	leads    string   // where it leads whoever asks
 }
 
 func newCluster(t *testing.T) *cluster { return clusterOf(t, authority(t, nil), "127.0.0.1") }
@@ -128,6 +130,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Header.Get("Authorization") != "Bearer "+c.token:
 		w.WriteHeader(http.StatusUnauthorized)
+	case c.leads != "":
+		http.Redirect(w, r, c.leads, http.StatusFound)
 	case r.URL.Path == identity:
 		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]string{"name": "kube-system", "uid": c.uid}})
 	case r.URL.Path == authorities && c.bundle != "":
@@ -287,6 +291,57 @@ func TestANewAuthorityIsProvenByTheOld(t *testing.T) {
 			t.Errorf("pinned: %s", is.Value.CA)
 		}
 	})
+}
+
+// TestBundlesAreBounded: what a cluster or its agent says of authorities is kept up to a size, and of authorities alone.
+func TestBundlesAreBounded(t *testing.T) {
+	old := authority(t, nil)
+	serving := old.serving(t, "127.0.0.1")
+	leaf := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: serving.Certificate[0]})
+	next := authority(t, old)
+	if got := trusted(string(old.pem), string(leaf)+string(next.pem)); len(got) != 1 || got[0].Subject.String() == "" && !got[0].IsCA {
+		t.Errorf("%d certificates are taken for authorities because one has signed them", len(got))
+	}
+	chain, err := connect.Certificates(string(leaf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !verifies(string(old.pem), chain, "127.0.0.1") || verifies(string(old.pem), chain, "api.example.com") || verifies(string(authority(t, nil).pem), chain, "127.0.0.1") {
+		t.Error("a certificate is not verified by what its API says")
+	}
+	full := string(old.pem)
+	for len(full) <= maxBundle-2*len(next.pem) {
+		full += string(old.pem)
+	}
+	more, err := connect.Certificates(string(next.pem))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := encode(more, full); !strings.HasSuffix(got, string(next.pem)) || len(got) > maxBundle {
+		t.Errorf("an authority that fits is not kept: %d bytes", len(got))
+	}
+	for len(full) <= maxBundle-len(old.pem) {
+		full += string(old.pem)
+	}
+	if got := encode(more, full); got != full {
+		t.Errorf("a bundle of %d bytes has become one of %d", len(full), len(got))
+	}
+	if full += string(old.pem); len(full) <= maxBundle || verifies(full, chain, "127.0.0.1") {
+		t.Errorf("a bundle of %d bytes is kept", len(full))
+	}
+}
+
+// TestATokenIsNotSentElsewhere: an API that leads on to another address is none.
+func TestATokenIsNotSentElsewhere(t *testing.T) {
+	b := newBed(t)
+	real := newCluster(t)
+	leads := clusterOf(t, real.root, "127.0.0.1")
+	leads.change(func(c *cluster) { c.leads = "https://" + real.address + identity })
+	b.agent(leads.headers(b, "good"))
+	is := b.record("refused", func(is records.ClusterAgent) bool { return is.Refused != "" || is.Ready() })
+	if is.Ready() || !strings.Contains(is.Refused, "does not answer as one does") || len(real.requests()) > 0 {
+		t.Errorf("kept: %+v; elsewhere came %v", is, real.requests())
+	}
 }
 
 // gone ends an agent and waits until its tunnel is seen to have ended.

@@ -87,6 +87,10 @@ func TestWhatIsRefused(t *testing.T) {
 	b.snapshot("foreign", "m1", func(s *records.Snapshot) { s.TokenHash = "0123456789ab" })
 	b.snapshot("failed", "m1", func(s *records.Snapshot) { s.Fault = "no space left" })
 	b.snapshot("lost", "m9", nil)
+	leaving := records.Machine{Object: records.Object{Namespace: "fleet-default", Name: "m3", UID: "m3"}, ClusterName: "harbour"}
+	leaving.Deleting = noon
+	b.must(b.Machines.Create(t.Context(), leaving.Key(), leaving))
+	b.snapshot("leaving", "m3", nil)
 	b.snapshot("pruned", "m1", func(s *records.Snapshot) { s.Missing = noon })
 	for _, c := range []struct {
 		name string
@@ -104,6 +108,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"another token", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "foreign"}}, "another server token"},
 		{"a failed one", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "failed"}}, "could not be taken: no space left"},
 		{"of a machine that is gone", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "lost"}}, "has no machine m9 any more"},
+		{"of a machine that leaves", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "leaving"}}, "has no machine m3 any more"},
 		{"one that was pruned", Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "pruned"}}, "is not listed any more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,6 +120,49 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	if all := b.OperationsOf(key); len(all) != 0 {
 		t.Errorf("there are the operations %+v", all)
+	}
+}
+
+// TestWhileTheClusterIsNotThatOfOneMoment: nothing but a restore begins between a restore that did not end and one that does, and
+// nothing at all on a cluster that goes.
+func TestWhileTheClusterIsNotThatOfOneMoment(t *testing.T) {
+	b := newBench(t)
+	b.snapshot("one", "m1", nil)
+	change := func(f func(*records.Cluster)) {
+		b.must(b.Clusters.Modify(t.Context(), string(key), func(c records.Cluster) (records.Cluster, error) { f(&c); return c, nil }))
+	}
+	refused := func(want string, ask Ask) {
+		t.Helper()
+		_, err := b.asker.Begin(t.Context(), key, ask)
+		if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an InvalidError with %q", ask.Kind, err, want)
+		}
+		if _, err := b.asker.Draft(key, ask); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a draft of %s: %v", ask.Kind, err)
+		}
+	}
+	restore := Ask{Kind: ops.KindRestore, Request: ops.Request{Snapshot: "one"}}
+	others := []string{ops.KindSnapshot, ops.KindCertificates, ops.KindCA, ops.KindToken, ops.KindKeys}
+	change(func(c *records.Cluster) { c.Deleting = noon })
+	for _, kind := range append(others, ops.KindRestore) {
+		refused("is being removed", Ask{Kind: kind, Request: restore.Request})
+	}
+	change(func(c *records.Cluster) { c.Deleting, c.Spec = time.Time{}, clusterspec.Spec{} })
+	for _, kind := range append(others, ops.KindRestore) {
+		refused("is imported", Ask{Kind: kind, Request: restore.Request})
+	}
+	change(func(c *records.Cluster) {
+		c.Spec = clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: &clusterspec.RKEConfig{}}
+		c.Status.Restoring = "op-h4lf0"
+	})
+	for _, kind := range others {
+		refused("by operation op-h4lf0 has not come to its end", Ask{Kind: kind})
+	}
+	if all := b.OperationsOf(key); len(all) != 0 {
+		t.Errorf("there are the operations %+v", all)
+	}
+	if _, err := b.asker.Begin(t.Context(), key, restore); err != nil {
+		t.Errorf("the restore that would end it: %v", err)
 	}
 }
 

@@ -57,3 +57,25 @@ func TestAdd(t *testing.T) {
 		t.Errorf("without a session: %v", r.Header)
 	}
 }
+
+// TestForeign: a form of a page of this server alone is taken, and that of a neighbour in the same domain is not.
+func TestForeign(t *testing.T) {
+	for _, c := range []struct {
+		site, origin string
+		want         bool
+	}{
+		{"same-origin", "", false}, {"none", "", false}, {"same-site", "", true}, {"cross-site", "", true}, {"same-site", "https://drover.example.com", true},
+		{"", "", false}, {"", "https://drover.example.com", false}, {"", "https://DROVER.example.com", false},
+		{"", "https://wiki.example.com", true}, {"", "https://drover.example.com:8443", true}, {"", "null", true}, {"", "https://%", true},
+	} {
+		r := httptest.NewRequest("POST", "https://drover.example.com/dashboard/login", nil)
+		for name, value := range map[string]string{"Sec-Fetch-Site": c.site, "Origin": c.origin} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := Foreign(r); got != c.want {
+			t.Errorf("site %q, origin %q: %v", c.site, c.origin, got)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	ber "github.com/go-asn1-ber/asn1-ber"
+	"github.com/go-ldap/ldap/v3"
 
 	"github.com/drover-project/drover/server/directories"
 	"github.com/drover-project/drover/server/outgoing"
@@ -57,6 +58,12 @@ func entry(dn string, attributes ...[]byte) []byte {
 // liar is a directory that lets everybody in and answers a search as a test says.
 func liar(t *testing.T, answer func(w io.Writer, number byte)) *Directory {
 	t.Helper()
+	return listening(t, func(w io.Writer, number byte, _ *ber.Packet) { answer(w, number) })
+}
+
+// listening is a liar that hears what is searched for.
+func listening(t *testing.T, answer func(w io.Writer, number byte, search *ber.Packet)) *Directory {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +88,7 @@ func liar(t *testing.T, answer func(w io.Writer, number byte)) *Directory {
 					case 0: // a bind
 						_, err = c.Write(message(number, result(bindResponse, 0, "")))
 					case 3: // a search
-						answer(c, number)
+						answer(c, number, packet.Children[1])
 					}
 					if err != nil {
 						return
@@ -162,6 +169,39 @@ func TestManyGroups(t *testing.T) {
 	who, err := d.Login(t.Context(), "ann", "hunter2")
 	if err != nil || who.Login != "ann" || len(who.Groups) != 1 { // they all have the same name
 		t.Errorf("%+v, %v", who, err)
+	}
+}
+
+// TestMembersAreText: the DN of a person and of a group is text in the filter for their groups, which are rights.
+func TestMembersAreText(t *testing.T) {
+	for _, dn := range []string{"uid=ann,dc=x", "cn=ann (*),ou=ops,dc=x", "cn=*", "cn=a)(cn=admins", `cn=a\,b,dc=x`} {
+		asked := make(chan *ber.Packet, 10)
+		searches := 0
+		d := listening(t, func(w io.Writer, n byte, search *ber.Packet) {
+			asked <- search
+			if searches++; searches < 3 { // the person, and the group that has the same name and is in none
+				_, _ = w.Write(message(n, entry(dn)))
+			}
+			_, _ = w.Write(message(n, result(searchDone, 0, "")))
+		})
+		d.config.Groups.Base, d.config.Groups.Nested = "dc=x", true
+		who, err := d.Login(t.Context(), "ann", "hunter2")
+		if err != nil || len(asked) != 3 || len(who.Groups) != 1 || who.Groups[0] != directories.GroupOf(records.OpenLDAP, dn) {
+			t.Errorf("%s: %+v, %v after %d searches", dn, who, err, len(asked))
+			continue
+		}
+		<-asked
+		for range 2 {
+			filter := (<-asked).Children[6]
+			if len(filter.Children) != 2 || len(filter.Children[1].Children) != 1 {
+				t.Errorf("%s: the filter has parts that the name has made", dn)
+				continue
+			}
+			member := filter.Children[1].Children[0]
+			if member.Tag != ldap.FilterEqualityMatch || member.Children[1].Data.String() != dn {
+				t.Errorf("%s is looked for as %q by a filter of kind %d", dn, member.Children[1].Data, member.Tag)
+			}
+		}
 	}
 }
 

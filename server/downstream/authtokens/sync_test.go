@@ -113,6 +113,21 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// TestASecretThatChanged: a cluster takes the new text of a token, and not the old one any more.
+func TestASecretThatChanged(t *testing.T) {
+	s := deployed(t)
+	want := Wanted(snapshot())
+	synced(t, s, want)
+	want.Hashes["kubeconfig-u-ann2"] = "$3:1:another hash"
+	if diff := cmp.Diff([]string{"secret kubeconfig-u-ann2 written"}, synced(t, s, want)); diff != "" {
+		t.Error(diff)
+	}
+	is, _ := s.object(secretsPath + "/kubeconfig-u-ann2")["data"].(map[string]any)
+	if hash := base64.StdEncoding.EncodeToString([]byte("$3:1:another hash")); is["hash"] != hash {
+		t.Errorf("the cluster has %v", is)
+	}
+}
+
 func TestHalfATokenIsNobodys(t *testing.T) {
 	s := deployed(t)
 	s.fails = "PATCH secrets/kubeconfig-u-ann1"

@@ -318,3 +318,39 @@ func TestARequestEndsWithItsToken(t *testing.T) {
 		t.Error("what was bound is never released")
 	}
 }
+
+// TestAStreamGoesOnWithTheRightsThatBeganIt: a watch ends with the right to use the cluster, and one that was begun by its owner,
+// who has all rights in it, ends with the ownership.
+func TestAStreamGoesOnWithTheRightsThatBeganIt(t *testing.T) {
+	as := func(role string) auth.Identity {
+		who := member
+		who.Grants = roles.Of([]roles.Binding{{Role: role, ClusterID: "c-m-abcd2345", Subject: roles.Subject{User: "local://u-bob01"}}}, roles.Builtin)
+		return who
+	}
+	for _, c := range []struct {
+		began, now auth.Identity
+		headers    map[string]string
+		want       bool
+	}{
+		{as("cluster-owner"), as("cluster-owner"), nil, true},
+		{as("cluster-owner"), as("cluster-member"), nil, false},
+		{as("cluster-owner"), as("cluster-member"), map[string]string{"Impersonate-User": "ann"}, false},
+		{as("cluster-owner"), auth.Identity{UserID: "u-bob01"}, nil, false},
+		{as("cluster-member"), as("cluster-member"), nil, true},
+		{as("cluster-member"), as("cluster-owner"), nil, true},
+		{as("cluster-member"), auth.Identity{UserID: "u-bob01"}, nil, false},
+	} {
+		p := newProxy(t, &upstream{})
+		var still func(auth.Identity) bool
+		p.Until = func(_ auth.Identity, asked func(auth.Identity) bool, _ func()) func() {
+			still = asked
+			return func() {}
+		}
+		if w := get(p, c.began, "/k8s/clusters/c-m-abcd2345/api/v1/pods?watch=true", c.headers); w.Code != http.StatusOK {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+		if got := still(c.now); got != c.want {
+			t.Errorf("begun with %v and now with %v: it goes on %v, want %v", c.began.Grants, c.now.Grants, got, c.want)
+		}
+	}
+}
