@@ -96,9 +96,9 @@ func TestRKE2Settings(t *testing.T) {
 		{"service-node-port-range: 30000", ""},
 		{"control-plane-resource-requests: 'kube-apiserver-cpu=1'", ""},
 		{"audit-policy-file: {a: b}", "audit-policy-file: is a list or a mapping where text belongs"},
-		{"node-name: a", "node-name: is not a setting of v1.34.4+rke2r1"},
+		{"node-name: a", "node-name: is set by drover itself; use --node-name"},
 		{"flannel-backend: vxlan", "flannel-backend: is not a setting of v1.34.4+rke2r1"},
-		{"embedded-registry: yes", "embedded-registry: is yes where true or false belongs"},
+		{"embedded-registry: yes", "embedded-registry: is \"yes\" where true or false belongs"},
 	} {
 		t.Run(tc.setting, func(t *testing.T) {
 			text := strings.Replace(rke2, "cni: cilium, tls-san: [k8s.lan], profile: cis", tc.setting, 1)
