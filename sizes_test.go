@@ -61,7 +61,6 @@ var oversized = map[string]struct {
 	"cmd/drover/people":                {1550, "a file for each noun of people and what they may do"},
 	"cmd/drover/people.App":            {46, "the same"},
 	"server/people.People":             {41, "who may give what to whom is one set of rules; users, roles, bindings, projects and logins from outside are a file each"},
-	"server/clusterspec":               {1550, "what a document of a cluster may say, a file for each part of it"},
 }
 
 // TestSizes holds packages, types and functions to a size that can be read at one sitting.

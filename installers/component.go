@@ -5,6 +5,7 @@ package installers
 import (
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,13 +42,40 @@ func (c Component) Args(user []string, dataDir string) []string {
 	return args
 }
 
-// Mounts are the user's mounts with that of the certificate directory, where Args adds it.
+// Mounts are the user's mounts with those of the directories that have the certificate and its key: the user's, or the one that
+// Args adds.
 func (c Component) Mounts(user, userArgs []string, dataDir string) []string {
+	dirs := []string{c.certDir(dataDir)}
+	if chosen(userArgs) {
+		dirs = nil
+		for _, name := range []string{"tls-cert-file", "tls-private-key-file"} {
+			if file := argument(userArgs, name); file != "" {
+				dirs = append(dirs, path.Dir(file))
+			}
+		}
+		if argument(userArgs, "tls-cert-file") == "" { // otherwise the component does not read cert-dir
+			dirs = append(dirs, path.Clean(argument(userArgs, "cert-dir")))
+		}
+	}
 	mounts := append([]string{}, user...)
-	if !chosen(userArgs) {
-		mounts = append(mounts, c.certDir(dataDir)+":"+c.certDir(dataDir))
+	for _, dir := range dirs {
+		if path.IsAbs(dir) && dir != "/" && !mounted(mounts, dir) {
+			mounts = append(mounts, dir+":"+dir)
+		}
 	}
 	return mounts
+}
+
+// mounted says that a list of source:target[:options] has a directory, or one around it, as a target.
+func mounted(mounts []string, dir string) bool {
+	return slices.ContainsFunc(mounts, func(mount string) bool {
+		source, target, ok := strings.Cut(mount, ":")
+		if target, _, _ = strings.Cut(target, ":"); !ok {
+			target = source
+		}
+		target = path.Clean(target)
+		return dir == target || strings.HasPrefix(dir, strings.TrimSuffix(target, "/")+"/")
+	})
 }
 
 // chosen says that the user decides where the certificate is.

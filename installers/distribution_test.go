@@ -141,11 +141,20 @@ func TestComponentArgsKeepTheUsersChoice(t *testing.T) {
 			[]string{"cert-dir=/d/server/tls/kube-scheduler", "secure-port=10259"}, []string{"/mine:/mine", "/d/server/tls/kube-scheduler:/d/server/tls/kube-scheduler"},
 			"https://[::1]:10259/healthz", "/d/server/tls/kube-scheduler/kube-scheduler.crt"},
 		{"port and file", []string{"--secure-port=7777", "tls-cert-file=/c/x.pem"},
-			[]string{"--secure-port=7777", "tls-cert-file=/c/x.pem"}, []string{"/mine:/mine"},
+			[]string{"--secure-port=7777", "tls-cert-file=/c/x.pem"}, []string{"/mine:/mine", "/c:/c"},
 			"https://[::1]:7777/healthz", "/c/x.pem"},
 		{"directory", []string{"cert-dir=/mine", "v=4"},
 			[]string{"cert-dir=/mine", "v=4", "secure-port=10259"}, []string{"/mine:/mine"},
 			"https://[::1]:10259/healthz", "/mine/kube-scheduler.crt"},
+		{"file and key apart", []string{"tls-cert-file=/pki/certs/s.pem", "--tls-private-key-file=/pki/keys/s.key", "secure-port=1"},
+			[]string{"tls-cert-file=/pki/certs/s.pem", "--tls-private-key-file=/pki/keys/s.key", "secure-port=1"}, []string{"/mine:/mine", "/pki/certs:/pki/certs", "/pki/keys:/pki/keys"},
+			"https://[::1]:1/healthz", "/pki/certs/s.pem"},
+		{"directory of its own", []string{"cert-dir=/pki/sched/", "secure-port=1"},
+			[]string{"cert-dir=/pki/sched/", "secure-port=1"}, []string{"/mine:/mine", "/pki/sched:/pki/sched"},
+			"https://[::1]:1/healthz", "/pki/sched/kube-scheduler.crt"},
+		{"directory inside a mount of the user", []string{"cert-dir=/mine/sched", "secure-port=1"},
+			[]string{"cert-dir=/mine/sched", "secure-port=1"}, []string{"/mine:/mine"},
+			"https://[::1]:1/healthz", "/mine/sched/kube-scheduler.crt"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			scheduler := installers.Components()[1]

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -84,6 +85,9 @@ func CheckChange(before, after Document, live Live) error {
 	directoryChanges(before.Spec, after.Spec, refuse)
 	if live.Started {
 		for _, one := range fixed {
+			if one.usual != nil && one.usual[runtime] == "" {
+				continue // the distribution has no such setting
+			}
 			fixedChange(before.Spec.RKEConfig, after.Spec.RKEConfig, one.key, one.usual[runtime], refuse)
 		}
 	}
@@ -147,7 +151,7 @@ func selected(rke *RKEConfig, key string) []selection {
 	var list []selection
 	for i, s := range rke.MachineSelectorConfig {
 		value, ok := s.Config[key]
-		if !ok {
+		if !ok || args.IsEmpty(value) && args.IsEmpty(rke.MachineGlobalConfig[key]) && len(list) == 0 { // there is nothing to take back
 			continue
 		}
 		of, err := json.Marshal(s.MachineLabelSelector)
@@ -161,7 +165,7 @@ func selected(rke *RKEConfig, key string) []selection {
 
 // plain is the one text for all ways in which a value can be written.
 func plain(value any, byDefault string) string {
-	if text := strings.Join(Items(value), ","); text != "" {
+	if text := strings.Join(args.Items(value), ","); text != "" {
 		return text
 	}
 	return byDefault

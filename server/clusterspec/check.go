@@ -5,6 +5,7 @@ package clusterspec
 import (
 	"encoding/pem"
 	"fmt"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -75,6 +76,11 @@ func (c *checker) provisioned(doc Document, known *versions.Data) {
 		c.selector(fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].machineLabelSelector", i), s.MachineLabelSelector)
 	}
 	c.files(rke.MachineSelectorFiles, versions.RuntimeOf(doc.Spec.KubernetesVersion))
+	for _, name := range sortedKeys(rke.ChartValues) {
+		if _, ok := rke.ChartValues[name].(map[string]any); !ok && rke.ChartValues[name] != nil {
+			c.fail("spec.rkeConfig.chartValues."+name, "is no mapping, and would not reach the chart; write its values as a mapping below the name of the chart, not as a text or list")
+		}
+	}
 	c.manifest(rke.AdditionalManifest)
 	c.registries(rke.Registries)
 	c.upgrade(rke.UpgradeStrategy)
@@ -184,6 +190,9 @@ func (c *checker) environment(vars []EnvVar) {
 func (c *checker) authEndpoint(e *LocalClusterAuthEndpoint) {
 	if e == nil {
 		return
+	}
+	if u, err := url.Parse("https://" + e.FQDN); e.FQDN != "" && (err != nil || u.Host != e.FQDN || u.Hostname() == "" || strings.ContainsAny(e.FQDN, " \t\r\n")) {
+		c.fail("spec.localClusterAuthEndpoint.fqdn", "%.300q is not a host or host:port; leave out https:// and what comes after the port", e.FQDN)
 	}
 	if e.CACerts != "" && e.FQDN == "" {
 		c.fail("spec.localClusterAuthEndpoint.caCerts", "needs fqdn beside it")

@@ -147,7 +147,7 @@ func (c *checker) registries(r *Registries) {
 
 // size refuses what would not fit into the object by which a host gets it.
 func (c *checker) size(spec Spec) {
-	total := jsonSize(spec)
+	total := max(jsonSize(spec), planSize(spec.RKEConfig))
 	if total <= maxSpec {
 		return
 	}
@@ -167,6 +167,15 @@ func (c *checker) size(spec Spec) {
 		largest = append(largest, fmt.Sprintf("%s %d KiB", p.name, p.size>>10))
 	}
 	c.fail("spec", "has %d KiB, more than the %d KiB that a host can be given; the largest parts are %s", total>>10, maxSpec>>10, strings.Join(largest, ", "))
+}
+
+// planReserve is what a plan has beside what its owner wrote, in bytes: scripts, probes, addresses and the names of files.
+const planReserve = 32 << 10
+
+// planSize is how large the plan of a machine becomes: it has each file in base64, and the registries twice.
+func planSize(rke *RKEConfig) int {
+	files := len(rke.AdditionalManifest) + jsonSize(rke.ChartValues) + jsonSize(rke.MachineGlobalConfig)
+	return base64.StdEncoding.EncodedLen(files+2*jsonSize(rke.Registries)) + planReserve
 }
 
 func jsonSize(value any) int {

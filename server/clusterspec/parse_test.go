@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -79,7 +80,13 @@ func TestZeroValuesOfUnsupportedFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, want := docs[0].Spec.RKEConfig.MachineGlobalConfig, plain[0].Spec.RKEConfig.MachineGlobalConfig
+	if stored := docs[0].Spec.RKEConfig.MachineGlobalConfig; len(stored) != 8 || stored["cluster-cidr"] != "" || stored["cni"] != "calico" {
+		t.Errorf("the document is not stored as it came: %v", stored)
+	}
+	release, _ := data(t).Permissive("v1.34.4+k3s1")
+	config, want := map[string]any{}, map[string]any{}
+	args.Merge(config, docs[0].Spec.RKEConfig.MachineGlobalConfig, release)
+	args.Merge(want, plain[0].Spec.RKEConfig.MachineGlobalConfig, release)
 	if fmt.Sprint(config) != fmt.Sprint(want) {
 		t.Errorf("config %v, want %v", config, want)
 	}
@@ -118,12 +125,19 @@ func TestParseRefuses(t *testing.T) {
 		{"version without data, and how to go without", replace("v1.34.4+k3s1", "v1.54.77+rke2r1"), " (a server can learn more with --version-data; to go without data of it, with every setting passed on unchecked, write machineGlobalConfig: {x-allow-unknown-args: true})"},
 		{"a channel", replace("v1.34.4+k3s1", "stable"), `line 6: spec.kubernetesVersion: "stable" is not a version of k3s or RKE2, as in v1.34.4+k3s1 or v1.34.4+rke2r1`},
 		{"a channel, though all is allowed", strings.Replace(replace("v1.34.4+k3s1", "stable"), "tls-san: [k8s.lan]", "x-allow-unknown-args: true", 1), `"stable" is not a version`},
-		{"a setting of another distribution", replace("v1.34.4+k3s1", "v1.34.4+rke2r1"), `line 9: spec.rkeConfig.machineGlobalConfig.disable: item 0 "traefik" is none of rke2-coredns`},
+		{"a setting of another distribution", replace("v1.34.4+k3s1", "v1.34.4+rke2r1"), "line 11: spec.rkeConfig.machineGlobalConfig.secrets-encryption: is not a setting of v1.34.4+rke2r1"},
 		{"unknown setting", replace("tls-san", "tls-sam"), "line 10: spec.rkeConfig.machineGlobalConfig.tls-sam: is not a setting of v1.34.4+k3s1"},
-		{"a setting of the planner", replace("tls-san: [k8s.lan]", "node-label: [a=b]"), "spec.rkeConfig.machineGlobalConfig.node-label: is not a setting"},
+		{"a setting of the planner", replace("tls-san: [k8s.lan]", "node-label: [a=b]"), "spec.rkeConfig.machineGlobalConfig.node-label: is set by drover itself; use --label"},
 		{"setting of wrong type", replace("secrets-encryption: true", "secrets-encryption: 1"), "line 11: spec.rkeConfig.machineGlobalConfig.secrets-encryption: is 1 where true or false belongs"},
 		{"octal number", replace(`"0644"`, "0644"), `line 12: spec.rkeConfig.machineGlobalConfig.write-kubeconfig-mode: is the number 0644 with a leading zero; write it in quotes: "0644"`},
-		{"option that is none", replace("[traefik]", "[traffic]"), `item 0 "traffic" is none of coredns`},
+		{"option of a wrong type", replace("[traefik]", "[7]"), "machineGlobalConfig.disable: item 0 is 7 where text belongs"},
+		{"values of a chart as a text", replace("  rkeConfig:", "  rkeConfig:\n    chartValues: {traefik: 'a: 1'}"), "line 8: spec.rkeConfig.chartValues.traefik: is no mapping"},
+		{"values of a chart as a list", replace("  rkeConfig:", "  rkeConfig:\n    chartValues: {traefik: [a]}"), "line 8: spec.rkeConfig.chartValues.traefik: is no mapping"},
+		{"an endpoint with a scheme", replace("  rkeConfig:", "  localClusterAuthEndpoint: {enabled: true, fqdn: 'https://api.pier.lan:6443'}\n  rkeConfig:"), `line 7: spec.localClusterAuthEndpoint.fqdn: "https://api.pier.lan:6443" is not a host or host:port`},
+		{"a schedule", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {snapshotScheduleCron: nightly}"), `line 8: spec.rkeConfig.etcd.snapshotScheduleCron: "nightly" is not a schedule that k3s reads`},
+		{"a setting that drover overwrites", replace("tls-san: [k8s.lan]", "node-name: fixed\n      x-allow-unknown-args: true"), "line 10: spec.rkeConfig.machineGlobalConfig.node-name: is set by drover itself; use --node-name"},
+		{"a setting with a field", replace("tls-san: [k8s.lan]", "etcd-snapshot-retention: 5"), "line 10: spec.rkeConfig.machineGlobalConfig.etcd-snapshot-retention: is not a setting here; use spec.rkeConfig.etcd instead"},
+		{"a manifest that no plan can have", replace("  rkeConfig:", "  rkeConfig:\n    additionalManifest: '{apiVersion: v1, kind: ConfigMap, data: {a: "+strings.Repeat("x", 800<<10)+"}}'"), "more than the 1024 KiB that a host can be given; the largest parts are additionalManifest 800 KiB"},
 		{"long name", replace("harbour", strings.Repeat("h", 64)), `is not 2 to 63 lower-case`},
 		{"no name", replace("  name: harbour", "  name: ''"), "metadata.name: is missing"},
 		{"bad name", replace("harbour", "Harbour"), `line 4: metadata.name: "Harbour" is not 2 to 63 lower-case`},

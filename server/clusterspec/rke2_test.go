@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-project/drover/server/versions"
+	"github.com/drover-project/drover/server/clusterspec/args"
 )
 
 const rke2 = `apiVersion: provisioning.cattle.io/v1
@@ -96,9 +96,9 @@ func TestRKE2Settings(t *testing.T) {
 		{"service-node-port-range: 30000", ""},
 		{"control-plane-resource-requests: 'kube-apiserver-cpu=1'", ""},
 		{"audit-policy-file: {a: b}", "audit-policy-file: is a list or a mapping where text belongs"},
-		{"node-name: a", "node-name: is not a setting of v1.34.4+rke2r1"},
+		{"node-name: a", "node-name: is set by drover itself; use --node-name"},
 		{"flannel-backend: vxlan", "flannel-backend: is not a setting of v1.34.4+rke2r1"},
-		{"embedded-registry: yes", "embedded-registry: is yes where true or false belongs"},
+		{"embedded-registry: yes", "embedded-registry: is \"yes\" where true or false belongs"},
 	} {
 		t.Run(tc.setting, func(t *testing.T) {
 			text := strings.Replace(rke2, "cni: cilium, tls-san: [k8s.lan], profile: cis", tc.setting, 1)
@@ -107,24 +107,6 @@ func TestRKE2Settings(t *testing.T) {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
 		})
-	}
-}
-
-// TestNumbersAndMapsOfTheData: what the data call a number or a mapping is taken as one, and nothing else is.
-func TestNumbersAndMapsOfTheData(t *testing.T) {
-	for _, tc := range []struct {
-		kind  versions.ArgType
-		value any
-		want  string
-	}{
-		{"int", int64(7), ""}, {"int", "7", "is 7 where a whole number belongs"}, {"int", 7.5, "is 7.5 where a whole number belongs"},
-		{"map", map[string]any{"a": int64(1)}, ""}, {"map", "a", "is a where a mapping belongs"},
-		{"string", int64(7), ""}, {"string", true, ""}, {"string", 1.5, ""}, {"string", []any{"a"}, "is a list or a mapping where text belongs"},
-		{"array", []any{int64(1)}, "item 0 is 1 where text belongs"},
-	} {
-		if got := argFault(versions.Arg{Type: tc.kind}, tc.value); got != tc.want {
-			t.Errorf("%s of %v: %q, want %q", tc.kind, tc.value, got, tc.want)
-		}
 	}
 }
 
@@ -254,12 +236,12 @@ func TestDataDirectories(t *testing.T) {
 
 func TestItems(t *testing.T) {
 	for _, value := range []any{"multus,calico", "multus, calico,", []any{"multus", "calico"}, []any{"multus,calico"}} {
-		if diff := cmp.Diff([]string{"multus", "calico"}, Items(value)); diff != "" {
+		if diff := cmp.Diff([]string{"multus", "calico"}, args.Items(value)); diff != "" {
 			t.Errorf("%v: %s", value, diff)
 		}
 	}
 	for _, value := range []any{nil, "", []any{}} {
-		if got := Items(value); got != nil {
+		if got := args.Items(value); got != nil {
 			t.Errorf("%v: %q", value, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -61,10 +62,10 @@ func Warnings(doc Document, known *versions.Data) []string {
 }
 
 // unchecked are the settings that the data do not list and AllowUnknownArgs lets pass.
-func unchecked(rke *RKEConfig, release versions.Release, warn func(format string, args ...any)) {
+func unchecked(rke *RKEConfig, release versions.Release, warn func(format string, values ...any)) {
 	of := func(at string, config map[string]any) {
 		for _, key := range sortedKeys(config) {
-			if _, ok := release.Arg(key); !ok && key != AllowUnknownArgs {
+			if _, ok := release.Arg(key); !ok && key != AllowUnknownArgs && args.AllowsUnknown(config) && !args.IsEmpty(config[key]) {
 				warn("%s.%s: is not a setting of %s and is passed on unchecked", at, key, release.Version)
 			}
 		}

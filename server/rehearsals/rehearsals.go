@@ -16,6 +16,7 @@ import (
 	"github.com/drover-project/drover/installers/runtimes"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/daytwo"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner"
@@ -188,7 +189,7 @@ func (a *Asker) rehearsal(c chosen) errand.Rehearsal {
 	}
 	registry := a.DefaultRegistry()
 	if own, _ := merged(c.snapshot.Spec)["system-default-registry"].(string); own != "" {
-		registry = ""
+		registry = own
 	}
 	r.Image = installers.FromRegistry(registry, runtimes.Of(c.snapshot.Spec.KubernetesVersion).InstallerImage(a.InstallerImage(), c.snapshot.Spec.KubernetesVersion))
 	for _, d := range runtimes.All() {
@@ -222,7 +223,9 @@ func merged(s clusterspec.Spec) map[string]any {
 	}
 	add := func(config map[string]any) {
 		for name, value := range config {
-			all[name] = value
+			if all[name] = value; args.IsEmpty(value) {
+				delete(all, name)
+			}
 		}
 	}
 	add(s.RKEConfig.MachineGlobalConfig)

@@ -30,7 +30,7 @@ func Of(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.
 	case !e.Enabled:
 		return nil, ""
 	case e.FQDN != "":
-		return []Way{{Context: name + "-fqdn", Server: "https://" + e.FQDN, CA: e.CACerts}}, ""
+		return []Way{{Context: name + "-fqdn", Server: "https://" + host(e.FQDN), CA: e.CACerts}}, ""
 	case ca == "":
 		return nil, "the server has not reached the cluster since it was started, so that it does not know the cluster's CA: get the kubeconfig again once it is connected"
 	}
@@ -49,6 +49,14 @@ func Of(name string, e clusterspec.LocalClusterAuthEndpoint, machines []records.
 		return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Server, b.Server))
 	})
 	return slices.CompactFunc(all, func(a, b Way) bool { return a.Context == b.Context }), ""
+}
+
+// host is the name of an endpoint without the scheme and the slash that documents of earlier versions may have in it.
+func host(fqdn string) string {
+	if _, rest, ok := strings.Cut(fqdn, "://"); ok {
+		fqdn = rest
+	}
+	return strings.TrimRight(fqdn, "/")
 }
 
 // nodeAddresses are those that the cluster knows of a machine that was joined without any. It knows host names as well,

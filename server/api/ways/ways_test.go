@@ -46,10 +46,11 @@ func TestOf(t *testing.T) {
 			m.InternalAddress = nil
 			m.Status.Node = &records.NodeRef{Name: "pier-1", Addresses: []string{"pier-1", "10.0.0.9", "fd00::9"}}
 		})}, "CA", []Way{{"harbour-pier-1", "https://10.0.0.9:6443", "CA"}}, ""},
-		"no CA yet":     {on, machines, "", nil, "has not reached the cluster"},
-		"no hosts":      {on, machines[3:5], "CA", nil, "no control-plane machine"},
-		"a name":        {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []Way{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
-		"a name and CA": {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan", CACerts: "PEM"}, nil, "CA", []Way{{"harbour-fqdn", "https://k8s.lan", "PEM"}}, ""},
+		"no CA yet":          {on, machines, "", nil, "has not reached the cluster"},
+		"no hosts":           {on, machines[3:5], "CA", nil, "no control-plane machine"},
+		"a name":             {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan"}, machines, "", []Way{{"harbour-fqdn", "https://k8s.lan", ""}}, ""},
+		"a scheme of before": {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://k8s.lan:6443/"}, nil, "CA", []Way{{"harbour-fqdn", "https://k8s.lan:6443", ""}}, ""},
+		"a name and CA":      {clusterspec.LocalClusterAuthEndpoint{Enabled: true, FQDN: "k8s.lan", CACerts: "PEM"}, nil, "CA", []Way{{"harbour-fqdn", "https://k8s.lan", "PEM"}}, ""},
 	} {
 		got, missing := Of("harbour", test.e, test.machines, test.ca)
 		if diff := cmp.Diff(test.want, got); diff != "" || !strings.Contains(missing, test.missing) || (missing == "") != (test.missing == "") {

@@ -167,6 +167,9 @@ func (e *ETCD) Faults(version string) (all []Fault) {
 	if e.SnapshotRetention < 0 {
 		fault("snapshotRetention", "%d is less than 0", e.SnapshotRetention)
 	}
+	if e.SnapshotScheduleCron != "" && !schedule(e.SnapshotScheduleCron) {
+		fault("snapshotScheduleCron", "%.100q is not a schedule that %s reads: five fields as in \"0 */6 * * *\" (minute, hour, day, month, day of the week from 0 to 6), @every 6h or @daily", e.SnapshotScheduleCron, versions.RuntimeOf(version))
+	}
 	if !e.S3.Enabled() {
 		return all
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/drover-project/drover/installers"
 	"github.com/drover-project/drover/plans"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/offsite"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
 )
 
 // config are the keys of 50-rancher.yaml.
@@ -32,7 +34,7 @@ func (r render) config() map[string]any {
 		if _, given := config["cni"]; !given && r.distribution.DefaultCNI != "" {
 			config["cni"] = r.distribution.DefaultCNI
 		}
-		if registry := r.inherited(); registry != "" {
+		if registry := r.registry(); registry != "" {
 			config["system-default-registry"] = registry
 		}
 	} else {
@@ -80,10 +82,10 @@ func (r render) byRole(config map[string]any, roles records.Roles) {
 	}
 }
 
-// inherited is the server's default registry where the cluster names none for this machine; empty otherwise.
-func (r render) inherited() string {
-	if _, own := r.merged()["system-default-registry"]; own {
-		return ""
+// registry is where images without a registry come from on this machine: that of the cluster, or else the server's default.
+func (r render) registry() string {
+	if own, _ := r.merged()["system-default-registry"].(string); own != "" {
+		return own
 	}
 	return r.DefaultRegistry
 }
@@ -104,18 +106,15 @@ func (r render) userConfig() map[string]any {
 
 // merged is what the owner wrote for this machine, settings of servers included.
 func (r render) merged() map[string]any {
-	config := map[string]any{}
-	merge := func(from map[string]any) {
-		for key, value := range from {
-			if key != clusterspec.AllowUnknownArgs && !clusterspec.IsEmpty(value) {
-				config[key] = value
-			}
-		}
+	var release versions.Release
+	if r.Release != nil {
+		release = *r.Release
 	}
-	merge(r.rke.MachineGlobalConfig)
+	config := map[string]any{}
+	args.Merge(config, r.rke.MachineGlobalConfig, release)
 	for _, s := range r.rke.MachineSelectorConfig {
 		if s.MachineLabelSelector.Matches(r.Machine.Labels) {
-			merge(s.Config)
+			args.Merge(config, s.Config, release)
 		}
 	}
 	return config

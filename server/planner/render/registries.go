@@ -31,7 +31,7 @@ func (r render) registries() ([]byte, []plans.File, error) {
 	if len(reg.Configs) > 0 {
 		configs := map[string]any{}
 		for _, host := range slices.Sorted(maps.Keys(reg.Configs)) {
-			config, trust, err := r.registry(host, reg.Configs[host])
+			config, trust, err := r.registryConfig(host, reg.Configs[host])
 			if err != nil {
 				return nil, nil, fmt.Errorf("registry %s of cluster %s: %w", host, r.Cluster.Key(), err)
 			}
@@ -47,8 +47,8 @@ func (r render) registries() ([]byte, []plans.File, error) {
 	return b, files, nil
 }
 
-// registry is the config of one registry with its files, which are sorted by path.
-func (r render) registry(host string, c clusterspec.RegistryConfig) (map[string]any, []plans.File, error) {
+// registryConfig is the config of one registry with its files, which are sorted by path.
+func (r render) registryConfig(host string, c clusterspec.RegistryConfig) (map[string]any, []plans.File, error) {
 	tls := map[string]any{"ca_file": "", "cert_file": "", "key_file": "", "insecure_skip_verify": c.InsecureSkipVerify}
 	config := map[string]any{"tls": tls}
 	var files []plans.File

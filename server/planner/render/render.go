@@ -102,7 +102,7 @@ func Bare(in Input) []plans.OneTimeInstruction {
 
 // installerImage is the reference of the installer's image.
 func installerImage(r render) string {
-	return installers.FromRegistry(r.inherited(), r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
+	return installers.FromRegistry(r.registry(), r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 }
 
 // announces says that the machine's address has to come from its own etcd: it begins the cluster

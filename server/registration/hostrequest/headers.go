@@ -139,10 +139,12 @@ func (r *reader) flag(header string) bool {
 	}
 }
 
+// nodeName is in lower case, as k3s and RKE2 write the name of their node.
 func (r *reader) nodeName() string {
-	name := r.value(headerNodeName)
+	given := r.value(headerNodeName)
+	name := strings.ToLower(given)
 	if name != "" && (len(name) > 63 || !dnsName.MatchString(name)) {
-		r.refuse(headerNodeName, "%s is not a valid node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(name))
+		r.refuse(headerNodeName, "%s is not a valid node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(given))
 	}
 	return name
 }
