@@ -39,7 +39,7 @@ With --all they do so for all versions that are offered. The patch levels in bet
 			}
 			switch {
 			case images:
-				return a.images(v, chosen)
+				return printImages(a, v, chosen)
 			case version != "" || all && !list:
 				return errors.New("--version and --all are for --system-images, and --all for --list-version: give one of these, too")
 			case list:
@@ -91,8 +91,8 @@ With --all they do so for all versions that are offered. The patch levels in bet
 	return cmd
 }
 
-// images prints what hosts pull for versions, each image once. Those of Windows are no part of it, as no host here has it.
-func (a *App) images(v *versions.Data, chosen []string) error {
+// printImages prints what hosts pull for versions, each image once. Those of Windows are no part of it, as no host here has it.
+func printImages(a *App, v *versions.Data, chosen []string) error {
 	p, _ := a.surroundings()
 	for _, version := range chosen {
 		images, err := v.Images(version)

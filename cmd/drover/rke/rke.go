@@ -100,7 +100,7 @@ func (a *App) Command() *cobra.Command {
 	cmd.AddCommand(a.upCommand(), a.configCommand(), a.removeCommand(), a.certCommand(), a.encryptCommand(), a.etcdCommand(), a.utilCommand(),
 		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
 	cmd.Version = drover.Version // -v and --version
-	a.globalFlags(cmd)
+	globalFlags(a, cmd)
 	inWords(cmd)
 	return cmd
 }

@@ -19,7 +19,7 @@ type global struct {
 	versionData  string
 }
 
-func (a *App) globalFlags(cmd *cobra.Command) {
+func globalFlags(a *App, cmd *cobra.Command) {
 	s := cmd.PersistentFlags()
 	s.BoolVarP(&a.debug, "debug", "d", false, "print what connections and files do as well")
 	s.BoolVar(&a.debug, "trace", false, "the same as --debug")

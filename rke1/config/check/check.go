@@ -43,10 +43,11 @@ func Cluster(c config.Cluster, known config.Versions, written *config.File) (err
 	k.services()
 	k.kinds()
 	k.backup()
-	k.durations()
-	k.components()
-	k.limits()
-	k.places()
+	f := forms{k}
+	f.durations()
+	f.components()
+	f.limits()
+	f.places()
 	k.upgrade()
 	k.registries()
 	return k.errs, k.warnings
@@ -249,8 +250,8 @@ func (k *checker) node(i int) {
 		k.oneOf(nodePath(i, "role["+strconv.Itoa(j)+"]"), role, config.RoleControlPlane, config.RoleEtcd, config.RoleWorker)
 	}
 	k.port(nodePath(i, "port"), n.Port)
-	k.labels(nodePath(i, "labels"), n.Labels)
-	k.taints(i)
+	forms{k}.labels(nodePath(i, "labels"), n.Labels)
+	forms{k}.taints(i)
 }
 
 // host refuses what can be neither an address nor a name.

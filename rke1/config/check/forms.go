@@ -18,29 +18,32 @@ import (
 	"github.com/drover-project/drover/rke1/config"
 )
 
+// forms looks at single values.
+type forms struct{ *checker }
+
 var effects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 
 // labels refuses what cannot be the labels of a node; the selector of an add-on has the same rules.
-func (k *checker) labels(path string, labels map[string]string) {
+func (k forms) labels(path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		k.labelKey(path, key)
 		k.labelValue(path, key, labels[key])
 	}
 }
 
-func (k *checker) labelKey(path, key string) {
+func (k forms) labelKey(path, key string) {
 	if len(validation.IsQualifiedName(key)) > 0 {
 		k.fail(path, "%q is not a key of Kubernetes: at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit; a domain and / may stand before them", cut(key))
 	}
 }
 
-func (k *checker) labelValue(path, key, value string) {
+func (k forms) labelValue(path, key, value string) {
 	if len(validation.IsValidLabelValue(value)) > 0 {
 		k.fail(path, "%q of %s is not a value of Kubernetes: nothing, or at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit", cut(value), cut(key))
 	}
 }
 
-func (k *checker) taints(i int) {
+func (k forms) taints(i int) {
 	first := map[[2]string]int{}
 	for j, t := range k.c.Nodes[i].Taints {
 		at := nodePath(i, fmt.Sprintf("taints[%d]", j))
@@ -59,7 +62,7 @@ func (k *checker) taints(i int) {
 }
 
 // places looks at where the pods of add-ons may run.
-func (k *checker) places() {
+func (k forms) places() {
 	c := k.c
 	k.labels("network.node_selector", c.Network.NodeSelector)
 	k.labels("ingress.node_selector", c.Ingress.NodeSelector)
@@ -77,7 +80,7 @@ func (k *checker) places() {
 	k.flags("ingress.extra_args", slices.Sorted(maps.Keys(c.Ingress.ExtraArgs)))
 }
 
-func (k *checker) tolerations(path string, all []config.Toleration) {
+func (k forms) tolerations(path string, all []config.Toleration) {
 	for i, t := range all {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if t.Operator != "" {
@@ -99,7 +102,7 @@ func (k *checker) tolerations(path string, all []config.Toleration) {
 }
 
 // components looks at what is given to the containers of the components.
-func (k *checker) components() {
+func (k forms) components() {
 	s := &k.c.Services
 	for _, one := range []struct {
 		path string
@@ -137,7 +140,7 @@ func (k *checker) components() {
 var flag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // flags refuses names that are none of flags. Some write them with the dashes of a command line.
-func (k *checker) flags(path string, names []string) {
+func (k forms) flags(path string, names []string) {
 	for _, name := range names {
 		bare := strings.TrimLeft(name, "-")
 		switch {
@@ -156,7 +159,7 @@ var (
 )
 
 // bind refuses what Docker does not mount. One path alone would be a volume without a name, which goes with its container.
-func (k *checker) bind(at, bind string) {
+func (k forms) bind(at, bind string) {
 	parts := strings.Split(bind, ":")
 	switch n := len(parts); {
 	case n != 2 && n != 3, !path.IsAbs(parts[1]), path.Clean(parts[1]) == "/", !path.IsAbs(parts[0]) && !volume.MatchString(parts[0]):
@@ -172,7 +175,7 @@ func (k *checker) bind(at, bind string) {
 
 // environment refuses what is no variable with a value: Docker leaves a name alone out, so that the container would be
 // another one than the one asked for, and be made anew by each run. A value is not repeated, as it can be a password.
-func (k *checker) environment(path string, all []string) {
+func (k forms) environment(path string, all []string) {
 	for i, one := range all {
 		if name, _, ok := strings.Cut(one, "="); !ok || name == "" {
 			k.fail(fmt.Sprintf("%s[%d]", path, i), "is not NAME=VALUE")
@@ -181,7 +184,7 @@ func (k *checker) environment(path string, all []string) {
 }
 
 // durations looks at when etcd-rolling-snapshots works, where there is no backup_config.
-func (k *checker) durations() {
+func (k forms) durations() {
 	etcd := &k.c.Services.Etcd
 	if etcd.BackupConfig != nil || etcd.Snapshot != nil && !*etcd.Snapshot || len(etcd.ExternalURLs) > 0 {
 		return
@@ -193,7 +196,7 @@ func (k *checker) durations() {
 	}
 }
 
-func (k *checker) duration(path, text string) time.Duration {
+func (k forms) duration(path, text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		k.fail(path, "%q is not a duration of hours and minutes, such as 12h or 1h30m; a day is 24h, and there are no lines of cron", cut(text))
@@ -203,7 +206,7 @@ func (k *checker) duration(path, text string) time.Duration {
 }
 
 // limits looks at the values of files of the API server.
-func (k *checker) limits() {
+func (k forms) limits() {
 	api := &k.c.Services.KubeAPI
 	if a := api.AuditLog; a != nil && a.Configuration != nil {
 		const path = "services.kube-api.audit_log.configuration"
