@@ -172,7 +172,7 @@ var places = map[string]struct {
 			"file in Engine.clearHomes ×2", "file in Engine.fill ×4", "file in Engine.isReported", "file in Engine.known",
 			"file in Engine.load", "file in Engine.newRun ×2", "file in Engine.pruneNow ×2", "file in Engine.runDirectly",
 			"file in Engine.runPeriodic", "file in Engine.spareAtHome", "file in Engine.usedRuns", "file in New ×2",
-			"file in ReadUnfinished", "file in ledger.recallSupervisor", "file in openMark", "file in readLedgerOnce",
+			"file in ReadUnfinished", "file in ledger.recallSupervisor", "file in readLedgerOnce",
 			"file in stow ×2", "file in supervised", "file in work.noteSupervisor ×2", "file in work.unmake ×3",
 			"file in work.write", "program in runChild ×2",
 		},
@@ -192,8 +192,8 @@ var places = map[string]struct {
 		sites: []string{"file in Interlock.Clear ×2", "file in Interlock.Enter", "file in Interlock.pending ×2", "file in Interlock.stamp"},
 	},
 	"plans/apply/output": {
-		why:   "The directory is that of a run, and segments are named by number.",
-		sites: []string{"file in Follower.newer", "file in Follower.segment", "file in Recorder.rotate ×2"},
+		why:   "The directory is that of a run, segments are named by number, and of the mark 256 bytes are read.",
+		sites: []string{"file in Follower.newer", "file in Follower.segment", "file in OpenMark", "file in Recorder.rotate ×2"},
 	},
 	"plans/apply/probe": {
 		why: "Plans name the URL, as they name programs; sameHost follows redirects on that host alone, and what is read of an " +
