@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,6 +47,18 @@ type ProbeStatus struct {
 	Healthy      bool `json:"healthy,omitempty"`
 	SuccessCount int  `json:"successCount,omitempty"`
 	FailureCount int  `json:"failureCount,omitempty"`
+}
+
+// Unhealthy are the names of the probes that are not healthy, in order.
+func Unhealthy(statuses map[string]ProbeStatus) []string {
+	var names []string
+	for name, status := range statuses {
+		if !status.Healthy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // EncodeOutputs packs the saved outputs of one-time instructions, by name.

@@ -8,7 +8,7 @@ import (
 // expected are parts of lines that look like errors and that a runtime logs on a start that goes well, or whenever it stops.
 // They explain nothing. A line is expected that has all parts of one of its runtime's rows.
 //
-// Sources: journals of k3s v1.34.4+k3s1 and RKE2 v1.34.1+rke2r1 on hosts where they started well; k3s-io/k3s#5613 and #9574.
+// Sources: what k3s v1.34.4+k3s1 and RKE2 v1.34.1+rke2r1 were seen to log where they started well; k3s-io/k3s#5613 and #9574.
 var expected = map[string][][]string{
 	"k3s": slices.Concat(kubelet, embedded),
 	"rke2": slices.Concat(kubelet, embedded, [][]string{

@@ -92,7 +92,7 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestALineThatExplains comes before what each runtime logs on a healthy start. The journals are of such starts and stops.
+// TestALineThatExplains comes before what each runtime logs on a healthy start. The lines are written after those of such starts and stops.
 func TestALineThatExplains(t *testing.T) {
 	const (
 		sysctl    = `time="2026-11-21T11:59:50Z" level=error msg="Failed to set sysctl: open /proc/sys/net/netfilter/nf_conntrack_max: permission denied"` + "\n"

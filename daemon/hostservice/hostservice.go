@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-project/drover/daemon/pipe"
 	"github.com/drover-project/drover/tunnel"
 )
 
@@ -60,7 +59,7 @@ type Options struct {
 // Service serves the server through the tunnel.
 type Service struct {
 	o         Options
-	inProcess *pipe.Listener
+	inProcess *Pipe
 	reading   chan struct{} // one entry for each log that is read
 	sending   chan struct{} // one entry for each snapshot that is sent
 }
@@ -70,7 +69,7 @@ func New(o Options) *Service {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Service{o: o, inProcess: pipe.Listen(Address), reading: make(chan struct{}, maxLogs), sending: make(chan struct{}, maxSnapshots)}
+	return &Service{o: o, inProcess: NewPipe(Address), reading: make(chan struct{}, maxLogs), sending: make(chan struct{}, maxSnapshots)}
 }
 
 // Dial is the policy of the tunnel: it opens the few targets that the server needs.

@@ -21,7 +21,6 @@ import (
 
 	"github.com/drover-project/drover/daemon/hostservice"
 	"github.com/drover-project/drover/daemon/node/containers"
-	"github.com/drover-project/drover/daemon/pipe"
 )
 
 // serviceAddress is the in-process service, as the server dials it; the system agent's has the same.
@@ -42,12 +41,12 @@ var (
 type service struct {
 	docker   *client.Client
 	log      *slog.Logger
-	listener *pipe.Listener
+	listener *hostservice.Pipe
 	streams  chan struct{} // one entry for each log that is read
 }
 
 func newService(d *client.Client, log *slog.Logger) *service {
-	return &service{docker: d, log: log, listener: pipe.Listen(serviceAddress), streams: make(chan struct{}, maxStreams)}
+	return &service{docker: d, log: log, listener: hostservice.NewPipe(serviceAddress), streams: make(chan struct{}, maxStreams)}
 }
 
 func (s *service) run(ctx context.Context) error {

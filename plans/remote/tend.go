@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/drover-project/drover/plans"
@@ -22,8 +21,7 @@ type standing struct {
 	checksum string
 	state    plans.State
 	period   time.Duration
-	// written is what was written last of each kind. It is not written again and again to a
-	// server that does not keep it.
+	// written is what was written last of each kind. It is not written again and again to a server that does not keep it.
 	written map[string]string
 	// explained is when the host was last reported on; only the goroutine that probes uses it.
 	explained time.Time
@@ -124,18 +122,11 @@ func (s *Source) begin(ctx context.Context, d Decision, st *standing) {
 
 // explain reports on the host now and then while a probe fails.
 func (s *Source) explain(ctx context.Context, st *standing, statuses map[string]plans.ProbeStatus) {
-	now := s.o.Now()
-	var sick []string
-	for name, status := range statuses {
-		if !status.Healthy {
-			sick = append(sick, name)
-		}
-	}
+	now, sick := s.o.Now(), plans.Unhealthy(statuses)
 	if len(sick) == 0 || now.Sub(st.explained) < s.pace.report {
 		return
 	}
 	st.explained = now
-	slices.Sort(sick)
 	if value := s.hostReport(ctx, st.checksum, sick); value != nil {
 		s.send(ctx, update{of: st, dataKey: plans.KeyHostReport, value: value}, nil)
 	}

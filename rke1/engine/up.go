@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/advice"
 	"github.com/drover-project/drover/rke1/change"
 	"github.com/drover-project/drover/rke1/config"
@@ -78,14 +77,8 @@ func Init(w Work, src pki.Source) (*state.State, []pki.Change, error) {
 var errWorkersAlone = advice.With(errors.New("services.kube-api.secrets_encryption_config has changed, which the workers alone do not make so"), advice.Step{Kind: advice.AllHosts})
 
 // Up brings a cluster to its config. The state that it returns is the last that was saved,
-// also beside an error. The error is *IncompleteError when some hosts are left to do. A cluster whose add-ons have no text
-// for its version is left as it is.
+// also beside an error. The error is *IncompleteError when some hosts are left to do.
 func Up(ctx context.Context, o Options, w Work) (*state.State, error) {
-	if !w.UpdateOnly {
-		if _, err := addons.Of(w.Config, o.Versions); err != nil {
-			return w.Before, err
-		}
-	}
 	if change.Stops(w.cluster()) {
 		if w.UpdateOnly {
 			return w.Before, errWorkersAlone

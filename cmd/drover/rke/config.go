@@ -140,6 +140,6 @@ func (a *App) answers(cmd *cobra.Command, v *versions.Data) ([]byte, error) {
 	}
 	errs, warnings := check.Cluster(config.WithDefaults(file.Cluster, known(v)), known(v), file)
 	p, _ := a.surroundings()
-	p.warnings(append(errs, warnings...))
+	p.Warnings(append(errs, warnings...))
 	return text, nil
 }

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drover-project/drover"
+	"github.com/drover-project/drover/cmd/drover/rke/console"
 	"github.com/drover-project/drover/rke1/addons"
 	"github.com/drover-project/drover/rke1/config"
 	"github.com/drover-project/drover/rke1/config/check"
@@ -101,7 +102,7 @@ func (a *App) Command() *cobra.Command {
 		a.exportCommand(), a.importCommand(), a.migrateCommand(), a.versionCommand())
 	cmd.Version = drover.Version // -v and --version
 	globalFlags(a, cmd)
-	inWords(cmd)
+	console.InWords(cmd)
 	return cmd
 }
 
@@ -115,7 +116,7 @@ type cluster struct {
 	state    *state.State // nil for a new cluster
 	given    pki.Bundle   // certificates of the user's own
 	logger   *slog.Logger
-	printer  *printer
+	printer  *console.Printer
 }
 
 // known is what the version data say of versions, in the words of a config.
@@ -163,10 +164,10 @@ func (a *App) openConfig(ctx context.Context, f flags) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.printer.warnings(file.Warnings)
+	c.printer.Warnings(file.Warnings)
 	filled := config.WithDefaults(file.Cluster, known(c.versions))
 	errs, warnings := check.Cluster(filled, known(c.versions), file)
-	c.printer.warnings(warnings)
+	c.printer.Warnings(warnings)
 	if len(errs) > 0 {
 		return nil, errs
 	}

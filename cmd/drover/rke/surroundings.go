@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-project/drover/cmd/drover/rke/console"
 	"github.com/drover-project/drover/rke1/versions"
 )
 
@@ -28,29 +28,13 @@ func globalFlags(a *App, cmd *cobra.Command) {
 }
 
 // surroundings are where a command reports and logs. Standard output stays free for results.
-func (a *App) surroundings() (*printer, *slog.Logger) {
-	p := newPrinter(a.Err)
-	p.quiet = a.quiet
+func (a *App) surroundings() (*console.Printer, *slog.Logger) {
+	p := console.New(a.Err)
+	p.Quiet = a.quiet
 	if !a.debug || a.quiet {
 		return p, slog.New(slog.DiscardHandler)
 	}
-	return p, slog.New(slog.NewTextHandler(debugged{p}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: withoutTime}))
-}
-
-// debugged takes the lines of a logger for --debug.
-type debugged struct{ to *printer }
-
-func (d debugged) Write(line []byte) (int, error) {
-	d.to.print("DEBU", strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
-// withoutTime drops the time of a log line: the printer has its own.
-func withoutTime(groups []string, attr slog.Attr) slog.Attr {
-	if len(groups) == 0 && attr.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return attr
+	return p, p.Debug()
 }
 
 // loadVersions reads the version data that the flag or the environment names, or else the built-in ones.

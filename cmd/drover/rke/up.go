@@ -31,6 +31,9 @@ and what would be done is printed; a cluster that is as it should be has no line
 			}
 			work := c.work()
 			work.DisablePortCheck, work.UpdateOnly = noPorts, updateOnly
+			if _, err := addons.Of(c.config, c.versions); err != nil && !updateOnly {
+				return err // before any container is changed
+			}
 			switch {
 			case init && f.dryRun:
 				return errors.New("--init does nothing on hosts, so that there is nothing to preview: give one of --init and --dry-run")
@@ -52,9 +55,6 @@ and what would be done is printed; a cluster that is as it should be has no line
 }
 
 func (c *cluster) init(cmd *cobra.Command, work engine.Work) error {
-	if _, err := addons.Of(c.config, c.versions); err != nil {
-		return err // as the run that follows would
-	}
 	next, changes, err := engine.Init(work, pki.NewSource(time.Now()))
 	if err != nil {
 		return err

@@ -66,12 +66,11 @@ func New(o Options) *API {
 		o.Heartbeat = 45 * time.Second
 	}
 	a := &API{o: o}
-	a.Clusters, a.Machines, a.Management, a.Settings = a.clusters(), a.machines(), a.management(), a.settings()
 	made := persons.API{State: o.State, People: o.People}
+	a.Clusters, a.Machines, a.Management, a.Settings, a.Namespaces = a.clusters(), a.machines(), a.management(), a.settings(), a.ofPeople(made.Namespaces())
 	for _, k := range made.Kinds() {
 		a.OfPeople = append(a.OfPeople, a.ofPeople(k))
 	}
-	a.Namespaces = a.ofPeople(made.Namespaces())
 	a.Reviews = reviews.API{Types: a.reviewed(), Groups: a.groups}
 	return a
 }

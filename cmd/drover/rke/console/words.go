@@ -1,6 +1,6 @@
 // What can be done about an error, in the words of these commands.
 
-package rke
+package console
 
 import (
 	"github.com/spf13/cobra"
@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/rke1/advice"
 )
 
-// words say a step as commands and flags.
-func words(s advice.Step) string {
+// Words say a step as commands and flags.
+func Words(s advice.Step) string {
 	switch s.Kind {
 	case advice.BringUp:
 		return "run `drover rke up` first"
@@ -47,12 +47,12 @@ func words(s advice.Step) string {
 	return ""
 }
 
-// inWords has a command and those below it say what can be done about their errors.
-func inWords(cmd *cobra.Command) {
+// InWords has a command and those below it say what can be done about their errors.
+func InWords(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error { return advice.Error(run(cmd, args), words) }
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return advice.Error(run(cmd, args), Words) }
 	}
 	for _, below := range cmd.Commands() {
-		inWords(below)
+		InWords(below)
 	}
 }

@@ -1,6 +1,6 @@
-// Package pipe connects an HTTP server inside the agent with the tunnel that dials it:
-// a net.Listener without an address that anybody else could reach.
-package pipe
+// A pipe connects an HTTP server inside the agent with the tunnel that dials it.
+
+package hostservice
 
 import (
 	"context"
@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// Listener accepts what Dial connected.
-type Listener struct {
+// Pipe is a net.Listener without an address that others could reach: it accepts what Dial connected.
+type Pipe struct {
 	name     string
 	incoming chan net.Conn
 	stopped  chan struct{}
 	once     sync.Once // closes stopped
 }
 
-// Listen makes a listener; the name is its address.
-func Listen(name string) *Listener {
-	return &Listener{name: name, incoming: make(chan net.Conn), stopped: make(chan struct{})}
+// NewPipe makes a listener; the name is its address.
+func NewPipe(name string) *Pipe {
+	return &Pipe{name: name, incoming: make(chan net.Conn), stopped: make(chan struct{})}
 }
 
-// Dial connects to whoever accepts next.
-func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
+// Dial connects to the next call of Accept.
+func (l *Pipe) Dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.incoming <- there:
@@ -36,7 +36,7 @@ func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
 }
 
 // Accept implements net.Listener.
-func (l *Listener) Accept() (net.Conn, error) {
+func (l *Pipe) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.incoming:
 		return c, nil
@@ -46,13 +46,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *Listener) Close() error {
+func (l *Pipe) Close() error {
 	l.once.Do(func() { close(l.stopped) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (l *Listener) Addr() net.Addr { return addr(l.name) }
+func (l *Pipe) Addr() net.Addr { return addr(l.name) }
 
 type addr string
 

@@ -1,4 +1,4 @@
-package rke
+package console
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // Every step that the engine advises of has words here, in errors of commands and in warnings.
 func TestWords(t *testing.T) {
 	for kind := advice.BringUp; kind <= advice.RenewCertificates; kind++ {
-		if words(advice.Step{Kind: kind}) == "" {
+		if Words(advice.Step{Kind: kind}) == "" {
 			t.Errorf("step %d has no words", kind)
 		}
 	}
@@ -23,14 +23,14 @@ func TestWords(t *testing.T) {
 	inner := &cobra.Command{Use: "inner", SilenceUsage: true, SilenceErrors: true, RunE: func(*cobra.Command, []string) error { return open }}
 	outer := &cobra.Command{Use: "outer"}
 	outer.AddCommand(inner)
-	inWords(outer)
+	InWords(outer)
 	outer.SetArgs([]string{"inner"})
 	const want = "it is open: run `drover rke cert rotate --service kubelet --service etcd` first, which goes on with it"
 	if err := outer.Execute(); err == nil || err.Error() != want || !errors.Is(err, open) {
 		t.Errorf("%v", err)
 	}
 	var out bytes.Buffer
-	newPrinter(&out).Warn("it is open", step)
+	New(&out).Warn("it is open", step)
 	if !strings.HasSuffix(out.String(), "] "+want+"\n") {
 		t.Errorf("%q", out.String())
 	}
