@@ -25,6 +25,7 @@ func TestMakersSeeWhatTheyMake(t *testing.T) {
 	b.inCluster()
 
 	const document = `{"metadata":{"name":"NAME","namespace":"fleet-default"},"spec":{"kubernetesVersion":"v1.34.4+k3s1","rkeConfig":{}}}`
+	const secret = `{"type":"Opaque","metadata":{"name":"NAME","namespace":"fleet-default"},"data":{"key":"dmFsdWU="}}`
 	const people = "/apis/management.cattle.io/v3/"
 	provisioned := "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters"
 	clusterBinding := fmt.Sprintf(`{"metadata":{"name":"NAME","namespace":%q},"clusterName":%[1]q,"roleTemplateName":"cluster-member","userName":"USER"}`, cluster)
@@ -57,6 +58,9 @@ func TestMakersSeeWhatTheyMake(t *testing.T) {
 		{"/v3/projects/{context}/secrets", "/v3/projects/" + project + "/secrets", `{"name":"NAME","data":{"key":"dmFsdWU="}}`, all, ""},
 		{"", "/v3/clusterroletemplatebindings", fmt.Sprintf(`{"clusterId":%q,"userId":"USER","roleTemplateId":"cluster-member"}`, cluster), all, ""},
 		{"", "/v3/projectroletemplatebindings", fmt.Sprintf(`{"projectId":%q,"userId":"USER","roleTemplateId":"project-member"}`, project), all, ""},
+		{"", "/v3/cloudcredentials", `{"type":"cloudCredential","name":"NAME","s3credentialConfig":{"accessKey":"a","secretKey":"s","defaultBucket":"snaps"}}`, all, ""},
+		{"", "/v1/secrets", secret, []string{}, ""},
+		{"/v1/secrets/{namespace}", "/v1/secrets/fleet-default", secret, []string{}, ""},
 		{"", "/v1/provisioning.cattle.io.clusters", document, all, ""},
 		{"/v1/provisioning.cattle.io.clusters/{namespace}", "/v1/provisioning.cattle.io.clusters/fleet-default", document, all, ""},
 		{"", "/apis/provisioning.cattle.io/v1/clusters", document, nil, provisioned},

@@ -193,7 +193,9 @@ func TestQuotaOfDocuments(t *testing.T) {
 	b.meets(quotas.Documents.PerPerson(), "user ann would have more than the 1 MiB of documents", b.request("POST", "/v1-drover/apply", ann, fmt.Sprintf(secret, "one")))
 	b.limit(quotas.Documents.PerPerson(), "2")
 	b.does(b.request("POST", "/v1-drover/apply", ann, fmt.Sprintf(secret, "one")))
-	grown := strings.Replace(fmt.Sprintf(quotaCluster, "ours"), `"rkeConfig":{}`, fmt.Sprintf(`"rkeConfig":{"additionalManifest":"# %s\n"}`, large), 1)
+	b.does(b.request("POST", "/v1-drover/apply", ann, strings.Replace(fmt.Sprintf(secret, "three"), large, large[:200<<10], 1)))
+	manifest := large[:700<<10] // in base64 within what a host can be given
+	grown := strings.Replace(fmt.Sprintf(quotaCluster, "ours"), `"rkeConfig":{}`, fmt.Sprintf(`"rkeConfig":{"additionalManifest":"# %s\n"}`, manifest), 1)
 	ways := map[string]func(token string) result{
 		"another object": func(token string) result {
 			return b.request("POST", "/v1-drover/apply", token, fmt.Sprintf(secret, "two"))
@@ -201,7 +203,7 @@ func TestQuotaOfDocuments(t *testing.T) {
 		"a cluster that grows": func(token string) result { return b.request("POST", "/v1-drover/apply", token, grown) },
 		"a cluster that grows, by /apis": func(token string) result {
 			return b.request("PATCH", "/apis/provisioning.cattle.io/v1/namespaces/fleet-default/clusters/ours", token,
-				fmt.Sprintf(`{"spec":{"rkeConfig":{"additionalManifest":"# %s\n"}}}`, large), "Content-Type", "application/merge-patch+json")
+				fmt.Sprintf(`{"spec":{"rkeConfig":{"additionalManifest":"# %s\n"}}}`, manifest), "Content-Type", "application/merge-patch+json")
 		},
 	}
 	for name, way := range ways {
@@ -216,7 +218,7 @@ func TestQuotaOfDocuments(t *testing.T) {
 	b.does(ways["a cluster that grows"](b.admin))
 	// What shrinks, and what goes, is never refused, however much there is.
 	b.limit(quotas.Documents.PerPerson(), "1")
-	b.does(b.request("POST", "/v1-drover/apply", ann, strings.Replace(grown, large, large[:800<<10], 1)))
+	b.does(b.request("POST", "/v1-drover/apply", ann, strings.Replace(grown, manifest, manifest[:600<<10], 1)))
 	b.meets(quotas.Documents.PerPerson(), "user ann", b.request("POST", "/v3/projects", ann, fmt.Sprintf(`{"clusterId":%q,"name":"q"}`, ours)))
 	b.meets(quotas.Documents.PerPerson(), "user ann", b.request("POST", "/v3/projects/"+project+"/secrets", ann, `{"type":"secret","name":"s","stringData":{"a":"b"}}`))
 	b.meets(quotas.Documents.PerPerson(), "user ann", b.request("POST", "/v3/preferences", ann, `{"name":"theme","value":"dark"}`))
