@@ -33,7 +33,7 @@ func component(name string, port int) Component {
 // chose neither of them nor a certificate file.
 func (c Component) Args(user []string, dataDir string) []string {
 	args := append([]string{}, user...)
-	if !chosen(user) {
+	if !OwnCertificate(user) {
 		args = append(args, "cert-dir="+c.certDir(dataDir))
 	}
 	if argument(user, "secure-port") == "" {
@@ -46,7 +46,7 @@ func (c Component) Args(user []string, dataDir string) []string {
 // Args adds.
 func (c Component) Mounts(user, userArgs []string, dataDir string) []string {
 	dirs := []string{c.certDir(dataDir)}
-	if chosen(userArgs) {
+	if OwnCertificate(userArgs) {
 		dirs = nil
 		for _, name := range []string{"tls-cert-file", "tls-private-key-file"} {
 			if file := argument(userArgs, name); file != "" {
@@ -78,8 +78,8 @@ func mounted(mounts []string, dir string) bool {
 	})
 }
 
-// chosen says that the user decides where the certificate is.
-func chosen(args []string) bool {
+// OwnCertificate says that the user decides where the component's certificate is.
+func OwnCertificate(args []string) bool {
 	return argument(args, "tls-cert-file") != "" || argument(args, "cert-dir") != ""
 }
 

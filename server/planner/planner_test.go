@@ -215,7 +215,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s: a changed plan restarts nodes of every cluster of renderer 1; make it renderer 2 instead\n%s", name, diff)
+		t.Errorf("%s: a changed plan restarts nodes of every cluster of this renderer; make it a new one instead\n%s", name, diff)
 	}
 }
 

@@ -72,7 +72,11 @@ func (r render) byRole(config map[string]any, roles records.Roles) {
 		for _, c := range installers.Components() {
 			user := texts(config[c.ArgKey])
 			config[c.ArgKey] = c.Args(user, r.dataDir)
-			if mounts := c.Mounts(texts(config[c.MountKey]), user, r.dataDir); r.distribution.ComponentMounts && len(mounts) > 0 {
+			mounts := texts(config[c.MountKey])
+			if r.version > 1 || !installers.OwnCertificate(user) {
+				mounts = c.Mounts(mounts, user, r.dataDir)
+			}
+			if r.distribution.ComponentMounts && len(mounts) > 0 {
 				config[c.MountKey] = mounts
 			}
 		}

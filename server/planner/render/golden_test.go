@@ -92,7 +92,11 @@ func TestGoldenPlans(t *testing.T) {
 					if c.joins {
 						in.Server = d.JoinURL("10.0.0.1")
 					}
-					golden(t, name, in)
+					golden(t, 1, name, in)
+					one, _ := render.Plan(in, 1)
+					if two, err := render.Plan(in, 2); err != nil || !plans.Equal(one, two) {
+						t.Errorf("%v: version 2 has another plan for it", err)
+					}
 				})
 			}
 		}
@@ -120,16 +124,17 @@ func TestGoldenFull(t *testing.T) {
 				if c.joins {
 					in.Server = runtimes.Of(in.Cluster.Spec.KubernetesVersion).JoinURL("10.0.0.1")
 				}
-				golden(t, name+"-"+c.name, in)
+				golden(t, 1, name+"-"+c.name, in)
+				golden(t, 2, name+"-"+c.name, in)
 			})
 		}
 	}
 }
 
 // golden compares a plan with the file of its name: the plan for people, and the checksum of its bytes.
-func golden(t *testing.T, name string, in render.Input) {
+func golden(t *testing.T, version int, name string, in render.Input) {
 	t.Helper()
-	p, err := render.Plan(in, 1)
+	p, err := render.Plan(in, version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +145,7 @@ func golden(t *testing.T, name string, in render.Input) {
 	if _, err := plans.Parse(wire); err != nil {
 		t.Errorf("our own agent refuses the plan: %v", err)
 	}
-	if again, err := render.Plan(in, 1); err != nil || !plans.Equal(p, again) {
+	if again, err := render.Plan(in, version); err != nil || !plans.Equal(p, again) {
 		t.Error("rendering twice gave two plans")
 	}
 	sum := sha256.Sum256(wire)
@@ -148,7 +153,7 @@ func golden(t *testing.T, name string, in render.Input) {
 	if lines := strings.Count(got, "\n"); lines > 300 {
 		t.Errorf("the golden file has %d lines; nobody reads that", lines)
 	}
-	file := filepath.Join("testdata", "renderer-1", name+".txt")
+	file := filepath.Join("testdata", fmt.Sprint("renderer-", version), name+".txt")
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -162,7 +167,7 @@ func golden(t *testing.T, name string, in render.Input) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: a changed plan restarts nodes of every cluster of renderer 1; make it renderer 2 instead\n%s", file, diff)
+		t.Errorf("%s: a changed plan restarts nodes of every cluster of this renderer; make it a new one instead\n%s", file, diff)
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 
 // Newest is the newest version of the rendering. A cluster keeps the one it was
 // made with until its owner changes its spec.
-const Newest = 1
+//
+// Version 2 takes the installer's image from the cluster's own registry, and mounts directories of certificates that the owner brings.
+const Newest = 2
 
 // Input is all that a plan is made of.
 type Input struct {
@@ -48,9 +50,9 @@ func Plan(in Input, version int) (plans.Plan, error) {
 	if in.Cluster.Spec.RKEConfig == nil {
 		return plans.Plan{}, fmt.Errorf("cluster %s has no rkeConfig", in.Cluster.Name)
 	}
-	r := render{Input: in, rke: *in.Cluster.Spec.RKEConfig, distribution: runtimes.Of(in.Cluster.Spec.KubernetesVersion)}
+	r := render{Input: in, rke: *in.Cluster.Spec.RKEConfig, distribution: runtimes.Of(in.Cluster.Spec.KubernetesVersion), version: version}
 	r.dataDir = DataDir(in.Cluster)
-	return r.plan(version)
+	return r.plan()
 }
 
 // DataDir is the distribution's data directory on the machines of a cluster.
@@ -66,11 +68,12 @@ type render struct {
 	rke          clusterspec.RKEConfig
 	distribution installers.Distribution
 	dataDir      string
+	version      int
 }
 
 func (r render) server() bool { return r.Machine.Roles.Etcd || r.Machine.Roles.ControlPlane }
 
-func (r render) plan(version int) (plans.Plan, error) {
+func (r render) plan() (plans.Plan, error) {
 	config := r.config()
 	files, err := r.files(config)
 	if err != nil {
@@ -80,8 +83,8 @@ func (r render) plan(version int) (plans.Plan, error) {
 	p := plans.Plan{
 		Files: files,
 		Instructions: d.Install(installerImage(r),
-			r.stamp(version, r.restarts(), config, files, restartKeys),
-			r.stamp(version, restarts{}, config, files, drainKeys),
+			r.stamp(r.restarts(), config, files, restartKeys),
+			r.stamp(restarts{}, config, files, drainKeys),
 			r.dataDir, r.server(), r.environment()),
 		Probes: d.Probes(r.node(config)),
 	}
@@ -93,7 +96,7 @@ func (r render) plan(version int) (plans.Plan, error) {
 
 // Bare are the instructions that put the wanted version on a machine, and start nothing.
 func Bare(in Input) []plans.OneTimeInstruction {
-	r := render{Input: in, distribution: runtimes.Of(in.Cluster.Spec.KubernetesVersion), dataDir: DataDir(in.Cluster)}
+	r := render{Input: in, distribution: runtimes.Of(in.Cluster.Spec.KubernetesVersion), dataDir: DataDir(in.Cluster), version: Newest}
 	if in.Cluster.Spec.RKEConfig != nil {
 		r.rke = *in.Cluster.Spec.RKEConfig
 	}
@@ -102,7 +105,11 @@ func Bare(in Input) []plans.OneTimeInstruction {
 
 // installerImage is the reference of the installer's image.
 func installerImage(r render) string {
-	return installers.FromRegistry(r.registry(), r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
+	registry := r.registry()
+	if _, own := r.merged()["system-default-registry"]; own && r.version < 2 {
+		registry = ""
+	}
+	return installers.FromRegistry(registry, r.distribution.InstallerImage(r.InstallerImage, r.Cluster.Spec.KubernetesVersion))
 }
 
 // announces says that the machine's address has to come from its own etcd: it begins the cluster

@@ -37,8 +37,9 @@ func (r render) restarts() restarts {
 
 // stamp is the hash that makes a node restart when it changes. Its input is a document of
 // values, not rendered bytes, so that a new layout of a file is no reason to restart; and it has
-// the version in it instead of the image, so that another registry is none either.
-func (r render) stamp(version int, why restarts, config map[string]any, files []plans.File, leaveOut []string) string {
+// the version in it instead of the image, so that another registry is none either. Its renderer is 1 for all versions of the rendering whose
+// differences are in the values or need no restart.
+func (r render) stamp(why restarts, config map[string]any, files []plans.File, leaveOut []string) string {
 	input := struct {
 		Renderer   int    `json:"renderer"`
 		Generation int    `json:"provisionGeneration"`
@@ -46,7 +47,7 @@ func (r render) stamp(version int, why restarts, config map[string]any, files []
 		restarts
 		Config map[string]any    `json:"config"`
 		Files  map[string]string `json:"files"`
-	}{Renderer: version, Generation: r.rke.ProvisionGeneration, Version: r.Cluster.Spec.KubernetesVersion, restarts: why, Config: maps.Clone(config), Files: map[string]string{}}
+	}{Renderer: 1, Generation: r.rke.ProvisionGeneration, Version: r.Cluster.Spec.KubernetesVersion, restarts: why, Config: maps.Clone(config), Files: map[string]string{}}
 	for _, key := range leaveOut {
 		delete(input.Config, key)
 	}

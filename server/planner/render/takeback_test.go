@@ -76,3 +76,23 @@ func configOf(t *testing.T, p plans.Plan) string {
 	t.Fatal("the plan has no config")
 	return ""
 }
+
+// TestOwnCertificatesAreMounted by the rendering of today; a cluster that was made with the one before keeps its plan, as its servers
+// would restart.
+func TestOwnCertificatesAreMounted(t *testing.T) {
+	const own = "kube-scheduler-arg: [cert-dir=/srv/certificates/scheduler]"
+	in := input(t, strings.Replace(settings, "profile: cis", own, 1), records.Roles{Etcd: true, ControlPlane: true})
+	for version, want := range map[int]bool{1: false, 2: true} {
+		p, err := render.Plan(in, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := configOf(t, p)
+		if strings.Contains(config, "/srv/certificates/scheduler:/srv/certificates/scheduler") != want {
+			t.Errorf("renderer %d: mounted %v, want %v: %s", version, !want, want, config)
+		}
+		if image := p.Instructions[0].Image; strings.HasPrefix(image, "images.pier.lan/") != want {
+			t.Errorf("renderer %d: the installer's image is %q", version, image)
+		}
+	}
+}
