@@ -41,6 +41,22 @@ func (d *Document) At(path string) (at *Document, ok bool) {
 	return &Document{source: d.source, root: n, begins: n.Line}, true
 }
 
+// Items are the values of the list at a path, as At gives them; none when there is no list.
+func (d *Document) Items(path string) []*Document {
+	at, ok := d.At(path)
+	if !ok || at.root.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var all []*Document
+	for _, n := range at.root.Content {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		all = append(all, &Document{source: d.source, root: n, begins: n.Line})
+	}
+	return all
+}
+
 // find walks as far into a value as the path leads and keeps the line of the deepest step.
 // Keys may have dots in them, so that more than one way can fit.
 func find(n *yaml.Node, path string, depth int, line, deepest *int) {

@@ -37,8 +37,8 @@ func Parse(data []byte, known *versions.Data) ([]Document, error) {
 // secretStream matches a text that may have a Secret in it, whether it is YAML or not.
 var secretStream = regexp.MustCompile(`(?m)kind["']?\s*:\s*["']?Secret\b`)
 
-// ParseStream reads a stream of documents of clusters, Secrets and ConfigMaps, YAML or JSON, and checks each
-// cluster against the known versions. The documents are returned only when all of them are good;
+// ParseStream reads a stream of documents of clusters, Secrets and ConfigMaps, YAML or JSON, also in a List as kubectl writes it, and checks
+// each cluster against the known versions. The documents are returned only when all of them are good;
 // the error is then a strictyaml.Errors with everything that is wrong.
 func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 	texts, err := strictyaml.Read(strictyaml.Source{Limits: strictyaml.Limits{Bytes: MaxSize}}, data)
@@ -55,7 +55,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 	var stream Stream
 	var errs strictyaml.Errors
 	first := map[string]int{}
-	for _, text := range texts {
+	for _, text := range inLists(texts) {
 		var bad strictyaml.Errors
 		var key, name string
 		if objects.Is(text) {
@@ -63,6 +63,8 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 			o, bad = objects.Read(text, DefaultNamespace, FilledByServer)
 			key, name = o.Key(), o.Name
 			stream.Objects = append(stream.Objects, o)
+		} else if reason := foreign(text); reason != "" {
+			bad = strictyaml.Errors{{Path: "kind", Line: text.LineOf("kind"), Reason: reason}}
 		} else {
 			var doc Document
 			doc, bad = readCluster(text, known)
@@ -81,6 +83,40 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 		return Stream{}, errs
 	}
 	return stream, nil
+}
+
+// head is what a document is.
+type head struct {
+	APIVersion any `json:"apiVersion"`
+	Kind       any `json:"kind"`
+}
+
+func headOf(text *strictyaml.Document) (h head) {
+	text.Decode(&h, strictyaml.Options{Ignore: strictyaml.IgnoreAll})
+	return h
+}
+
+// inLists are documents, those of a List in place of it.
+func inLists(texts []*strictyaml.Document) (all []*strictyaml.Document) {
+	for _, text := range texts {
+		if headOf(text) == (head{"v1", "List"}) {
+			all = append(all, text.Items("items")...)
+		} else {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// foreign says that a document is of a kind that is none of drover's, which its fields need not be looked at for; "" where it may be one.
+func foreign(text *strictyaml.Document) string {
+	h := headOf(text)
+	version, _ := h.APIVersion.(string)
+	kind, _ := h.Kind.(string)
+	if kind == "" || kind == Kind || version == APIVersion {
+		return ""
+	}
+	return fmt.Sprintf("%.80s of %.80s is no document that drover keeps: take it out, and apply it where it belongs; here belong %s of %s or %s, Secret and ConfigMap", kind, version, Kind, APIVersion, DockerAPIVersion)
 }
 
 // readCluster reads and checks one document of a cluster.
@@ -123,7 +159,7 @@ func ParseSpec(data []byte, known *versions.Data) (Document, error) {
 // FilledByServer are fields that clients send back as they read them.
 func FilledByServer(path string) bool {
 	switch path {
-	case "status", "id", "type", "links", "actions", "actionLinks",
+	case "status", "id", "__clone", "type", "links", "actions", "actionLinks",
 		"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp", "metadata.managedFields",
 		"metadata.finalizers", "metadata.ownerReferences", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds",
 		"metadata.selfLink", "metadata.state", "metadata.relationships", "metadata.fields":
@@ -144,24 +180,38 @@ var notYet = map[string]string{
 	"spec.enableNetworkPolicy":                                  "project network policies are not supported by this version of drover",
 	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
 	"spec.defaultClusterRoleForProjectMembers":                  "members of projects get no role of the cluster itself: give them one with a clusterRoleTemplateBinding",
+	"spec.defaultPodSecurityPolicyTemplateName":                 "pod security policies ended with Kubernetes 1.25",
+	"spec.webhookDeploymentCustomization":                       "the webhook of Rancher is not part of drover",
+	"spec.clusterAPIConfig":                                     "clusters of Cluster API are not part of drover",
+	"spec.machineSelectorConfig":                                "belongs below spec.rkeConfig",
 	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
 	// As Terraform's provider spells ignoreErrors.
 	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": errorsIgnored,
 	"spec.rkeConfig.upgradeStrategy.workerDrainOptions.IgnoreErrors":       errorsIgnored,
 }
 
+// ofRegistries are fields of registries.yaml on a host, by the ends of their paths.
+var ofRegistries = map[string]string{
+	".auth": "the login is in a Secret that authConfigSecretName names",
+	".tls":  "certificates are in caBundle and in a Secret that tlsSecretName names; insecureSkipVerify stands beside them",
+}
+
 // OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,
 // but for a zero value: Terraform and Rancher's UI send those of all of them, which ask for nothing.
 func OfRancher(path string) bool {
 	_, known := notYet[path]
-	return known || path == "spec.clusterAPIConfig"
+	return known
 }
 
 func unknown(path string) string {
-	if reason, ok := notYet[path]; ok {
-		return reason
+	if registry, ok := strings.CutPrefix(path, "spec.rkeConfig.registries.configs."); ok {
+		for end, reason := range ofRegistries {
+			if strings.HasSuffix(registry, end) {
+				return reason
+			}
+		}
 	}
-	return ""
+	return notYet[path]
 }
 
 // Equal says whether two specs ask for the same.

@@ -109,6 +109,22 @@ func TestParseTakesBackWhatWasRead(t *testing.T) {
 	}
 }
 
+// TestWhatOtherProgramsLeave in documents asks for nothing, and a List is its documents.
+func TestWhatOtherProgramsLeave(t *testing.T) {
+	left := strings.Replace(good, "  rkeConfig:", "  webhookDeploymentCustomization: null\n  defaultPodSecurityPolicyTemplateName: ''\n  machineSelectorConfig: [{config: {}}]\n  rkeConfig:", 1) + "__clone: true\n"
+	list := "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems:\n- " + strings.ReplaceAll(strings.TrimSuffix(good, "\n"), "\n", "\n  ") + "\n"
+	for name, text := range map[string]string{"an editor": left, "kubectl": list} {
+		docs, err := Parse([]byte(text), data(t))
+		if err != nil || len(docs) != 1 || docs[0].Metadata.Name != "harbour" {
+			t.Errorf("%s: %v %v", name, err, docs)
+		}
+	}
+	_, err := Parse([]byte(strings.Replace(list, "tls-san", "tls-sam", 1)), data(t))
+	if err == nil || !strings.HasPrefix(err.Error(), "line 14: ") {
+		t.Errorf("a fault in a list: %v", err)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(good, old, new, 1) }
 	for _, tc := range []struct{ name, text, want string }{
@@ -138,6 +154,12 @@ func TestParseRefuses(t *testing.T) {
 		{"a setting that drover overwrites", replace("tls-san: [k8s.lan]", "node-name: fixed\n      x-allow-unknown-args: true"), "line 10: spec.rkeConfig.machineGlobalConfig.node-name: is set by drover itself; use --node-name"},
 		{"a setting with a field", replace("tls-san: [k8s.lan]", "etcd-snapshot-retention: 5"), "line 10: spec.rkeConfig.machineGlobalConfig.etcd-snapshot-retention: is not a setting here; use spec.rkeConfig.etcd instead"},
 		{"a manifest that no plan can have", replace("  rkeConfig:", "  rkeConfig:\n    additionalManifest: '{apiVersion: v1, kind: ConfigMap, data: {a: "+strings.Repeat("x", 800<<10)+"}}'"), "more than the 1024 KiB that a host can be given; the largest parts are additionalManifest 800 KiB"},
+		{"another kind", good + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: Quay}\nspec: {finalizers: [a]}\n", "line 15: kind: Namespace of v1 is no document that drover keeps: take it out"},
+		{"a field of hosts' registries", replace("  rkeConfig:", "  rkeConfig:\n    registries: {configs: {pier.lan: {auth: {username: robot}}}}"), "line 8: spec.rkeConfig.registries.configs.pier.lan.auth: the login is in a Secret that authConfigSecretName names"},
+		{"certificates of hosts' registries", replace("  rkeConfig:", "  rkeConfig:\n    registries: {configs: {pier.lan: {tls: {ca_file: /etc/pier.pem}}}}"), "line 8: spec.rkeConfig.registries.configs.pier.lan.tls: certificates are in caBundle"},
+		{"a webhook", replace("  rkeConfig:", "  webhookDeploymentCustomization: {replicaCount: 2}\n  rkeConfig:"), "line 7: spec.webhookDeploymentCustomization: the webhook of Rancher is not part of drover"},
+		{"a Cluster API", replace("  rkeConfig:", "  clusterAPIConfig: {clusterName: pier}\n  rkeConfig:"), "line 7: spec.clusterAPIConfig: clusters of Cluster API are not part of drover"},
+		{"selectors in the wrong place", replace("  rkeConfig:", "  machineSelectorConfig: [{config: {profile: cis}}]\n  rkeConfig:"), "line 7: spec.machineSelectorConfig: belongs below spec.rkeConfig"},
 		{"long name", replace("harbour", strings.Repeat("h", 64)), `is not 2 to 63 lower-case`},
 		{"no name", replace("  name: harbour", "  name: ''"), "metadata.name: is missing"},
 		{"bad name", replace("harbour", "Harbour"), `line 4: metadata.name: "Harbour" is not 2 to 63 lower-case`},

@@ -34,7 +34,7 @@ func TestParseStream(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"the same twice", secret + "\n---\n" + secret, `"harbour" is described twice`},
 		{"a syntax error beside a Secret", "kind: Secret\nstringData: {a: *hunter2}", "is not YAML"},
-		{"another kind", "{apiVersion: v1, kind: Pod, metadata: {name: harbour}}", "Cluster belongs"},
+		{"another kind", "{apiVersion: v1, kind: Pod, metadata: {name: harbour}}", "Pod of v1 is no document that drover keeps"},
 	} {
 		if _, err := ParseStream([]byte(c.text), data(t)); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", c.name, err)

@@ -309,15 +309,21 @@ func (p *play) do(ctx context.Context, t *target) string {
 	client := t.client(8)
 	client.Timeout = 5 * time.Second
 	var sent atomic.Int64
-	abreast(ctx, 4, func(int) {
-		i := sent.Add(1)
-		r := requests[int(i)%len(requests)]
-		_, _, _ = t.ask(ctx, client, r.method, r.path, t.admin, r.contentType, r.body) // what comes back is a liar's word
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	})
+	put := func(ctx context.Context) {
+		abreast(ctx, 4, func(int) {
+			i := sent.Add(1)
+			r := requests[int(i)%len(requests)]
+			_, _, _ = t.ask(ctx, client, r.method, r.path, t.admin, r.contentType, r.body) // what comes back is a liar's word
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		})
+	}
+	put(ctx)
+	if t.options.lie == "" {
+		p.untilSeen(context.WithoutCancel(ctx), put)
+	}
 	client.CloseIdleConnections()
 	if started := <-children; len(started) > 0 {
 		notes = append(notes, fmt.Sprintf("!the server started %v", started))
@@ -336,6 +342,19 @@ func (p *play) do(ctx context.Context, t *target) string {
 	}
 	notes = append(notes, p.judge(asked, t.options.lie == "")...)
 	return fmt.Sprintf("%d liars, %d requests of people", len(p.clusters), sent.Load()) + strings.Join(append([]string{""}, notes...), "; ")
+}
+
+// untilSeen goes on for a while where other tests left the server too little of the processors to put each question.
+func (p *play) untilSeen(ctx context.Context, put func(context.Context)) {
+	for range 12 {
+		asked, err := p.asked(ctx)
+		if err != nil || len(p.missed(asked)) == 0 {
+			return
+		}
+		more, cancel := context.WithTimeout(ctx, 5*time.Second)
+		put(more)
+		cancel()
+	}
 }
 
 // request is one of a person.
@@ -420,6 +439,18 @@ func (p *play) causes(ctx context.Context, t *target) (notes []string) {
 
 // end stops the liars and says what each was asked.
 func (p *play) end(ctx context.Context) (map[string]map[string]int, error) {
+	all, err := p.asked(ctx)
+	for _, one := range p.programs {
+		if one.process.Stop(ctx) != nil {
+			_ = one.process.Kill() // a liar's end is nobody's matter
+		}
+	}
+	p.trap.Close()
+	return all, err
+}
+
+// asked is what each liar was asked, by its name.
+func (p *play) asked(ctx context.Context) (map[string]map[string]int, error) {
 	all := map[string]map[string]int{}
 	var failed error
 	for _, one := range p.programs {
@@ -438,11 +469,7 @@ func (p *play) end(ctx context.Context) (map[string]map[string]int, error) {
 				all[name] = counts
 			}
 		}
-		if one.process.Stop(ctx) != nil {
-			_ = one.process.Kill() // a liar's end is nobody's matter
-		}
 	}
-	p.trap.Close()
 	return all, failed
 }
 
@@ -455,7 +482,6 @@ func (p *play) judge(asked map[string]map[string]int, complete bool) (notes []st
 		notes = append(notes, "!a program of a kubeconfig ran on the server")
 	}
 	lied := 0
-	missed := slices.Clone(p.seen)
 	for name, counts := range asked {
 		sent, foreign := 0, 0
 		for q, n := range counts {
@@ -467,7 +493,6 @@ func (p *play) judge(asked map[string]map[string]int, complete bool) (notes []st
 				foreign += n
 			default:
 				lied += n
-				missed = slices.DeleteFunc(missed, func(m string) bool { return regexp.MustCompile("^(?:" + m + ")$").MatchString(q) })
 			}
 		}
 		if sent > 0 {
@@ -477,13 +502,24 @@ func (p *play) judge(asked map[string]map[string]int, complete bool) (notes []st
 			notes = append(notes, fmt.Sprintf("!%s, for which another authority vouches, got %d requests", name, foreign))
 		}
 	}
-	for _, m := range missed {
+	for _, m := range p.missed(asked) {
 		if !complete {
 			break
 		}
 		notes = append(notes, "!no liar was asked "+m)
 	}
 	return append(notes, fmt.Sprintf("%d lies", lied))
+}
+
+// missed are the questions that no liar was asked, though the attack has one for each.
+func (p *play) missed(asked map[string]map[string]int) []string {
+	missed := slices.Clone(p.seen)
+	for _, counts := range asked {
+		for q := range counts { // those with another word in front are no questions that were lied to
+			missed = slices.DeleteFunc(missed, func(m string) bool { return regexp.MustCompile("^(?:" + m + ")$").MatchString(q) })
+		}
+	}
+	return missed
 }
 
 // childrenOf are the processes that a process started until ctx ended.
