@@ -144,7 +144,7 @@ func (w *walk) badDocuments() {
 	must(w.T, err)
 	for want, text := range map[string]string{
 		"bad.yaml:10: spec.kubernetesversion: is not a field here":                     strings.Replace(string(good), "kubernetesVersion", "kubernetesversion", 1),
-		"there is no data for \"v1.34.99+k3s1\"":                                       strings.Replace(string(good), "v1.34.4", "v1.34.99", 1),
+		"there is no data for \"v1.54.99+k3s1\"":                                       strings.Replace(string(good), "v1.34.4", "v1.54.99", 1),
 		"\"harbour\" is described twice":                                               string(good) + "---\n" + string(good),
 		"spec.rkeConfig.machineGlobalConfig.disabel: is not a setting of v1.34.4+k3s1": strings.Replace(string(good), "disable:", "disabel:", 1),
 	} {
