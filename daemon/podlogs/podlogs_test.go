@@ -53,7 +53,7 @@ func TestTheNewestPodIsFound(t *testing.T) {
 	}
 }
 
-// TestOnlyLogsAreRead: the directory may have whatever a pod could put there.
+// TestOnlyLogsAreRead: a pod may have put any entry into the directory.
 func TestOnlyLogsAreRead(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, outside+"/etcd/0.log", "secret\n", time.Now())

@@ -7,14 +7,14 @@ import (
 )
 
 // Spared is a server's wish to be left alone for a while (Retry-After), which everything that is sent
-// to it heeds. It is for several goroutines; the zero value is no wish.
+// to it heeds. It is for several goroutines; the zero value asks for no pause.
 type Spared struct {
 	mu    sync.Mutex
 	until time.Time
 }
 
 // Heed notes the wish and returns how long it holds: up to a quarter longer, by chance, so that not all
-// who were asked come back in the same moment. Zero is no wish.
+// who were asked come back in the same moment. Zero asks for no pause.
 func (s *Spared) Heed(wish time.Duration, now time.Time) time.Duration {
 	if wish <= 0 {
 		return 0

@@ -196,7 +196,7 @@ func (s *Source) Wake() {
 }
 
 // news is a version that the watch brought, nil when there is no Secret, and the resourceVersions
-// of those before it that nobody looked at.
+// of those before it that were not looked at.
 type news struct {
 	secret *Secret
 	passed []string
@@ -214,7 +214,7 @@ func (s *Source) deliver(secret *Secret) {
 	s.mail <- n
 }
 
-// maxPassed bounds the versions that are remembered while nobody looks.
+// maxPassed bounds the versions that are remembered between two looks at the server.
 const maxPassed = 16
 
 // replaced is a version that a newer one has replaced.

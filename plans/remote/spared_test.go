@@ -105,7 +105,7 @@ func TestAServerThatShedsLoadIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestManyAgentsOfAServerThatShedsLoad counts the writes of all agents together: one each, whatever
+// TestManyAgentsOfAServerThatShedsLoad counts the writes of all agents together: one for each agent, whatever
 // they find meanwhile.
 func TestManyAgentsOfAServerThatShedsLoad(t *testing.T) {
 	t.Parallel()

@@ -116,7 +116,7 @@ func (b *Batch) Done() int { return b.done }
 
 // InPlace are the files, since the last call, that could not be replaced, as each is the place of a
 // mount (/etc/hosts in a container), and whose content was written over the old one: a crash in
-// the middle leaves a part of it, and whoever reads meanwhile may see that.
+// the middle leaves a part of it, and programs that read the file meanwhile may see that.
 func (b *Batch) InPlace() []string {
 	names := b.inPlace
 	b.inPlace = nil
