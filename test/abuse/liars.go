@@ -406,6 +406,7 @@ func (p *play) requests(machines map[string]string) (all []request) {
 			add(http.MethodPut, inside+"/owned", "application/json", `{"labels":{"a":"b"}}`)
 			add(http.MethodDelete, inside+"/owned", "", "")
 			add(http.MethodGet, "/k8s/clusters/"+c.id+"/api/v1/proxied", "", "")
+			add(http.MethodGet, "/k8s/clusters/"+c.id+"/v1/configmaps/asked", "", "")
 		}
 		if c.kind == k3s {
 			add(http.MethodPost, ns+name+"/upgrade?dryRun=true", "application/json", `{"version":"v1.34.5+k3s1"}`)

@@ -15,12 +15,14 @@ const (
 	Cluster Way = "cluster"
 	// Engine is what an engine of RKE1 started on a host: the Kubernetes API, etcd, and the health of components.
 	Engine Way = "engine"
-	// Person is a cluster's or host's answer that is passed on to a person, as a stream.
+	// Person is a cluster's or host's answer that a person asked for.
 	Person Way = "person"
 	// Report is what hosts and agents send by themselves.
 	Report Way = "report"
 	// Desk is asked outside of the server's process.
 	Desk Way = "desk"
+	// Elsewhere is a service that is neither a host nor a cluster; all of those are in outside_test.go.
+	Elsewhere Way = "elsewhere"
 	// Carries are functions that carry the questions of others.
 	Carries Way = "way"
 )

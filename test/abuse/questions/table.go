@@ -123,6 +123,7 @@ var Questions = []Question{
 	{Place: "server/api/native *API.DialHost", Calls: "host.DialOnHost", Through: Person, Why: "a connection that a person uses; the server reads none of it"},
 	{Place: "server/downstream purposes.RoundTrip", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/proxied`}},
 	{Place: "server/downstream way.try", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/proxied`}},
+	{Place: "server/downstream/kubeproxy read", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/namespaces/asked/configmaps`}},
 	{Place: "server/downstream/kubeproxy *Proxy.impatient", Calls: "http.RoundTrip", Through: Person, Asked: []string{`GET /api/v1/proxied`}},
 
 	{Place: "server/clusteragents question.get", Calls: "http.Do", Through: Cluster, Asked: []string{`GET /api/v1/namespaces/kube-system`}},
@@ -140,6 +141,8 @@ var Questions = []Question{
 	{Place: "server/registration *Registration.register", Calls: "hostrequest.Read", Through: Report, Why: "read of a request's headers, which are bounded before; fuzzed beside it"},
 	{Place: "server/ui/facts *Source.plan", Calls: "plans.ReadDelivery plans.ReadOutcome", Through: Report, Why: "read of the same Secret as by server/planner readReport; fuzzed in plans"},
 	{Place: "server/ui/facts *Source.probed", Calls: "plans.ReadOutcome", Through: Report, Why: "read of the same Secret as by server/planner readReport; fuzzed in plans"},
+
+	{Place: "rke1/ecr login", Calls: "http.Do", Through: Elsewhere, Why: "Amazon is asked, by the server's client for outgoing requests; bounded and fuzzed beside it"},
 
 	{Place: "rke1/dial *SSH.Host", Calls: "host.DialContext", Through: Desk, Why: "SSH, from the command line on a person's own machine"},
 	{Place: "rke1/dial *SSH.fromAgent", Calls: "host.DialContext", Through: Desk, Why: "SSH, from the command line on a person's own machine"},
