@@ -36,9 +36,9 @@ type browser struct {
 
 func open(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.WindowSize(1280, 1000),
-		chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(profile(t)))
-	process, end := chromedp.NewExecAllocator(t.Context(), options...)
+	process, end := chromedp.NewRemoteAllocator(t.Context(), startChromium(t, "--headless", "--no-sandbox", "--no-first-run", "--window-size=1280,1000", "--hide-scrollbars",
+		"--mute-audio", "--force-color-profile=srgb", "--ignore-certificate-errors", "--disable-background-networking", "--disable-dev-shm-usage",
+		"--disable-sync", "--disable-extensions", "--password-store=basic", "--disable-popup-blocking"), chromedp.NoModifyURL)
 	t.Cleanup(end)
 	ctx, end := chromedp.NewContext(process)
 	t.Cleanup(end)
