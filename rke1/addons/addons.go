@@ -43,6 +43,14 @@ type Addon struct {
 	Replaced []Object
 }
 
+// Change says in a line what becomes of an add-on whose text is not what the cluster keeps.
+func (a Addon) Change() string {
+	if a.Text == "" {
+		return "add-on " + a.Name + ": remove its objects"
+	}
+	return "add-on " + a.Name + ": apply"
+}
+
 // Object names an object in the cluster.
 type Object struct{ APIVersion, Kind, Namespace, Name string }
 

@@ -533,3 +533,12 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestChange(t *testing.T) {
+	if got := (addons.Addon{Name: "shop", Text: "kind: Job"}).Change(); got != "add-on shop: apply" {
+		t.Error(got)
+	}
+	if got := (addons.Addon{Name: "shop"}).Change(); got != "add-on shop: remove its objects" {
+		t.Error(got)
+	}
+}

@@ -157,7 +157,7 @@ func TestChangesInWords(t *testing.T) {
 			{Address: "1", Joins: true, Files: []string{"/etc/f"}, Images: []string{"i:1"}, Containers: []diff.Difference{{Host: "1", Container: "kubelet", Kind: nodeconfig.Create}}},
 			{Address: "2", Leaves: true}, {Address: "3"},
 		},
-		Addons: []string{"rke-user-addon"}, Pods: []string{"Deployment shop/web: its pods are replaced"}, Unknown: map[string]error{"4": errors.New("no route")},
+		Addons: []string{"add-on rke-user-addon: apply"}, Pods: []string{"Deployment shop/web: its pods are replaced"}, Unknown: map[string]error{"4": errors.New("no route")},
 	}
 	want := []string{
 		"1: joins the cluster", "1 file /etc/f: write", "1 image i:1: pull", "1 kubelet: create", "2: leaves the cluster; its containers and data are removed",
@@ -166,7 +166,7 @@ func TestChangesInWords(t *testing.T) {
 	if diff := cmp.Diff(want, some.Lines()); diff != "" {
 		t.Error(diff)
 	}
-	if got := some.Summary(); got != "1 containers change on 2 of 3 hosts, 1 add-ons are applied; 1 hosts cannot be reached" {
+	if got := some.Summary(); got != "1 containers change on 2 of 3 hosts, 1 add-ons change; 1 hosts cannot be reached" {
 		t.Error(got)
 	}
 }

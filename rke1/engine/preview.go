@@ -22,7 +22,7 @@ type Changes struct {
 	First []string
 	// Hosts are in the order of the config, those that leave after them.
 	Hosts []HostChanges
-	// Addons are those that would be applied or removed, by name. Pods are sentences about the pods that this replaces.
+	// Addons are lines of package addons. Pods are sentences about the pods that these replace.
 	Addons, Pods []string
 	// Unknown are hosts that could not be reached, with the reasons; they are not in Hosts.
 	Unknown map[string]error
@@ -72,10 +72,7 @@ func (c *Changes) Lines() []string {
 			lines = append(lines, d.String())
 		}
 	}
-	for _, a := range c.Addons {
-		lines = append(lines, "add-on "+a+": apply")
-	}
-	lines = append(lines, c.Pods...)
+	lines = slices.Concat(lines, c.Addons, c.Pods)
 	for _, address := range sortedKeys(c.Unknown) {
 		lines = append(lines, address+": cannot be reached, so that nothing is known of it: "+why(c.Unknown[address]).Error())
 	}
@@ -93,7 +90,7 @@ func (c *Changes) Summary() string {
 	}
 	text := fmt.Sprintf("0 changes: the %d hosts are as they should be", len(c.Hosts))
 	if !c.Empty() {
-		text = fmt.Sprintf("%d containers change on %d of %d hosts, %d add-ons are applied", containers, hosts, len(c.Hosts), len(c.Addons))
+		text = fmt.Sprintf("%d containers change on %d of %d hosts, %d add-ons change", containers, hosts, len(c.Hosts), len(c.Addons))
 	}
 	if len(c.Unknown) > 0 {
 		text += fmt.Sprintf("; %d hosts cannot be reached", len(c.Unknown))
@@ -220,7 +217,7 @@ func (r *run) addonChanges(ctx context.Context, c *Changes) error {
 			}
 		}
 		if is != a.Text && !(a.Users && a.Text == "") {
-			c.Addons, c.Pods = append(c.Addons, a.Name), append(c.Pods, addons.Replaced(is, a.Text)...)
+			c.Addons, c.Pods = append(c.Addons, a.Change()), append(c.Pods, addons.Replaced(is, a.Text)...)
 		}
 	}
 	if len(c.Pods) > 0 {
