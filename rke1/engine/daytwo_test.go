@@ -48,6 +48,7 @@ func TestKeysRestartTheAPIServer(t *testing.T) {
 		want            bool
 	}{
 		{"from before the file", wanted.KubeAPIServer, noon.Add(-time.Hour), "old", true},
+		{"in the second of the file", wanted.KubeAPIServer, noon.Add(time.Second / 2), "old", true},
 		{"from after the file", wanted.KubeAPIServer, noon.Add(time.Second), "old", false},
 		{"the same keys, written again", wanted.KubeAPIServer, noon.Add(-time.Hour), "new", false},
 		{"somebody else", wanted.Scheduler, noon.Add(-time.Hour), "old", false},

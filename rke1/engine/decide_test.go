@@ -110,6 +110,14 @@ func TestHostsThatMayBeAway(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, c.want)
 		}
 	}
+	// Of hosts that have other roles, too, none counts: they have their turn with those.
+	all := append([]config.Node{node("5", "etcd", "worker"), node("6", "controlplane", "worker")}, workers...)
+	r := runOf(all, all)
+	r.Report = quiet{}
+	r.down["5"], r.down["6"] = errors.New("no"), errors.New("no")
+	if got, err := r.unavailable(config.RoleWorker, "50%", "10%"); got != 2 || err != nil {
+		t.Errorf("beside hosts with other roles: %d, %v", got, err)
+	}
 }
 
 type quiet struct{}

@@ -38,6 +38,11 @@ func TestTheFirstSnapshot(t *testing.T) {
 				}
 				return c.code, "no space left on device"
 			})
+			var removed []string
+			e.OnStart("file-deployer", func(is dockerstandin.Container) (int, string) {
+				removed = append(removed, strings.Join(slices.Concat(is.Config.Entrypoint, is.Config.Cmd), " "))
+				return 0, ""
+			})
 			looks := 0
 			e.OnStart("etcd-checksum-checker", func(dockerstandin.Container) (int, string) {
 				if looks++; looks == 1 {
@@ -55,6 +60,10 @@ func TestTheFirstSnapshot(t *testing.T) {
 			}
 			if (len(taken) == 1) != c.takes || len(taken) > 1 || c.takes && !strings.Contains(taken[0], "--name 2026-01-01T12:00:00Z_etcd") {
 				t.Errorf("taken: %q", taken)
+			}
+			// The state has all keys of the cluster, and is in the archive then, or nowhere.
+			if want := "rm -f -- /etc/kubernetes/2026-01-01T12:00:00Z_etcd.rkestate"; slices.Contains(removed, want) != c.takes {
+				t.Errorf("removed: %q", removed)
 			}
 			warned := slices.ContainsFunc(y.lines, func(line string) bool {
 				return strings.HasPrefix(line, "WARN there is no snapshot of etcd yet") && strings.Contains(line, "no space left on device")

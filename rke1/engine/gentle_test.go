@@ -25,9 +25,13 @@ import (
 	"github.com/drover-project/drover/test/bed/dockerstandin"
 )
 
-// healthy lets kubelets and kube-proxies of all hosts answer 200.
+// healthy lets kubelets and kube-proxies of all hosts answer 200, and 500 while they are sick.
 func (y *yard) healthy() {
-	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if y.sick.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
 	y.Cleanup(s.Close)
 	of := y.o.Dial
 	y.o.Dial = func(n config.Node) dial.Dialer {
@@ -182,5 +186,74 @@ func TestCertificatesThatAreReadAgain(t *testing.T) {
 		if got := len(r.restartsBy(h, pki.Path(c.entry), nil)) > 0; got != c.want {
 			t.Errorf("%s: in a preview %t", name, got)
 		}
+	}
+}
+
+// TestARollEndsWithTheHostsThatMayBeAway: hosts of which none comes to what is wanted are not tried one after the other.
+func TestARollEndsWithTheHostsThatMayBeAway(t *testing.T) {
+	_, r, client := deployedYard(t, yml+"- {address: 10.0.0.3, user: rke, role: [worker]}\n- {address: 10.0.0.4, user: rke, role: [worker]}\n")
+	y := r.Report.(*yard)
+	var workers []*host
+	for _, address := range []string{"10.0.0.2", "10.0.0.3", "10.0.0.4"} {
+		y.hosts[address].Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Config.Cmd = []string{"kubelet", "--v=9"} })
+		h := r.hosts[address]
+		if err := r.look(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		y.hosts[address].Fail("POST", "/containers/create", 500, "dockerd is ill")
+		workers = append(workers, h)
+	}
+	client.ClearActions()
+	err := r.roll(t.Context(), workers, 1, config.RoleWorker)
+	if err == nil || !strings.Contains(err.Error(), "1 hosts failed, and upgrade_strategy allows no more to be away") {
+		t.Error(err)
+	}
+	cordoned := map[string]bool{}
+	for _, a := range client.Actions() {
+		if patch, is := a.(interface{ GetName() string }); is && a.GetVerb() == "patch" {
+			cordoned[patch.GetName()] = true
+		}
+	}
+	if len(cordoned) != 1 {
+		t.Errorf("cordoned are %v", cordoned)
+	}
+}
+
+// TestAHostIsBroughtWhenItWorks: a kubelet that was started has to answer, and so has what pods are started by.
+func TestAHostIsBroughtWhenItWorks(t *testing.T) {
+	for name, c := range map[string]struct {
+		sick   bool
+		socket int
+		want   string
+	}{"all works": {false, 0, ""}, "its kubelet does not answer": {true, 0, "kubelet"}, "nothing can start pods": {false, 1, "cri-dockerd does not listen there"}} {
+		t.Run(name, func(t *testing.T) {
+			y, r, _ := deployedYard(t, yml)
+			h, e := r.hosts["10.0.0.2"], y.hosts["10.0.0.2"]
+			e.Change(t, wanted.Kubelet, func(is *dockerstandin.Container) { is.Running = false })
+			e.OnStart(wanted.SocketChecker, func(dockerstandin.Container) (int, string) { return c.socket, "" })
+			if err := r.look(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			y.sick.Store(c.sick)
+			_, err := r.bring(t.Context(), h, config.RoleWorker)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestACordonOfARunThatWasInterrupted is undone by the next one, which finds nothing else to do.
+func TestACordonOfARunThatWasInterrupted(t *testing.T) {
+	_, r, client := deployedYard(t, yml)
+	h := r.hosts["10.0.0.2"]
+	if err := errors.Join(r.look(t.Context(), h), r.api.Cordon(t.Context(), "10.0.0.2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.turn(t.Context(), h, []string{config.RoleWorker}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := client.CoreV1().Nodes().Get(t.Context(), "10.0.0.2", metav1.GetOptions{}); err != nil || n.Spec.Unschedulable {
+		t.Errorf("the node takes no pods, %v", err)
 	}
 }

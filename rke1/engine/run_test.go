@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ type yard struct {
 	lines []string
 	saved []*state.State
 	away  map[string]error
+	sick  atomic.Bool
 }
 
 func (y *yard) Phase(id, _ string) {}

@@ -170,6 +170,42 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestNoTerminalBeforeAPasswordOfOnesOwn: whoever has the password that somebody else chose does nothing in a cluster before they choose
+// another, neither by a form nor by a script.
+func TestNoTerminalBeforeAPasswordOfOnesOwn(t *testing.T) {
+	b := terminalBench(t)
+	if r := b.types(b.admin, "get pods"); r.status != 200 || !strings.Contains(string(r.raw), "NAME") {
+		t.Fatalf("status %d: %s", r.status, r.raw)
+	}
+	if _, err := b.st.Users.Modify(t.Context(), "user-admin", func(u records.User) (records.User, error) { u.MustChange = true; return u, nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, accept := range []string{"text/html", "text/plain"} {
+		r := b.types(b.admin, "get pods", "Accept", accept)
+		if text := string(r.raw); r.status != http.StatusForbidden || !strings.Contains(text, "choose a password of your own first") || strings.Contains(text, "NAME") {
+			t.Errorf("%s: status %d: %s", accept, r.status, text)
+		}
+	}
+	if r := b.look(terminalOfHarbour, b.admin); r.status != http.StatusSeeOther || r.header.Get("Location") != "/dashboard/password" {
+		t.Errorf("the page: status %d to %q", r.status, r.header.Get("Location"))
+	}
+}
+
+// TestAPageIsLeftForAPassword: a page that is open when its user has to choose another password leads to where they do.
+func TestAPageIsLeftForAPassword(t *testing.T) {
+	b := newBench(t)
+	harbour(b)
+	f := b.follow(b.serve(), "clusters", b.admin)
+	f.next("hello")
+	f.next("main")
+	if _, err := b.st.Users.Modify(t.Context(), "user-admin", func(u records.User) (records.User, error) { u.MustChange = true; return u, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if to := f.next("over"); to != "/dashboard/password" {
+		t.Errorf("it leads to %q", to)
+	}
+}
+
 func TestTerminalOfAClusterThatIsNotReached(t *testing.T) {
 	b := newBench(t)
 	harbour(b)

@@ -9,8 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -369,6 +371,41 @@ func TestABackupThatIsNotDurableHasNoName(t *testing.T) {
 	}
 	if left := must(os.ReadDir(dir))(t); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestABackupIsThereWhenItsNameIs: its directory is synced after it got its name, which the power could take along. A process that may open
+// nothing more cannot do that, and says so.
+func TestABackupIsThereWhenItsNameIs(t *testing.T) {
+	const alone = "DROVER_TEST_ALONE" // the limit is that of a process
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), alone+"=yes")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "backup")
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Save(path, Sealing{}, func(w io.Writer) error {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, "precious")
+		return err
+	})
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("error %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

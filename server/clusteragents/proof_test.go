@@ -102,6 +102,7 @@ type cluster struct {
 	asked    []string // requests, with their tokens
 	accepted int      // connections
 	leads    string   // where it leads whoever asks
+	padding  int      // bytes that its answers have besides
 }
 
 func newCluster(t *testing.T) *cluster { return clusterOf(t, authority(t, nil), "127.0.0.1") }
@@ -133,7 +134,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case c.leads != "":
 		http.Redirect(w, r, c.leads, http.StatusFound)
 	case r.URL.Path == identity:
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]string{"name": "kube-system", "uid": c.uid}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]string{"name": "kube-system", "uid": c.uid}, "padding": strings.Repeat("x", c.padding)})
 	case r.URL.Path == authorities && c.bundle != "":
 		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": map[string]string{"ca.crt": c.bundle}})
 	default:
@@ -331,16 +332,56 @@ func TestBundlesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATokenIsNotSentElsewhere: an API that leads on to another address is none.
+// TestATokenIsNotSentElsewhere: an API that leads on to another address is none, whether through the tunnel or by a connection that the
+// server would open itself, and nothing is asked there.
 func TestATokenIsNotSentElsewhere(t *testing.T) {
+	plain := make(chan string, 10)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { plain <- r.URL.Path }))
+	t.Cleanup(web.Close)
+	for name, to := range map[string]func(real *cluster) string{
+		"in TLS":        func(real *cluster) string { return "https://" + real.address + identity },
+		"in plain text": func(*cluster) string { return web.URL + identity },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			real := newCluster(t)
+			leads := clusterOf(t, real.root, "127.0.0.1")
+			leads.change(func(c *cluster) { c.leads = to(real) })
+			b.agent(leads.headers(b, "good"))
+			is := b.record("refused", func(is records.ClusterAgent) bool { return is.Refused != "" || is.Ready() })
+			if is.Ready() || !strings.Contains(is.Refused, "does not answer as one does") || len(real.requests())+len(plain) > 0 || len(leads.requests()) != 1 {
+				t.Errorf("kept: %+v; elsewhere came %v and %d, and here %v", is, real.requests(), len(plain), leads.requests())
+			}
+		})
+	}
+}
+
+// TestAnAnswerIsBounded: what a cluster says it is called is kept for as long as the cluster is, and so no more than a UID can have; of an
+// answer no more is read than a namespace can have.
+func TestAnAnswerIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		uid, padding int
+		want         bool
+	}{{64, 0, true}, {65, 0, false}, {64, maxAnswer / 2, true}, {64, maxAnswer, false}} {
+		b := newBed(t)
+		api := newCluster(t)
+		api.change(func(is *cluster) { is.uid, is.padding = strings.Repeat("x", c.uid), c.padding })
+		b.agent(api.headers(b, "good"))
+		is := b.record("decided", func(is records.ClusterAgent) bool { return is.Refused != "" || is.Ready() })
+		if is.Ready() != c.want {
+			t.Errorf("an identity of %d bytes in an answer with %d more: %+v", c.uid, c.padding, is)
+		}
+	}
+}
+
+// TestAnAPIThatNamesAnothersAuthority: what an API says its authorities are is pinned when its own certificate is of them.
+func TestAnAPIThatNamesAnothersAuthority(t *testing.T) {
 	b := newBed(t)
-	real := newCluster(t)
-	leads := clusterOf(t, real.root, "127.0.0.1")
-	leads.change(func(c *cluster) { c.leads = "https://" + real.address + identity })
-	b.agent(leads.headers(b, "good"))
-	is := b.record("refused", func(is records.ClusterAgent) bool { return is.Refused != "" || is.Ready() })
-	if is.Ready() || !strings.Contains(is.Refused, "does not answer as one does") || len(real.requests()) > 0 {
-		t.Errorf("kept: %+v; elsewhere came %v", is, real.requests())
+	api := newCluster(t)
+	api.change(func(c *cluster) { c.bundle = string(authority(t, nil).pem) })
+	b.agent(api.headers(b, "good"))
+	if is := b.record("let in", func(is records.ClusterAgent) bool { return is.Ready() }); is.CA != string(api.root.pem) {
+		t.Errorf("pinned is %s", is.CA)
 	}
 }
 

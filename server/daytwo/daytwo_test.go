@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/etcdspec"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/operations"
 	"github.com/drover-project/drover/server/planner/ops"
@@ -315,6 +316,62 @@ func TestASnapshotThatNoHostHas(t *testing.T) {
 		item.Spec.Location, item.Spec.NodeName = name, "pier-m1"
 		if s, is := snapshot("fleet-default/pier", item, map[string]string{"pier-m1": "m1"}); is != ok {
 			t.Errorf("%.30s: %t, %d", name, is, len(s.File))
+		}
+	}
+}
+
+// TestWhatCannotBeBegunYet: clusters of other kinds and those that have not been up are told why nothing begins on them, as is one whose
+// bucket is none, before a snapshot that would not get there.
+func TestWhatCannotBeBegunYet(t *testing.T) {
+	b := newBench(t)
+	b.snapshot("one", "m1", nil)
+	all := []string{ops.KindSnapshot, ops.KindCertificates, ops.KindCA, ops.KindToken, ops.KindKeys, ops.KindRestore}
+	bucket := &clusterspec.RKEConfig{ETCD: &etcdspec.ETCD{S3: &etcdspec.S3{Bucket: "harbour", CloudCredentialName: "fleet-default:keys"}}}
+	for name, c := range map[string]struct {
+		change func(*records.Cluster)
+		kinds  []string
+		want   string
+	}{
+		"one of RKE1": {func(c *records.Cluster) {
+			c.Spec.RancherKubernetesEngineConfig = &clusterspec.RancherKubernetesEngineConfig{}
+		}, all, "is one of RKE1"},
+		"one that was never up":         {func(c *records.Cluster) { c.Status.Initialized = false }, all[:5], "has not been up yet"},
+		"none that a restore can be on": {func(c *records.Cluster) { c.Status.Initialized = false }, all[5:], "wait until its first machine is active"},
+		"one without its bucket's keys": {func(c *records.Cluster) { c.Spec.RKEConfig = bucket }, all[:1], "there is no secret fleet-default/keys"},
+	} {
+		d, _ := b.Clusters.Get(string(key))
+		c.change(&d.Value)
+		for _, kind := range c.kinds {
+			ask := Ask{Kind: kind, Request: ops.Request{Snapshot: "one"}}
+			err := b.asker.fits(d.Value, &ask)
+			if _, ok := errors.AsType[*InvalidError](err); !ok || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: %v, want %q", name, kind, err, c.want)
+			}
+		}
+	}
+	if err := b.asker.fits(records.Cluster{Spec: clusterspec.Spec{KubernetesVersion: "v1.34.4+k3s1", RKEConfig: bucket}, Status: records.ClusterStatus{Initialized: true}}, &Ask{Kind: ops.KindCertificates}); err != nil {
+		t.Errorf("what needs no bucket: %v", err)
+	}
+}
+
+// TestWhetherASnapshotIsTakenBefore a restore or a change of CAs is for the request or the cluster's document to say.
+func TestWhetherASnapshotIsTakenBefore(t *testing.T) {
+	b := newBench(t)
+	b.snapshot("one", "m1", nil)
+	for _, c := range []struct {
+		annotation    string
+		request, want bool
+	}{{"", false, false}, {"", true, true}, {"true", false, true}, {"false", false, false}, {"false", true, true}} {
+		for _, kind := range []string{ops.KindRestore, ops.KindCA} {
+			d, _ := b.Clusters.Get(string(key))
+			d.Value.Annotations = map[string]string{clusterspec.NoSnapshot: c.annotation}
+			ask := Ask{Kind: kind, Request: ops.Request{NoSnapshot: c.request}}
+			if kind == ops.KindRestore {
+				ask.Request.Snapshot = "one"
+			}
+			if err := b.asker.fits(d.Value, &ask); err != nil || ask.Request.NoSnapshot != c.want {
+				t.Errorf("%s with %q and %v: none is taken %v, %v", kind, c.annotation, c.request, ask.Request.NoSnapshot, err)
+			}
 		}
 	}
 }

@@ -118,3 +118,31 @@ func TestADocumentThatCannotBeFollowed(t *testing.T) {
 		t.Error("it was refused again")
 	}
 }
+
+// TestADocumentWaits for a cluster that can be changed, and for the end of a restore, which nothing but another one brings; it is not said
+// to have failed meanwhile.
+func TestADocumentWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*records.Cluster)
+		kinds  int // that begin
+	}{
+		"nothing stands in the way":         {func(*records.Cluster) {}, 2},
+		"a restore has not come to its end": {func(c *records.Cluster) { c.Status.Restoring = "op-h4lf0" }, 1},
+		"it has not been up":                {func(c *records.Cluster) { c.Status.Initialized = false }, 0},
+		"it goes":                           {func(c *records.Cluster) { c.Deleting = noon }, 0},
+		"it was handed over":                {func(c *records.Cluster) { c.Exported = &records.Exported{} }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.snapshot("one", "m2", nil)
+			b.document(etcdspec.Requests{ETCDSnapshotCreate: &etcdspec.ETCDSnapshotCreate{Generation: 1}, ETCDSnapshotRestore: &etcdspec.ETCDSnapshotRestore{Name: "one", Generation: 1}})
+			b.must(b.Clusters.Modify(t.Context(), string(key), func(is records.Cluster) (records.Cluster, error) { c.change(&is); return is, nil }))
+			r := &Requests{Asker: &b.asker, Logger: slog.New(slog.DiscardHandler)}
+			r.look(t.Context(), key)
+			d, _ := b.Clusters.Get(string(key))
+			if got := b.OperationsOf(key); len(got) != c.kinds || len(d.Value.Requests) != c.kinds {
+				t.Errorf("there are %+v; noted is %+v", got, d.Value.Requests)
+			}
+		})
+	}
+}

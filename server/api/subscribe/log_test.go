@@ -44,6 +44,25 @@ func TestSince(t *testing.T) {
 	}
 }
 
+func TestAfter(t *testing.T) {
+	l := NewLog(time.Now)
+	l.Begin(10)
+	for _, c := range []Change{{Revision: 11, Key: "a"}, {Revision: 13, Key: "b"}, {Revision: 13, Key: "c"}, {Revision: 14, Key: "d"}} {
+		l.Add(c)
+	}
+	for revision, want := range map[int64]string{9: "lost", 10: "abcd", 12: "bcd", 13: "d", 14: "", 15: ""} {
+		cursor, ok := l.After(revision)
+		got := "lost"
+		if ok {
+			changes, _, _, _, _ := l.Next(cursor)
+			got = keys(changes)
+		}
+		if got != want {
+			t.Errorf("after %d comes %q, want %q", revision, got, want)
+		}
+	}
+}
+
 func TestChangesBeforeBegin(t *testing.T) {
 	l := NewLog(time.Now)
 	l.Add(Change{Revision: 7, Key: "a"})

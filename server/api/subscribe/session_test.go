@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -178,6 +179,11 @@ func TestSessionEnds(t *testing.T) {
 			"token expires, seen by a change", func(s *Session) { s.Alive = func() error { return expired } },
 			func(l *Log, _ *websocket.Conn) { l.Add(Change{Revision: 1}) }, 4001,
 		},
+		{"token is revoked, seen at once", func(s *Session) {
+			over := make(chan struct{})
+			close(over)
+			s.Over, s.Alive = over, func() error { return expired }
+		}, nil, 4001},
 		{"client sends too much", nil, func(_ *Log, conn *websocket.Conn) {
 			_ = conn.WriteMessage(websocket.TextMessage, make([]byte, readLimit+1))
 		}, websocket.CloseMessageTooBig},
@@ -198,6 +204,116 @@ func TestSessionEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatMayGoOnGoesOn: a session that was asked for and may go on shows what comes, and asks no more by itself.
+func TestWhatMayGoOnGoesOn(t *testing.T) {
+	l := NewLog(time.Now)
+	over, asked := make(chan struct{}), make(chan struct{}, 100)
+	conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) {
+		s.Over, s.Alive = over, func() error { asked <- struct{}{}; return nil }
+	}), "")
+	close(over)
+	<-asked
+	for i, key := range []string{"a", "b"} {
+		l.Add(Change{Revision: int64(i + 1), Key: key})
+		if f := next(t, conn); f.Data != key {
+			t.Errorf("frame %+v", f)
+		}
+		<-asked // before it was shown
+	}
+	if len(asked) > 0 {
+		t.Errorf("it was asked %d times more", len(asked))
+	}
+}
+
+// TestASessionThatFellBehind is told to list anew, once, and goes on from there.
+func TestASessionThatFellBehind(t *testing.T) {
+	l := NewLog(time.Now)
+	l.Begin(5)
+	l.first = 10 // those before have gone
+	conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) { s.From = 3 }), "")
+	if f := next(t, conn); f.Name != "resync" || f.Revision != "5" {
+		t.Errorf("first frame %+v", f)
+	}
+	for i, key := range []string{"a", "b"} {
+		l.Add(Change{Revision: int64(6 + i), Key: key})
+		if f := next(t, conn); f.Name != "resource.change" || f.Data != key {
+			t.Errorf("frame %+v", f)
+		}
+	}
+}
+
+// TestBatches are told of before their changes are shown and after, by the revisions of the first and of the last; a frame's own revision
+// stays.
+func TestBatches(t *testing.T) {
+	l := NewLog(time.Now)
+	var told []string
+	conn := dial(t, serve(t, l, func(_ *http.Request, s *Session) {
+		s.From = 0
+		s.Batch = func(revision int64, shown bool) { told = append(told, fmt.Sprint(revision, shown)) }
+		s.Show = func(c Change) []Frame {
+			told = append(told, c.Key)
+			f := Frame{Name: "resource.change", Data: strings.Join(told, " ")}
+			if c.Key == "b" {
+				f.Revision = "own"
+			}
+			return []Frame{f}
+		}
+		for i, key := range []string{"a", "b", "c"} {
+			l.Add(Change{Revision: int64(6 + i), Key: key})
+		}
+	}), "")
+	for _, want := range [][2]string{{"6", "6 false a"}, {"own", "6 false a b"}, {"8", "6 false a b c"}} {
+		if f := next(t, conn); f.Revision != want[0] || f.Data != want[1] {
+			t.Errorf("frame %+v, want %q", f, want)
+		}
+	}
+	l.Add(Change{Revision: 9, Key: "d"})
+	if f := next(t, conn); f.Data != "6 false a b c 8 true 9 false d" {
+		t.Errorf("frame %+v", f)
+	}
+}
+
+// TestASessionEndsWhileItsClientSpeaks: what was read of a client and nobody takes any more holds nothing up.
+func TestASessionEndsWhileItsClientSpeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		go func() {
+			_, _ = http.ReadResponse(bufio.NewReader(client), nil)
+			time.Sleep(time.Second)
+			_, _ = client.Write([]byte{0x81, 0x81, 0, 0, 0, 0, 'x'}) // a text of one byte, masked by zeros
+			_, _ = io.Copy(io.Discard, client)
+		}()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v3/subscribe", nil)
+		for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": sampleKey} {
+			r.Header.Set(name, value)
+		}
+		conn, err := Upgrade(taking{httptest.NewRecorder(), server}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, asked, expired := NewLog(time.Now), 0, &EndError{Code: CloseExpired, Reason: "the token expired"}
+		s := &Session{
+			Conn: conn, Log: l, Ping: time.Hour, Receive: func([]byte) []Frame { t.Error("it was taken"); return nil },
+			Show: func(Change) []Frame {
+				time.Sleep(2 * time.Second)
+				l.Add(Change{Revision: 2})
+				return nil
+			},
+			Alive: func() error {
+				if asked++; asked > 1 {
+					return expired
+				}
+				return nil
+			},
+		}
+		l.Add(Change{Revision: 1})
+		if err := s.Run(t.Context()); !errors.Is(err, expired) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestServerStops(t *testing.T) {
@@ -222,6 +338,30 @@ func TestServerStops(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAClientThatLeaves is noticed though nothing is written to it.
+func TestAClientThatLeaves(t *testing.T) {
+	l, done := NewLog(time.Now), make(chan error, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := Upgrade(w, r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		s := &Session{Conn: conn, Log: l, Ping: time.Hour, Alive: func() error { return nil }, Show: func(Change) []Frame { return nil }}
+		done <- s.Run(t.Context())
+	}))
+	defer srv.Close()
+	_ = dial(t, strings.TrimPrefix(srv.URL, "http://"), "").Close()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("its session goes on")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,5 +112,44 @@ func TestAway(t *testing.T) {
 	d.api, d.site = "https://127.0.0.1:1/api/v3", "https://127.0.0.1:1"
 	if _, err := d.Again(t.Context(), "gho_1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("down: %v", err)
+	}
+}
+
+// TestNobody: whom GitHub gives no number has no principal that is theirs alone.
+func TestNobody(t *testing.T) {
+	for _, id := range []int64{0, -1} {
+		d, g := start(t, githubstandin.Person{ID: 5, Login: "octo"})
+		trip := directories.Trip{State: "s", Verifier: strings.Repeat("v", 50), Redirect: redirect}
+		got, _ := code(t, d, trip)
+		g.Is(githubstandin.Person{ID: id, Login: "octo"})
+		if who, err := d.Finish(t.Context(), trip, got); !denied(err) {
+			t.Errorf("number %d: %+v, %v", id, who, err)
+		}
+	}
+}
+
+// TestWhereItsAPIIs: github.com has its API at a host of its own, an Enterprise Server below its own address.
+func TestWhereItsAPIIs(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "https://api.github.com", "https://github.com/": "https://api.github.com", "https://git.example/": "https://git.example/api/v3", "https://github.com.example": "https://github.com.example/api/v3",
+	} {
+		if d, err := Open(records.GitHubDirectory{URL: given}, new(outgoing.Outgoing)); err != nil || d.api != want {
+			t.Errorf("of %q it is %q, %v", given, d.api, err)
+		}
+	}
+}
+
+// TestOrganizationsWithoutEnd are read to a bound, and nothing is asked after it.
+func TestOrganizationsWithoutEnd(t *testing.T) {
+	orgs := make([]int64, directories.MaxRead+50)
+	for i := range orgs {
+		orgs[i] = int64(i + 1)
+	}
+	d, g := start(t, githubstandin.Person{ID: 5, Orgs: orgs, Teams: []int64{7}})
+	trip := directories.Trip{State: "s", Verifier: strings.Repeat("v", 50), Redirect: redirect}
+	got, _ := code(t, d, trip)
+	who, err := d.Finish(t.Context(), trip, got)
+	if err != nil || len(who.Groups) != directories.MaxRead || slices.ContainsFunc(g.Asked(), func(asked string) bool { return strings.HasPrefix(asked, "GET /api/v3/user/teams") }) {
+		t.Errorf("%d groups, %v", len(who.Groups), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ type forger struct {
 	signer   *rsa.PrivateKey
 	hang     chan struct{}
 	problem  string
+	without  bool           // an ID token
+	metadata map[string]any // beside the usual
+	sent     chan string    // the verifier of each code
 }
 
 func forge(t *testing.T) (*forger, *Provider) {
@@ -40,7 +44,7 @@ func forge(t *testing.T) (*forger, *Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &forger{key: key, signer: key, userinfo: map[string]any{"sub": "42"}, claims: map[string]any{}}
+	f := &forger{key: key, signer: key, userinfo: map[string]any{"sub": "42"}, claims: map[string]any{}, sent: make(chan string, 10)}
 	mux := http.NewServeMux()
 	reply := func(w http.ResponseWriter, v any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -50,16 +54,19 @@ func forge(t *testing.T) (*forger, *Provider) {
 		if f.hang != nil {
 			<-f.hang
 		}
-		reply(w, map[string]any{
+		all := map[string]any{
 			"issuer": f.URL, "authorization_endpoint": f.URL + "/auth", "token_endpoint": f.URL + "/token", "jwks_uri": f.URL + "/keys",
 			"userinfo_endpoint": f.URL + "/me", "id_token_signing_alg_values_supported": []string{"RS256"},
-		})
+		}
+		maps.Copy(all, f.metadata)
+		reply(w, all)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: f.key.Public(), KeyID: "k", Algorithm: "RS256", Use: "sig"}}})
 	})
 	mux.HandleFunc("GET /me", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.userinfo) })
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
+		f.sent <- r.FormValue("code_verifier")
 		if f.problem != "" {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
@@ -80,6 +87,9 @@ func forge(t *testing.T) (*forger, *Provider) {
 			return
 		}
 		raw, _ := signed.CompactSerialize()
+		if f.without {
+			raw = ""
+		}
 		reply(w, map[string]any{"access_token": "a", "token_type": "Bearer", "refresh_token": "r2", "id_token": raw})
 	})
 	f.Server = httptest.NewTLSServer(mux)
@@ -123,6 +133,11 @@ func TestIDTokens(t *testing.T) {
 		{"a name that is too long", func(f *forger) {
 			f.claims["sub"], f.userinfo["sub"] = strings.Repeat("x", 600), strings.Repeat("x", 600)
 		}, "longer than 512 bytes"},
+		{"a group without a name", func(f *forger) { f.userinfo["groups"] = []string{"crew", ""} }, "not a list of texts"},
+		{"nobody", func(f *forger) {
+			f.claims["sub"], f.metadata = "", map[string]any{"userinfo_endpoint": ""}
+		}, "says nobody's name"},
+		{"none, with the userinfo of somebody", func(f *forger) { f.without = true }, "gave no ID token"},
 		{"a code that was used", func(f *forger) { f.problem = "invalid_grant" }, "used already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,12 +157,56 @@ func TestIDTokens(t *testing.T) {
 	}
 }
 
+// TestALoginIsOfItsBrowser: what the browser carries to the provider is of this login, and who brings the code back proves that they began it.
+func TestALoginIsOfItsBrowser(t *testing.T) {
+	f, p := forge(t)
+	at, err := p.Begin(t.Context(), trip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"state": trip.State, "nonce": trip.Nonce, "redirect_uri": trip.Redirect, "client_id": "drover", "prompt": "consent",
+		"code_challenge": directories.Digest(trip.Verifier), "code_challenge_method": "S256", "scope": "openid offline_access",
+	} {
+		if got := u.Query().Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if _, err := p.Finish(t.Context(), trip, "code"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-f.sent; got != trip.Verifier {
+		t.Errorf("the provider got the verifier %q", got)
+	}
+}
+
+// TestWhereAProviderLeads is https, as the client's secret goes there.
+func TestWhereAProviderLeads(t *testing.T) {
+	for _, name := range []string{"authorization_endpoint", "token_endpoint"} {
+		f, p := forge(t)
+		f.metadata = map[string]any{name: "http://127.0.0.1/x"}
+		if err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "it names an address that is not https") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Open(records.OIDCDirectory{Issuer: "https://idp.example", CA: "none"}, new(outgoing.Outgoing).Configured("https://idp.example"), time.Now); err == nil {
+		t.Error("an authority that is none is that of the system")
+	}
+}
+
 func TestAway(t *testing.T) {
 	f, p := forge(t)
 	f.problem = "invalid_client"
 	_, err := p.Finish(t.Context(), trip, "code")
 	if away, ok := errors.AsType[*directories.UnavailableError](err); !ok || !strings.Contains(away.Error(), "invalid_client") || strings.Contains(away.Error(), "hunter2") {
 		t.Errorf("a wrong secret: %v", err)
+	}
+	if _, err := p.Again(t.Context(), "r"); err == nil || errors.Is(err, directories.ErrLapsed) {
+		t.Errorf("a wrong secret is for somebody's refresh token: %v", err)
 	}
 	f.problem = "invalid_grant"
 	if _, err := p.Again(t.Context(), "r"); !errors.Is(err, directories.ErrLapsed) {
@@ -171,6 +230,17 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// TestGroupsAreBounded: a provider that names groups without end is read to a bound.
+func TestGroupsAreBounded(t *testing.T) {
+	many := make([]any, directories.MaxRead+1)
+	for i := range many {
+		many[i] = "g"
+	}
+	if all, err := groups(many); err != nil || len(all) != directories.MaxRead {
+		t.Errorf("%d groups, %v", len(all), err)
+	}
+}
+
 // TestWordsOfAProvider: of what answers instead of a provider nobody reads a word.
 func TestWordsOfAProvider(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -182,8 +252,9 @@ func TestWordsOfAProvider(t *testing.T) {
 			w.Header().Set("Content-Type", "hunter3")
 			fmt.Fprint(w, "hunter3")
 		}, "its answer is not that of a provider"},
-		"another issuer": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://hunter3"}`) }, "its answer is not that of a provider"},
-		"a redirect":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://hunter3/", http.StatusFound) }, "it redirects to other than https"},
+		"another issuer":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"issuer":"https://hunter3"}`) }, "its answer is not that of a provider"},
+		"redirects without end": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "it redirects to other than https, too often"},
+		"a redirect":            {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://hunter3/", http.StatusFound) }, "it redirects to other than https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := forge(t)

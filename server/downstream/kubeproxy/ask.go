@@ -57,15 +57,15 @@ func (p *Proxy) Ask(r *http.Request, caller auth.Identity, id string, q Question
 		return &FailedError{s.Code, s.Message}
 	}
 	defer done()
-	owns := auth.May(caller, auth.Own, auth.OfCluster(id))
-	ctx, end := p.within(r.Context(), id, caller, owns)
+	person := p.personOf(caller, auth.May(caller, auth.Own, auth.OfCluster(id)))
+	ctx, end := p.within(r.Context(), id, caller, person)
 	defer end()
 	sent, err := q.request(ctx)
 	if err != nil {
 		return &FailedError{http.StatusBadRequest, err.Error()}
 	}
 	joins := p.joins(sent, q.Path, id, caller)
-	to := &destination{proxy: p, cluster: cluster, caller: caller, person: p.personOf(caller, owns)}
+	to := &destination{proxy: p, cluster: cluster, caller: caller, person: person}
 	to.sign(sent.Header, r.Host)
 	reply, err := read(&answers.Transport{Next: to, Of: bounds.Of, From: "its API"}, sent, joins)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-project/drover/server/downstream"
 	"github.com/drover-project/drover/server/downstream/accounts"
+	"github.com/drover-project/drover/server/guard"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -103,6 +104,55 @@ func TestAWatchOfHours(t *testing.T) {
 			t.Errorf("the watch took tokens at %v", tokens)
 		}
 	})
+}
+
+// TestAShellMayBePaused: who reads nothing of a shell for some minutes, as somebody who has stopped its output, has all of it afterwards,
+// though the server's connections have a shorter limit. It is not for ever: the shell's output would wait with the server.
+func TestAShellMayBePaused(t *testing.T) {
+	for name, c := range map[string]struct {
+		pause time.Duration
+		want  string
+	}{"for some minutes": {paused - time.Minute, "output"}, "for ever": {paused + time.Minute, ""}} {
+		t.Run(name, func(t *testing.T) {
+			p := newProxy(t, &upstream{})
+			synctest.Test(t, func(t *testing.T) {
+				cluster := serveOver(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					conn := grant(t, w, r, "$ ")
+					defer conn.Close()
+					_, _ = io.WriteString(conn, "output") // the shell ends when this fails
+				}))
+				way := &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return cluster.dial() }}
+				defer way.CloseIdleConnections()
+				p.Way = func(records.ClusterKey, downstream.Credentials) http.RoundTripper { return way }
+				watch := guard.New(guard.Options{})
+				front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.Serve(w, r, member) })}
+				watch.Protect(front)
+				listener := newPipes()
+				go func() { _ = front.Serve(watch.Listener(listener)) }()
+				t.Cleanup(func() { _ = front.Close() })
+
+				conn, err := listener.dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if _, err := io.WriteString(conn, "POST "+shell+" HTTP/1.1\r\nHost: drover\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				from := bufio.NewReader(conn)
+				if response, err := http.ReadResponse(from, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+					t.Fatalf("%+v, %v", response, err)
+				}
+				if _, err := io.ReadFull(from, make([]byte, len("$ "))); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(c.pause)
+				if text, err := io.ReadAll(from); string(text) != c.want {
+					t.Errorf("after %s came %q, %v; want %q", c.pause, text, err, c.want)
+				}
+			})
+		})
+	}
 }
 
 // serveOver serves over pipes until the test ends.

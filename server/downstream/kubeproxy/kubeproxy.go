@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -114,7 +115,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, caller auth.Identi
 		},
 		ErrorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 	}
-	ctx, end := p.within(r.Context(), id, caller, owns)
+	ctx, end := p.within(r.Context(), id, caller, to.person)
 	defer end()
 	if resend.IsWatch(r) {
 		w = &watched{ResponseWriter: w, stalled: cmp.Or(p.Stalled, defaultStalled)}
@@ -171,15 +172,17 @@ func (p *Proxy) find(id string, caller auth.Identity) (records.Cluster, *status)
 	return d.Value, &status{Code: http.StatusNotFound, Reason: "NotFound", Message: fmt.Sprintf("there is no cluster %q: it was removed, or is of another server, or you may not see it", id)}
 }
 
-// within is a context that ends with the token by which a request came, and with the rights that the cluster gave it for: a watch, a
-// log or a shell lasts no longer.
-func (p *Proxy) within(ctx context.Context, id string, caller auth.Identity, owns bool) (context.Context, func()) {
+// within is a context that ends with the token by which a request came, and with the rights that the cluster gave it for, those of groups
+// that the cluster alone knows of among them: a watch, a log or a shell lasts no longer.
+func (p *Proxy) within(ctx context.Context, id string, caller auth.Identity, began accounts.Person) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.Until == nil {
 		return ctx, cancel
 	}
 	stop := p.Until(caller, func(now auth.Identity) bool {
-		return auth.May(now, auth.Proxy, auth.OfCluster(id)) && (!owns || auth.May(now, auth.Own, auth.OfCluster(id)))
+		is := p.personOf(now, auth.May(now, auth.Own, auth.OfCluster(id)))
+		lost := func(group string) bool { return !slices.Contains(is.Groups, group) }
+		return auth.May(now, auth.Proxy, auth.OfCluster(id)) && !slices.ContainsFunc(began.Groups, lost)
 	}, cancel)
 	return ctx, func() { stop(); cancel() }
 }

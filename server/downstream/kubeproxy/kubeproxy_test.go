@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -351,6 +352,40 @@ func TestAStreamGoesOnWithTheRightsThatBeganIt(t *testing.T) {
 		}
 		if got := still(c.now); got != c.want {
 			t.Errorf("begun with %v and now with %v: it goes on %v, want %v", c.began.Grants, c.now.Grants, got, c.want)
+		}
+	}
+}
+
+// TestAStreamEndsWithAGroup: a role in a cluster may be bound to a group of a directory, of which the server knows nothing, so that a watch
+// goes on for as long as its user is in all the groups that began it.
+func TestAStreamEndsWithAGroup(t *testing.T) {
+	const crew, deck, hull = "openldap_group://cn=crew,dc=x", "openldap_group://cn=deck,dc=x", "github_team://77"
+	owner := member
+	owner.Grants = roles.Of([]roles.Binding{{Role: "cluster-owner", ClusterID: "c-m-abcd2345", Subject: roles.Subject{User: "local://u-bob01"}}}, roles.Builtin)
+	for _, caller := range []auth.Identity{member, owner} {
+		u := &upstream{}
+		p := newProxy(t, u)
+		if _, err := p.State.Users.Create(t.Context(), caller.UserID, records.User{ID: caller.UserID, Groups: []string{crew, deck}}); err != nil {
+			t.Fatal(err)
+		}
+		var still func(auth.Identity) bool
+		p.Until = func(_ auth.Identity, asked func(auth.Identity) bool, _ func()) func() {
+			still = asked
+			return func() {}
+		}
+		if w := get(p, caller, "/k8s/clusters/c-m-abcd2345/api/v1/pods?watch=true", nil); w.Code != http.StatusOK || !slices.Contains(u.requests[0].Header.Values("Impersonate-Group"), crew) {
+			t.Fatalf("status %d, groups %v", w.Code, u.requests)
+		}
+		for _, c := range []struct {
+			groups []string
+			want   bool
+		}{{[]string{crew, deck}, true}, {[]string{hull, deck, crew}, true}, {[]string{deck}, false}, {[]string{hull, deck}, false}, {nil, false}} {
+			if _, err := p.State.Users.Modify(t.Context(), caller.UserID, func(u records.User) (records.User, error) { u.Groups = c.groups; return u, nil }); err != nil {
+				t.Fatal(err)
+			}
+			if got := still(caller); got != c.want {
+				t.Errorf("in the groups %v it goes on %v, want %v", c.groups, got, c.want)
+			}
 		}
 	}
 }

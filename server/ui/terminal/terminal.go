@@ -75,14 +75,11 @@ type view struct {
 	Before bool
 }
 
-// cluster is the cluster of a request, for who may use its terminal.
+// cluster is the cluster of a request, for who may use its terminal: all who see it. For others there is none.
 func (t *Terminal) cluster(who auth.Identity, key string) (id string, err error) {
 	id, ok := t.idOf(key)
-	if !ok || !auth.May(who, auth.Get, auth.OfCluster(id)) {
+	if !ok || !auth.May(who, auth.Terminal, auth.OfCluster(id)) {
 		return "", norman.Missing("cluster", key)
-	}
-	if !auth.May(who, auth.Terminal, auth.OfCluster(id)) {
-		return "", norman.Errorf(http.StatusForbidden, norman.PermissionDenied, "user %s may not use the API of cluster %s", who.Username, key)
 	}
 	return id, nil
 }
