@@ -243,7 +243,7 @@ func (h *Hub) remove(s *stream) {
 	}
 	h.mu.Unlock()
 	if s.machine {
-		h.presence.closed(key)
+		h.presence.closed(key, s.silent)
 	}
 }
 
