@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drover-project/drover/server/observed"
 )
 
 // fall has a client's kernel take nothing more of its connection, and so answer nothing: as with a host whose power was cut.
@@ -41,7 +43,7 @@ func TestAHostWithoutPowerIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			f.presence.grace = 8 * time.Second // that of a server
+			f.presence.grace = observed.AgentGrace
 			f.create(t, "ns/a")
 			notified := make(chan bool, 10)
 			f.OnPresence(func(_ string, there bool) { notified <- there })
