@@ -8,10 +8,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/installers/errand"
+	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/server/clusterspec"
 	"github.com/drover-project/drover/server/operations"
+	"github.com/drover-project/drover/server/planner/verdict"
 )
 
 // TestArchitectureIsCurrent holds every path and every name of docs/architecture.md to the
@@ -76,6 +81,29 @@ func TestOperationStatesAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/operations.md and server/operations differ:\n%s", diff)
+	}
+}
+
+// TestPagesQuoteTheProgram holds what pages for the night quote of causes, errands and annotations to the program.
+func TestPagesQuoteTheProgram(t *testing.T) {
+	crashed := plans.PodReport{Name: "kube-apiserver", Restarts: 3, Since: time.Date(2026, 11, 21, 11, 58, 0, 0, time.UTC), Lines: []string{"Error: unknown flag: --no-such-flag"}}
+	removed, _, _ := strings.Cut(errand.Removed([]byte("removed with the private keys of before: /data/server/tls-1763640000\n")), "/data")
+	for page, quoted := range map[string][]string{
+		"clusters.md": {
+			"#" + string(verdict.AgentLost) + ")", "#" + string(verdict.HostLost) + ")", "#" + string(verdict.QuorumLost) + ")", "#" + string(verdict.UnitDown) + ")",
+			clusterspec.NoAgents + `: "true"`, crashed.String(),
+		},
+		"rescue.md": {"`" + string(verdict.QuorumLost) + "`", "`" + removed + "…`"},
+	} {
+		text, err := os.ReadFile("docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, words := range quoted {
+			if !strings.Contains(string(text), words) {
+				t.Errorf("docs/%s does not have %q", page, words)
+			}
+		}
 	}
 }
 

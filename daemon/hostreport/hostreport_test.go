@@ -122,12 +122,44 @@ func TestALineThatExplains(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	for runtime, rows := range expected {
-		for _, parts := range rows {
-			if len(parts) == 0 || slices.Contains(parts, "") || !isExpected(runtime, "E1 "+strings.Join(parts, " x ")) {
-				t.Errorf("a row of %s is %q", runtime, parts)
+}
+
+// recorded are the lines of a journal in testdata.
+func recorded(t *testing.T, runtime string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", runtime+".journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.HasPrefix(line, "#") })
+}
+
+// TestHealthyJournals have nothing that explains, and hide nothing that does. Each row of expected.txt has been seen in one.
+func TestHealthyJournals(t *testing.T) {
+	const reason = `time="2026-11-21T11:59:40Z" level=fatal msg="token CA hash does not match"`
+	var all []string
+	for runtime := range expected {
+		lines := recorded(t, runtime)
+		all = append(all, lines...)
+		if found := explaining(runtime, lines); found != nil {
+			t.Errorf("of a healthy start of %s it shows %q", runtime, found)
+		}
+		for i := range lines {
+			with := strings.Join(slices.Insert(slices.Clone(lines), i, reason), "\n")
+			if diff := cmp.Diff([]string{"token CA hash does not match"}, relevant(runtime, with)); diff != "" {
+				t.Errorf("%s, with a reason before line %d: %s", runtime, i, diff)
 			}
 		}
+	}
+	for runtime, rows := range expected {
+		for _, parts := range rows {
+			if slices.Contains(parts, "") || !slices.ContainsFunc(all, func(line string) bool { return hasAll(line, parts) }) {
+				t.Errorf("no journal has a line of the row %q of %s", parts, runtime)
+			}
+		}
+	}
+	if len(expected) != 2 {
+		t.Errorf("rows of %d runtimes, want those of k3s and rke2", len(expected))
 	}
 }
 

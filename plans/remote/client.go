@@ -87,8 +87,8 @@ type client struct {
 func newClient(access *Access, namespace, name, agent string, now func() time.Time) *client {
 	// The name is looked up anew for each connection: a server may move.
 	dialer := &net.Dialer{Timeout: dialLimit, Resolver: access.resolver, KeepAliveConfig: net.KeepAliveConfig{
-		// A peer that is gone without a word is noticed after a minute.
-		Enable: true, Idle: 15 * time.Second, Interval: 15 * time.Second, Count: 3,
+		// A peer that is gone without a word is noticed after 20 s. One that has given this host up meanwhile says so when it is asked.
+		Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3,
 	}}
 	proxy := http.ProxyFromEnvironment
 	if access.Proxy != nil {

@@ -89,6 +89,10 @@ const (
 	PhaseDeleting    = "deleting node"
 )
 
+// AgentGrace is how long an agent whose watch ended counts as there. Agents open a new watch every 5 to 10 minutes, and a
+// restarted agent needs five seconds.
+const AgentGrace = 8 * time.Second
+
 // Presence is whether the agent of a machine holds its watch open at any server.
 type Presence struct {
 	Connected bool

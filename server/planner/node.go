@@ -126,17 +126,13 @@ func (r *round) unseen(m *member, sick []string) finding {
 	return v
 }
 
-// agentLimit is how long the agent of a machine may be away before that is the machine's state. The server notes an agent
-// as gone when its watch has been closed for 8 s; an agent that crashed is back by then.
-const agentLimit = 8 * time.Second
-
 // agentAbsent says that the machine's agent is away for longer than agents take to come back, where the cluster is to
-// have agents; until then, after which time it will be.
+// have agents; until then, after which time it will be. A crashed agent is back before the server notes it as gone.
 func (s Snapshot) agentAbsent(m *member) (absent bool, again time.Duration) {
 	if s.Cluster.Annotations[clusterspec.NoAgents] == "true" {
 		return false, 0
 	}
-	return s.absent(m, agentLimit)
+	return s.absent(m, observed.AgentGrace)
 }
 
 // agentLost is the finding on a machine whose agent is gone while the cluster's API answers. Whether the host is gone with
@@ -157,7 +153,7 @@ func (r *round) agentLost(m *member, node *records.NodeRef) finding {
 	default:
 		v.Code = string(verdict.AgentLost)
 		v.Cause = fmt.Sprintf("%s takes no plans: %s; node %s was Ready when the kubelet reported last", host, gone, node.Name)
-		v.NextStep = "on the host: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
+		v.NextStep = "see whether the host is on; there: systemctl status rancher-system-agent; journalctl -u rancher-system-agent"
 	}
 	return v
 }

@@ -135,8 +135,11 @@ func TestALostAgentIsShown(t *testing.T) {
 				}
 			})
 			got := s.Machines[0].Status
-			if got.State != records.Unavailable || got.Code != tc.code || !strings.Contains(got.WaitingFor, "the agent on") {
+			if got.State != records.Unavailable || got.Code != tc.code || !strings.Contains(got.WaitingFor, "the agent on") || !strings.Contains(got.NextStep, "host") {
 				t.Errorf("it is %+v", got.Condition)
+			}
+			if on := strings.Contains(got.NextStep, "whether the host is on; there: systemctl status rancher-system-agent"); on != (tc.code == "agent-lost") {
+				t.Errorf("what to do is %q", got.NextStep)
 			}
 			for _, want := range tc.causes {
 				if !strings.Contains(got.Cause, want) {

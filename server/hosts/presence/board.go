@@ -19,16 +19,24 @@ type Board struct {
 	presence  *Presence
 	documents *store.Collection[records.Connection]
 	agent     func(subject string) string
+	// grace is how long a server waits before it publishes that a subject is gone.
+	grace time.Duration
 
 	mu        sync.Mutex
 	held      map[string]time.Time // this server's subjects, and since when
 	dirty     map[string]struct{}  // subjects whose document may not say so yet
-	gone      map[string]time.Time // when the last connection of a subject ended
+	gone      map[string]departure // of subjects whose last connection ended
 	observers []func(subject string, connected bool)
 }
 
+// departure is when the last connection of a subject ended, or when this server heard so from another one.
+type departure struct {
+	at     time.Time
+	server string // that other one
+}
+
 func newBoard(p *Presence, documents *store.Collection[records.Connection]) *Board {
-	return &Board{presence: p, documents: documents, agent: func(string) string { return "" }, held: map[string]time.Time{}, dirty: map[string]struct{}{}, gone: map[string]time.Time{}}
+	return &Board{presence: p, documents: documents, agent: func(string) string { return "" }, held: map[string]time.Time{}, dirty: map[string]struct{}{}, gone: map[string]departure{}}
 }
 
 // OnChange calls f when a subject's first connection to any server opened or its last one
@@ -52,7 +60,7 @@ func (b *Board) Set(subject string, connected bool, since time.Time) {
 		delete(b.gone, subject)
 	} else {
 		delete(b.held, subject)
-		b.gone[subject] = since.UTC()
+		b.gone[subject] = departure{at: since.UTC()}
 	}
 	if !b.presence.Alone {
 		b.dirty[subject] = struct{}{}
@@ -87,9 +95,17 @@ func (b *Board) Connected(subject string) (since time.Time, ok bool) {
 		}
 	}
 	if !ok {
-		return gone, false
+		return b.wentAt(gone), false
 	}
 	return since, true
+}
+
+// wentAt is when a subject went. A server that is still there has waited before it published that; one that ended has not.
+func (b *Board) wentAt(gone departure) time.Time {
+	if _, there := b.presence.State.Replicas.Get(gone.server); there && gone.server != "" {
+		return gone.at.Add(-b.grace)
+	}
+	return gone.at
 }
 
 // Holders are the other servers that a subject is connected to.
@@ -156,7 +172,7 @@ func (b *Board) published(e store.Event[records.Connection]) {
 	b.mu.Lock()
 	_, here := b.held[subject]
 	if e.Type == store.Deleted && !here {
-		b.gone[subject] = b.presence.Now().UTC()
+		b.gone[subject] = departure{at: b.presence.Now().UTC(), server: replica}
 	}
 	b.mu.Unlock()
 	elsewhere := 0

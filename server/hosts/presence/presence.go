@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans/backoff"
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -59,6 +60,7 @@ func New(o Options) *Presence {
 	p := &Presence{Options: o, wake: make(chan struct{}, 1)}
 	p.Tunnels = newBoard(p, o.State.Connections)
 	p.Watches = newBoard(p, o.State.Watches)
+	p.Watches.grace = observed.AgentGrace
 	if o.Agent != nil {
 		p.Tunnels.agent = o.Agent
 	}

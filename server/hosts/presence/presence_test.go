@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/state"
 	"github.com/drover-project/drover/server/store"
@@ -143,6 +144,37 @@ func TestAServerThatEndsTakesItsTunnelsWithIt(t *testing.T) {
 	until(t, "b sees none", func() bool { return len(b.State.Connections.List()) == 0 && len(b.State.Replicas.List()) == 1 })
 	if _, ok := b.Tunnels.Connected("c:m-0"); ok {
 		t.Error("a host is connected to a server that is gone")
+	}
+}
+
+// TestAnAgentWentBeforeThatWasPublished: the server that it was connected to has waited for it to come back, unless that server
+// ended itself.
+func TestAnAgentWentBeforeThatWasPublished(t *testing.T) {
+	t.Parallel()
+	endpoint, keys := sharedetcd.Start(t), filepath.Join(t.TempDir(), "keys")
+	a, b := start(t, endpoint, keys, "a"), start(t, endpoint, keys, "b")
+	until(t, "they know of each other", func() bool { return len(a.Others()) == 1 && len(b.Others()) == 1 })
+	for _, subject := range []string{"ns/went", "ns/was-there"} {
+		a.Watches.Set(subject, true, time.Now())
+		until(t, "b sees the watch", func() bool { _, ok := b.Watches.Connected(subject); return ok })
+	}
+	before := time.Now()
+	gone := func(subject string) (since time.Time) {
+		until(t, "b sees that it went", func() bool {
+			var there bool
+			since, there = b.Watches.Connected(subject)
+			return !there && !since.IsZero()
+		})
+		return since
+	}
+	a.Watches.Set("ns/went", false, before.Add(-observed.AgentGrace))
+	if since := gone("ns/went"); time.Since(since) < observed.AgentGrace {
+		t.Errorf("it went %s ago", time.Since(since))
+	}
+	a.stop()
+	until(t, "b sees that a ended", func() bool { return len(b.Others()) == 0 })
+	if since := gone("ns/was-there"); since.Before(before) {
+		t.Errorf("of the server that ended it went %s before", before.Sub(since))
 	}
 }
 

@@ -77,6 +77,7 @@ type gatedSink struct {
 	entered chan string   // an event is about to be taken
 	gate    chan struct{} // one token lets one event through
 	ended   chan bool     // how it ended: true in order
+	silent  atomic.Int64  // of the client's host, a time.Duration
 	once    sync.Once
 }
 
@@ -92,8 +93,9 @@ func (s *gatedSink) send(kind string, object []byte) error {
 	return nil
 }
 
-func (s *gatedSink) end() { s.once.Do(func() { s.ended <- true }) }
-func (s *gatedSink) cut() { s.once.Do(func() { s.ended <- false }) }
+func (s *gatedSink) end()                   { s.once.Do(func() { s.ended <- true }) }
+func (s *gatedSink) cut()                   { s.once.Do(func() { s.ended <- false }) }
+func (s *gatedSink) silence() time.Duration { return time.Duration(s.silent.Load()) }
 
 // open opens a stream from now on.
 func (f *fixture) open(t *testing.T, scope Scope, sink sink) *stream {
@@ -319,15 +321,15 @@ func TestPresenceGrace(t *testing.T) {
 	p.opened("a")
 	now = now.Add(time.Minute)
 	p.opened("a")
-	p.closed("a")
-	p.closed("a")
+	p.closed("a", 0)
+	p.closed("a", 0)
 	now = now.Add(time.Minute)
 	p.opened("a") // a new watch within the grace
 	if since, there := p.of("a"); !there || !since.Equal(time.Unix(1000, 0)) {
 		t.Errorf("after reopening: %v %v", since, there)
 	}
 	p.left("a") // a timer that was too late to be stopped
-	p.closed("a")
+	p.closed("a", 0)
 	ended := now
 	now = now.Add(time.Minute)
 	p.left("a")
@@ -335,17 +337,23 @@ func TestPresenceGrace(t *testing.T) {
 		t.Errorf("after the grace: %v %v, want since %v", since, there, ended)
 	}
 	p.opened("a")
-	p.closed("a")
+	p.closed("a", 0)
 	p.forget("a")
 	if since, there := p.of("a"); there || !since.IsZero() {
 		t.Errorf("after its Secret was removed: %v %v", since, there)
 	}
-	if diff := cmp.Diff([]bool{true, false, true}, notified); diff != "" {
+	p.opened("a")
+	p.closed("a", time.Minute)
+	p.left("a")
+	if since, there := p.of("a"); there || !since.Equal(now.Add(-time.Minute)) {
+		t.Errorf("of a silent host: %v %v, want since a minute before %v", since, there, now)
+	}
+	if diff := cmp.Diff([]bool{true, false, true, true, false}, notified); diff != "" {
 		t.Error(diff)
 	}
 	p.stop()
 	p.opened("b")
-	if len(notified) != 3 {
+	if len(notified) != 5 {
 		t.Error("notified after stop")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/store"
 )
@@ -65,8 +66,7 @@ type Options struct {
 	// Heartbeat is the mean distance of bookmarks on an idle watch, spread by a third
 	// both ways; default 45 s.
 	Heartbeat time.Duration
-	// Grace is how long an agent whose watch ended still counts as there; default 8 s.
-	// Agents open a new watch every 5 to 10 minutes, and a restarted agent needs five seconds.
+	// Grace is how long an agent whose watch ended still counts as there; default observed.AgentGrace.
 	Grace time.Duration
 	// Logger gets watches that could not begin; default is to drop it.
 	Logger *slog.Logger
@@ -107,7 +107,7 @@ func New(o Options) *Hub {
 		o.Heartbeat = 45 * time.Second
 	}
 	if o.Grace <= 0 {
-		o.Grace = 8 * time.Second
+		o.Grace = observed.AgentGrace
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -243,7 +243,7 @@ func (h *Hub) remove(s *stream) {
 	}
 	h.mu.Unlock()
 	if s.machine {
-		h.presence.closed(key)
+		h.presence.closed(key, s.silent)
 	}
 }
 

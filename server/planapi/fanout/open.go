@@ -93,7 +93,7 @@ func (h *Hub) attach(s *stream, from Start) bool {
 	if !open {
 		s.mu.Unlock()
 		if s.machine {
-			h.presence.closed(s.scope.Key)
+			h.presence.closed(s.scope.Key, 0)
 		}
 		return false
 	}

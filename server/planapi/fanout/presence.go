@@ -65,8 +65,12 @@ func (p *presence) opened(key string) {
 	})
 }
 
-// closed notes that a watch ended.
-func (p *presence) closed(key string) {
+// leastGrace is what is left of the grace for the agent of a host that was silent before its watch ended: it may be there,
+// and open a new watch at once.
+const leastGrace = time.Second
+
+// closed notes that a watch ended whose client had been silent so long; what comes of a grace counts from then.
+func (p *presence) closed(key string, silent time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.agents[key]
@@ -77,8 +81,8 @@ func (p *presence) closed(key string) {
 	if a.open > 0 || p.stopped {
 		return
 	}
-	a.ended = p.now()
-	a.leave = time.AfterFunc(p.grace, func() { p.left(key) })
+	a.ended = p.now().Add(-silent)
+	a.leave = time.AfterFunc(max(p.grace-silent, min(p.grace, leastGrace)), func() { p.left(key) })
 }
 
 // left is the end of the grace: nobody opened a new watch in time.

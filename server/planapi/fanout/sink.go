@@ -17,8 +17,19 @@ import (
 // sendTimeout is how long a client may take to receive what is sent to it.
 const sendTimeout = 15 * time.Second
 
-// peerTimeout is how long a host may be silent on the network before it counts as gone.
-const peerTimeout = 60 * time.Second
+// A host that lost its power says nothing of it. The kernel asks one that was silent for probeAfter for a sign of life, each
+// probeEvery anew, and ends the connection after peerTimeout: four probes have to be lost. The other kernel answers, however
+// busy the programs on both hosts are, and no program of either wakes up.
+const (
+	probeAfter  = 3 * time.Second
+	probeEvery  = time.Second
+	probes      = 4
+	peerTimeout = probeAfter + probes*probeEvery
+	// lateAnswer is the silence from which on a host has not just had nothing to say.
+	lateAnswer = probeAfter + probeEvery
+	// tooSilent is peerTimeout for what is no probe, and lies between two of them.
+	tooSilent = peerTimeout - probeEvery/2
+)
 
 // eventOverhead is the room of an event beside its object, and of its chunk's frame.
 const eventOverhead = 64
@@ -104,6 +115,8 @@ func (s *rawSink) end() {
 
 func (s *rawSink) cut() { _ = s.conn.Close() }
 
+func (s *rawSink) silence() time.Duration { return silence(bottom(s.conn)) }
+
 // awaitPeer blocks until the client has gone. A client that sends something on a
 // connection that is one answer is no better than gone.
 func (s *rawSink) awaitPeer() {
@@ -112,17 +125,16 @@ func (s *rawSink) awaitPeer() {
 	_, _ = s.conn.Read(b[:])
 }
 
-// watchNetwork makes the kernel notice within peerTimeout that a host lost its power or
-// its network, both when data are under way and when none are.
+// watchNetwork has the kernel notice within peerTimeout that a host lost its power or its network, both when data are under
+// way and when none are.
 func watchNetwork(conn net.Conn) {
 	conn = bottom(conn)
 	if c, ok := conn.(interface {
 		SetKeepAliveConfig(net.KeepAliveConfig) error
 	}); ok {
-		const probes = 3
-		_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: peerTimeout / 2, Interval: peerTimeout / 2 / probes, Count: probes})
+		_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: probeAfter, Interval: probeEvery, Count: probes})
 	}
-	setUserTimeout(conn, peerTimeout)
+	setUserTimeout(conn, tooSilent)
 }
 
 // bottom is the connection below TLS and other layers that show what is below them.
@@ -171,5 +183,6 @@ func (s *handlerSink) send(kind string, object []byte) error {
 	return nil
 }
 
-func (s *handlerSink) end() {}
-func (s *handlerSink) cut() {}
+func (s *handlerSink) end()                   {}
+func (s *handlerSink) cut()                   {}
+func (s *handlerSink) silence() time.Duration { return 0 }

@@ -62,6 +62,8 @@ type sink interface {
 	end()
 	// cut lets the client go at once; a send that is under way fails.
 	cut()
+	// silence is how long nothing has come of the client's host, not even a confirmation; zero when that is not known.
+	silence() time.Duration
 }
 
 // stream is one watch of one client.
@@ -76,10 +78,11 @@ type stream struct {
 
 	mu      sync.Mutex
 	queue   []frame
-	last    int64 // changes up to this revision are reported or not wanted
-	sending bool  // a goroutine sends what is in the queue
-	closing bool  // nothing is added any more; the stream ends when the queue is empty
-	ended   bool  // the client has gone; nothing is sent any more
+	last    int64         // changes up to this revision are reported or not wanted
+	sending bool          // a goroutine sends what is in the queue
+	closing bool          // nothing is added any more; the stream ends when the queue is empty
+	ended   bool          // the client has gone; nothing is sent any more
+	silent  time.Duration // how long its host had left probes unanswered then
 	timer   *time.Timer
 	unbind  func()        // ends what bind began
 	done    chan struct{} // closed when nothing of the stream runs any more
@@ -158,6 +161,9 @@ func (s *stream) run() {
 		frames := s.queue
 		s.queue = nil
 		s.mu.Unlock()
+		if before := s.sink.silence(); before > time.Second {
+			time.AfterFunc(max(peerTimeout-before, time.Second), s.ifSilent)
+		}
 		for _, f := range frames {
 			if err := f.send(s.sink, s.hub); err != nil {
 				s.abort()
@@ -206,6 +212,9 @@ func (s *stream) abort() {
 		return
 	}
 	s.ended, s.queue = true, nil
+	if d := s.sink.silence(); d >= lateAnswer {
+		s.silent = d
+	}
 	sending := s.sending
 	s.mu.Unlock()
 	if sending {
@@ -213,6 +222,14 @@ func (s *stream) abort() {
 		return
 	}
 	s.leave(false)
+}
+
+// ifSilent ends the stream when its host has been silent for too long. The kernel counts from the first repetition of what
+// was sent last, and so would not count the silence before.
+func (s *stream) ifSilent() {
+	if s.sink.silence() >= tooSilent {
+		s.abort()
+	}
 }
 
 // finish ends the stream in order, after these events.

@@ -1,4 +1,4 @@
-// How long sent data may stay unanswered, where the system lets us say.
+// How long a peer has been silent, and how long sent data may stay unanswered, where the system lets us say.
 
 package fanout
 
@@ -10,9 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout limits how long the kernel repeats data that the peer does not
-// acknowledge; its own limit is a quarter of an hour.
+// silence is how long the kernel has heard nothing of the peer, not even a confirmation; zero when that is not known.
+func silence(conn net.Conn) (d time.Duration) {
+	control(conn, func(fd int) {
+		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			d = time.Duration(min(info.Last_ack_recv, info.Last_data_recv)) * time.Millisecond
+		}
+	})
+	return d
+}
+
+// setUserTimeout limits how long the kernel repeats data that the peer does not acknowledge; its own limit is a quarter of
+// an hour.
 func setUserTimeout(conn net.Conn, limit time.Duration) {
+	control(conn, func(fd int) {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
+	})
+}
+
+// control calls f with the socket of a connection that has one.
+func control(conn net.Conn, f func(fd int)) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
 		return
@@ -21,7 +38,5 @@ func setUserTimeout(conn net.Conn, limit time.Duration) {
 	if err != nil {
 		return
 	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
-	})
+	_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // #nosec G115 -- a file descriptor
 }

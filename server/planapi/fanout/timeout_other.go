@@ -1,6 +1,6 @@
 //go:build !linux
 
-// How long sent data may stay unanswered is the system's own choice elsewhere.
+// How long a peer has been silent, and how long sent data may stay unanswered, is the system's own affair elsewhere.
 
 package fanout
 
@@ -8,5 +8,7 @@ import (
 	"net"
 	"time"
 )
+
+func silence(net.Conn) time.Duration { return 0 }
 
 func setUserTimeout(net.Conn, time.Duration) {}
