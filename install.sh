@@ -466,7 +466,10 @@ pause() {
         sed -n 's/^retry-after: *\([0-9]\{1,4\}\)[^0-9]*$/\1/p' | tail -n 1)
     nap=${nap:-5}
     [ "$nap" -ge 1 ] || nap=1
-    [ "$nap" -le 60 ] || nap=60
+    [ "$nap" -le 300 ] || nap=300
+    # Up to a quarter longer, by chance, so that not all who were asked come back in the same second.
+    chance=$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+    nap=$((nap + nap * ${chance:-0} / 262144))
     uptime_seconds
     left=$((deadline - REPLY))
     [ "$nap" -lt "$left" ] || nap=$((left - 1))

@@ -52,12 +52,17 @@ func (a *agent) connect(file string) (*connection, error) {
 	if c.TunnelURL == "" {
 		return made, nil
 	}
-	if u, err := url.Parse(c.TunnelURL); err != nil || u.Scheme != "wss" || u.Host == "" {
+	u, err := url.Parse(c.TunnelURL)
+	if err != nil || u.Scheme != "wss" || u.Host == "" {
 		return nil, fmt.Errorf("connection information %s: tunnelURL %q is not of the form wss://host[:port]/path", file, c.TunnelURL)
 	}
 	service := hostservice.New(hostservice.Options{Root: a.Root, Status: a.looking(), Logger: a.Logger})
+	spared := &access.Spared
+	if u.Host != access.Server.Host { // another server's wishes are its own
+		spared = nil
+	}
 	client := tunnel.NewClient(tunnel.ClientOptions{
-		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Dial: service.Dial,
+		URL: c.TunnelURL, Header: a.tunnelHeader(access), TLS: access.TLS, Spared: spared, Dial: service.Dial,
 		Changed: a.board.setTunnel, Logger: a.Logger, Now: a.Now,
 	})
 	made.tunnel, made.refresh = c.TunnelURL, client.Refresh

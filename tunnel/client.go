@@ -27,6 +27,9 @@ const (
 	minPause = time.Second
 	maxPause = 30 * time.Second
 	stable   = time.Minute
+	// awayPause is the longest pause while nothing answers, and for the time freshFor after a server was back.
+	awayPause = 5 * time.Second
+	freshFor  = 30 * time.Second
 	// handshakeLimit bounds one attempt: connect, TLS, upgrade.
 	handshakeLimit = 20 * time.Second
 )
@@ -47,7 +50,7 @@ type Client struct {
 
 	mu      sync.Mutex // guards status; held while Changed runs, so that calls are in order
 	status  Status
-	backoff backoff.Backoff
+	backoff backoff.Row
 }
 
 // clientTimes are constants except in tests.
@@ -62,7 +65,6 @@ type clientTimes struct {
 func NewClient(o ClientOptions) *Client {
 	c := &Client{
 		o: o, log: o.Logger, now: o.Now, refresh: make(chan struct{}, 1), buffers: mux.NewBuffers(),
-		backoff: backoff.Backoff{Min: minPause, Max: maxPause},
 		times: clientTimes{
 			resolve: time.Minute, retire: 10 * time.Minute, restart: 10 * time.Minute, stuck: 30 * time.Minute, silence: silenceLimit,
 		},
@@ -73,6 +75,10 @@ func NewClient(o ClientOptions) *Client {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	if c.o.Spared == nil {
+		c.o.Spared = new(backoff.Spared)
+	}
+	c.backoff = backoff.Row{Backoff: backoff.Backoff{Min: minPause, Max: maxPause}, Away: awayPause, Fresh: freshFor, Now: c.now}
 	c.reset(o.TLS)
 	c.status = Status{State: Stopped, Since: c.now()}
 	return c
@@ -127,7 +133,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if stuck := c.despair(ctx, &out, err); stuck != nil {
 			return stuck
 		}
-		pause := c.backoff.Next()
+		pause := max(c.backoff.After(err), c.o.Spared.Left(c.now()))
 		c.log.Warn("tunnel is not open", "url", c.o.URL, "error", err, "next", pause.Round(time.Millisecond))
 		c.set(Status{State: Waiting, Cause: err, Next: c.now().Add(pause)})
 		if err := backoff.Wait(ctx, pause); err != nil {
@@ -181,6 +187,9 @@ func (c *Client) session(ctx context.Context) (lasted time.Duration, err error) 
 
 // open makes one attempt.
 func (c *Client) open(ctx context.Context) (*link, error) {
+	if err := c.o.Spared.Check(c.now()); err != nil {
+		return nil, err
+	}
 	header := http.Header{}
 	if c.o.Header != nil {
 		header = c.o.Header()
@@ -216,6 +225,7 @@ func (c *Client) handshakeError(err error, answer *http.Response) error {
 		}
 		return fmt.Errorf("connect: %w", err)
 	}
+	c.o.Spared.HeedAnswer(answer, c.now())
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 256)) // a part of the answer is better than none
 	return &HandshakeError{Status: answer.StatusCode, Text: oneLine(string(text))}
 }

@@ -162,8 +162,8 @@ func (a *addresses) resolve(context.Context, string) ([]netip.Addr, error) {
 	return found, nil
 }
 
-func quick() backoff.Backoff {
-	return backoff.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}
+func quick() backoff.Row {
+	return backoff.Row{Backoff: backoff.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Away: 10 * time.Millisecond, Now: time.Now}
 }
 
 // named is options for a server by its name; example.com is in the certificate of httptest.
@@ -522,7 +522,7 @@ func TestAttemptsHaveAPauseBetweenThem(t *testing.T) {
 		}
 	}
 	c := NewClient(o)
-	c.backoff = backoff.Backoff{Min: 300 * time.Millisecond, Max: 300 * time.Millisecond, Floor: 1}
+	c.backoff.Backoff = backoff.Backoff{Min: 300 * time.Millisecond, Max: 300 * time.Millisecond, Floor: 1}
 	start(t, c)
 	began := time.Now()
 	for range 3 {

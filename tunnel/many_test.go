@@ -103,7 +103,7 @@ func testSoak(t *testing.T, b *bed) {
 		t.Skip("takes a while")
 	}
 	c := NewClient(b.options("m1", inProcess(map[string]func(net.Conn){"echo:1": echo})))
-	c.backoff = backoff.Backoff{} // no pause
+	c.backoff.Backoff = backoff.Backoff{} // no pause
 	start(t, c)
 	connected := func() bool { return len(b.sessionsOf("m1")) == 1 }
 	waitUntil(t, "the tunnel is open", connected)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/tunnel/trust"
 )
 
@@ -39,7 +40,7 @@ func (c *Client) renew(ctx context.Context) error {
 		return fmt.Errorf("the server's CA is unknown, and the token to have a new one proven cannot be read: %w", err)
 	}
 	where := c.sibling("/cacerts")
-	bundle, err := trust.Fetch(ctx, trust.Server{URL: where.String(), Token: token, Proxy: c.dialer.Proxy, Dial: c.connect, Now: c.now})
+	bundle, err := trust.Fetch(ctx, trust.Server{URL: where.String(), Token: token, Proxy: c.dialer.Proxy, Dial: c.connect, Spared: c.o.Spared, Now: c.now})
 	if err != nil {
 		return err
 	}
@@ -117,9 +118,9 @@ func (c *Client) despair(ctx context.Context, o *outage, cause error) error {
 func (c *Client) ping(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{
+	client := &http.Client{Transport: backoff.Sparing{Spared: c.o.Spared, Now: c.now, Next: &http.Transport{
 		Proxy: c.dialer.Proxy, DialContext: c.connect, TLSClientConfig: c.dialer.TLSClientConfig.Clone(), DisableKeepAlives: true,
-	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // such as to the page of a portal, which answers anything
+	}}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // such as to the page of a portal, which answers anything
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.sibling("/ping").String(), nil)
 	if err != nil {
 		return false

@@ -34,6 +34,8 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
+
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 // DialFunc opens a connection to a target, as net.Dialer.DialContext does.
@@ -83,6 +85,9 @@ type ClientOptions struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Resolve looks the server's name up; nil asks as the operating system is set up.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Spared is the server's wish to be left alone, which the client heeds and adds to; shared with whatever else
+	// is sent to the server. Nil is one of the client's own.
+	Spared *backoff.Spared
 	// Dial opens the targets that the server asks for and is the policy of this host:
 	// its error refuses one target. Nil refuses all.
 	Dial DialFunc

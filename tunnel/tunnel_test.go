@@ -205,7 +205,7 @@ func TestReconnectsAfterTheConnectionIsCut(t *testing.T) {
 
 func testReconnectsAfterTheConnectionIsCut(t *testing.T, b *bed) {
 	c := NewClient(b.options("m1", inProcess(map[string]func(net.Conn){"echo:1": echo})))
-	c.backoff = backoff.Backoff{Min: time.Millisecond, Max: time.Millisecond}
+	c.backoff.Backoff = backoff.Backoff{Min: time.Millisecond, Max: time.Millisecond}
 	start(t, c)
 	b.wantChange(t, "m1 true")
 	first := b.dial(t, "m1", "echo:1")

@@ -111,7 +111,7 @@ func (a *authority) follow(ctx context.Context, failed string) error {
 		return err
 	}
 	bundle, err := trust.Fetch(ctx, trust.Server{
-		URL: a.o.Server.String() + "/cacerts", Token: a.o.Token, Proxy: http.ProxyFromEnvironment, Dial: a.o.dialServer, Now: a.o.Now,
+		URL: a.o.Server.String() + "/cacerts", Token: a.o.Token, Proxy: http.ProxyFromEnvironment, Dial: a.o.dialServer, Spared: a.o.spared, Now: a.o.Now,
 	})
 	if err != nil {
 		a.doubt(err)

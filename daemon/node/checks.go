@@ -38,7 +38,7 @@ func (a *agent) check(ctx context.Context) error {
 
 // watchServer asks for ever whether the server is there.
 func (a *agent) watchServer(ctx context.Context) error {
-	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second, Floor: 0.5}
+	pauses := a.pauses()
 	said := ""
 	for {
 		err := a.ping(ctx)
@@ -48,15 +48,15 @@ func (a *agent) watchServer(ctx context.Context) error {
 		a.board.set(onServer, err)
 		text, next := fmt.Sprintf("INFO: %s/ping is accessible", a.Server), pingEvery
 		if err != nil {
-			text, next = fmt.Sprintf("ERROR: %s/ping is not accessible (%s)", a.Server, line1(err.Error())), pause.Next()
+			text, next = fmt.Sprintf("ERROR: %s/ping is not accessible (%s)", a.Server, line1(err.Error())), pauses.After(err)
 		} else {
-			pause.Reset()
+			pauses.Reset()
 		}
 		if text != said {
 			a.Logger.Info(text)
 			said = text
 		}
-		if err := backoff.Wait(ctx, next); err != nil {
+		if err := backoff.Wait(ctx, max(next, a.spared.Left(a.Now()))); err != nil {
 			return err
 		}
 	}
@@ -155,13 +155,11 @@ func (a *agent) checkClock(date string) {
 }
 
 // unverified is a client for what needs no trust: liveness, and a CA that is compared
-// with its checksum afterwards.
+// with its checksum afterwards. An answer that asks to be left alone counts like any other: who
+// can give it can keep all others away as well.
 func (o *Options) unverified() *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: o.dialServer, DisableKeepAlives: true,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, // #nosec G402 -- what it is for
-		},
+		Transport: o.sparing(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}), // #nosec G402 -- what it is for
 		CheckRedirect: func(q *http.Request, via []*http.Request) error {
 			if len(via) > 3 || q.URL.Scheme != "https" {
 				return errors.New("too many redirections, or one to plain HTTP")
@@ -169,6 +167,14 @@ func (o *Options) unverified() *http.Client {
 			return nil
 		},
 	}
+}
+
+// sparing is a way to the server that ends with each request, since they are minutes apart, and that leaves the server alone
+// when the server asks for that.
+func (o *Options) sparing(trusted *tls.Config) http.RoundTripper {
+	return backoff.Sparing{Spared: o.spared, Now: o.Now, Next: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: o.dialServer, TLSClientConfig: trusted, DisableKeepAlives: true,
+	}}
 }
 
 // dialServer connects to the server, whose name may be looked up in a way of its own, or

@@ -55,6 +55,7 @@ func runCluster(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.spared = new(backoff.Spared)
 	o.NoRegister = true // there is no host to register
 	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onTunnel: true, onAccount: true}}
 	a.authority = newAuthority(o, a.board)
@@ -103,7 +104,7 @@ func (c *inCluster) account() (*connect.Cluster, error) {
 
 // connect keeps the tunnel open, made anew when the service account's token is another one.
 func (c *inCluster) connect(ctx context.Context) error {
-	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+	pause := c.pauses()
 	for {
 		said, err := c.account()
 		c.board.set(onAccount, err)
@@ -112,7 +113,7 @@ func (c *inCluster) connect(ctx context.Context) error {
 			c.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", caErr))
 		}
 		if err != nil || caErr != nil {
-			if err := backoff.Wait(ctx, pause.Next()); err != nil {
+			if err := c.rest(ctx, &pause, errors.Join(err, caErr)); err != nil {
 				return err
 			}
 			continue
@@ -121,7 +122,7 @@ func (c *inCluster) connect(ctx context.Context) error {
 		one, end := context.WithCancelCause(ctx)
 		client := tunnel.NewClient(tunnel.ClientOptions{
 			URL: "wss://" + c.Server.Host + connect.Path, Header: func() http.Header { return c.said(said) }, TLS: trusted,
-			Renewal: c.authority.renewal(sum), Resolve: c.Resolve, Dial: c.dialAPI, Changed: c.changes, Logger: c.Logger, Now: c.Now,
+			Renewal: c.authority.renewal(sum), Resolve: c.Resolve, Spared: c.spared, Dial: c.dialAPI, Changed: c.changes, Logger: c.Logger, Now: c.Now,
 		})
 		c.mu.Lock()
 		c.client = client

@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
-	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -31,12 +29,12 @@ type line struct {
 
 // run keeps a client running, made anew when its endpoint changes.
 func (l *line) run(ctx context.Context) error {
-	pause := backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+	pause := l.pauses()
 	for {
 		trusted, sum, err := l.authority.tls(ctx)
 		if err != nil {
 			l.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", err))
-			if err := backoff.Wait(ctx, pause.Next()); err != nil {
+			if err := l.rest(ctx, &pause, err); err != nil {
 				return err
 			}
 			continue
@@ -44,7 +42,7 @@ func (l *line) run(ctx context.Context) error {
 		pause.Reset()
 		one, end := context.WithCancelCause(ctx)
 		client := tunnel.NewClient(tunnel.ClientOptions{
-			URL: l.endpoint(), Header: l.header, TLS: trusted, Renewal: l.authority.renewal(sum), Resolve: l.Resolve, Dial: l.dial,
+			URL: l.endpoint(), Header: l.header, TLS: trusted, Renewal: l.authority.renewal(sum), Resolve: l.Resolve, Spared: l.spared, Dial: l.dial,
 			Changed: l.changed(end), Logger: l.Logger, Now: l.Now,
 		})
 		l.mu.Lock()

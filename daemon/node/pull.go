@@ -75,7 +75,7 @@ func (p *pull) run(ctx context.Context) error {
 				continue
 			}
 		}
-		timer.Reset(p.once(ctx, version))
+		timer.Reset(max(p.once(ctx, version), p.spared.Left(p.Now())))
 	}
 }
 
@@ -156,8 +156,7 @@ func (p *pull) ask(ctx context.Context, trusted *tls.Config, version int) (*node
 	q.Header.Set(connect.ParamsHeader, params)
 	q.Header.Set(connect.RegenerateHeader, strconv.FormatBool(p.keeper.needsCertificate()))
 	client := http.Client{
-		// Polls are minutes apart: an idle connection would only cost memory.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: p.dialServer, TLSClientConfig: trusted, DisableKeepAlives: true},
+		Transport:     p.sparing(trusted),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token goes to the server alone
 	}
 	answer, err := client.Do(q)

@@ -55,7 +55,7 @@ func (a *agent) bringCerts(ctx context.Context) (renewed bool, err error) {
 		if errors.Is(err, errNoConfig) && p.none >= nothingTries {
 			return false, nil // this host has none to write
 		}
-		if err := backoff.Wait(ctx, next); err != nil {
+		if err := backoff.Wait(ctx, max(next, p.spared.Left(p.Now()))); err != nil {
 			return false, err
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 const (
@@ -27,10 +29,10 @@ const (
 )
 
 // download puts the program in a file beside the installed one, which only root can execute.
-func download(ctx context.Context, r Request, to string) error {
+func (u *Updater) download(ctx context.Context, r Request, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
-	src, err := open(ctx, r)
+	src, err := u.open(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func download(ctx context.Context, r Request, to string) error {
 	return nil
 }
 
-func open(ctx context.Context, r Request) (io.ReadCloser, error) {
+func (u *Updater) open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if !strings.HasPrefix(r.From, "https://") && !strings.HasPrefix(r.From, "http://") {
 		return os.Open(strings.TrimPrefix(r.From, "file://"))
 	}
@@ -74,19 +76,40 @@ func open(ctx context.Context, r Request) (io.ReadCloser, error) {
 			return nil, fmt.Errorf("%s has no certificate in PEM", r.CAFile)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.From, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := (&http.Client{Transport: transport, CheckRedirect: redirect}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("get the new agent: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
+	return u.get(ctx, &http.Client{Transport: transport, CheckRedirect: redirect}, r.From)
+}
+
+// get asks again as often as a server with too much to do says when, within the context's time: a fleet is told to update in
+// one moment.
+func (u *Updater) get(ctx context.Context, client *http.Client, from string) (io.ReadCloser, error) {
+	var spared backoff.Spared
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, fmt.Errorf("get the new agent: %w", err)
+		}
+		if resp.StatusCode == http.StatusOK {
+			return resp.Body, nil
+		}
 		resp.Body.Close()
-		return nil, fmt.Errorf("get %s: the server answered %s", r.From, resp.Status)
+		spared.HeedAnswer(resp, u.Now())
+		left := spared.Left(u.Now())
+		deadline, bounded := ctx.Deadline()
+		switch {
+		case left <= 0:
+			return nil, fmt.Errorf("get %s: the server answered %s", from, resp.Status)
+		case bounded && time.Until(deadline) < left:
+			return nil, fmt.Errorf("get %s: the server answered %s and asks to be left alone; try again in %s", from, resp.Status, left.Round(time.Second))
+		}
+		u.Logger.Info("server has too much to do to give the new agent, and says when to ask again", "answer", resp.Status, "next", left.Round(time.Second))
+		if err := u.wait(ctx, left); err != nil {
+			return nil, fmt.Errorf("get %s: wait for the server, which answered %s: %w", from, resp.Status, err)
+		}
 	}
-	return resp.Body, nil
 }
 
 // redirect follows as net/http does, but not from https to http.

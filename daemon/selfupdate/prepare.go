@@ -57,6 +57,7 @@ type Updater struct {
 	systemctl systemctl
 	unitDir   string
 	every     time.Duration
+	wait      func(context.Context, time.Duration) error // for a server that asks for it
 }
 
 // ErrSame says that the program is the one that runs already.
@@ -106,6 +107,9 @@ func (u *Updater) complete() {
 	}
 	if u.every == 0 {
 		u.every = lookEvery
+	}
+	if u.wait == nil {
+		u.wait = backoff.Wait
 	}
 }
 
@@ -171,7 +175,7 @@ func (u *Updater) prepare(ctx context.Context, r Request) (Intent, error) {
 	if old == r.Checksum {
 		return Intent{}, ErrSame
 	}
-	if err := download(ctx, r, u.staged()); err != nil {
+	if err := u.download(ctx, r, u.staged()); err != nil {
 		return Intent{}, err
 	}
 	version, err := u.try(ctx)

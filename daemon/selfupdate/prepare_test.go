@@ -154,6 +154,60 @@ func TestBeginFromAServer(t *testing.T) {
 }
 
 // TestBeginFromAHostileServer: nothing of what another server gives is kept, and no way leads from TLS to plain HTTP.
+// TestAServerWithTooMuchToDoIsAskedWhenItSays: a fleet that updates in one moment does not press it, and is updated after all.
+func TestAServerWithTooMuchToDoIsAskedWhenItSays(t *testing.T) {
+	type answer struct {
+		status int
+		wish   string
+	}
+	for _, tc := range []struct {
+		name    string
+		answers []answer // then the program
+		within  time.Duration
+		waits   []time.Duration // at least, and up to a quarter more
+		err     string
+	}{
+		{"twice", []answer{{503, "40"}, {429, "100"}}, time.Hour, []time.Duration{40 * time.Second, 100 * time.Second}, ""},
+		{"longer than there is time", []answer{{503, "300"}}, time.Minute, nil, "503 Service Unavailable and asks to be left alone; try again in "},
+		{"it does not say when", []answer{{429, ""}}, time.Hour, nil, "429 Too Many Requests"},
+		{"it is broken", []answer{{500, "40"}}, time.Hour, nil, "500 Internal Server Error"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(t)
+			path, sum := program(t, t.TempDir(), "is well")
+			asked := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked++; asked > len(tc.answers) {
+					http.ServeFile(w, r, path)
+					return
+				}
+				if a := tc.answers[asked-1]; a.wish != "" {
+					w.Header().Set("Retry-After", a.wish)
+				}
+				w.WriteHeader(tc.answers[asked-1].status)
+			}))
+			defer server.Close()
+			u := s.updater()
+			var waits []time.Duration
+			u.wait = func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }
+			ctx, cancel := context.WithTimeout(t.Context(), tc.within)
+			defer cancel()
+			_, err := u.Begin(ctx, Request{From: server.URL, Checksum: sum})
+			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Errorf("err = %v, want %q in it", err, tc.err)
+			}
+			if len(waits) != len(tc.waits) || asked != len(tc.waits)+1 {
+				t.Fatalf("asked %d times, waited for %s", asked, waits)
+			}
+			for i, want := range tc.waits {
+				if waits[i] < want-time.Second || waits[i] > want+want/4 {
+					t.Errorf("waited for %s, the server asked for %s", waits[i], want)
+				}
+			}
+		})
+	}
+}
+
 func TestBeginFromAHostileServer(t *testing.T) {
 	s := newScene(t)
 	path, sum := program(t, t.TempDir(), "is well")

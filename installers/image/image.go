@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ type Stager struct {
 	Now    func() time.Time // for several goroutines; default time.Now
 
 	answers credentials.Answers // of plugins
+	spared  sync.Map            // what places ask for, *backoff.Spared by host
 }
 
 // Stage unpacks the image ref, by tag or digest, into dir, which exists and is empty. After

@@ -3,11 +3,13 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +35,8 @@ type user func(ctx context.Context, found *manifest.Image) error
 type place struct {
 	registries.Endpoint
 	config registries.Config
-	failed *placeError // of the last try
+	spared *backoff.Spared // its wish to be left alone, from one pull to the next
+	failed *placeError     // of the last try
 	tries  int
 }
 
@@ -47,7 +50,8 @@ func (s *Stager) pull(ctx context.Context, ref name.Reference, report *progress,
 	}
 	var places []*place
 	for _, e := range config.Endpoints(ref.Context().RegistryStr()) {
-		places = append(places, &place{Endpoint: e, config: config.Config(e.Host)})
+		spared, _ := s.spared.LoadOrStore(e.Host, new(backoff.Spared))
+		places = append(places, &place{Endpoint: e, config: config.Config(e.Host), spared: spared.(*backoff.Spared)})
 	}
 	pause := backoff.Backoff{Min: orDefault(s.Pause, defaultPause), Max: time.Minute, Floor: 0.5}
 	asked := places
@@ -70,7 +74,8 @@ func (s *Stager) pull(ctx context.Context, ref name.Reference, report *progress,
 		if len(again) == 0 || round == rounds {
 			return "", nowhere(places)
 		}
-		wait := pause.Next()
+		first := slices.MinFunc(again, func(a, b *place) int { return cmp.Compare(a.spared.Left(s.now()), b.spared.Left(s.now())) })
+		wait := max(pause.Next(), first.spared.Left(s.now()))
 		report.say("%v; asking again in %v", again[0].failed, wait.Round(100*time.Millisecond))
 		if err := backoff.Wait(ctx, wait); err != nil {
 			return "", context.Cause(ctx)
@@ -140,7 +145,7 @@ func (s *Stager) pullFrom(ctx context.Context, p *place, ref name.Reference, sec
 	}
 	*secrets = found.Secrets()
 	puller, err := remote.NewPuller(remote.WithAuth(found.Authenticator()), remote.WithUserAgent(userAgent),
-		remote.WithTransport(&policy{endpoint: p.Endpoint, next: made}), remote.WithContext(ctx),
+		remote.WithTransport(&policy{endpoint: p.Endpoint, next: backoff.Sparing{Spared: p.spared, Next: made, Now: s.now}}), remote.WithContext(ctx),
 		// Trying again is done here, where it is reported and can be ended.
 		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes())
 	if err != nil {

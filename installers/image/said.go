@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/drover-project/drover/installers/image/credentials"
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 // placeError is why a place did not give an image.
@@ -75,12 +76,13 @@ func passing(err error) bool {
 		return answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusRequestTimeout
 	}
 	var quiet *silence
+	var spared *backoff.SparedError
 	var network net.Error
 	var names *net.DNSError
 	if errors.As(err, &names) {
 		return names.IsTemporary || names.IsTimeout
 	}
-	return errors.As(err, &quiet) || errors.As(err, &network) && network.Timeout() ||
+	return errors.As(err, &quiet) || errors.As(err, &spared) || errors.As(err, &network) && network.Timeout() ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded)
 }

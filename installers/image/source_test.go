@@ -457,6 +457,36 @@ func TestPassingFaults(t *testing.T) {
 	}
 }
 
+// TestARegistryWithTooMuchToDoIsLeftAlone until the time that it names, also by the next pull.
+func TestARegistryWithTooMuchToDoIsLeftAlone(t *testing.T) {
+	var asked atomic.Int32
+	h := newHub(t, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+	}, false)
+	s := &image.Stager{Logger: quiet(), Pause: time.Millisecond}
+	for _, pull := range []string{"the first pull", "the next pull"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var said []string
+		err := s.Stage(ctx, h.host()+"/x:1", t.TempDir(), func(line string) {
+			if strings.Contains(line, "asking again in") {
+				said = append(said, line)
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || len(said) != 1 || asked.Load() != 1 {
+			t.Fatalf("%s: %v; %q; asked %d times", pull, err, said, asked.Load())
+		}
+		_, text, _ := strings.Cut(said[0], "asking again in ")
+		if wait, err := time.ParseDuration(text); err != nil || wait < 110*time.Second || wait > 150*time.Second {
+			t.Errorf("%s: %s", pull, said[0])
+		}
+	}
+}
+
 // TestErrorsHoldNoCredentials: neither ours nor those that a registry puts into its redirects.
 func TestErrorsHoldNoCredentials(t *testing.T) {
 	h := newHub(t, func(http.Handler) http.Handler {

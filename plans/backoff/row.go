@@ -26,7 +26,8 @@ type Row struct {
 // After is the pause that follows an error.
 func (r *Row) After(err error) time.Duration {
 	var connecting *net.OpError
-	away := errors.As(err, &connecting) && connecting.Op == "dial"
+	var unnamed *net.DNSError
+	away := errors.As(err, &connecting) && connecting.Op == "dial" || errors.As(err, &unnamed)
 	if r.wasAway && !away {
 		r.Reset()
 		r.back = r.Now()

@@ -14,6 +14,7 @@ import (
 // answers so for long is spared.
 func TestRow(t *testing.T) {
 	refused := fmt.Errorf("GET: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")})
+	unnamed := fmt.Errorf("look up example.com: %w", &net.DNSError{IsNotFound: true})
 	forbidden := errors.New("the server answered 403")
 	now := time.Unix(1.8e9, 0)
 	r := Row{
@@ -24,7 +25,7 @@ func TestRow(t *testing.T) {
 	for _, step := range []struct {
 		err   error
 		times int
-	}{{forbidden, 4}, {refused, 5}, {forbidden, 7}, {refused, 1}, {forbidden, 1}} {
+	}{{forbidden, 4}, {refused, 3}, {unnamed, 2}, {forbidden, 7}, {refused, 1}, {forbidden, 1}} {
 		for range step.times {
 			pause := r.After(step.err)
 			now = now.Add(pause)

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -81,7 +80,6 @@ type client struct {
 	way       atomic.Int64 // how long the last connect took, a time.Duration
 	took      atomic.Int64 // how long the last answer took on its connection, a time.Duration
 	now       func() time.Time
-	spared    backoff.Spared
 }
 
 func newClient(access *Access, namespace, name, agent string, now func() time.Time) *client {
@@ -231,7 +229,7 @@ func (c *client) read(ctx context.Context, method, path string, query url.Values
 
 // send does a request and turns every answer but 2xx into a *StatusError.
 func (c *client) send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
-	if left := c.spared.Left(c.now()); left > 0 {
+	if left := c.access.Spared.Left(c.now()); left > 0 {
 		return nil, &StatusError{Code: http.StatusTooManyRequests, Message: "it asked to be left alone for a while", RetryAfter: left}
 	}
 	u := *c.access.Server
@@ -265,13 +263,13 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 		return answer, nil
 	}
 	defer answer.Body.Close()
-	return nil, c.heed(statusError(answer))
+	return nil, c.heed(statusError(answer, c.now()))
 }
 
 // heed has no request of this agent leave before the time that a server with too much to do names.
 func (c *client) heed(e *StatusError) *StatusError {
 	if e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable {
-		e.RetryAfter = c.spared.Heed(e.RetryAfter, c.now())
+		e.RetryAfter = c.access.Spared.Heed(e.RetryAfter, c.now())
 	}
 	return e
 }
@@ -318,7 +316,7 @@ type status struct {
 	} `json:"details"`
 }
 
-func statusError(answer *http.Response) *StatusError {
+func statusError(answer *http.Response, now time.Time) *StatusError {
 	e := &StatusError{Code: answer.StatusCode}
 	if to := answer.Header.Get("Location"); to != "" && answer.StatusCode < 400 {
 		e.Message = plans.OneLine("it redirects to " + to + ", which is not followed, since the credentials would go there too: is the server's address right?")
@@ -332,8 +330,8 @@ func statusError(answer *http.Response) *StatusError {
 	} else if wantJSON(answer) == nil {
 		e.Message = plans.OneLine(string(b))
 	}
-	if n, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
-		e.RetryAfter = seconds(n)
+	if wish := backoff.Asked(answer, now); wish > 0 {
+		e.RetryAfter = wish
 	}
 	return e
 }

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/plans/strictyaml"
 )
@@ -34,6 +35,8 @@ type Access struct {
 	TLS *tls.Config
 	// Proxy overrides the proxy of the environment; nil when the kubeconfig names none.
 	Proxy *url.URL
+	// Spared is the server's wish to be left alone; whatever else is sent to the server heeds it, too.
+	Spared backoff.Spared
 
 	token     string
 	tokenFile string

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/drover-project/drover/plans/backoff"
 )
 
 // fetchLimit bounds the whole request.
@@ -45,6 +47,8 @@ type Server struct {
 	// Proxy and Dial are the way to the server, as in http.Transport; nil is the direct one.
 	Proxy func(*http.Request) (*url.URL, error)
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	// Spared is the server's wish to be left alone, which is heeded; nil is none.
+	Spared *backoff.Spared
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -56,11 +60,17 @@ type Server struct {
 func Fetch(ctx context.Context, s Server) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
+	if s.Spared == nil {
+		s.Spared = new(backoff.Spared)
+	}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	transport := &http.Transport{
 		Proxy: s.Proxy, DialContext: s.Dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, // #nosec G402 -- verified below, by the proof
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: backoff.Sparing{Spared: s.Spared, Next: transport, Now: s.Now}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server for its CA: %w", err)
@@ -100,10 +110,7 @@ func (s Server) signs(bundle []byte, state *tls.ConnectionState) error {
 	if err != nil || state == nil || len(state.PeerCertificates) == 0 {
 		return errors.New("ask the server for its CA: not over TLS")
 	}
-	options := x509.VerifyOptions{Roots: pool, DNSName: u.Hostname(), Intermediates: x509.NewCertPool()}
-	if s.Now != nil {
-		options.CurrentTime = s.Now()
-	}
+	options := x509.VerifyOptions{Roots: pool, DNSName: u.Hostname(), Intermediates: x509.NewCertPool(), CurrentTime: s.Now()}
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
