@@ -100,8 +100,8 @@ var places = map[string]struct {
 	},
 	"daemon/podlogs": {
 		why: "The server or a plan names a component, which IsComponent checks; os.Root opens nothing outside the kubelet's " +
-			"directory of logs, whose entries may be anything, and Tail reads regular files alone, to a limit.",
-		sites: []string{"file in Find", "file in Pod.Tail"},
+			"directory of logs, whose entries may be anything, and Tail and Follow read regular files alone, to a limit.",
+		sites: []string{"file in Find", "file in Pod.Tail", "file in Pod.last"},
 	},
 	"daemon/selfupdate": {
 		why: "The new program's address and checksum come by the command line of a plan: open refuses credentials in it, " +

@@ -33,7 +33,7 @@ const (
 
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*$`)
 
-// logs is GET /v1/logs?unit=NAME&tail=N&follow=1, or pod=COMPONENT&tail=N.
+// logs is GET /v1/logs?unit=NAME&tail=N&follow=1, or pod=COMPONENT&tail=N&follow=1.
 func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	tail, follow, err := usualTail, false, error(nil)
@@ -47,8 +47,8 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	case q.Get("container") != "":
 		http.Error(w, "this host has a system agent, which shows the logs of units alone", http.StatusBadRequest)
 		return
-	case q.Get("pod") != "" && (q.Get("unit") != "" || follow || !podlogs.IsComponent(q.Get("pod"))):
-		http.Error(w, "pod has to be the name of a component, such as kube-apiserver, without unit and without follow", http.StatusBadRequest)
+	case q.Get("pod") != "" && (q.Get("unit") != "" || !podlogs.IsComponent(q.Get("pod"))):
+		http.Error(w, "pod has to be the name of a component, such as kube-apiserver, without unit", http.StatusBadRequest)
 		return
 	case q.Get("pod") == "" && (len(q.Get("unit")) > maxUnitName || !unitName.MatchString(q.Get("unit"))):
 		http.Error(w, "unit is not a valid name of a systemd unit", http.StatusBadRequest)
@@ -66,7 +66,7 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 	}
 	s.o.Logger.Info("log is sent to the server", "unit", q.Get("unit"), "pod", q.Get("pod"))
 	if component := q.Get("pod"); component != "" {
-		s.podLog(w, component, tail)
+		s.podLog(w, r, component, tail, follow)
 		return
 	}
 	UnitLog(w, r, q.Get("unit"), tail, follow)
@@ -75,8 +75,9 @@ func (s *Service) logs(w http.ResponseWriter, r *http.Request) {
 // maxPodLog is how much is read of the logs of a pod, in bytes. The kubelet begins another file at 10 MiB.
 const maxPodLog = 16 << 20
 
-// podLog answers with the last lines of the newest static pod of a component, those of its runs before with them.
-func (s *Service) podLog(w http.ResponseWriter, component string, tail int) {
+// podLog answers with the last lines of the newest static pod of a component, those of its runs before with them, and, with
+// follow, what comes, until the request ends.
+func (s *Service) podLog(w http.ResponseWriter, r *http.Request, component string, tail int, follow bool) {
 	pod, err := podlogs.Find(filepath.Join(s.o.Root, podlogs.Directory), component)
 	if err != nil {
 		code := http.StatusServiceUnavailable
@@ -86,7 +87,25 @@ func (s *Service) podLog(w http.ResponseWriter, component string, tail int) {
 		http.Error(w, err.Error(), code)
 		return
 	}
-	var lines []string
+	out := bufio.NewWriter(Prompt(w))
+	print := func(lines []string) error {
+		for _, line := range lines {
+			_, _ = out.WriteString(line + "\n") // Flush says it
+		}
+		return out.Flush()
+	}
+	if err = print(lastOf(pod, component, tail)); err == nil && follow {
+		err = pod.Follow(r.Context(), component,
+			func(restart int) error { return print([]string{runHeading(component, restart)}) },
+			func(lines []podlogs.Line) error { return print(readable(lines)) })
+	}
+	if err != nil {
+		s.o.Logger.Debug("log of a pod is not read to its end", "error", err)
+	}
+}
+
+// lastOf are the last lines of a pod's runs.
+func lastOf(pod podlogs.Pod, component string, tail int) (lines []string) {
 	left := int64(maxPodLog)
 	for _, run := range slices.Backward(pod.Runs) {
 		if len(lines) >= tail || left <= 0 {
@@ -97,19 +116,22 @@ func (s *Service) podLog(w http.ResponseWriter, component string, tail int) {
 			continue // the kubelet has removed it meanwhile
 		}
 		left -= int64(len(log))
-		of := []string{fmt.Sprintf("-- %s, started again %d times --", component, run.Restart)}
-		for _, line := range podlogs.Lines(log) {
-			of = append(of, strings.TrimSpace(line.Time+" "+line.Text))
-		}
+		of := append([]string{runHeading(component, run.Restart)}, readable(podlogs.Lines(log))...)
 		lines = append(of[max(0, len(of)-(tail-len(lines))):], lines...)
 	}
-	out := bufio.NewWriter(Prompt(w))
-	for _, line := range lines {
-		_, _ = out.WriteString(line + "\n") // Flush says it
+	return lines
+}
+
+func runHeading(component string, restart int) string {
+	return fmt.Sprintf("-- %s, started again %d times --", component, restart)
+}
+
+func readable(lines []podlogs.Line) []string {
+	all := make([]string, len(lines))
+	for i, line := range lines {
+		all[i] = strings.TrimSpace(line.Time + " " + line.Text)
 	}
-	if err := out.Flush(); err != nil {
-		s.o.Logger.Debug("log of a pod is not read to its end", "error", err)
-	}
+	return all
 }
 
 // UnitLog answers with the last lines of a unit's part of the journal and, with follow, what

@@ -64,7 +64,7 @@ func TestLogsOfPods(t *testing.T) {
 		}
 	}
 	s := start(t, Options{Root: root})
-	const refused = "pod has to be the name of a component, such as kube-apiserver, without unit and without follow\n"
+	const refused = "pod has to be the name of a component, such as kube-apiserver, without unit\n"
 	for _, tc := range []struct {
 		query string
 		code  int
@@ -76,7 +76,7 @@ func TestLogsOfPods(t *testing.T) {
 		{"pod=..", http.StatusBadRequest, refused},
 		{"pod=a/../../etc", http.StatusBadRequest, refused},
 		{"pod=etcd&unit=k3s", http.StatusBadRequest, refused},
-		{"pod=etcd&follow=1", http.StatusBadRequest, refused},
+		{"pod=etcd&follow=1", http.StatusNotFound, "this host has no log of a static pod etcd: file does not exist\n"},
 	} {
 		if code, text := ask(t, s, "/v1/logs?"+tc.query); code != tc.code || text != tc.text {
 			t.Errorf("%s: %d %q, want %d %q", tc.query, code, text, tc.code, tc.text)
@@ -95,6 +95,51 @@ func TestALogIsFollowedUntilTheReaderLeaves(t *testing.T) {
 	line, err := bufio.NewReader(answer.Body).ReadString('\n')
 	if err != nil || !strings.HasSuffix(line, "--unit=k3s --follow\n") {
 		t.Errorf("%q, %v", line, err)
+	}
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	for range maxLogs { // all places are free again once it has noticed
+		s.reading <- struct{}{}
+	}
+}
+
+// TestTheLogOfAPodIsFollowed into the next run, until the reader leaves.
+func TestTheLogOfAPodIsFollowed(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "var/log/pods/kube-system_etcd-pier-1_0a1b/etcd")
+	write := func(name, text string) {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("0.log", "2026-11-21T11:58:00Z stderr F one\n2026-11-21T11:58:01Z stderr F two\n")
+	s := start(t, Options{Root: root})
+	client := http.Client{Transport: &http.Transport{DialContext: s.Dial, DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + Address + "/v1/logs?pod=etcd&tail=1&follow=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(answer.Body)
+	for _, step := range []struct{ name, text, want string }{
+		{"0.log", "", "2026-11-21T11:58:01Z two\n"},
+		{"0.log", "2026-11-21T11:58:02Z stderr F three\n", "2026-11-21T11:58:02Z three\n"},
+		{"1.log", "2026-11-21T11:59:00Z stderr F four\n", "-- etcd, started again 1 times --\n"},
+		{"1.log", "", "2026-11-21T11:59:00Z four\n"},
+	} {
+		write(step.name, step.text)
+		if line, err := lines.ReadString('\n'); err != nil || line != step.want {
+			t.Fatalf("%q, %v, want %q", line, err, step.want)
+		}
 	}
 	if err := answer.Body.Close(); err != nil {
 		t.Error(err)

@@ -2,13 +2,15 @@
 // on this host. Whatever stands there is untrusted: it is read to a limit, and nothing outside the directory is opened.
 //
 // Wire source: kubernetes/kubernetes pkg/kubelet/kuberuntime (BuildPodLogsDirectory, BuildContainerLogsPath,
-// logs.parseCRILog): a directory NAMESPACE_POD_UID, in it one for each container, in that N.log for its Nth restart; a line
-// is a time in RFC 3339, the stream, P or F for a part or the end of a line, and the text.
+// logs.parseCRILog), pkg/kubelet/logs (container_log_manager): a directory NAMESPACE_POD_UID, in it one for each container, in
+// that N.log for its Nth restart. A log that got too long is N.log.TIME, and packed, N.log.TIME.gz, when the next one does. A
+// line is a time in RFC 3339, the stream, P or F for a part or the end of a line, and the text.
 package podlogs
 
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +32,8 @@ const (
 	maxEntries = 4096
 	// maxRuns is how many runs of a container are looked at, the last ones.
 	maxRuns = 8
+	// maxUnpacked is how much one packed log may hold, in bytes. The kubelet packs logs of 10 MiB.
+	maxUnpacked = 32 << 20
 )
 
 // componentForm is the name of a component and of its container.
@@ -38,7 +42,7 @@ var componentForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // IsComponent says whether a text can be the name of a component.
 func IsComponent(name string) bool { return componentForm.MatchString(name) }
 
-var runForm = regexp.MustCompile(`^([0-9]{1,6})\.log$`)
+var runForm = regexp.MustCompile(`^([0-9]{1,6})\.log(?:\.([0-9]{8}-[0-9]{6})(\.gz)?)?$`)
 
 // Run is one life of the pod's container.
 type Run struct {
@@ -47,7 +51,23 @@ type Run struct {
 	// Wrote is when it wrote last.
 	Wrote time.Time
 
-	path string
+	parts []part
+}
+
+// part is one file of a run's log.
+type part struct {
+	path   string
+	ended  string // when the kubelet began another one, as it stands in the name, or current
+	packed bool
+	info   fs.FileInfo
+}
+
+// current is ended of the part that is written; it comes after all times.
+const current = "now"
+
+// inOrder is the order of time; of a part that is just being packed the packed file is last.
+func (p part) inOrder(other part) int {
+	return cmp.Or(cmp.Compare(p.ended, other.ended), cmp.Compare(len(p.path), len(other.path)))
 }
 
 // Pod is the newest static pod of a component.
@@ -113,7 +133,7 @@ func runsIn(root *os.Root, name string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var runs []Run
+	byRestart := map[int][]part{}
 	for _, entry := range entries {
 		m := runForm.FindStringSubmatch(entry.Name())
 		if m == nil || !entry.Type().IsRegular() {
@@ -122,38 +142,98 @@ func runsIn(root *os.Root, name string) ([]Run, error) {
 		restart, err := strconv.Atoi(m[1])
 		info, gone := entry.Info()
 		if err == nil && gone == nil {
-			runs = append(runs, Run{Restart: restart, Wrote: info.ModTime(), path: name + "/" + entry.Name()})
+			byRestart[restart] = append(byRestart[restart], part{path: name + "/" + entry.Name(), ended: cmp.Or(m[2], current), packed: m[3] != "", info: info})
 		}
+	}
+	var runs []Run
+	for restart, parts := range byRestart {
+		slices.SortFunc(parts, part.inOrder)
+		parts = slices.CompactFunc(parts, func(a, b part) bool { return a.ended == b.ended })
+		runs = append(runs, Run{Restart: restart, Wrote: parts[len(parts)-1].info.ModTime(), parts: parts})
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Restart, b.Restart) })
 	return runs[max(0, len(runs)-maxRuns):], nil
 }
 
-// Tail is the end of a run's log, at most limit bytes of it as they stand there, from the beginning of a line on.
+// Tail is the end of a run's log, at most limit bytes of it, from the beginning of a line on. Older parts that cannot be read
+// are left out.
 func (p Pod) Tail(r Run, limit int64) ([]byte, error) {
 	root, err := os.OpenRoot(p.directory)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of a pod: %w", err)
 	}
 	defer root.Close()
-	f, err := root.OpenFile(r.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	var log []byte
+	for i, part := range slices.Backward(r.parts) {
+		if int64(len(log)) == limit {
+			break
+		}
+		text, whole, err := tail(root, part, limit-int64(len(log)))
+		if err != nil && i == len(r.parts)-1 {
+			return nil, fmt.Errorf("read the log of a pod, %s/%s: %w", p.directory, part.path, err)
+		}
+		if err != nil {
+			break
+		}
+		if log = append(text, log...); !whole {
+			break
+		}
+	}
+	return log, nil
+}
+
+// tail is the end of one part, from the beginning of a line on, and whether it is the whole part.
+func tail(root *os.Root, p part, limit int64) (text []byte, whole bool, err error) {
+	f, err := open(root, p.path)
 	if err != nil {
-		return nil, fmt.Errorf("read the log of a pod: %w", err)
+		return nil, false, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s/%s is not a log", p.directory, r.path)
+	if p.packed {
+		text, err = unpack(f)
+	} else {
+		// What comes after the part was found is left to Follow.
+		from := max(0, p.info.Size()-limit-1)
+		text, err = io.ReadAll(io.NewSectionReader(f, from, p.info.Size()-from))
+		whole = from == 0
 	}
-	from := max(0, info.Size()-limit)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, limit))
 	if err != nil {
-		return nil, fmt.Errorf("read the log of a pod: %w", err)
+		return nil, false, err
 	}
-	if from > 0 {
-		_, text, _ = bytes.Cut(text, []byte("\n"))
+	if int64(len(text)) <= limit && (whole || p.packed) {
+		return text, true, nil
+	}
+	_, text, _ = bytes.Cut(text[max(0, int64(len(text))-limit-1):], []byte("\n"))
+	return text, false, nil
+}
+
+// unpack is all that a packed log holds.
+func unpack(packed io.Reader) ([]byte, error) {
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		return nil, fmt.Errorf("unpack it: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(unpacked, maxUnpacked+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("unpack it: %w", err)
+	case len(text) > maxUnpacked:
+		return nil, fmt.Errorf("it holds more than %d bytes", maxUnpacked)
 	}
 	return text, nil
+}
+
+// open opens a log, and nothing else that stands there by its name.
+func open(root *os.Root, path string) (*os.File, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.New("it is not a log")
+	}
+	return f, nil
 }
 
 // Line is a line of a log.

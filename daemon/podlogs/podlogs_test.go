@@ -1,7 +1,12 @@
 package podlogs_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,7 +39,7 @@ func TestTheNewestPodIsFound(t *testing.T) {
 	write(t, dir+"/kube-system_etcd-pier-1_b/etcd/0.log", "0\n", noon.Add(-time.Minute))
 	write(t, dir+"/kube-system_etcd-pier-1_b/etcd/10.log", "first\nsecond\nthird\n", noon)
 	write(t, dir+"/kube-system_etcd-pier-1_b/etcd/9.log", "9\n", noon.Add(-time.Second))
-	write(t, dir+"/kube-system_etcd-pier-1_b/etcd/0.log.20261121-115958.gz", "x", noon)
+	write(t, dir+"/kube-system_etcd-pier-1_b/etcd/9.log.20261121-115958.tmp", "x", noon)
 	pod, err := podlogs.Find(dir, "etcd")
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +97,115 @@ func TestOnlyLogsAreRead(t *testing.T) {
 		if text, err := pod.Tail(pod.Last(), 100); err == nil {
 			t.Errorf("it reads %q", text)
 		}
+	}
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestOlderParts are those that the kubelet has put aside, as it names and packs them.
+func TestOlderParts(t *testing.T) {
+	const now, before, last, first = "0.log", "0.log.20261121-100000", "0.log.20261121-090000.gz", "0.log.20261121-080000.gz"
+	for name, tc := range map[string]struct {
+		files map[string]string
+		limit int64
+		want  string
+	}{
+		"all":                      {map[string]string{now: "4\n", before: "3\n", last: packed(t, "2\n"), first: packed(t, "1\n")}, 100, "1\n2\n3\n4\n"},
+		"as much as may be":        {map[string]string{now: "4\n", before: "3\n", last: packed(t, "1\n2\n")}, 6, "2\n3\n4\n"},
+		"to the border of a part":  {map[string]string{now: "4\n", before: "3\n", last: packed(t, "1\n2\n")}, 4, "3\n4\n"},
+		"a part of one put aside":  {map[string]string{now: "4\n", before: "one\nthree\n"}, 10, "three\n4\n"},
+		"just put aside":           {map[string]string{before: "3\n", last: packed(t, "2\n")}, 100, "2\n3\n"},
+		"just being packed":        {map[string]string{now: "4\n", before: "3\n", before + ".gz": packed(t, "3\n"), before + ".gz.tmp": "x"}, 100, "3\n4\n"},
+		"not packed":               {map[string]string{now: "4\n", last: "2\n", first: packed(t, "1\n")}, 100, "4\n"},
+		"packed, and far too long": {map[string]string{now: "4\n", last: packed(t, strings.Repeat("2\n", 20<<20))}, 100, "4\n"},
+		"names of another form":    {map[string]string{now: "4\n", "0.log.1": "x\n", "0.log.20261121-090000.xz": "x\n", "a.log": "x\n"}, 100, "4\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range tc.files {
+				write(t, dir+"/kube-system_etcd-pier-1_a/etcd/"+file, text, time.Now())
+			}
+			pod, err := podlogs.Find(dir, "etcd")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := pod.Tail(pod.Last(), tc.limit); err != nil || string(got) != tc.want {
+				t.Errorf("%q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestFollow goes on where Tail ended, through parts that are put aside, runs that end and pods that are replaced.
+func TestFollow(t *testing.T) {
+	dir, noon := t.TempDir(), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	first, second := dir+"/kube-system_etcd-pier-1_a/etcd/", dir+"/kube-system_etcd-pier-1_b/etcd/"
+	write(t, first+"0.log", "old\n", noon)
+	pod, err := podlogs.Find(dir, "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, first+"0.log", "old\ncame meanwhile\nhalf", noon)
+	came, ended := make(chan string), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- pod.Follow(ctx, "etcd", func(restart int) error {
+			came <- fmt.Sprint("run ", restart)
+			return nil
+		}, func(lines []podlogs.Line) error {
+			for _, line := range lines {
+				came <- line.Text
+			}
+			return nil
+		})
+	}()
+	want := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if got := <-came; got != text {
+				t.Fatalf("%q, want %q", got, text)
+			}
+		}
+	}
+	want("came meanwhile")
+	f, err := os.OpenFile(first+"0.log", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fmt.Fprint(f, " a line\n")
+	want("half a line")
+	fmt.Fprint(f, "before it was put aside\n")
+	if err := os.Rename(first+"0.log", first+"0.log.20261121-120000"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, first+"0.log", "of the next part\n", noon)
+	want("before it was put aside", "of the next part")
+	write(t, first+"1.log", "of the next run\n", noon.Add(time.Second))
+	want("run 1", "of the next run")
+	write(t, second+"0.log", strings.Repeat("x", 100<<10)+"\nof the next pod\n", noon.Add(2*time.Second))
+	want("run 0")
+	for long := 0; long < 100<<10; {
+		text := <-came
+		if long += len(text); strings.Trim(text, "x") != "" {
+			t.Fatalf("%q in a long line", text)
+		}
+	}
+	want("of the next pod")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -25,11 +25,8 @@ func (a *app) machinesLogs() *cobra.Command {
 		Example: "  drover machines logs n1 --container kubelet -f\n  drover machines logs n1 --pod kube-apiserver --tail 1000",
 		Args:    needs("NAME"),
 		RunE: a.onMachine(func(ctx context.Context, c *client.Client, m views.Machine) error {
-			switch named := len(firstOf(unit, container, pod)); {
-			case named == 0 || named != len(unit+container+pod):
+			if named := len(firstOf(unit, container, pod)); named == 0 || named != len(unit+container+pod) {
 				return usage("whose log? --unit, --container or --pod, and only one of them")
-			case pod != "" && follow:
-				return usage("the log of a static pod is shown as it is; --follow is for units and containers")
 			}
 			q := url.Values{"tail": {strconv.Itoa(tail)}}
 			set(q, "unit", unit)
