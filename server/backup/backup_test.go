@@ -434,4 +434,11 @@ func TestSaveIsWholeOrNot(t *testing.T) {
 	if got := must(os.ReadFile(path))(t); string(got) != "precious" {
 		t.Error("it was replaced")
 	}
+	// A backup has all secrets of a server, and is its owner's alone.
+	alone := filepath.Join(t.TempDir(), "backup")
+	size, err := Save(alone, Sealing{}, func(w io.Writer) error { _, err := io.WriteString(w, "whole"); return err })
+	info := must(os.Stat(alone))(t)
+	if err != nil || size != 5 || info.Size() != 5 || info.Mode() != 0o600 || len(must(os.ReadDir(filepath.Dir(alone)))(t)) != 1 {
+		t.Errorf("%d bytes, %v: %v", size, err, info)
+	}
 }

@@ -159,6 +159,12 @@ func TestAProvisionedClusterGetsItsAgent(t *testing.T) {
 	if err := k.deploy(t.Context(), cluster.Value, client); err != nil || len(api.done()) != before {
 		t.Errorf("deployed again though nothing changed: %v", err)
 	}
+	last := k.done[harbour]
+	last.at = last.at.Add(-repairEvery)
+	k.done[harbour] = last
+	if err := k.deploy(t.Context(), cluster.Value, client); err != nil || len(api.done()) != 2*before {
+		t.Errorf("what somebody may have changed is not put back: %v", err)
+	}
 	if d, ok := b.state.ClusterAgents.Get(harbour); !ok || d.Value.CA != api.ca || d.Value.Ready() {
 		t.Errorf("known of its agent: %+v", d.Value)
 	}
@@ -239,13 +245,43 @@ func TestAnImportedClusterIsLeftClean(t *testing.T) {
 	}
 }
 
+// TestOneThingAtATime is done in a cluster, however often it is looked at, and the next one when it is done.
+func TestOneThingAtATime(t *testing.T) {
+	b := newBed(t)
+	b.token("c-abcde")
+	api := newAPI(t)
+	k, _ := b.keeper(api)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: api.ca}); err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	look := func() {
+		api.mu.Lock() // the cluster answers when it was looked at twice
+		k.all(t.Context(), &running)
+		k.all(t.Context(), &running)
+		api.mu.Unlock()
+		running.Wait()
+	}
+	look()
+	once := len(api.done())
+	if once == 0 || once != len(api.applied) {
+		t.Errorf("%d objects were applied in %d requests", len(api.applied), once)
+	}
+	k.done = map[records.ClusterKey]kept{}
+	if look(); len(api.done()) != 2*once {
+		t.Errorf("the next time made %d requests of %d", len(api.done())-once, once)
+	}
+}
+
 // TestTheLeaderWorks: what is due is done while it leads.
 func TestTheLeaderWorks(t *testing.T) {
 	b := newBed(t)
 	b.token("c-abcde")
 	api := newAPI(t)
 	k, _ := b.keeper(api)
-	if _, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: api.ca}); err != nil {
+	old := api.ca
+	api.ca += string(authority(t, nil).pem)
+	if _, err := b.state.ClusterAgents.Create(t.Context(), office, records.ClusterAgent{Address: "10.43.0.1:443", Token: "t", CA: old}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -259,5 +295,8 @@ func TestTheLeaderWorks(t *testing.T) {
 	wait()
 	if _, ok := api.applied["/api/v1/namespaces/cattle-system/secrets/cattle-credentials-0eee7d87b5"]; !ok {
 		t.Error("the credentials are not those of the manifest that people apply, so that applying it again would restart the agent")
+	}
+	if is, _ := b.state.ClusterAgents.Get(office); is.Value.CA != api.ca {
+		t.Error("the authority that the cluster has beside the one before is not pinned")
 	}
 }

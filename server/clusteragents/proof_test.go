@@ -374,6 +374,15 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// TestACertificateThatHasExpired is still of the cluster's authority, so that nobody is told that another Kubernetes has come.
+func TestACertificateThatHasExpired(t *testing.T) {
+	for reason, want := range map[x509.InvalidReason]fault{x509.Expired: silent, x509.NotAuthorizedToSign: foreign} {
+		if got := faulty(fmt.Errorf("shake hands: %w", x509.CertificateInvalidError{Reason: reason})); got.fault != want {
+			t.Errorf("reason %d: %s", reason, got.fault)
+		}
+	}
+}
+
 // TestAnAPIThatNamesAnothersAuthority: what an API says its authorities are is pinned when its own certificate is of them.
 func TestAnAPIThatNamesAnothersAuthority(t *testing.T) {
 	b := newBed(t)
