@@ -48,8 +48,8 @@ func decide(in Intent, f facts) decision {
 	if in.Back != "" {
 		return takeBack(in, f)
 	}
-	switch f.installed {
-	case in.Old:
+	switch {
+	case f.installed == in.Old || in.InPlace && f.installed != in.New:
 		if f.staged != in.New {
 			return decision{goBack, "the new program is not where it was put"}
 		}
@@ -57,7 +57,7 @@ func decide(in Intent, f facts) decision {
 			return decision{goBack, tooManyBoots(in)}
 		}
 		return decision{swap, ""}
-	case in.New:
+	case f.installed == in.New:
 		return judge(in, f)
 	}
 	return decision{end, fmt.Sprintf("%s was replaced by something else meanwhile", in.Program)}

@@ -20,6 +20,9 @@ func TestDecide(t *testing.T) {
 		reason string
 	}{
 		{"nothing happened yet", nil, facts{installed: oldSum, staged: newSum, unit: up}, swap, ""},
+		{"a part of the new one, written in place", func(in *Intent) { in.InPlace = true }, facts{installed: "part", staged: newSum}, swap, ""},
+		{"a part of the new one, which is gone", func(in *Intent) { in.InPlace = true }, facts{installed: "part"}, goBack, "not where it was put"},
+		{"all of the new one, written in place", func(in *Intent) { in.InPlace = true }, facts{installed: newSum, staged: newSum, unit: up, current: true, health: well}, end, ""},
 		{"the new program is gone", nil, facts{installed: oldSum, unit: up}, goBack, "not where it was put"},
 		{"the old one still runs", nil, facts{installed: newSum, unit: up}, restart, ""},
 		{"nothing runs and nobody started it", nil, facts{installed: newSum, unit: down}, restart, ""},

@@ -104,6 +104,7 @@ type manager struct {
 	ended    chan struct{}
 	restarts int
 	stopped  bool // by hand, and not yet started again
+	down     bool // until it is started by hand
 	calls    []string
 	fails    string // a call that fails
 }
@@ -123,7 +124,10 @@ func (m *manager) systemctl(_ context.Context, args ...string) (string, error) {
 			break
 		}
 		m.kill()
-		m.stopped = true
+		m.stopped, m.down = true, false
+	case "stop":
+		m.kill()
+		m.down = true
 	case "reset-failed":
 		m.restarts = 0
 	}
@@ -161,6 +165,9 @@ func (m *manager) kill() {
 // restart when it starts the process, and then knows no more how the one before it ended. After a
 // restart by hand the first look sees what comes between the two, when the old count still stands.
 func (m *manager) show() string {
+	if m.down {
+		return "ActiveState=inactive\nSubState=dead\nMainPID=0\nNRestarts=0\nExecMainCode=1\nExecMainStatus=0\n"
+	}
 	if m.stopped {
 		old := m.restarts
 		m.stopped, m.restarts = false, 0

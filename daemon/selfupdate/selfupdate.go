@@ -82,6 +82,8 @@ type Intent struct {
 	// Until is the deadline in seconds of Boot's uptime, which no set clock moves.
 	Until float64 `json:"until"`
 	Boots int     `json:"boots"`
+	// InPlace says that the program is the place of a mount and is written over: what a crash leaves of it is neither of the two.
+	InPlace bool `json:"inPlace,omitempty"`
 	// Back is why the new agent goes back; empty as long as it does not.
 	Back string `json:"back,omitempty"`
 }
@@ -178,18 +180,8 @@ func checksum(path string) (string, error) {
 
 // copyProgram puts a copy of a program in a place, whole or not at all.
 func copyProgram(from, to string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
 	temp := to + ".tmp"
-	dst, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700) // #nosec G302 -- a program
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	err = errors.Join(err, dst.Chmod(0o755), dst.Sync(), dst.Close())
+	err := overwrite(from, temp, os.O_CREATE)
 	if err == nil {
 		err = os.Rename(temp, to)
 	}
@@ -197,6 +189,21 @@ func copyProgram(from, to string) error {
 		return errors.Join(fmt.Errorf("copy %s to %s: %w", from, to, err), removeAll(temp))
 	}
 	return durable.SyncDir(filepath.Dir(to))
+}
+
+// overwrite writes one program over another.
+func overwrite(from, to string, flag int) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_TRUNC|flag, 0o700) // #nosec G302 -- a program
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Chmod(0o755), dst.Sync(), dst.Close())
 }
 
 // removeAll removes files that may not be there.

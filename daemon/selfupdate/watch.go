@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/drover-project/drover/plans/backoff"
@@ -205,7 +206,13 @@ func (w *Watcher) act(ctx context.Context, d decision) (ended bool, err error) {
 	switch d.action {
 	case swap:
 		log.Info("update puts the new agent in place", "program", w.in.Program)
-		if err := os.Rename(w.in.Staged, w.in.Program); err != nil {
+		err := os.Rename(w.in.Staged, w.in.Program)
+		switch {
+		case errors.Is(err, syscall.EBUSY):
+			if err := w.inPlace(ctx, log, w.in.Staged); err != nil {
+				return false, err
+			}
+		case err != nil:
 			return false, fmt.Errorf("put the new agent in place: %w", err)
 		}
 		return false, durable.SyncDir(filepath.Dir(w.in.Program))
@@ -217,9 +224,34 @@ func (w *Watcher) act(ctx context.Context, d decision) (ended bool, err error) {
 		return false, w.fail(d.reason)
 	case restore:
 		w.restarted = false
-		return false, copyProgram(w.in.Previous, w.in.Program)
+		err := copyProgram(w.in.Previous, w.in.Program)
+		if errors.Is(err, syscall.EBUSY) {
+			return false, w.inPlace(ctx, log, w.in.Previous)
+		}
+		return false, err
 	}
 	return true, w.end(log, d.reason)
+}
+
+// inPlace writes a program over the installed one, on which something is mounted, so that no other can take its place. A
+// program that runs cannot be written. If the new one cannot be, the previous one comes back.
+func (w *Watcher) inPlace(ctx context.Context, log *slog.Logger, from string) error {
+	log.Warn("program is the place of a mount and cannot be replaced: the service is stopped and the program written in place; after a crash in the middle no agent runs until this unit goes on", "program", w.in.Program)
+	w.in.InPlace = true
+	if err := w.save(); err != nil {
+		return err
+	}
+	_, err := w.systemctl(ctx, "stop", Service)
+	if err == nil {
+		err = w.step("write in place")
+	}
+	if err == nil {
+		err = overwrite(from, w.in.Program, 0)
+	}
+	if err != nil && w.in.Back == "" {
+		return w.fail(fmt.Sprintf("the new program cannot be written in place: %v", err))
+	}
+	return err
 }
 
 func (w *Watcher) fail(reason string) error {

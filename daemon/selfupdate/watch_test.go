@@ -24,13 +24,17 @@ var outcomes = map[string]struct {
 
 func (s *scene) wantOutcome(kind, id, sum string) {
 	s.Helper()
-	want := outcomes[kind]
+	s.wantEnd(id, sum, outcomes[kind].updated, outcomes[kind].reason)
+}
+
+func (s *scene) wantEnd(id, sum string, updated bool, reason string) {
+	s.Helper()
 	last, ok, err := ReadLast(s.update)
-	if err != nil || !ok || last.ID != id || last.Updated != want.updated || !strings.Contains(last.Reason, want.reason) {
-		s.Errorf("last = %+v, %v, %v; want updated %v and the reason %q", last, ok, err, want.updated, want.reason)
+	if err != nil || !ok || last.ID != id || last.Updated != updated || !strings.Contains(last.Reason, reason) {
+		s.Errorf("last = %+v, %v, %v; want updated %v and the reason %q", last, ok, err, updated, reason)
 	}
 	wantSum := sum
-	if !want.updated {
+	if !updated {
 		wantSum = s.oldSum
 		if last.Err() == nil || !strings.Contains(last.Err().Error(), last.Reason) {
 			s.Errorf("Err = %v", last.Err())

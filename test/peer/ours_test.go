@@ -75,7 +75,9 @@ func TestAgentUnderKubernetes(t *testing.T) {
 				tc.run(k.scene(t, ours(t)))
 			})
 		}
+		k.slow(t, ours)
 	})
+	t.Run("drover finds kube-apiserver again", func(t *testing.T) { k.scene(t, ours(t)).findsItAgain(k) })
 	t.Run("drover outlives kube-apiserver", func(t *testing.T) { k.scene(t, ours(t)).outlives(k) })
 	t.Run("drover begins anew under a kube-apiserver that began anew", func(t *testing.T) {
 		k.scene(t, ours(t)).tooOld(func() { k.restartAPI(t) })

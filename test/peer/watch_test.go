@@ -26,6 +26,9 @@ type watched struct {
 // listen writes down the events of a watch as they go by.
 func (w *wire) listen(r *http.Response) {
 	if i, ok := r.Request.Context().Value(indexKey{}).(int); ok && r.StatusCode == http.StatusOK && r.Request.URL.Query().Has("watch") {
+		if w.lag != 0 {
+			r.Body = late(r.Body, w.lag)
+		}
 		r.Body = &listened{ReadCloser: r.Body, line: func(text []byte) { w.hear(i, text) }}
 	}
 }

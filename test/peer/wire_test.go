@@ -71,6 +71,8 @@ type wire struct {
 	older bool
 	// watchSeconds, if not 0, is how long each watch may last, instead of what the agent asks.
 	watchSeconds int
+	// lag is by how much later watches bring what they say.
+	lag time.Duration
 
 	plug    *plug
 	watched []watched // of all watches
