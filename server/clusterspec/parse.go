@@ -4,6 +4,7 @@
 package clusterspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -64,7 +65,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 			key, name = o.Key(), o.Name
 			stream.Objects = append(stream.Objects, o)
 		} else if reason := foreign(text); reason != "" {
-			bad = strictyaml.Errors{{Path: "kind", Line: text.LineOf("kind"), Reason: reason}}
+			bad = strictyaml.Errors{{Path: "kind", Line: max(text.LineOf("kind"), text.Line()), Reason: reason}}
 		} else {
 			var doc Document
 			doc, bad = readCluster(text, known)
@@ -111,6 +112,12 @@ func inLists(texts []*strictyaml.Document) (all []*strictyaml.Document) {
 // foreign says that a document is of a kind that is none of drover's, which its fields need not be looked at for; "" where it may be one.
 func foreign(text *strictyaml.Document) string {
 	h := headOf(text)
+	for _, key := range []string{"rancher_kubernetes_engine_config", "rancherKubernetesEngineConfig"} {
+		if _, options := text.At(key); options && h.Kind == nil {
+			return fmt.Sprintf("is missing; the document has %s, as Rancher's form of a cluster of RKE1 saves it: write apiVersion: %s, kind: %s and metadata: {name: …} "+
+				"above it, and what is below it under spec.rancherKubernetesEngineConfig; the options beside it have camel case there", key, DockerAPIVersion, Kind)
+		}
+	}
 	version, _ := h.APIVersion.(string)
 	kind, _ := h.Kind.(string)
 	if kind == "" || kind == Kind || version == APIVersion {
@@ -122,7 +129,7 @@ func foreign(text *strictyaml.Document) string {
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
-	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: FilledByServer, IgnoreZero: OfRancher})
+	bad := without(text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: FilledByServer, IgnoreZero: OfRancher}), usual(text, doc.Metadata))
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -199,8 +206,7 @@ var ofRegistries = map[string]string{
 // OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,
 // but for a zero value: Terraform and Rancher's UI send those of all of them, which ask for nothing.
 func OfRancher(path string) bool {
-	_, known := notYet[path]
-	return known
+	return unknown(path) != ""
 }
 
 func unknown(path string) string {
@@ -211,7 +217,7 @@ func unknown(path string) string {
 			}
 		}
 	}
-	return notYet[path]
+	return cmp.Or(notYet[path], ofManagement[path])
 }
 
 // Equal says whether two specs ask for the same.
