@@ -136,7 +136,8 @@ func (s *Server) wire(ctx context.Context) (err error) {
 	})
 	p.notice()
 	applier := &clusters.Applier{
-		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview, Now: s.Now,
+		State: s.state, Preview: p.control.Preview, Versions: p.versions.Data, CheckRKE1: p.rke.Check, PreviewRKE1: p.rke.Preview,
+		DefaultRegistry: registry, Now: s.Now,
 	}
 	proxy := s.kubeProxy(p)
 	p.api, err = api.New(api.Options{

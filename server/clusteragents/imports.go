@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/clusteragents/manifest"
 	"github.com/drover-project/drover/server/registration/joinline"
-	"github.com/drover-project/drover/server/settings"
 )
 
 // cleanup is the file of a clean-up.
@@ -51,7 +51,7 @@ func (a *Agents) manifest(w http.ResponseWriter, r *http.Request) {
 	}
 	server := a.Settings.ServerURL()
 	if server == "" {
-		if !settings.ValidHost(r.Host) {
+		if !forms.Host(r.Host) {
 			plain(w, http.StatusBadRequest, "the Host header is not a valid host name, and setting server-url is empty")
 			return
 		}

@@ -72,6 +72,8 @@ type Applier struct {
 	CheckRKE1 func(records.Cluster) (warnings []string, err error)
 	// PreviewRKE1 asks the hosts of an RKE1 cluster what would be done on them, a line for each change.
 	PreviewRKE1 func(context.Context, records.Cluster) ([]string, error)
+	// DefaultRegistry gives the server's default registry; nil for none.
+	DefaultRegistry func() string
 	// Versions is the current version data.
 	Versions func() *versions.Data
 	Now      func() time.Time

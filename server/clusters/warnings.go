@@ -5,16 +5,28 @@ package clusters
 import (
 	"fmt"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/clusterspec"
+	"github.com/drover-project/drover/server/clusterspec/args"
 	"github.com/drover-project/drover/server/records"
+	"github.com/drover-project/drover/server/versions"
 )
 
-// warnings are sentences about a cluster as it would be with the machines that it has: a selector that
-// matches none of them, and a number of etcd members that survives no more failures than one less does.
+// defaultRegistry is a setting of the server and one of clusters.
+const defaultRegistry = "system-default-registry"
+
+// warnings are sentences about a cluster as it would be with the setting of the server's registry, and with the machines that
+// it has: a selector that matches none of them, and a number of etcd members that survives no more failures than one less does.
 func (a *Applier) warnings(cluster records.Cluster) []string {
 	rke := cluster.Spec.RKEConfig
 	if rke == nil {
 		return nil
+	}
+	var list []string
+	if a.DefaultRegistry != nil && versions.RuntimeOf(cluster.Spec.KubernetesVersion) == versions.RKE2 && args.IsEmpty(rke.MachineGlobalConfig[defaultRegistry]) {
+		if registry := a.DefaultRegistry(); registry != "" && forms.Registry(registry, false) != "" {
+			list = append(list, fmt.Sprintf("spec.rkeConfig.machineGlobalConfig.%[1]s: is empty, so that the setting %[1]s of the server counts, and RKE2 does not start with %[2]q, which has a path: give the cluster a registry of its own without one", defaultRegistry, registry))
+		}
 	}
 	var labels []map[string]string
 	etcd := 0
@@ -28,9 +40,8 @@ func (a *Applier) warnings(cluster records.Cluster) []string {
 		}
 	}
 	if len(labels) == 0 {
-		return nil
+		return list
 	}
-	var list []string
 	unmatched := func(field string, i int, s *clusterspec.LabelSelector) {
 		for _, one := range labels {
 			if s.Matches(one) {

@@ -75,6 +75,25 @@ func TestWarningsThatNeedMachines(t *testing.T) {
 	}
 }
 
+// TestRegistryOfTheServer: RKE2 does not start with a registry that has a path, which k3s and RKE1 take.
+func TestRegistryOfTheServer(t *testing.T) {
+	rke2 := strings.Replace(harbour, "+k3s1", "+rke2r1", 1)
+	for _, tc := range []struct {
+		text, registry string
+		warned         bool
+	}{
+		{rke2, "images.lan/hub", true}, {rke2, "images.lan:5000", false}, {rke2, "", false}, {harbour, "images.lan/hub", false},
+		{strings.Replace(rke2, "rkeConfig: {}", "rkeConfig: {machineGlobalConfig: {system-default-registry: own.lan}}", 1), "images.lan/hub", false},
+	} {
+		b := newBed(t)
+		b.applier.DefaultRegistry = func() string { return tc.registry }
+		warnings := b.apply(tc.text)[0].Warnings
+		if warned := len(warnings) == 1 && strings.HasPrefix(warnings[0], "spec.rkeConfig.machineGlobalConfig.system-default-registry: is empty, so that the setting system-default-registry of the server counts, and RKE2 does not start with \"images.lan/hub\""); warned != tc.warned || !warned && len(warnings) > 0 {
+			t.Errorf("%q: %q", tc.registry, warnings)
+		}
+	}
+}
+
 // TestAChangeIsHeldToWhatRuns: the versions of the nodes, whether a control plane has been up, and the annotations of the
 // cluster as it is stored and as it is applied.
 func TestAChangeIsHeldToWhatRuns(t *testing.T) {

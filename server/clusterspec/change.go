@@ -41,8 +41,8 @@ var fixed = []struct {
 	key   string
 	usual map[versions.Runtime]string
 }{
-	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: "10.42.0.0/16", versions.RKE2: "10.42.0.0/16"}},
-	{"service-cidr", map[versions.Runtime]string{versions.K3s: "10.43.0.0/16", versions.RKE2: "10.43.0.0/16"}},
+	{"cluster-cidr", map[versions.Runtime]string{versions.K3s: args.Usual["cluster-cidr"], versions.RKE2: args.Usual["cluster-cidr"]}},
+	{"service-cidr", map[versions.Runtime]string{versions.K3s: args.Usual["service-cidr"], versions.RKE2: args.Usual["service-cidr"]}},
 	{"cluster-dns", nil},
 	{"cni", map[versions.Runtime]string{versions.RKE2: "calico"}},
 	{"token", nil}, {"token-file", nil}, {"agent-token", nil}, {"agent-token-file", nil},

@@ -5,12 +5,12 @@ package clusterspec
 import (
 	"encoding/pem"
 	"fmt"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/versions"
 	"github.com/drover-project/drover/server/window"
@@ -115,6 +115,7 @@ func (c *checker) identity(doc Document) {
 	if !namespacePattern.MatchString(doc.Metadata.Namespace) {
 		c.fail("metadata.namespace", "%q is not a namespace name", doc.Metadata.Namespace)
 	}
+	c.labels("metadata.labels", doc.Metadata.Labels)
 	if text, set := doc.Metadata.Annotations[MaintenanceWindow]; set && text != "" {
 		if _, err := window.Parse(text); err != nil {
 			c.fail("metadata.annotations."+MaintenanceWindow, "%v", err)
@@ -151,10 +152,18 @@ func (c *checker) selector(at string, s *LabelSelector) {
 	if s == nil {
 		return
 	}
+	c.labels(at+".matchLabels", s.MatchLabels)
 	for i, r := range s.MatchExpressions {
 		at := fmt.Sprintf("%s.matchExpressions[%d]", at, i)
 		if r.Key == "" {
 			c.fail(at+".key", "is missing")
+		} else if reason := forms.LabelKey(r.Key); reason != "" {
+			c.fail(at+".key", "%s %s", forms.Quoted(r.Key), reason)
+		}
+		for j, value := range r.Values {
+			if reason := forms.LabelValue(value); reason != "" {
+				c.fail(fmt.Sprintf("%s.values[%d]", at, j), "%s %s", forms.Quoted(value), reason)
+			}
 		}
 		switch r.Operator {
 		case "In", "NotIn":
@@ -167,6 +176,18 @@ func (c *checker) selector(at string, s *LabelSelector) {
 			}
 		default:
 			c.fail(at+".operator", "%q is none of In, NotIn, Exists, DoesNotExist", r.Operator)
+		}
+	}
+}
+
+// labels refuses what no machine and no cluster of Kubernetes can have.
+func (c *checker) labels(at string, labels map[string]string) {
+	for _, key := range sortedKeys(labels) {
+		if reason := forms.LabelKey(key); reason != "" {
+			c.fail(at, "%s %s", forms.Quoted(key), reason)
+		}
+		if reason := forms.LabelValue(labels[key]); reason != "" {
+			c.fail(at, "%s of %s %s", forms.Quoted(labels[key]), forms.Quoted(key), reason)
 		}
 	}
 }
@@ -191,7 +212,7 @@ func (c *checker) authEndpoint(e *LocalClusterAuthEndpoint) {
 	if e == nil {
 		return
 	}
-	if u, err := url.Parse("https://" + e.FQDN); e.FQDN != "" && (err != nil || u.Host != e.FQDN || u.Hostname() == "" || strings.ContainsAny(e.FQDN, " \t\r\n")) {
+	if e.FQDN != "" && !forms.Host(e.FQDN) {
 		c.fail("spec.localClusterAuthEndpoint.fqdn", "%.300q is not a host or host:port; leave out https:// and what comes after the port", e.FQDN)
 	}
 	if e.CACerts != "" && e.FQDN == "" {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
@@ -121,13 +122,17 @@ func (c *checker) registries(r *Registries) {
 	for _, name := range sortedKeys(r.Mirrors) {
 		mirror := r.Mirrors[name]
 		for i, endpoint := range mirror.Endpoint {
-			u, err := url.Parse(endpoint)
+			address := endpoint
+			if !strings.Contains(address, "://") {
+				address = "https://" + address // as k3s, RKE2 and the agent read it
+			}
+			u, err := url.Parse(address)
 			at := fmt.Sprintf("%smirrors.%s.endpoint[%d]", at, name, i)
 			switch {
 			case strings.Contains(endpoint, "@"):
 				c.fail(at, "has credentials; name a Secret in the registry's authConfigSecretName, in registries.configs")
-			case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-				c.fail(at, "%.300q is not a URL, such as https://mirror.example.com", endpoint)
+			case err != nil || u.Scheme != "https" && u.Scheme != "http" || !forms.Host(u.Host) || u.RawQuery != "" || u.Fragment != "":
+				c.fail(at, "%.300q is not a URL, such as https://mirror.example.com, nor a host or host:port, which is asked by TLS", endpoint)
 			}
 		}
 		for _, pattern := range sortedKeys(mirror.Rewrite) {
@@ -171,6 +176,14 @@ func (c *checker) size(spec Spec) {
 
 // planReserve is what a plan has beside what its owner wrote, in bytes: scripts, probes, addresses and the names of files.
 const planReserve = 32 << 10
+
+// MaxPlan is how large the plan of a machine can be, in bytes.
+const MaxPlan = maxSpec
+
+// PlanSize is how large the plan of a machine becomes with files of that many bytes beside what the document itself has.
+func PlanSize(rke *RKEConfig, files int) int {
+	return planSize(rke) + base64.StdEncoding.EncodedLen(files)
+}
 
 // planSize is how large the plan of a machine becomes: it has each file in base64, and the registries twice.
 func planSize(rke *RKEConfig) int {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans/strictyaml"
+	"github.com/drover-project/drover/server/clusterspec/ofrancher"
 	"github.com/drover-project/drover/server/clusterspec/rke1doc"
 	"github.com/drover-project/drover/server/objects"
 	"github.com/drover-project/drover/server/versions"
@@ -64,7 +65,7 @@ func ParseStream(data []byte, known *versions.Data) (Stream, error) {
 			key, name = o.Key(), o.Name
 			stream.Objects = append(stream.Objects, o)
 		} else if reason := foreign(text); reason != "" {
-			bad = strictyaml.Errors{{Path: "kind", Line: text.LineOf("kind"), Reason: reason}}
+			bad = strictyaml.Errors{{Path: "kind", Line: max(text.LineOf("kind"), text.Line()), Reason: reason}}
 		} else {
 			var doc Document
 			doc, bad = readCluster(text, known)
@@ -111,6 +112,12 @@ func inLists(texts []*strictyaml.Document) (all []*strictyaml.Document) {
 // foreign says that a document is of a kind that is none of drover's, which its fields need not be looked at for; "" where it may be one.
 func foreign(text *strictyaml.Document) string {
 	h := headOf(text)
+	for _, key := range []string{"rancher_kubernetes_engine_config", "rancherKubernetesEngineConfig"} {
+		if _, options := text.At(key); options && h.Kind == nil {
+			return fmt.Sprintf("is missing; the document has %s, as Rancher's form of a cluster of RKE1 saves it: write apiVersion: %s, kind: %s and metadata: {name: …} "+
+				"above it, and what is below it under spec.rancherKubernetesEngineConfig; the options beside it have camel case there", key, DockerAPIVersion, Kind)
+		}
+	}
 	version, _ := h.APIVersion.(string)
 	kind, _ := h.Kind.(string)
 	if kind == "" || kind == Kind || version == APIVersion {
@@ -122,7 +129,7 @@ func foreign(text *strictyaml.Document) string {
 // readCluster reads and checks one document of a cluster.
 func readCluster(text *strictyaml.Document, known *versions.Data) (Document, strictyaml.Errors) {
 	var doc Document
-	bad := text.Decode(&doc, strictyaml.Options{Unknown: unknown, Ignore: FilledByServer, IgnoreZero: OfRancher})
+	bad := without(text.Decode(&doc, strictyaml.Options{Unknown: ofrancher.Reason, Ignore: FilledByServer, IgnoreZero: OfRancher}), usual(text, doc.Metadata))
 	if doc.Spec.Docker() {
 		own, notes, wrong := rke1doc.Read(text)
 		doc.Spec.RancherKubernetesEngineConfig, doc.Notes, bad = &own, notes, append(bad, wrong...)
@@ -168,50 +175,10 @@ func FilledByServer(path string) bool {
 	return false
 }
 
-// notYet are fields of Rancher's clusters that drover does not act on. They are
-// refused, since a field that is taken and does nothing is worse than none.
-var notYet = map[string]string{
-	"spec.rkeConfig.machinePools":                               "node drivers are not part of drover; hosts register themselves",
-	"spec.rkeConfig.machinePoolDefaults":                        "node drivers are not part of drover; hosts register themselves",
-	"spec.rkeConfig.infrastructureRef":                          "node drivers are not part of drover; hosts register themselves",
-	"spec.cloudCredentialSecretName":                            "node drivers are not part of drover; hosts register themselves",
-	"spec.clusterAgentDeploymentCustomization":                  "the deployment of the cluster agent cannot be changed",
-	"spec.fleetAgentDeploymentCustomization":                    "fleet is not part of drover",
-	"spec.enableNetworkPolicy":                                  "project network policies are not supported by this version of drover",
-	"spec.defaultPodSecurityAdmissionConfigurationTemplateName": "pod security templates are not supported by this version of drover",
-	"spec.defaultClusterRoleForProjectMembers":                  "members of projects get no role of the cluster itself: give them one with a clusterRoleTemplateBinding",
-	"spec.defaultPodSecurityPolicyTemplateName":                 "pod security policies ended with Kubernetes 1.25",
-	"spec.webhookDeploymentCustomization":                       "the webhook of Rancher is not part of drover",
-	"spec.clusterAPIConfig":                                     "clusters of Cluster API are not part of drover",
-	"spec.machineSelectorConfig":                                "belongs below spec.rkeConfig",
-	"spec.redeploySystemAgentGeneration":                        "redeploying the agent is not supported by this version of drover",
-	// As Terraform's provider spells ignoreErrors.
-	"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.IgnoreErrors": errorsIgnored,
-	"spec.rkeConfig.upgradeStrategy.workerDrainOptions.IgnoreErrors":       errorsIgnored,
-}
-
-// ofRegistries are fields of registries.yaml on a host, by the ends of their paths.
-var ofRegistries = map[string]string{
-	".auth": "the login is in a Secret that authConfigSecretName names",
-	".tls":  "certificates are in caBundle and in a Secret that tlsSecretName names; insecureSkipVerify stands beside them",
-}
-
 // OfRancher says that a field is one that Rancher's clusters have and drover's do not. It is refused with its reason,
 // but for a zero value: Terraform and Rancher's UI send those of all of them, which ask for nothing.
 func OfRancher(path string) bool {
-	_, known := notYet[path]
-	return known
-}
-
-func unknown(path string) string {
-	if registry, ok := strings.CutPrefix(path, "spec.rkeConfig.registries.configs."); ok {
-		for end, reason := range ofRegistries {
-			if strings.HasSuffix(registry, end) {
-				return reason
-			}
-		}
-	}
-	return notYet[path]
+	return ofrancher.Reason(path) != ""
 }
 
 // Equal says whether two specs ask for the same.

@@ -174,6 +174,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a bucket's name", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: b}}"), `line 8: spec.rkeConfig.etcd.s3.bucket: "b" is not the name of a bucket`},
 		{"no bucket", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {folder: f}}"), "spec.rkeConfig.etcd.s3.bucket: is missing"},
 		{"an endpoint with a scheme", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpoint: 'https://s3.lan'}}"), `spec.rkeConfig.etcd.s3.endpoint: "https://s3.lan" is not a host or host:port`},
+		{"an endpoint with a port that is none", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpoint: 's3.lan:70000'}}"), `spec.rkeConfig.etcd.s3.endpoint: "s3.lan:70000" is not a host or host:port`},
 		{"a CA on hosts", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpointCA: /etc/ca.crt}}"), "spec.rkeConfig.etcd.s3.endpointCA: is the path of a file on hosts"},
 		{"a CA of nothing", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, endpointCA: x}}"), "spec.rkeConfig.etcd.s3.endpointCA: is not a certificate in PEM"},
 		{"a folder above", replace("  rkeConfig:", "  rkeConfig:\n    etcd: {s3: {bucket: bbb, folder: a/../b}}"), `spec.rkeConfig.etcd.s3.folder: "a/../b" is not a folder`},

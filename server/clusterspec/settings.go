@@ -36,14 +36,21 @@ func (c *checker) version(spec Spec, known *versions.Data) (versions.Release, bo
 
 // settings are the rules of all config maps.
 func (c *checker) settings(rke *RKEConfig, release versions.Release) {
-	check := func(at string, config map[string]any) {
+	check := func(at string, config, base map[string]any) {
+		args.CheckRanges(config, base, func(key, reason string) {
+			if args.AllowsUnknown(config) {
+				c.notes = append(c.notes, fmt.Sprintf("%s.%s: %s", at, key, reason))
+				return
+			}
+			c.fail(at+"."+key, "%s (where a cluster runs with it, or you know better, add %s: true)", reason, AllowUnknownArgs)
+		})
 		notes := args.Check(config, release, func(key, reason string) { c.fail(at+"."+key, "%s", reason) })
 		for _, note := range notes {
 			c.notes = append(c.notes, at+"."+note)
 		}
 	}
-	check("spec.rkeConfig.machineGlobalConfig", rke.MachineGlobalConfig)
+	check("spec.rkeConfig.machineGlobalConfig", rke.MachineGlobalConfig, nil)
 	for i, s := range rke.MachineSelectorConfig {
-		check(fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].config", i), s.Config)
+		check(fmt.Sprintf("spec.rkeConfig.machineSelectorConfig[%d].config", i), s.Config, rke.MachineGlobalConfig)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/drover-project/drover/server/clusterspec/ofrancher"
 )
 
 var (
@@ -29,9 +31,6 @@ func annotationName(name string) bool {
 	return len(domain) <= maxDomain && domainPattern.MatchString(domain) && annotationPattern.MatchString(rest)
 }
 
-const errorsIgnored = "cannot be true: Rancher accepts it and does nothing with it, and drover drains a node whole or names what holds it; " +
-	"use force, deleteEmptyDirData or disableEviction for what may be lost"
-
 func (c *checker) upgrade(u *UpgradeStrategy) {
 	if u == nil {
 		return
@@ -51,7 +50,7 @@ func (c *checker) drain(at string, d *DrainOptions) {
 		return
 	}
 	if d.IgnoreErrors {
-		c.fail(at+".ignoreErrors", "%s", errorsIgnored)
+		c.fail(at+".ignoreErrors", "%s", ofrancher.ErrorsIgnored)
 	}
 	for _, one := range []struct {
 		name  string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/observed"
 	"github.com/drover-project/drover/server/random"
 	"github.com/drover-project/drover/server/records"
@@ -81,8 +82,7 @@ func first(all []string) string {
 func taints(all []string) []records.Taint {
 	var list []records.Taint
 	for _, text := range all {
-		left, effect, _ := strings.Cut(text, ":")
-		key, value, _ := strings.Cut(left, "=")
+		key, value, effect, _ := forms.Taint(text)
 		list = append(list, records.Taint{Key: key, Value: value, Effect: effect})
 	}
 	return list

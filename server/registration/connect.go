@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/server/registration/claim"
 	"github.com/drover-project/drover/server/registration/hostrequest"
-	"github.com/drover-project/drover/server/settings"
 	"github.com/drover-project/drover/server/source"
 	"github.com/drover-project/drover/server/store"
 )
@@ -301,7 +301,7 @@ func (g *Registration) serverURL(r *http.Request) (string, error) {
 	if url := g.settings.ServerURL(); url != "" {
 		return url, nil
 	}
-	if !settings.ValidHost(r.Host) {
+	if !forms.Host(r.Host) {
 		return "", norman.Errorf(http.StatusBadRequest, norman.InvalidFormat,
 			"header Host: %.80q is not a valid host name, and setting server-url is empty", r.Host)
 	}

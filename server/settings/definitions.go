@@ -5,8 +5,6 @@ package settings
 import (
 	"cmp"
 	"fmt"
-	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/audit"
 	"github.com/drover-project/drover/server/outgoing"
 )
@@ -212,15 +211,8 @@ func image(value string) string {
 
 // registry refuses what cannot stand before the name of an image.
 func registry(value string) string {
-	host, path, ok := strings.Cut(value, "/")
-	if !ValidHost(host) || ok && (path == "" || !imageName.MatchString(path)) || strings.HasSuffix(value, "/") || strings.Contains(path, ":") || strings.Contains(value, "@") {
-		return "is not a registry; write it as registry.example.com, registry.example.com:5000 or registry.example.com/hub"
-	}
-	return ""
+	return forms.Registry(value, true)
 }
-
-// hostName is what may stand where a shell command and a kubeconfig show the host.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
 
 // auditFilter refuses rules that leave nothing out for being misspelt.
 func auditFilter(value string) string {
@@ -253,28 +245,8 @@ func serverURL(value string) string {
 		return "ends with a slash; " + example
 	case u.Path != "" || u.Opaque != "":
 		return "has a path; " + example
-	case !ValidHost(u.Host):
+	case !forms.Host(u.Host):
 		return "has no valid host; " + example
 	}
 	return ""
-}
-
-// ValidHost says whether host is a name or address with an optional port that is safe
-// to put into a URL, a shell command and a kubeconfig.
-func ValidHost(host string) bool {
-	name := host
-	if h, port, err := net.SplitHostPort(host); err == nil {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return false
-		}
-		name = h
-		if strings.HasPrefix(host, "[") {
-			name = "[" + h + "]"
-		}
-	}
-	if inner, ok := strings.CutPrefix(name, "["); ok {
-		address, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
-		return err == nil && address.Is6() && address.Zone() == "" && strings.HasSuffix(inner, "]")
-	}
-	return hostName.MatchString(name)
 }

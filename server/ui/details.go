@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/api/route"
 	"github.com/drover-project/drover/server/auth"
@@ -118,14 +119,13 @@ func (v joinView) wrong() string {
 		return "A host needs at least one role."
 	}
 	for _, label := range strings.Fields(v.Labels) {
-		if key, _, ok := strings.Cut(label, "="); !ok || key == "" || strings.Contains(label, ",") {
-			return label + " is not a label: labels are of the form key=value, with spaces between them."
+		if _, _, reason := forms.Label(label); reason != "" {
+			return label + " is not a label: it " + reason + ". Labels have spaces between them."
 		}
 	}
 	for _, taint := range strings.Fields(v.Taints) {
-		key, effect, _ := strings.Cut(taint, ":")
-		if key == "" || key[0] == '=' || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
-			return taint + " is not a taint: taints are of the form key=value:Effect, with the effect NoSchedule, PreferNoSchedule or NoExecute."
+		if _, _, _, reason := forms.Taint(taint); reason != "" {
+			return taint + " is not a taint: it " + reason + "."
 		}
 	}
 	return ""

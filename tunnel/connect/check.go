@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/drover-project/drover/plans"
+	"github.com/drover-project/drover/plans/forms"
 )
 
 // The roles of CustomConfig.Roles.
@@ -88,6 +89,12 @@ func (c *CustomConfig) check() error {
 		if err := text("node.customConfig.label", key+"="+value, maxPart); err != nil {
 			return err
 		}
+		if reason := forms.LabelKey(key); reason != "" {
+			return errors.New("node.customConfig.label has a key that " + reason)
+		}
+		if reason := forms.LabelValue(value); reason != "" {
+			return fmt.Errorf("node.customConfig.label has a value of %s that %s", key, reason)
+		}
 	}
 	for i, taint := range c.Taints {
 		if err := checkTaint(fmt.Sprintf("node.customConfig.taints[%d]", i), taint); err != nil {
@@ -131,9 +138,8 @@ func checkTaint(field, taint string) error {
 	if err := text(field, taint, maxPart); err != nil {
 		return err
 	}
-	key, effect, ok := strings.Cut(taint, ":")
-	if !ok || key == "" || strings.HasPrefix(key, "=") || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
-		return fmt.Errorf("%s is not of the form key=value:NoSchedule, :PreferNoSchedule or :NoExecute", field)
+	if _, _, _, reason := forms.Taint(taint); reason != "" {
+		return fmt.Errorf("%s %s", field, reason)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -175,6 +176,10 @@ func TestRefused(t *testing.T) {
 		{"roles", host(`"roles":["etcd","etcd","etcd","etcd"]`), "twice"},
 		{"taint", host(`"taints":["a=b:NoSchedule","a=b"]`), "taints[1]"},
 		{"label", host(`"label":{"":"v"}`), "without a key"},
+		{"a key of a label", host(`"label":{"a b":"v"}`), "node.customConfig.label has a key that is not a key of Kubernetes"},
+		{"a value of a label", host(`"label":{"rack":"row 7"}`), "node.customConfig.label has a value of rack that is not a value of Kubernetes"},
+		{"a key of a taint", host(`"taints":["a b:NoSchedule"]`), "taints[0] has a key that is not a key of Kubernetes"},
+		{"a value of a taint", host(`"taints":["a=b=c:NoSchedule"]`), "taints[0] has a value that is not a value of Kubernetes"},
 		{"labels", host(`"label":"a=b"`), "label is a string"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -191,8 +196,8 @@ func TestRefused(t *testing.T) {
 		t.Error("Params without a node were written")
 	}
 	many := node()
-	for _, letter := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
-		many.CustomConfig.Label[letter] = strings.Repeat("v", 390)
+	for i := range 90 {
+		many.CustomConfig.Label[strings.Repeat("k", 60)+strconv.Itoa(i)] = strings.Repeat("v", 63)
 	}
 	if _, err := connect.Encode(connect.Params{Node: many}); err == nil || !strings.Contains(err.Error(), "labels and taints") {
 		t.Errorf("too many labels: %v", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/drover-project/drover/cmd/drover/follow"
 	"github.com/drover-project/drover/cmd/drover/near"
 	"github.com/drover-project/drover/installers/kubeconfig"
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/views"
 )
 
@@ -348,15 +348,14 @@ func (o joinOptions) about() (string, error) {
 		}
 	}
 	for _, label := range o.labels {
-		if key, _, ok := strings.Cut(label, "="); !ok || key == "" || strings.Contains(label, ",") {
-			return "", usage("--label %s is not of the form key=value; give one --label for each", label)
+		if _, _, reason := forms.Label(label); reason != "" {
+			return "", usage("--label %s %s; give one --label for each", label, reason)
 		}
 		flags.WriteString(" --label " + quote(label))
 	}
 	for _, taint := range o.taints {
-		key, effect, _ := strings.Cut(taint, ":")
-		if key == "" || key[0] == '=' || !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
-			return "", usage("--taint %s is not of the form key=value:Effect, with the effect NoSchedule, PreferNoSchedule or NoExecute; give one --taint for each", taint)
+		if _, _, _, reason := forms.Taint(taint); reason != "" {
+			return "", usage("--taint %s %s; give one --taint for each", taint, reason)
 		}
 		flags.WriteString(" --taints " + quote(taint))
 	}

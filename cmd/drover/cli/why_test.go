@@ -290,10 +290,10 @@ func TestJoinCommandFlags(t *testing.T) {
 		{"--worker --label a=b --label c=", 0, "join --worker --label 'a=b' --label 'c='\n"},
 		{"--worker --taint a=b:NoSchedule --taints c:NoExecute", 0, "join --worker --taints 'a=b:NoSchedule' --taints 'c:NoExecute'\n"},
 		{"--worker --label ab", 2, "--label ab is not of the form key=value"},
-		{"--worker --label a=b,c=d", 2, "--label a=b,c=d is not of the form key=value"},
+		{"--worker --label a=b,c=d", 2, "--label a=b,c=d has a value that is not a value of Kubernetes"},
 		{"--worker --taint a=b", 2, "--taint a=b is not of the form key=value:Effect"},
 		{"--worker --taint a=b:Never", 2, "--taint a=b:Never is not of the form"},
-		{"--worker --taint =b:NoExecute", 2, "--taint =b:NoExecute is not of the form"},
+		{"--worker --taint =b:NoExecute", 2, "--taint =b:NoExecute has a key that is not a key of Kubernetes"},
 		{"--label a=b", 2, "which roles has the host?"},
 	} {
 		t.Run(c.flags, func(t *testing.T) {

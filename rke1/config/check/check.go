@@ -3,16 +3,16 @@
 // CLI, so that the first error is the one that it would give.
 package check
 
-// check.go has the version and the nodes, settings.go what settings mean, forms.go the forms of values.
+// check.go has the version and the nodes, settings.go what settings mean, forms.go single values, by package forms.
 
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/plans/strictyaml"
 	"github.com/drover-project/drover/rke1/config"
 )
@@ -43,7 +43,7 @@ func Cluster(c config.Cluster, known config.Versions, written *config.File) (err
 	k.services()
 	k.kinds()
 	k.backup()
-	f := forms{k}
+	f := values{k}
 	f.durations()
 	f.components()
 	f.limits()
@@ -73,6 +73,13 @@ func (k *checker) warn(path, format string, args ...any) {
 func (k *checker) oneOf(path, value string, words ...string) {
 	if !slices.Contains(words, value) {
 		k.fail(path, "%q is not one of %s", cut(value), strings.Join(words, ", "))
+	}
+}
+
+// refuse refuses a value for a reason, "" for none.
+func (k *checker) refuse(path, value, reason string) {
+	if reason != "" {
+		k.fail(path, "%q %s", cut(value), reason)
 	}
 }
 
@@ -222,9 +229,6 @@ func (k *checker) duplicates() {
 
 func nodePath(i int, field string) string { return "nodes[" + strconv.Itoa(i) + "]." + field }
 
-// subdomain is a DNS-1123 subdomain, which a Kubernetes node's name has to be.
-var subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-
 func (k *checker) node(i int) {
 	n := &k.c.Nodes[i]
 	if n.Address == "" {
@@ -240,7 +244,7 @@ func (k *checker) node(i int) {
 		k.fail(nodePath(i, "role"), "is missing; it is a list of %s, %s, %s", config.RoleControlPlane, config.RoleEtcd, config.RoleWorker)
 	}
 	switch name := n.HostnameOverride; {
-	case name == "" || len(name) <= 253 && subdomain.MatchString(name):
+	case name == "" || forms.Subdomain(name):
 	case name == strings.ToLower(n.Address):
 		k.fail(nodePath(i, "hostname_override"), "is missing, and the address, %q, cannot be the name of a node in Kubernetes", cut(name))
 	default:
@@ -249,9 +253,9 @@ func (k *checker) node(i int) {
 	for j, role := range n.Role {
 		k.oneOf(nodePath(i, "role["+strconv.Itoa(j)+"]"), role, config.RoleControlPlane, config.RoleEtcd, config.RoleWorker)
 	}
-	k.port(nodePath(i, "port"), n.Port)
-	forms{k}.labels(nodePath(i, "labels"), n.Labels)
-	forms{k}.taints(i)
+	k.refuse(nodePath(i, "port"), n.Port, forms.Port(n.Port))
+	values{k}.labels(nodePath(i, "labels"), n.Labels)
+	values{k}.taints(i)
 }
 
 // host refuses what can be neither an address nor a name.
@@ -261,12 +265,6 @@ func (k *checker) host(path, value string) {
 	}
 	if len(value) > 253 || strings.ContainsAny(value, "/:@[]\"'\\ \t\r\n") {
 		k.fail(path, "%q is neither an IP address nor a DNS name", cut(value))
-	}
-}
-
-func (k *checker) port(path, value string) {
-	if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 65535 {
-		k.fail(path, "%q is not a port from 1 to 65535", cut(value))
 	}
 }
 

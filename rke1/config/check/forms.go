@@ -1,4 +1,4 @@
-// The forms of values that Docker, a component or the API server would refuse once containers have been changed.
+// Single values that Docker, a component or the API server would refuse once containers have been changed.
 
 package check
 
@@ -12,44 +12,38 @@ import (
 	"strings"
 	"time"
 
-	apinet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/validation"
-
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/rke1/config"
 )
 
-// forms looks at single values.
-type forms struct{ *checker }
-
-var effects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
+// values looks at single values.
+type values struct{ *checker }
 
 // labels refuses what cannot be the labels of a node; the selector of an add-on has the same rules.
-func (k forms) labels(path string, labels map[string]string) {
+func (k values) labels(path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		k.labelKey(path, key)
 		k.labelValue(path, key, labels[key])
 	}
 }
 
-func (k forms) labelKey(path, key string) {
-	if len(validation.IsQualifiedName(key)) > 0 {
-		k.fail(path, "%q is not a key of Kubernetes: at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit; a domain and / may stand before them", cut(key))
+func (k values) labelKey(path, key string) {
+	k.refuse(path, key, forms.LabelKey(key))
+}
+
+func (k values) labelValue(path, key, value string) {
+	if reason := forms.LabelValue(value); reason != "" {
+		k.fail(path, "%q of %s %s", cut(value), cut(key), reason)
 	}
 }
 
-func (k forms) labelValue(path, key, value string) {
-	if len(validation.IsValidLabelValue(value)) > 0 {
-		k.fail(path, "%q of %s is not a value of Kubernetes: nothing, or at most 63 letters, digits, -, _ and ., which begin and end with a letter or digit", cut(value), cut(key))
-	}
-}
-
-func (k forms) taints(i int) {
+func (k values) taints(i int) {
 	first := map[[2]string]int{}
 	for j, t := range k.c.Nodes[i].Taints {
 		at := nodePath(i, fmt.Sprintf("taints[%d]", j))
 		k.labelKey(at+".key", t.Key)
 		k.labelValue(at+".value", t.Key, t.Value)
-		k.oneOf(at+".effect", t.Effect, effects...)
+		k.oneOf(at+".effect", t.Effect, forms.Effects...)
 		if before, twice := first[[2]string{t.Key, t.Effect}]; twice {
 			k.fail(at, "%s with the effect %s is also taints[%d]; a node has it once", cut(t.Key), cut(t.Effect), before)
 		} else {
@@ -62,7 +56,7 @@ func (k forms) taints(i int) {
 }
 
 // places looks at where the pods of add-ons may run.
-func (k forms) places() {
+func (k values) places() {
 	c := k.c
 	k.labels("network.node_selector", c.Network.NodeSelector)
 	k.labels("ingress.node_selector", c.Ingress.NodeSelector)
@@ -80,14 +74,14 @@ func (k forms) places() {
 	k.flags("ingress.extra_args", slices.Sorted(maps.Keys(c.Ingress.ExtraArgs)))
 }
 
-func (k forms) tolerations(path string, all []config.Toleration) {
+func (k values) tolerations(path string, all []config.Toleration) {
 	for i, t := range all {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if t.Operator != "" {
 			k.oneOf(at+".operator", t.Operator, "Exists", "Equal")
 		}
 		if t.Effect != "" {
-			k.oneOf(at+".effect", t.Effect, effects...)
+			k.oneOf(at+".effect", t.Effect, forms.Effects...)
 		}
 		switch {
 		case t.Key != "":
@@ -102,7 +96,7 @@ func (k forms) tolerations(path string, all []config.Toleration) {
 }
 
 // components looks at what is given to the containers of the components.
-func (k forms) components() {
+func (k values) components() {
 	s := &k.c.Services
 	for _, one := range []struct {
 		path string
@@ -122,12 +116,17 @@ func (k forms) components() {
 		k.environment(one.path+".win_extra_env", one.is.WindowsExtraEnv)
 	}
 	if ports := s.KubeAPI.ServiceNodePortRange; ports != "" {
-		if r, err := apinet.ParsePortRange(ports); err != nil || r.Size == 0 || r.Base < 1 {
-			k.fail("services.kube-api.service_node_port_range", "%q is not a range of ports such as 30000-32767", cut(ports))
-		}
+		k.refuse("services.kube-api.service_node_port_range", ports, forms.PortRange(strings.TrimSpace(ports)))
 	}
-	if domain := s.Kubelet.ClusterDomain; domain != "" && len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(domain, ".")))) > 0 {
-		k.fail("services.kubelet.cluster_domain", "%q is not the name of a domain such as cluster.local", cut(domain))
+	if port := k.c.CRIDockerdStreamServerPort; port != "" {
+		k.refuse("cri_dockerd_stream_server_port", port, forms.Port(port))
+	}
+	if b := k.c.BastionHost; b.Address != "" {
+		k.host("bastion_host.address", b.Address)
+		k.refuse("bastion_host.port", b.Port, forms.Port(b.Port))
+	}
+	if domain := s.Kubelet.ClusterDomain; domain != "" {
+		k.refuse("services.kubelet.cluster_domain", domain, forms.Domain(domain))
 	}
 	for i, text := range s.Etcd.ExternalURLs {
 		// A URL can have a password, so that it is not repeated.
@@ -140,7 +139,7 @@ func (k forms) components() {
 var flag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // flags refuses names that are none of flags. Some write them with the dashes of a command line.
-func (k forms) flags(path string, names []string) {
+func (k values) flags(path string, names []string) {
 	for _, name := range names {
 		bare := strings.TrimLeft(name, "-")
 		switch {
@@ -159,7 +158,7 @@ var (
 )
 
 // bind refuses what Docker does not mount. One path alone would be a volume without a name, which goes with its container.
-func (k forms) bind(at, bind string) {
+func (k values) bind(at, bind string) {
 	parts := strings.Split(bind, ":")
 	switch n := len(parts); {
 	case n != 2 && n != 3, !path.IsAbs(parts[1]), path.Clean(parts[1]) == "/", !path.IsAbs(parts[0]) && !volume.MatchString(parts[0]):
@@ -175,7 +174,7 @@ func (k forms) bind(at, bind string) {
 
 // environment refuses what is no variable with a value: Docker leaves a name alone out, so that the container would be
 // another one than the one asked for, and be made anew by each run. A value is not repeated, as it can be a password.
-func (k forms) environment(path string, all []string) {
+func (k values) environment(path string, all []string) {
 	for i, one := range all {
 		if name, _, ok := strings.Cut(one, "="); !ok || name == "" {
 			k.fail(fmt.Sprintf("%s[%d]", path, i), "is not NAME=VALUE")
@@ -183,8 +182,14 @@ func (k forms) environment(path string, all []string) {
 	}
 }
 
-// durations looks at when etcd-rolling-snapshots works, where there is no backup_config.
-func (k forms) durations() {
+// durations looks at how long answers of a webhook are kept, and at when etcd-rolling-snapshots works, where there is no
+// backup_config.
+func (k values) durations() {
+	if w := k.c.Authentication.Webhook; w != nil {
+		if keep, err := time.ParseDuration(w.CacheTimeout); err != nil || keep != 0 { // 0 keeps none
+			k.duration("authentication.webhook.cache_timeout", w.CacheTimeout)
+		}
+	}
 	etcd := &k.c.Services.Etcd
 	if etcd.BackupConfig != nil || etcd.Snapshot != nil && !*etcd.Snapshot || len(etcd.ExternalURLs) > 0 {
 		return
@@ -196,17 +201,14 @@ func (k forms) durations() {
 	}
 }
 
-func (k forms) duration(path, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		k.fail(path, "%q is not a duration of hours and minutes, such as 12h or 1h30m; a day is 24h, and there are no lines of cron", cut(text))
-		return 0
-	}
+func (k values) duration(path, text string) time.Duration {
+	d, reason := forms.Duration(text)
+	k.refuse(path, text, reason)
 	return d
 }
 
 // limits looks at the values of files of the API server.
-func (k forms) limits() {
+func (k values) limits() {
 	api := &k.c.Services.KubeAPI
 	if a := api.AuditLog; a != nil && a.Configuration != nil {
 		const path = "services.kube-api.audit_log.configuration"

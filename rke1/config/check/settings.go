@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/rke1/config"
 )
-
-// exampleRange is the range of services that a cluster has by default.
-const exampleRange = "10.43.0.0/16"
 
 func (k *checker) authentication() {
 	a := &k.c.Authentication
@@ -63,12 +61,8 @@ func (k *checker) ranges() {
 		k.warn("services.kube-controller.service_cluster_ip_range", "%q is not that of kube-api, %q; the two are one range",
 			cut(s.KubeController.ServiceClusterIPRange), cut(s.KubeAPI.ServiceClusterIPRange))
 	}
-	for _, pod := range pods {
-		for _, service := range services {
-			if pod.Overlaps(service) {
-				k.warn("services.kube-controller.cluster_cidr", "%s of pods overlaps with %s of services", pod, service)
-			}
-		}
+	if reason := forms.Overlap(pods, services); reason != "" {
+		k.warn("services.kube-controller.cluster_cidr", "%s", reason)
 	}
 	if plugin := k.c.Network.Plugin; (len(services) > 1 || len(pods) > 1) && plugin != config.PluginCalico && plugin != config.PluginACI {
 		k.fail("network.plugin", "%s has no dual stack, and there are two ranges of pods or services; write one, or use %s or %s", plugin, config.PluginCalico, config.PluginACI)
@@ -77,42 +71,26 @@ func (k *checker) ranges() {
 	if s.Kubelet.ClusterDNSServer == "" {
 		return // services reports it
 	}
-	for _, text := range strings.Split(s.Kubelet.ClusterDNSServer, ",") {
-		address, err := netip.ParseAddr(strings.TrimSpace(text))
-		if err != nil {
-			k.fail(dns, "%q is not an IP address", cut(text))
-			continue
-		}
-		inside := len(services) == 0
-		for _, service := range services {
-			inside = inside || service.Contains(address)
-		}
-		if !inside {
-			k.warn(dns, "%s is not in the range of services, %s; pods would ask nobody. Both have to be set together", address, cut(s.KubeAPI.ServiceClusterIPRange))
-		}
+	addresses, reason := forms.Addresses(spaceless(s.Kubelet.ClusterDNSServer))
+	k.refuse(dns, s.Kubelet.ClusterDNSServer, reason)
+	if reason = forms.Outside(addresses, services); reason != "" && len(services) > 0 {
+		k.warn(dns, "%s", reason)
 	}
 }
 
 // cidrs reads one range or two with a comma between them.
 func (k *checker) cidrs(path, value string) []netip.Prefix {
 	if value == "" {
-		k.fail(path, "is empty; it is a range such as %s", exampleRange)
+		k.fail(path, "is empty; it is a range such as %s", forms.ExampleRange)
 		return nil
 	}
-	var ranges []netip.Prefix
-	for _, text := range strings.Split(value, ",") {
-		one, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			k.fail(path, "%q is not a range such as %s", cut(text), exampleRange)
-			return nil
-		}
-		ranges = append(ranges, one)
-	}
-	if len(ranges) > 2 {
-		k.fail(path, "has %d ranges; there are one, or one of IPv4 and one of IPv6", len(ranges))
-	}
+	ranges, reason := forms.Ranges(spaceless(value))
+	k.refuse(path, value, reason)
 	return ranges
 }
+
+// spaceless is a list without the spaces that components of RKE1 take in it.
+func spaceless(list string) string { return strings.ReplaceAll(list, " ", "") }
 
 func (k *checker) cloud() {
 	p := &k.c.CloudProvider
@@ -335,8 +313,12 @@ func (k *checker) share(path, value string) {
 
 func (k *checker) registries() {
 	for i, r := range k.c.PrivateRegistries {
-		if strings.Contains(r.URL, "://") {
-			k.warn("private_registries["+strconv.Itoa(i)+"].url", "has a scheme; names of images have none, so that it fits no image")
+		path := "private_registries[" + strconv.Itoa(i) + "].url"
+		switch reason := forms.Registry(r.URL, true); {
+		case r.IsDefault && r.URL != "" && reason != "": // it stands before the name of each image; it can have a password in it
+			k.fail(path, "%s", reason)
+		case strings.Contains(r.URL, "://"):
+			k.warn(path, "has a scheme; names of images have none, so that it fits no image")
 		}
 	}
 }

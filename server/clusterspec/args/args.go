@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -48,6 +49,9 @@ func Check(config map[string]any, release versions.Release, fail func(key, reaso
 			continue
 		}
 		reason := argFault(arg, value)
+		if reason == "" {
+			reason = formFault(key, fmt.Sprint(value), release.Runtime)
+		}
 		switch {
 		case reason == "":
 		case key == "disable" && listFault(versions.Arg{}, value) == "":
@@ -145,7 +149,11 @@ func argFault(arg versions.Arg, value any) string {
 		return listFault(arg, value)
 	case "enum":
 		if text, ok := value.(string); !ok || !slices.Contains(arg.Options, text) {
-			return fmt.Sprintf("%v is none of %s", value, strings.Join(arg.Options, ", "))
+			reason := fmt.Sprintf("%v is none of %s", value, strings.Join(arg.Options, ", "))
+			if strings.HasPrefix(text, "cis-") && slices.Contains(arg.Options, "cis") {
+				reason += "; the profile of this version's benchmark is cis, whatever its number was before"
+			}
+			return reason
 		}
 	case "int":
 		if _, ok := value.(int64); !ok {
@@ -163,6 +171,26 @@ func argFault(arg versions.Arg, value any) string {
 		}
 	}
 	return ""
+}
+
+// formFault is that of a setting whose text has a form, by which the distribution starts or does not.
+func formFault(key, text string, runtime versions.Runtime) (reason string) {
+	switch key {
+	case clusterCIDR, serviceCIDR:
+		_, reason = forms.Ranges(text)
+	case clusterDNS:
+		_, reason = forms.Addresses(text)
+	case "cluster-domain":
+		reason = forms.Domain(text)
+	case "service-node-port-range":
+		reason = forms.PortRange(text)
+	case "system-default-registry":
+		return forms.Registry(text, runtime != versions.RKE2) // without the text, which can have a password in it
+	}
+	if reason == "" {
+		return ""
+	}
+	return forms.Quoted(text) + " " + reason
 }
 
 // listFault is that of a list of texts, for which one text stands as well.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/versions"
 )
 
@@ -109,17 +110,16 @@ func takesSecret(version string) bool {
 }
 
 var (
-	bucketPattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	endpointPattern = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
-	regionPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	folderPattern   = regexp.MustCompile(`^[A-Za-z0-9._@+/-]{1,512}$`)
+	bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+	regionPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	folderPattern = regexp.MustCompile(`^[A-Za-z0-9._@+/-]{1,512}$`)
 )
 
 // Faults are what is wrong with the settings of a bucket, as the name of the field and a sentence for each. Empty fields are
 // not; those that a credential fills in are looked at when it is read.
 func (s S3) Faults() map[string]string {
 	faults := map[string]string{}
-	if s.Endpoint != "" && !endpointPattern.MatchString(s.Endpoint) {
+	if s.Endpoint != "" && !forms.Host(s.Endpoint) {
 		faults["endpoint"] = fmt.Sprintf("%.100q is not a host or host:port; leave out https:// and what comes after the port", s.Endpoint)
 	}
 	if s.Bucket != "" && !bucketPattern.MatchString(s.Bucket) {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/drover-project/drover/plans/forms"
 )
 
 // cronField is what one of the five fields takes: numbers from lowest to highest, and names for those from lowest on.
@@ -33,8 +34,8 @@ func schedule(text string) bool {
 		text = strings.TrimSpace(rest)
 	}
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
-		_, err := time.ParseDuration(every)
-		return err == nil
+		_, reason := forms.Duration(every)
+		return reason == ""
 	}
 	if strings.HasPrefix(text, "@") {
 		return slices.Contains([]string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}, text)

@@ -12,7 +12,7 @@ func TestSchedule(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`0 \*/6 \* \* \*`, "every night", "0 0 */6 * * *", "60 * * * *", "0 24 * * *", "0 0 0 * *", "0 0 * 13 *", "0 0 * * 7", "5-1 * * * *",
-		"*/0 * * * *", "*/x * * * *", ", * * * *", "@often", "@every day", "TZ= 0 4 * * *", "@"} {
+		"*/0 * * * *", "*/x * * * *", ", * * * *", "@often", "@every day", "@every 0s", "@every -5m", "TZ= 0 4 * * *", "@"} {
 		faults := (&ETCD{SnapshotScheduleCron: bad}).Faults("v1.33.6+rke2r1")
 		if len(faults) != 1 || faults[0].At != "etcd.snapshotScheduleCron" || !strings.Contains(faults[0].Reason, "is not a schedule that rke2 reads") {
 			t.Errorf("%q: %v", bad, faults)

@@ -10,10 +10,10 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/api/norman"
 	"github.com/drover-project/drover/server/records"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -54,13 +54,6 @@ type Request struct {
 	Labels          map[string]string
 	Taints          []records.Taint
 }
-
-var (
-	// labelValue is the syntax of label values and of the names in label keys.
-	labelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	// dnsName is the syntax of node names and of the prefixes of label keys.
-	dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
-)
 
 // Read reads the headers. Its error is a *norman.Error that names the header.
 func Read(h http.Header) (Request, error) {
@@ -121,7 +114,7 @@ func (r *reader) machineID() string {
 	case id == "":
 		r.err = norman.Errorf(http.StatusBadRequest, norman.MissingRequired,
 			"header %s is missing: a host sends its machine id there, which install.sh keeps in its file cattle-id", headerID)
-	case !labelValue.MatchString(id):
+	case id == "" || forms.LabelValue(id) != "":
 		r.refuse(headerID, "%s is not a valid machine id: 1 to 63 letters, digits, dots, dashes and underscores belong there", quoted(id))
 	}
 	return id
@@ -143,7 +136,7 @@ func (r *reader) flag(header string) bool {
 func (r *reader) nodeName() string {
 	given := r.value(headerNodeName)
 	name := strings.ToLower(given)
-	if name != "" && (len(name) > 63 || !dnsName.MatchString(name)) {
+	if name != "" && (len(name) > 63 || !forms.Subdomain(name)) {
 		r.refuse(headerNodeName, "%s is not a valid node name: up to 63 lower-case letters, digits, dots and dashes belong there", quoted(given))
 	}
 	return name
@@ -221,8 +214,8 @@ func checkLabel(key, value string) error {
 	if reason := labelKeyFault(key); reason != "" {
 		return fmt.Errorf("label key %s %s", quoted(key), reason)
 	}
-	if value != "" && !labelValue.MatchString(value) {
-		return fmt.Errorf("value %s of label %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), key)
+	if reason := forms.LabelValue(value); reason != "" {
+		return fmt.Errorf("value %s of label %s %s", quoted(value), key, reason)
 	}
 	if key == LabelOS && value != "linux" {
 		return fmt.Errorf("label %s is %s, but drover looks after hosts with linux only; Windows workers join clusters of a Rancher server", key, quoted(value))
@@ -236,13 +229,13 @@ var serverPrefixes = []string{"rke.cattle.io", "plan.cattle.io", "cluster.x-k8s.
 
 // labelKeyFault is why a host may not have a label of this key.
 func labelKeyFault(key string) string {
-	prefix, name, prefixed := strings.Cut(key, "/")
-	if !prefixed {
-		prefix, name = "", key
+	if reason := forms.LabelKey(key); reason != "" {
+		return reason
 	}
+	prefix, _, prefixed := strings.Cut(key, "/")
 	switch {
-	case !labelValue.MatchString(name) || prefixed && (len(prefix) > 253 || !dnsName.MatchString(prefix)):
-		return "is not of the form name or dns.prefix/name"
+	case !prefixed:
+		return ""
 	case slices.Contains(serverPrefixes, prefix):
 		return "belongs to the server: roles are asked for with --etcd, --controlplane and --worker"
 	case !kubeletTakes(prefix, key):
@@ -270,22 +263,9 @@ func kubeletTakes(prefix, key string) bool {
 func parseTaints(list string) ([]records.Taint, error) {
 	taints := map[string]records.Taint{}
 	for _, item := range items(list) {
-		rest, effect, ok := strings.Cut(item, ":")
-		if !ok || strings.Contains(effect, ":") {
-			return nil, fmt.Errorf("%s is not of the form key=value:Effect", quoted(item))
-		}
-		key, value, _ := strings.Cut(rest, "=")
-		prefix, name, prefixed := strings.Cut(key, "/")
-		if !prefixed {
-			prefix, name = "x", key
-		}
-		switch {
-		case !labelValue.MatchString(name) || len(prefix) > 253 || !dnsName.MatchString(prefix):
-			return nil, fmt.Errorf("key %s of the taint %s is not of the form name or dns.prefix/name", quoted(key), quoted(item))
-		case value != "" && !labelValue.MatchString(value):
-			return nil, fmt.Errorf("value %s of the taint %s is not up to 63 letters, digits, dots, dashes and underscores", quoted(value), quoted(item))
-		case !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect):
-			return nil, fmt.Errorf("effect %s of the taint %s is none of NoSchedule, PreferNoSchedule, NoExecute", quoted(effect), quoted(item))
+		key, value, effect, reason := forms.Taint(item)
+		if reason != "" {
+			return nil, fmt.Errorf("taint %s %s", quoted(item), reason)
 		}
 		taint := records.Taint{Key: key, Value: value, Effect: effect}
 		if old, twice := taints[key+":"+effect]; twice && old != taint {

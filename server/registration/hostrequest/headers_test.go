@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drover-project/drover/plans/forms"
 	"github.com/drover-project/drover/server/records"
 )
 
@@ -95,7 +96,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		if !labelValue.MatchString(q.MachineID) || len(q.Address) > maxAddresses || len(q.Labels) > maxLabels || len(q.Taints) > maxTaints {
+		if q.MachineID == "" || forms.LabelValue(q.MachineID) != "" || len(q.Address) > maxAddresses || len(q.Labels) > maxLabels || len(q.Taints) > maxTaints {
 			t.Errorf("accepted %+v", q)
 		}
 		for key, value := range q.Labels {

@@ -29,8 +29,8 @@ func TestRelabel(t *testing.T) {
 		"another system":     {map[string]string{"cattle.io/os": "windows"}, nil, nil, "linux only"},
 		"the server's":       {map[string]string{"rke.cattle.io/etcd-role": "true"}, nil, nil, "belongs to the server"},
 		"the kubelet's":      {map[string]string{"node-role.kubernetes.io/worker": "true"}, nil, nil, "would keep the kubelet from starting"},
-		"not a label's name": {map[string]string{"a b": ""}, nil, nil, "is not of the form"},
-		"not a value":        {map[string]string{"a": "b c"}, nil, nil, "is not up to 63 letters"},
+		"not a label's name": {map[string]string{"a b": ""}, nil, nil, "is not a key of Kubernetes"},
+		"not a value":        {map[string]string{"a": "b c"}, nil, nil, "is not a value of Kubernetes"},
 		"too many":           {many, nil, nil, "at most 100 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
