@@ -179,6 +179,11 @@ func TestBadJourneys(t *testing.T) {
 	if got := told("/verify-auth?error=access_denied&" + state); !strings.Contains(got, `refuses the login: "access_denied"`) {
 		t.Errorf("refused: %s", got)
 	}
+	b.configure(g, "enabled: false\n")
+	if got := told(back); !strings.Contains(got, "there is no such directory, or it is disabled") {
+		t.Errorf("a directory that was disabled meanwhile: %s", got)
+	}
+	b.configure(g, "")
 	g.Refuse("fail")
 	if got := told(back); !strings.Contains(got, "does not answer as it has to: try again later") || strings.Contains(got, g.URL) {
 		t.Errorf("a directory that fails: %s", got)
@@ -483,6 +488,70 @@ func (b *bench) asksAbout(id string) bool {
 	return len(g.Asked()) > 0
 }
 
+// TestATokenOfSomebodyElse: a directory that says of a user's token that it is somebody else's knows the user no more, and nothing of what that
+// one has becomes theirs; a token of another directory is not shown to it.
+func TestATokenOfSomebodyElse(t *testing.T) {
+	b, g := outsiders(t, "")
+	id, session := b.enter(g)
+	own := b.token(id, records.Token{})
+	kept := func(kind string) {
+		if _, err := b.st.DirectoryTokens.Modify(t.Context(), id, func(d records.DirectoryToken) (records.DirectoryToken, error) { d.Kind = kind; return d, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh := func() result {
+		return b.request("POST", "/v3/users/"+id+"?action=refreshauthprovideraccess", b.admin, "")
+	}
+	kept(records.GenericOIDC)
+	before := len(g.Asked())
+	if r := refresh(); r.status != 422 || len(g.Asked()) != before {
+		t.Errorf("with a token of another directory: %d %s, asked %q", r.status, r.raw, g.Asked()[before:])
+	}
+	kept(records.GitHub)
+	g.Is(githubstandin.Person{ID: 999, Login: "eve", Orgs: []int64{9, 10}})
+	if r := refresh(); r.status != http.StatusOK {
+		t.Errorf("%d %s", r.status, r.raw)
+	}
+	for name, token := range map[string]string{"the session": session, "their own token": own} {
+		if r := b.request("GET", "/v3", token, ""); r.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, r.status)
+		}
+	}
+	if u, _ := b.st.Users.Get(id); len(u.Value.Groups) > 0 {
+		t.Errorf("they are in %v", u.Value.Groups)
+	}
+}
+
+// TestWhomDirectoriesAreAskedAbout: of those who may come back, and a directory that fails once in a look.
+func TestWhomDirectoriesAreAskedAbout(t *testing.T) {
+	b, g := outsiders(t, "")
+	add := func(id string, disabled bool) {
+		u := records.User{ID: id, Username: id, Elsewhere: []string{"github_user://" + id}, Disabled: disabled, Asked: b.at.Add(-48 * time.Hour)}
+		if _, err := b.st.Users.Create(t.Context(), id, u); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.st.DirectoryTokens.Create(t.Context(), id, records.DirectoryToken{Kind: records.GitHub, Token: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		b.token(id, records.Token{})
+	}
+	asked := func() int {
+		before := len(g.Asked())
+		b.outside.Look(t.Context())
+		return len(g.Asked()) - before
+	}
+	add("u-disabled", true)
+	if n := asked(); n != 0 {
+		t.Errorf("about somebody who is disabled %d times", n)
+	}
+	add("u-one", false)
+	add("u-two", false)
+	g.Refuse("fail")
+	if n := asked(); n != 1 {
+		t.Errorf("while it fails %d times", n)
+	}
+}
+
 // TestNewUserRoles: who is made by a login gets the roles that are marked, as they are at that moment.
 func TestNewUserRoles(t *testing.T) {
 	b, g := outsiders(t, "")
@@ -541,6 +610,17 @@ func TestPageLoginByDirectory(t *testing.T) {
 	if r := b.request("GET", strings.TrimPrefix(at, "https://drover.example"), "", "", "Cookie", "R_OIDC_ID=other"); r.status != http.StatusUnprocessableEntity || strings.Contains(r.header.Get("Set-Cookie"), auth.SessionCookie) {
 		t.Errorf("in another browser: %d %v", r.status, r.header)
 	}
+	// What a directory says when it fails, and where it is, is for administrators.
+	r = b.request("GET", githubPath+"/page", "", "")
+	cookie, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
+	if at, err = g.Authorize(r.header.Get("Location")); err != nil {
+		t.Fatal(err)
+	}
+	g.Refuse("fail")
+	if r := b.request("GET", strings.TrimPrefix(at, "https://drover.example"), "", "", "Cookie", cookie); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "does not answer as it has to") || strings.Contains(string(r.raw), "exchange the code") {
+		t.Errorf("a directory that fails: %d %s", r.status, r.raw)
+	}
+	g.Refuse("")
 	b.configure(g, "access: required\nallowed: [github_user://999]\n")
 	if r, _ := enter(""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.raw), "You are not logged in: ") || strings.Contains(fmt.Sprint(r.header.Values("Set-Cookie")), auth.SessionCookie+"=token") {
 		t.Errorf("not admitted: %d %s", r.status, r.raw)
