@@ -24,12 +24,7 @@ import (
 
 const (
 	// A client that was connected for stable starts again with the shortest pause.
-	minPause = time.Second
-	maxPause = 30 * time.Second
-	stable   = time.Minute
-	// awayPause is the longest pause while nothing answers, and for the time freshFor after a server was back.
-	awayPause = 5 * time.Second
-	freshFor  = 30 * time.Second
+	stable = time.Minute
 	// handshakeLimit bounds one attempt: connect, TLS, upgrade.
 	handshakeLimit = 20 * time.Second
 )
@@ -78,7 +73,7 @@ func NewClient(o ClientOptions) *Client {
 	if c.o.Spared == nil {
 		c.o.Spared = new(backoff.Spared)
 	}
-	c.backoff = backoff.Row{Backoff: backoff.Backoff{Min: minPause, Max: maxPause}, Away: awayPause, Fresh: freshFor, Now: c.now}
+	c.backoff = backoff.Server(c.now)
 	c.reset(o.TLS)
 	c.status = Status{State: Stopped, Since: c.now()}
 	return c

@@ -38,7 +38,7 @@ func (a *agent) check(ctx context.Context) error {
 
 // watchServer asks for ever whether the server is there.
 func (a *agent) watchServer(ctx context.Context) error {
-	pauses := a.pauses()
+	pauses := backoff.Server(a.Now)
 	said := ""
 	for {
 		err := a.ping(ctx)
@@ -155,8 +155,7 @@ func (a *agent) checkClock(date string) {
 }
 
 // unverified is a client for what needs no trust: liveness, and a CA that is compared
-// with its checksum afterwards. An answer that asks to be left alone counts like any other: who
-// can give it can keep all others away as well.
+// with its checksum afterwards. Its wish to be left alone counts: who can answer can keep other answers away as well.
 func (o *Options) unverified() *http.Client {
 	return &http.Client{
 		Transport: o.sparing(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}), // #nosec G402 -- what it is for
@@ -169,8 +168,7 @@ func (o *Options) unverified() *http.Client {
 	}
 }
 
-// sparing is a way to the server that ends with each request, since they are minutes apart, and that leaves the server alone
-// when the server asks for that.
+// sparing heeds the server's wishes. Requests are minutes apart: an idle connection would only cost memory.
 func (o *Options) sparing(trusted *tls.Config) http.RoundTripper {
 	return backoff.Sparing{Spared: o.spared, Now: o.Now, Next: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: o.dialServer, TLSClientConfig: trusted, DisableKeepAlives: true,

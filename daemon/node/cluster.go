@@ -55,7 +55,6 @@ func runCluster(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.spared = new(backoff.Spared)
 	o.NoRegister = true // there is no host to register
 	a := &agent{Options: o, board: newBoard(o.Logger, o.Now), needs: map[string]bool{onTunnel: true, onAccount: true}}
 	a.authority = newAuthority(o, a.board)
@@ -104,7 +103,7 @@ func (c *inCluster) account() (*connect.Cluster, error) {
 
 // connect keeps the tunnel open, made anew when the service account's token is another one.
 func (c *inCluster) connect(ctx context.Context) error {
-	pause := c.pauses()
+	pause := backoff.Server(c.Now)
 	for {
 		said, err := c.account()
 		c.board.set(onAccount, err)
@@ -113,7 +112,7 @@ func (c *inCluster) connect(ctx context.Context) error {
 			c.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", caErr))
 		}
 		if err != nil || caErr != nil {
-			if err := c.rest(ctx, &pause, errors.Join(err, caErr)); err != nil {
+			if err := pause.Wait(ctx, errors.Join(err, caErr), c.spared); err != nil {
 				return err
 			}
 			continue

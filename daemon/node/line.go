@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/drover-project/drover/plans/backoff"
 	"github.com/drover-project/drover/plans/durable"
 	"github.com/drover-project/drover/tunnel"
 	"github.com/drover-project/drover/tunnel/connect"
@@ -29,12 +30,12 @@ type line struct {
 
 // run keeps a client running, made anew when its endpoint changes.
 func (l *line) run(ctx context.Context) error {
-	pause := l.pauses()
+	pause := backoff.Server(l.Now)
 	for {
 		trusted, sum, err := l.authority.tls(ctx)
 		if err != nil {
 			l.board.set(onTunnel, fmt.Errorf("the server's CA is not known yet: %w", err))
-			if err := l.rest(ctx, &pause, err); err != nil {
+			if err := pause.Wait(ctx, err, l.spared); err != nil {
 				return err
 			}
 			continue

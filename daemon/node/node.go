@@ -74,8 +74,7 @@ type Options struct {
 	Refresh <-chan os.Signal
 	Logger  *slog.Logger
 	Now     func() time.Time // default time.Now
-
-	spared *backoff.Spared // the server's wish to be left alone, of all that one life sends
+	spared  *backoff.Spared  // the server's wish to be left alone, for all that one life sends
 }
 
 // agent is one life.
@@ -96,6 +95,7 @@ type agent struct {
 // Run lives until the context ends, which is not an error. Another error says why this
 // process cannot go on; *tunnel.StuckError that another one may.
 func Run(ctx context.Context, o Options) error {
+	o.spared = new(backoff.Spared)
 	if o.Cluster != nil {
 		return runCluster(ctx, o)
 	}
@@ -114,7 +114,6 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.spared = new(backoff.Spared)
 	if o.TakeOver == 0 {
 		o.TakeOver = takeOver
 	}
@@ -179,16 +178,6 @@ func (a *agent) live(ctx context.Context) error {
 		return fmt.Errorf("%w; whoever started this process is to start it again", err)
 	}
 	return nil
-}
-
-// pauses are those between attempts to have something of the server.
-func (a *agent) pauses() backoff.Row {
-	return backoff.Row{Backoff: backoff.Backoff{Min: time.Second, Max: 30 * time.Second, Floor: 0.5}, Away: 5 * time.Second, Fresh: 30 * time.Second, Now: a.Now}
-}
-
-// rest waits until the server may be asked again after an error.
-func (a *agent) rest(ctx context.Context, pauses *backoff.Row, err error) error {
-	return backoff.Wait(ctx, max(pauses.After(err), a.spared.Left(a.Now())))
 }
 
 // stuck says whether a tunnel has ended for good in this process.

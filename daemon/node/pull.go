@@ -155,10 +155,7 @@ func (p *pull) ask(ctx context.Context, trusted *tls.Config, version int) (*node
 	q.Header.Set(connect.CredentialHeader, p.credential)
 	q.Header.Set(connect.ParamsHeader, params)
 	q.Header.Set(connect.RegenerateHeader, strconv.FormatBool(p.keeper.needsCertificate()))
-	client := http.Client{
-		Transport:     p.sparing(trusted),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token goes to the server alone
-	}
+	client := http.Client{Transport: p.sparing(trusted), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token goes to the server alone
 	answer, err := client.Do(q)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the node config: %w", err)

@@ -6,6 +6,7 @@
 package backoff
 
 import (
+	"context"
 	"errors"
 	"net"
 	"time"
@@ -21,6 +22,16 @@ type Row struct {
 
 	wasAway bool
 	back    time.Time // when the server answered again; zero: it was not away
+}
+
+// Server is the row by which agents look for their server.
+func Server(now func() time.Time) Row {
+	return Row{Backoff: Backoff{Min: time.Second, Max: 30 * time.Second}, Away: 5 * time.Second, Fresh: 30 * time.Second, Now: now}
+}
+
+// Wait waits for the pause that follows an error, and until the server is not to be left alone any more.
+func (r *Row) Wait(ctx context.Context, err error, spared *Spared) error {
+	return Wait(ctx, max(r.After(err), spared.Left(r.Now())))
 }
 
 // After is the pause that follows an error.
