@@ -88,8 +88,8 @@ var places = map[string]struct {
 			"config, which nodeconfig.Decode bounds and checks, and a CA, which authority checks. Other addresses and paths " +
 			"are those of flags, constants and the pod's account.",
 		sites: []string{
-			"client in AskHealth ×2", "client in Options.unverified ×3", "client in ask ×2", "client in newAgent",
-			"client in pull.ask ×2", "dial in AskHealth", "dial in Options.dialServer ×2", "dial in agent.open ×2",
+			"client in AskHealth ×2", "client in Options.sparing", "client in Options.unverified ×2", "client in ask ×2", "client in newAgent",
+			"client in pull.ask", "dial in AskHealth", "dial in Options.dialServer ×2", "dial in agent.open ×2",
 			"dial in docker.cause", "dial in inCluster.dialAPI", "dial in outward", "file in agent.checkResolvConf",
 			"file in agent.removeHandStarted", "file in authority.adopt ×2", "file in authority.adopted",
 			"file in authority.keep ×2", "file in authority.learn", "file in credential ×3", "file in enter",
@@ -108,10 +108,10 @@ var places = map[string]struct {
 			"fetch.Redirect a way without encryption, and download what is too large or has another checksum; Updater.call " +
 			"runs it only afterwards. Other paths are those of the installation.",
 		sites: []string{
-			"client in open ×2", "file in BootID", "file in ServiceEnv", "file in Updater.Begin", "file in Updater.lock ×2",
+			"client in Updater.get", "client in Updater.open ×2", "file in BootID", "file in ServiceEnv", "file in Updater.Begin", "file in Updater.download",
+			"file in Updater.lock ×2", "file in Updater.open ×2",
 			"file in Watcher.act ×2", "file in Watcher.end", "file in Watcher.save", "file in WriteHealth ×2", "file in checksum",
-			"file in copyProgram ×4", "file in download", "file in elfKind", "file in hostClock", "file in open ×2",
-			"file in readRecord", "file in removeAll", "file in systemctl.addWatch ×2", "program in Systemctl",
+			"file in copyProgram ×2", "file in elfKind", "file in hostClock", "file in overwrite ×2", "file in readRecord", "file in removeAll", "file in systemctl.addWatch ×2", "program in Systemctl",
 			"program in Updater.call",
 		},
 	},
