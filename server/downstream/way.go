@@ -61,12 +61,13 @@ type way struct {
 
 // RoundTrip implements http.RoundTripper.
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
-	patience, cancel := context.WithTimeout(r.Context(), waitLimit)
-	defer cancel()
+	end := time.Now().Add(waitLimit)
 	r, pass := resend.Hold(r)
 	defer pass()
-	for {
+	for left := false; ; {
+		patience, cancel := context.WithDeadline(r.Context(), end)
 		c, err := w.clusters.awaited(patience, w.key)
+		cancel()
 		if err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close() // as a transport does that sends nothing
@@ -82,12 +83,15 @@ func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		w.clusters.doubt(w.key, c)
-		if patience.Err() != nil && !w.clusters.another(w.key, c) {
+		if next := time.Now().Add(connectLimit); !left && c.over.Err() != nil && next.After(end) {
+			left, end = true, next // the wait for an answer over c took the time that the next connection needs
+		}
+		if !time.Now().Before(end) && !w.clusters.another(w.key, c) {
 			return nil, err
 		}
 		select {
-		case <-patience.Done():
-		case <-time.After(retryPause):
+		case <-r.Context().Done():
+		case <-time.After(min(retryPause, time.Until(end))):
 		}
 	}
 }
