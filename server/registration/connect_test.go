@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 		{name: "address with a zone", header: map[string]string{"X-Cattle-Address": "fe80::1%eth0"}, status: 400, sentence: "X-Cattle-Address"},
 		{name: "label", header: map[string]string{"X-Cattle-Labels": "a b=c"}, status: 400, sentence: "X-Cattle-Labels"},
 		{name: "label that gives a role", header: map[string]string{"X-Cattle-Labels": "rke.cattle.io/etcd-role=true"}, status: 400, sentence: "belongs to the server"},
-		{name: "taint", header: map[string]string{"X-Cattle-Taints": "a=b:Never"}, status: 400, sentence: `effect "Never"`},
+		{name: "taint", header: map[string]string{"X-Cattle-Taints": "a=b:Never"}, status: 400, sentence: `is not of the form key=value:Effect`},
 		{name: "long header", header: map[string]string{"X-Cattle-Labels": strings.Repeat("a=b,", 5000)}, status: 400, sentence: "longer than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
