@@ -85,8 +85,8 @@ type ClientOptions struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Resolve looks the server's name up; nil asks as the operating system is set up.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Spared is the server's wish to be left alone, which the client heeds and adds to; shared with whatever else
-	// is sent to the server. Nil is one of the client's own.
+	// Spared is the Retry-After of the server, which the client keeps to and adds to. All clients of one server
+	// share it; nil is not shared.
 	Spared *backoff.Spared
 	// Dial opens the targets that the server asks for and is the policy of this host:
 	// its error refuses one target. Nil refuses all.

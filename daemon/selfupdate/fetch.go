@@ -79,8 +79,8 @@ func (u *Updater) open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	return u.get(ctx, &http.Client{Transport: transport, CheckRedirect: redirect}, r.From)
 }
 
-// get asks again as often as a server with too much to do says when, within the context's time: a fleet is told to update in
-// one moment.
+// get sends the request again after the Retry-After of a server with too much to do, until the context ends: all hosts of a
+// fleet update at the same moment.
 func (u *Updater) get(ctx context.Context, client *http.Client, from string) (io.ReadCloser, error) {
 	var spared backoff.Spared
 	for {

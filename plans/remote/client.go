@@ -85,7 +85,7 @@ type client struct {
 func newClient(access *Access, namespace, name, agent string, now func() time.Time) *client {
 	// The name is looked up anew for each connection: a server may move.
 	dialer := &net.Dialer{Timeout: dialLimit, Resolver: access.resolver, KeepAliveConfig: net.KeepAliveConfig{
-		// A peer that is gone without a word is noticed after 20 s. One that has given this host up meanwhile says so when it is asked.
+		// A server without power is noticed after 20 s. A server that closed the connection meanwhile resets it when its kernel is asked.
 		Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3,
 	}}
 	proxy := http.ProxyFromEnvironment

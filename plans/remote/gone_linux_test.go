@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAServerWithoutPowerIsGone after 20 s: its kernel is asked for a sign of life. One that has given this host up, since nothing
-// came of it for a while, says so then.
+// TestAServerWithoutPowerIsGone after 20 s: keepalive asks its kernel for a sign of life. A server that closed the connection, as the host was
+// silent for a while, resets it then.
 func TestAServerWithoutPowerIsGone(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -35,7 +35,7 @@ type Access struct {
 	TLS *tls.Config
 	// Proxy overrides the proxy of the environment; nil when the kubeconfig names none.
 	Proxy *url.URL
-	// Spared is the server's wish to be left alone; whatever else is sent to the server heeds it, too.
+	// Spared is the Retry-After of the server; all clients of this server share it.
 	Spared backoff.Spared
 
 	token     string

@@ -488,8 +488,8 @@ func (b *bench) asksAbout(id string) bool {
 	return len(g.Asked()) > 0
 }
 
-// TestATokenOfSomebodyElse: a directory that says of a user's token that it is somebody else's knows the user no more, and nothing of what that
-// one has becomes theirs; a token of another directory is not shown to it.
+// TestATokenOfSomebodyElse: when a directory answers for a user's token with another user, the first user is unknown to it, and gets no
+// rights of the other user; a token of another directory is not sent to it.
 func TestATokenOfSomebodyElse(t *testing.T) {
 	b, g := outsiders(t, "")
 	id, session := b.enter(g)

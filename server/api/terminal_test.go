@@ -170,7 +170,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestNoTerminalBeforeAPasswordOfOnesOwn: whoever has the password that somebody else chose does nothing in a cluster before they choose
+// TestNoTerminalBeforeAPasswordOfOnesOwn: a user whose password an administrator chose reaches no cluster before the user has chosen
 // another, neither by a form nor by a script.
 func TestNoTerminalBeforeAPasswordOfOnesOwn(t *testing.T) {
 	b := terminalBench(t)

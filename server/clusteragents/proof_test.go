@@ -374,7 +374,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// TestACertificateThatHasExpired is still of the cluster's authority, so that nobody is told that another Kubernetes has come.
+// TestACertificateThatHasExpired is still of the cluster's authority: the cluster's message does not say that another Kubernetes answers.
 func TestACertificateThatHasExpired(t *testing.T) {
 	for reason, want := range map[x509.InvalidReason]fault{x509.Expired: silent, x509.NotAuthorizedToSign: foreign} {
 		if got := faulty(fmt.Errorf("shake hands: %w", x509.CertificateInvalidError{Reason: reason})); got.fault != want {

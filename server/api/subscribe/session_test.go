@@ -227,7 +227,7 @@ func TestWhatMayGoOnGoesOn(t *testing.T) {
 	}
 }
 
-// TestASessionThatFellBehind is told to list anew, once, and goes on from there.
+// TestASessionThatFellBehind: the client of such a session is told once to list again, and the session goes on from there.
 func TestASessionThatFellBehind(t *testing.T) {
 	l := NewLog(time.Now)
 	l.Begin(5)
@@ -244,8 +244,8 @@ func TestASessionThatFellBehind(t *testing.T) {
 	}
 }
 
-// TestBatches are told of before their changes are shown and after, by the revisions of the first and of the last; a frame's own revision
-// stays.
+// TestBatches: a batch has a frame before and after its changes, with the revisions of its first and last change; the revision of each
+// frame of a change stays.
 func TestBatches(t *testing.T) {
 	l := NewLog(time.Now)
 	var told []string
@@ -275,7 +275,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestASessionEndsWhileItsClientSpeaks: what was read of a client and nobody takes any more holds nothing up.
+// TestASessionEndsWhileItsClientSpeaks: a frame of the client that is read and not handled does not block the end of the session.
 func TestASessionEndsWhileItsClientSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
