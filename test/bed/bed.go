@@ -63,7 +63,7 @@ func (b *Bed) Build(ctx context.Context, packages ...string) (string, error) {
 		return "", fmt.Errorf("make the directory of the binaries: %w", err)
 	}
 	b.Engine.Log.Info("building", "packages", packages)
-	args := append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}, packages...)
+	args := append([]string{"build", "-ldflags=-s -w", "-o", bin + string(filepath.Separator)}, packages...)
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0") // hosts have another C library, or none
 	if output, err := command.CombinedOutput(); err != nil {

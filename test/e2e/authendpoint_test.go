@@ -46,7 +46,7 @@ func (w *walk) carryEndpointImage() {
 	name, version, _ := strings.Cut(endpointImage, ":")
 	dir := w.TempDir()
 	for _, args := range [][]string{
-		{"build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "rancher-agent-"+runtime.GOARCH), "./cmd/rancher-agent"},
+		{"build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "rancher-agent-"+runtime.GOARCH), "./cmd/rancher-agent"},
 		{"run", "./packaging/images", "-version", version, "-bin", dir, "-out", dir, filepath.Base(name)},
 	} {
 		cmd := exec.CommandContext(w.ctx, "go", args...)

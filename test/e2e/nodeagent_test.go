@@ -185,7 +185,7 @@ func startEngine(t *testing.T, ctx context.Context) *engine.Engine {
 func buildNodeAgent(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rancher-agent-"+runtime.GOARCH)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/drover-project/drover.Version=v9.9.9-test", "-o", path, "./cmd/rancher-agent")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w -X github.com/drover-project/drover.Version=v9.9.9-test", "-o", path, "./cmd/rancher-agent")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -131,7 +131,7 @@ func newOffice(ctx context.Context, t *testing.T) *office {
 	}
 	o.original = command(nil, "test/peer/build-agent.sh", filepath.Join(cache, "peer"))
 	must(t, os.Mkdir(o.bin, 0o755))
-	command([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", o.bin, "./cmd/drover", "./cmd/rancher-system-agent")
+	command([]string{"CGO_ENABLED=0"}, "go", "build", "-o", o.bin, "./cmd/drover", "./cmd/rancher-system-agent")
 	for _, script := range []string{"install.sh", "system-agent-uninstall.sh", "packaging/suc/run.sh"} {
 		command(nil, "cp", script, o.bin)
 	}

@@ -92,7 +92,7 @@ func (u *updates) build(names ...string) {
 		if strings.HasPrefix(name, "v") {
 			variable, source = "github.com/drover-project/drover.Version", "./cmd/rancher-system-agent"
 		}
-		cmd := exec.CommandContext(u.ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X "+variable+"="+name, "-o", path, source)
+		cmd := exec.CommandContext(u.ctx, "go", "build", "-ldflags=-s -w -X "+variable+"="+name, "-o", path, source)
 		cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			u.Fatalf("build %s: %v\n%s", name, err, out)
